@@ -13,8 +13,8 @@ from time import monotonic
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
-from suite.benchmark.processes import cores
-from suite.statistics import interval
+from attnsuite.benchmark.processes import cores
+from attnsuite.statistics import interval
 
 BUSY = 1.25
 """The machine is busy where a call takes this many times as long on what other processes leave of the cores. Daemons

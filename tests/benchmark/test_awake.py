@@ -15,13 +15,13 @@ import pytest
 from processes import words_of
 from workers import LINUX
 
-from suite.benchmark import awake as awake_module
-from suite.benchmark.awake import MOST_CORES, awake
-from suite.benchmark.processes import cores, cores_of, kept_awake, taken_by
+from attnsuite.benchmark import awake as awake_module
+from attnsuite.benchmark.awake import MOST_CORES, awake
+from attnsuite.benchmark.processes import cores, cores_of, kept_awake, taken_by
 
 SPINS = f"""
 import time
-from suite.benchmark.awake import awake
+from attnsuite.benchmark.awake import awake
 with awake({cores()[:1]}):
     print(1, flush=True)
     time.sleep(60)
@@ -59,6 +59,7 @@ def test_one_process_spins_on_each_core_where_nothing_else_would_run() -> None:
     assert os.sched_getaffinity(0) == before
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_they_end_with_whoever_started_them(how: signal.Signals) -> None:

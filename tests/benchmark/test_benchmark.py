@@ -18,20 +18,20 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from workers import SUBMISSIONS
 
-import suite
-from suite import registry
-from suite.benchmark import Benchmark, Request, timing
-from suite.benchmark.accounts import Accounts
-from suite.benchmark.busy import Load
-from suite.benchmark.entry import Entry
-from suite.benchmark.functions import with_unique_names
-from suite.benchmark.gate import Gate
-from suite.benchmark.participant import Participant
-from suite.benchmark.timing import LongestCall, TimedTable, Timing
-from suite.contracts import contract
-from suite.measure.protocol import Ceilings, Energy, Failed, Job, Prepared
-from suite.records import EVERY_CASE, Measurement, Outcome, Status, UsageError
-from suite.registry import Declaration, from_function
+import attnsuite
+from attnsuite import registry
+from attnsuite.benchmark import Benchmark, Request, timing
+from attnsuite.benchmark.accounts import Accounts
+from attnsuite.benchmark.busy import Load
+from attnsuite.benchmark.entry import Entry
+from attnsuite.benchmark.functions import with_unique_names
+from attnsuite.benchmark.gate import Gate
+from attnsuite.benchmark.participant import Participant
+from attnsuite.benchmark.timing import LongestCall, TimedTable, Timing
+from attnsuite.contracts import contract
+from attnsuite.measure.protocol import Ceilings, Energy, Failed, Job, Prepared
+from attnsuite.records import EVERY_CASE, Measurement, Outcome, Status, UsageError
+from attnsuite.registry import Declaration, from_function
 
 CONTRACT = contract("attention")
 TINY = "documents/one-sentence"
@@ -68,7 +68,7 @@ def test_a_closure_is_timed_here_and_its_row_says_so(many_threads: int) -> None:
         return sdpa(query, key, value)
 
     random = torch.get_rng_state()
-    (row,) = suite.bench(kernel, workloads=TINY)
+    (row,) = attnsuite.bench(kernel, workloads=TINY)
 
     assert (row.implementation, row.status, row.threads) == ("attention/kernel", "measured", 1)
     assert row.detail == "timed in this process, for no other can import it; its memory is not told from the suite's"
@@ -82,6 +82,7 @@ def test_a_closure_is_timed_here_and_its_row_says_so(many_threads: int) -> None:
     assert torch.equal(torch.get_rng_state(), random)
 
 
+@pytest.mark.slow
 def test_nobody_does_more_in_a_second_than_a_matrix_product_by_far(passed: Callable[..., list[Outcome]]) -> None:
     def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return sdpa(query, key, value)
@@ -131,6 +132,7 @@ def test_ceilings_below_a_row_are_measured_again(
     assert row.status == status
 
 
+@pytest.mark.slow
 def test_functions_of_one_name_are_told_apart_and_timed_for_themselves() -> None:
     def made(wait: float) -> Callable[..., Tensor]:
         def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -304,12 +306,13 @@ def test_a_user_s_interrupt_ends_a_benchmark_in_this_process(passed: Callable[..
 @pytest.mark.parametrize("given", [3, [], [sdpa, 3]])
 def test_only_functions_are_benchmarked(given: Any) -> None:
     with pytest.raises(UsageError, match=r"suite\.bench takes a function or several, not (int|none at all|list)"):
-        suite.bench(given)
+        attnsuite.bench(given)
 
 
 # Again
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_measured_again(passed: Callable[..., list[Outcome]]) -> None:
     calls: Counter[int] = Counter()
 

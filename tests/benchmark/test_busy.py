@@ -14,12 +14,12 @@ import pytest
 from clocks import Time
 from racers import Fake, Slower, race
 
-from suite import registry
-from suite.benchmark import Benchmark, Request
-from suite.benchmark.busy import Disturbance, Load, LoadMeter
-from suite.contracts import contract
-from suite.measure.protocol import Failed
-from suite.records import Outcome, Status
+from attnsuite import registry
+from attnsuite.benchmark import Benchmark, Request
+from attnsuite.benchmark.busy import Disturbance, Load, LoadMeter
+from attnsuite.contracts import contract
+from attnsuite.measure.protocol import Failed
+from attnsuite.records import Outcome, Status
 
 LOADED = Load(share=0.93, cores=2, average=14.2)
 """The load under which an honest function of 43 ms a call took 2.44 times as long on new numbers."""

@@ -12,21 +12,21 @@ import pytest
 from processes import is_over
 from workers import LINUX, SUBMISSIONS
 
-from suite import registry
-from suite.asking.rounds import SECRET_NUMBERS
-from suite.benchmark import Benchmark, Request
-from suite.benchmark.connection import Elsewhere, lost
-from suite.benchmark.entry import Witnessed
-from suite.benchmark.gate import Gate
-from suite.benchmark.participant import Participant, is_approximate
-from suite.benchmark.processes import NUMBER
-from suite.benchmark.secret_inputs import secrets_of
-from suite.contracts import contract
-from suite.measure.protocol import Failed, Job, Prepared, Weighed
-from suite.records import UsageError, limits
-from suite.registry import Broken, Declaration, Missing
-from suite.walls import found_elsewhere
-from suite.worker import Died, Hung, Ready, Worker, forkserver
+from attnsuite import registry
+from attnsuite.asking.rounds import SECRET_NUMBERS
+from attnsuite.benchmark import Benchmark, Request
+from attnsuite.benchmark.connection import Elsewhere, lost
+from attnsuite.benchmark.entry import Witnessed
+from attnsuite.benchmark.gate import Gate
+from attnsuite.benchmark.participant import Participant, is_approximate
+from attnsuite.benchmark.processes import NUMBER
+from attnsuite.benchmark.secret_inputs import secrets_of
+from attnsuite.contracts import contract
+from attnsuite.measure.protocol import Failed, Job, Prepared, Weighed
+from attnsuite.records import UsageError, limits
+from attnsuite.registry import Broken, Declaration, Missing
+from attnsuite.walls import found_elsewhere
+from attnsuite.worker import Died, Hung, Ready, Worker, forkserver
 
 NAMELESS = Declaration("attention", "x", "x")
 
@@ -90,6 +90,7 @@ def hoarder(request: pytest.FixtureRequest, start: Start, monkeypatch: pytest.Mo
     return start(SUBMISSIONS / "hoarder.py")
 
 
+@pytest.mark.slow
 @LINUX
 def test_what_one_call_leaves_behind_hides_nothing_of_the_next(hoarder: Participant) -> None:
     for workload in ("ladder/1k", "ladder/2k", "ladder/1k"):
@@ -109,6 +110,7 @@ def test_a_death_while_memory_is_measured_is_an_answer(hoarder: Participant, wor
     assert weigh(hoarder, "ladder/1k").memory, "the next question gets a process of its own"
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.parametrize("threads", [False, True])
 def test_what_every_call_needs_is_loaded_once_unless_that_starts_threads(
@@ -148,6 +150,7 @@ def test_a_long_call_that_takes_much_is_made_once_for_both_its_memory_and_its_ke
     assert made == calls
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.parametrize(("name", "threads"), [("einsum_numpy", 1), ("einsum_numpy", 2), ("onnx_operator", 1)])
 def test_what_the_suite_s_own_libraries_start_is_no_reason_for_a_fresh_process(
@@ -164,6 +167,7 @@ def test_what_the_suite_s_own_libraries_start_is_no_reason_for_a_fresh_process(
     assert not answer.spent, "its process is there for the next question"
 
 
+@pytest.mark.slow
 def test_the_time_of_a_processor_is_that_of_all_that_it_has_started(start: Start) -> None:
     participant = start(SUBMISSIONS / "starts_helpers.py")
     assert participant.used() == 0.0
@@ -328,7 +332,7 @@ def test_what_workloads_need_is_imported_once_for_all_who_are_timed(write: Calla
         """
         import sys
 
-        room = "suite.contracts.attention.workloads"
+        room = "attnsuite.contracts.attention.workloads"
         raise ImportError(f"{room}: {room in sys.modules}")
 
         def attention(query, key, value): ...
@@ -338,7 +342,7 @@ def test_what_workloads_need_is_imported_once_for_all_who_are_timed(write: Calla
     with ExitStack() as stack:
         _, unready, _ = bench._ready(bench._started(1, stack), 1, stack)
 
-        assert [row.detail for row in unready] == ["ImportError: suite.contracts.attention.workloads: True"]
+        assert [row.detail for row in unready] == ["ImportError: attnsuite.contracts.attention.workloads: True"]
 
 
 def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,12 @@ import pytest
 from clocks import Time
 from racers import Asked, Fake, asked, entry_of, noisy, race
 
-from suite.asking.rounds import ROUND_NUMBERS
-from suite.benchmark import race as race_module
-from suite.measure import FEWEST
-from suite.measure.protocol import Failed
-from suite.records import Status
-from suite.statistics import PROCESSES_DIFFER, compare
+from attnsuite.asking.rounds import ROUND_NUMBERS
+from attnsuite.benchmark import race as race_module
+from attnsuite.measure import FEWEST
+from attnsuite.measure.protocol import Failed
+from attnsuite.records import Status
+from attnsuite.statistics import PROCESSES_DIFFER, compare
 
 
 def test_who_is_about_as_fast_as_the_baseline_makes_as_many_calls_in_a_sample(now: Time) -> None:
@@ -123,6 +123,7 @@ def test_one_that_fails_drops_out_and_the_others_go_on(now: Time, verb: str) -> 
     assert len(log) == (1 if verb == "sample" else 2), "it is asked nothing more"
 
 
+@pytest.mark.slow
 def test_every_round_is_verified_with_equal_chance(now: Time) -> None:
     def kept_of(seed: int) -> int:
         log: list[Asked] = []
@@ -145,6 +146,7 @@ def test_all_are_verified_on_the_same_round(now: Time) -> None:
     assert all(each.rows["output"] == each.number for each in kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.05, 0.4])
 def test_identical_implementations_are_rarely_told_apart(now: Time, noise: float) -> None:
     """Whole races, with the choice when to stop that depends on what was seen: at most 1 % of them end with a claim."""

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.__main__ import main
-from suite.contracts import names
+from attnsuite.__main__ import main
+from attnsuite.contracts import names
 
 Write = Callable[[str, str], Path]
 Command = Callable[..., tuple[object, str]]
 
 MODEL = """
-import implementations.transformer.eager as eager
+import attnsuite.implementations.transformer.eager as eager
 
 def transformer(config, weights, *, attention=None):
     model = eager.transformer(config, weights, attention=attention)
@@ -137,7 +137,7 @@ def test_the_device_is_asked_again(attnsuite: Command) -> None:
         ("bad.py:attention", "def attention(:"),
         (
             "bad.py",
-            "from suite import implementation\n@implementation\ndef f(): ...\n@implementation\ndef g(): ...",
+            "from attnsuite import implementation\n@implementation\ndef f(): ...\n@implementation\ndef g(): ...",
         ),
         ("transformer/eager+bad.py", "def attention(:"),
         ("bad.py+chunked --contract transformer", "def attention(:"),
@@ -168,6 +168,7 @@ def test_among_others_what_is_broken_is_a_row_with_the_command_that_asks_it_agai
     assert printed(said) == ["check", str(file), "--case", "plain/small", "--dtype", "float32"]
 
 
+@pytest.mark.slow
 def test_an_import_that_failed_is_asked_again_with_all_that_was_said(
     attnsuite: Command, write: Write, tmp_path: Path
 ) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from suite.commands import auditing
-from suite.commands.declared.audit import Audit
-from suite.records import UsageError
+from attnsuite.commands import auditing
+from attnsuite.commands.declared.audit import Audit
+from attnsuite.records import UsageError
 
 
+@pytest.mark.slow
 def test_one_contract_is_audited_and_no_page_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert auditing.audit(tmp_path, 1, "positional_encoding") == 0
 

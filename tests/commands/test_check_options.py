@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import suite
+import attnsuite
 
 Status = Callable[..., object]
 Write = Callable[[str, str], Path]
@@ -58,6 +58,7 @@ def test_what_failed_last_is_asked_again_until_it_passes(
     assert "attention/mine: nothing is known to have failed, so everything is asked\n" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_another_implementation_s_failures_are_not_asked_of_this_one(
     write: Write, status_of: Status, tmp_path: Path
 ) -> None:
@@ -84,6 +85,7 @@ def test_nothing_is_asked_after_the_first_failure(jobs: str, write: Write, statu
     assert statuses[-1] == "wrong"
 
 
+@pytest.mark.slow
 def test_quiet_prints_what_fails_and_nothing_else(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,6 +103,7 @@ def test_quiet_prints_what_fails_and_nothing_else(
     assert said.err == ""
 
 
+@pytest.mark.slow
 def test_outcomes_are_stored_without_timing_and_earlier_cases_stay(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -110,27 +113,28 @@ def test_outcomes_are_stored_without_timing_and_earlier_cases_stay(
     printed = capsys.readouterr().out
     assert status_of("check", "mine.py", "--case", "scale/half", "--dtype", "float32", "--results", "out") == 1
 
-    stored = suite.load_results(tmp_path / "out")
+    stored = attnsuite.load_results(tmp_path / "out")
     assert set(stored["case"]) > {"plain/small", "scale/half"}
-    assert len(suite.load_results(tmp_path / "out", "benchmark")) == 0
+    assert len(attnsuite.load_results(tmp_path / "out", "benchmark")) == 0
     (machine,) = (runs.parent for runs in (tmp_path / "out").glob("*/runs.jsonl"))
     assert str(Path("out") / machine.name / "conformance.md") in printed
     assert not (machine / "benchmark.md").exists()
     assert f"[conformance]({machine.name}/conformance.md)" in (tmp_path / "out" / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_check_that_stopped_at_a_failure_is_resumed(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write("mine.py", WRONG_BELOW_TWO_HEADS)
     assert status_of("check", "mine.py", *CASES, "--fail-fast", "--results", "out") == 1
-    some = len(suite.load_results(tmp_path / "out"))
+    some = len(attnsuite.load_results(tmp_path / "out"))
     capsys.readouterr()
 
     assert status_of("check", "mine.py", *CASES, "--results", "out") == 1
 
     assert f"{some} outcomes and 0 measurements are there already" in capsys.readouterr().err
-    assert len(suite.load_results(tmp_path / "out")) > some
+    assert len(attnsuite.load_results(tmp_path / "out")) > some
 
 
 def test_a_readme_of_somebody_else_is_not_written_over(write: Write, status_of: Status, tmp_path: Path) -> None:

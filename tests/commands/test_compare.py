@@ -13,13 +13,13 @@ from builders import BASELINES, RUN, measured, outcome
 from commanded import environment
 from stored import MACHINE
 
-from suite.benchmark import interleaved, timing
-from suite.benchmark.interleaved import Interleaved
-from suite.commands import comparing_now
-from suite.commands.interrupting import Terminated
-from suite.records import Facts
-from suite.records.repeated import Repeated
-from suite.store import Results, between_runs
+from attnsuite.benchmark import interleaved, timing
+from attnsuite.benchmark.interleaved import Interleaved
+from attnsuite.commands import comparing_now
+from attnsuite.commands.interrupting import Terminated
+from attnsuite.records import Facts
+from attnsuite.records.repeated import Repeated
+from attnsuite.store import Results, between_runs
 
 SOURCES = {"attention/matmul": "1a", "attention/chunked": "2b"}
 FIRST = replace(RUN, id="20260102T030405", machine=MACHINE, sources=SOURCES, finished="", facts=Facts(BASELINES))
@@ -300,7 +300,7 @@ def test_a_shape_is_timed_against_another_until_sigterm(write, tmp_path):
         write(name, PLAIN.format(""))
     words = ("compare", "--interleaved", "old.py", "new.py", "--shape", "h=2,l=24,e=16", "--budget", "0.001")
     child = subprocess.Popen(
-        [sys.executable, "-m", "suite", *words],
+        [sys.executable, "-m", "attnsuite", *words],
         cwd=tmp_path,
         env=environment(),
         stdout=subprocess.PIPE,

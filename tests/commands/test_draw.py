@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.figures import FIGURES
+from attnsuite.figures import FIGURES
 
 HOME = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ def drawing_is_possible():
 def run(*arguments, cwd, path=()):
     """The command in a process of its own, with folders put first where Python looks for modules."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, HOME)))}
-    command = [sys.executable, "-m", "suite", "draw", *arguments]
+    command = [sys.executable, "-m", "attnsuite", "draw", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
 
 
@@ -32,6 +32,7 @@ def refused(capsys, status):
     return said.err
 
 
+@pytest.mark.slow
 def test_figures_are_drawn_by_name_or_pattern_and_their_files_are_printed(tmp_path):
     drawing_is_possible()
 
@@ -43,6 +44,7 @@ def test_figures_are_drawn_by_name_or_pattern_and_their_files_are_printed(tmp_pa
     assert all((tmp_path / file).stat().st_size > 1000 for file in files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["altair", "vl_convert"])
 def test_without_the_extra_one_line_says_what_to_install(module, tmp_path):
     drawing_is_possible()

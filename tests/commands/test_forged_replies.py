@@ -60,10 +60,11 @@ def test_no_answer_takes_longer_than_the_suite_s_own_clock_says(write: Write, st
     assert status_of("verify", "out") == 0
 
 
+@pytest.mark.slow
 def test_gaps_that_only_the_import_tells_are_noted(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    decorator = '    from suite import implementation\n\n    @implementation(lacks={"causal": "not yet"})'
+    decorator = '    from attnsuite import implementation\n\n    @implementation(lacks={"causal": "not yet"})'
     write("kernels_of_mine.py", f"{decorator}{HONEST}")
     write("gap.py", "from kernels_of_mine import attention")
     asked = ("--case", "plain", "--case", "causal", "--dtype", "float32", "--results", "out")

@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
-from suite import registry
-from suite.asking.tensors import seed
-from suite.conformance import divided
-from suite.conformance.asker import Process
-from suite.conformance.diagnosis import side_by_side
-from suite.conformance.divided import DividedSession, session_of
-from suite.conformance.patience import HUNG_IN_A_ROW
-from suite.conformance.session import CheckRequest, Session
-from suite.records import Outcome, UsageError
-from suite.worker import Hung, Worker
+from attnsuite import registry
+from attnsuite.asking.tensors import seed
+from attnsuite.conformance import divided
+from attnsuite.conformance.asker import Process
+from attnsuite.conformance.diagnosis import side_by_side
+from attnsuite.conformance.divided import DividedSession, session_of
+from attnsuite.conformance.patience import HUNG_IN_A_ROW
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.records import Outcome, UsageError
+from attnsuite.worker import Hung, Worker
 
 Write = Callable[[str, str], Path]
 
@@ -68,7 +68,7 @@ def takes_masks(query, key, value, attn_mask=None):
 BEGINS = """
 import sys
 
-from suite.worker import forkserver
+from attnsuite.worker import forkserver
 
 start = forkserver.ForkServer.start
 
@@ -79,13 +79,14 @@ def told(*of):
 
 
 forkserver.ForkServer.start = told
-from suite.__main__ import main
+from attnsuite.__main__ import main
 
 main()
 """
 """The command line, which says when it begins to import PyTorch for workers."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_pytorch_is_imported_for_workers_once_and_before_it_is_imported_here(write: Write, jobs: int) -> None:
     """Two cannot ask one server: each of several processes has a branch of it."""
@@ -168,10 +169,10 @@ def test_declarations_that_are_not_so(write: Write) -> None:
     file = write(
         "declared.py",
         """
-        import suite
+        import attnsuite
         from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-        @suite.implementation(lacks={"rank3": "heads alone", "soul": "none"}, conventions={"causal": "upside_down"})
+        @attnsuite.implementation(lacks={"rank3": "heads alone", "soul": "none"}, conventions={"causal": "upside_down"})
         def kernel(query, key, value):
             return sdpa(query, key, value)
         """,
@@ -186,6 +187,7 @@ def test_declarations_that_are_not_so(write: Write) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolated", [True, False])
 def test_a_submission_that_ends_its_process_is_named_and_no_question_is_lost(
     kernel: Callable[[str], str], isolated: bool, request: pytest.FixtureRequest
@@ -207,6 +209,7 @@ def test_after_answers_that_hang_the_others_are_given_up(kernel: Callable[[str],
     assert sum("hung: not asked" in outcome.detail for outcome in one) == len(one) / 2 - 4
 
 
+@pytest.mark.slow
 def test_what_is_given_up_is_not_asked_by_any_process(
     kernel: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,8 +336,8 @@ def end_when_alone(other: Process, slow: Process) -> None:
 
 
 FAILS = """
-from suite.commands.calling import check
-from suite.conformance import session
+from attnsuite.commands.calling import check
+from attnsuite.conformance import session
 
 session.Check.answered = lambda *_: 1 / 0
 check("attention/matmul", cases="plain", jobs=2)
@@ -344,7 +347,7 @@ import warnings
 
 import jax
 
-from suite.commands.calling import check
+from attnsuite.commands.calling import check
 
 if __name__ == "__main__":
     jax.numpy.ones(3).sum()
@@ -359,6 +362,7 @@ def ran(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, folder / "program.py"], capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_an_error_of_the_suite_is_raised_by_the_parent(tmp_path: Path) -> None:
     found = ran(FAILS, tmp_path)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.asking import Reply
-from suite.conformance.forwarding import alike, equal
-from suite.conformance.session import CheckRequest, Session
-from suite.records import Explanation, Outcome
-from suite.registry import find
+from attnsuite.asking import Reply
+from attnsuite.conformance.forwarding import alike, equal
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.records import Explanation, Outcome
+from attnsuite.registry import find
 
 FORWARDS = Path(__file__).parents[1] / "submissions" / "forwards.py"
 CASES = ("plain", "bool_mask/rank_1", "scale", "bad_input/more_keys_than_values")
@@ -64,6 +64,7 @@ def test_the_paragraph_names_findings_library_version_link_and_the_lines_that_ac
     assert line == "  finding/sdpa-cpu-lengths-differ: as in attention/torch_sdpa.automatic"
 
 
+@pytest.mark.slow
 def test_a_forwarder_that_lays_tensors_out_otherwise_is_found_too() -> None:
     _, said = explained("transposed")
 
@@ -71,6 +72,7 @@ def test_a_forwarder_that_lays_tensors_out_otherwise_is_found_too() -> None:
     assert {each.id for each in said.borrowed.findings} >= {"sdpa-cpu-mask-of-rank-1"}
 
 
+@pytest.mark.slow
 def test_a_failure_of_its_own_stays_its_own_and_is_explained() -> None:
     outcomes, said = explained("doubled")
 
@@ -89,7 +91,7 @@ def test_the_same_mistake_in_a_computation_of_its_own_is_not_blamed_on_a_library
 
 
 def test_what_passes_is_compared_with_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.conformance.forwarding.answer", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr("attnsuite.conformance.forwarding.answer", lambda *_: pytest.fail("asked"))
 
     _, said = explained("attention", "plain/small")
 

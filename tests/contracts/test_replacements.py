@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from suite.asking import Case
-from suite.contracts import contract, names
-from suite.worker import ask
+from attnsuite.asking import Case
+from attnsuite.contracts import contract, names
+from attnsuite.worker import ask
 
 MISCALLED = re.compile(r"TypeError: .*(positional argument|unexpected keyword argument)")
 FAMILIES = 6
@@ -26,6 +26,7 @@ def plainest(name: str) -> list[Case]:
     return list(found.values())[:FAMILIES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names())
 def test_no_deviation_is_called_with_what_it_does_not_take(name: str) -> None:
     asked = [case.calls("float32") for case in plainest(name)]

@@ -19,14 +19,14 @@ import pytest
 import torch
 from toys import SLOPE, TOY
 
-import suite
-from suite.learning.checkpoint import Checkpoint, _first_line, cache
-from suite.learning.engine import deterministic, train
-from suite.learning.task import Task, Training, generator
-from suite.records import UsageError
+import attnsuite
+from attnsuite.learning.checkpoint import Checkpoint, _first_line, cache
+from attnsuite.learning.engine import deterministic, train
+from attnsuite.learning.task import Task, Training, generator
+from attnsuite.records import UsageError
 
 TESTS = Path(__file__).parent.parent
-HOME = Path(suite.__file__).parent.parent
+HOME = Path(attnsuite.__file__).parent.parent
 
 
 class Killed(Exception):
@@ -51,10 +51,10 @@ def test_the_same_seed_gives_the_same_bits() -> None:
 TRAINS_ALL_THAT_IS_IMPORTED_AHEAD = """
 import sys
 from pathlib import Path
-from suite.learning import tasks
-from suite.learning.engine import import_ahead
-from suite.learning.trained import Job
-from suite.registry import find
+from attnsuite.learning import tasks
+from attnsuite.learning.engine import import_ahead
+from attnsuite.learning.trained import Job
+from attnsuite.registry import find
 
 (plug,) = find(["attention/matmul"])
 jobs = [Job(task.changed(epochs=1), 0, None if task.own else plug) for task in tasks.of_table(sys.argv[1])]
@@ -142,6 +142,7 @@ def test_ended_in_the_midst_of_an_epoch_it_begins_that_epoch_again(tmp_path: Pat
     assert train(TOY, 0, nothing, checkpoint=at(tmp_path)).curve == whole.curve
 
 
+@pytest.mark.slow
 def test_killed_by_the_system_it_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     program = (
         "import time; from pathlib import Path; from test_engine import TOY, at, nothing, train\n"

@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from workers import LINUX
 
-from suite.measure import Escaped, bench, clock
-from suite.measure.bench import Bench
-from suite.measure.own_process import OwnProcess
-from suite.measure.protocol import (
+from attnsuite.measure import Escaped, bench, clock
+from attnsuite.measure.bench import Bench
+from attnsuite.measure.own_process import OwnProcess
+from attnsuite.measure.protocol import (
     AnyAnswer,
     Done,
     Energy,
@@ -31,7 +31,7 @@ from suite.measure.protocol import (
     Weighed,
     read,
 )
-from suite.records import PASSES, Status
+from attnsuite.records import PASSES, Status
 
 JOB = Job("attention", "documents/one-sentence", "float32", "forward")
 Function = Callable[..., Any]
@@ -204,6 +204,7 @@ def test_memory_comes_with_the_kernels() -> None:
     assert answer.kernel.startswith("aten::_scaled_dot_product_flash_attention_for_cpu")
 
 
+@pytest.mark.slow
 @LINUX
 def test_what_the_profiler_keeps_of_many_operators_is_not_the_call_s() -> None:
     def function(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -11,8 +11,8 @@ import pytest
 import torch
 from workers import LINUX, run_program
 
-from suite.benchmark.processes import MEASURED
-from suite.measure import memory
+from attnsuite.benchmark.processes import MEASURED
+from attnsuite.measure import memory
 
 MiB = 2**20
 SLACK = MiB
@@ -28,6 +28,7 @@ def weighed() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @LINUX
 def test_a_call_that_allocates_nothing_takes_nothing(weighed: dict[str, Any]) -> None:
     assert all(0 <= peak < SLACK for peak in weighed["nothing"])

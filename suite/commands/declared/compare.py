@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import Device, Dtypes, Folder, Shapes, place, seconds, whole
-from suite.statistics import MARGIN
+from attnsuite.commands.declared.common import Device, Dtypes, Folder, Shapes, place, seconds, whole
+from attnsuite.statistics import MARGIN
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,12 @@ class Compare:
     ] = None
 
     def run(self) -> int:
-        from suite.commands import comparing
+        from attnsuite.commands import comparing
 
         comparing.check_options(self)
         if self.interleaved:
-            from suite.commands import comparing_now
-            from suite.commands.interrupting import until_interrupted
+            from attnsuite.commands import comparing_now
+            from attnsuite.commands.interrupting import until_interrupted
 
             return until_interrupted(lambda: comparing_now.compare(self), None)
         return comparing.compare(self)
