@@ -9,7 +9,6 @@ from types import MappingProxyType
 from suite.records import EVERY_CASE, FAILURES, ContractFacts, Measurement, Outcome, Reason, Status
 from suite.records.compared import Compared
 from suite.report.benchmark import wording
-from suite.report.benchmark.columns import TOO_FEW
 from suite.report.benchmark.timed_tables import BASELINE, Row, tables
 from suite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
 from suite.report.comparison import comparison_page
@@ -149,6 +148,6 @@ def _without_time(of: Measurement) -> str:
 def _spread(of: Interval) -> str:
     """How far the ends of the interval lie from the median."""
     if of.low <= 0:
-        return TOO_FEW
+        return wording.TOO_FEW
     below, above = (percent(abs(end - of.median) / of.median) for end in (of.low, of.high))
     return f"±{below}" if below == above else f"−{below} +{above}"
