@@ -147,6 +147,18 @@ class Picture:
         return asdict(self)
 
     @property
+    def longest(self) -> float:
+        """Where the longest line ends; a line that ends before has stopped."""
+        return max(mark.points[-1][0] for panel in self.panels for mark in panel.marks)
+
+    @property
+    def explained(self) -> str:
+        """The note, and what the end of a line means that stopped."""
+        ends = {mark.points[-1][0] for panel in self.panels for mark in panel.marks}
+        stopped = "×: not measured beyond" if self.kind == "lines" and len(ends) > 1 else ""
+        return "; ".join(filter(None, (self.note, stopped)))
+
+    @property
     def timed_across(self) -> bool:
         """Whether the quantity that was timed, which has intervals, is the one across."""
         return self.across in ("rate", "relative")

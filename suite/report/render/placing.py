@@ -48,14 +48,14 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
 
 
 def beside(
-    points: Sequence[Point], texts: Sequence[str], size: tuple[float, float], line: Sequence[Point] = ()
+    points: Sequence[Point], texts: Sequence[str], size: tuple[float, float], lines: Sequence[Sequence[Point]] = ()
 ) -> list[Box]:
     """A box for the text of each point, near it and within `size`, that covers as little as possible of the others.
 
-    `line` are the corners of a line that labels should not cover.
+    `lines` are the corners of lines that labels should not cover.
     """
     marks = [(x - MARK, y - MARK, x + MARK, y + MARK) for x, y in points]
-    along = [(x - 2, y - 2, x + 2, y + 2) for x, y in _along(line)]
+    along = [(x - 2, y - 2, x + 2, y + 2) for line in lines for x, y in _along(line)]
     widths = [sum(WIDTHS.get(letter, LETTER) for letter in text) for text in texts]
     found = [next(_around(point, width))[0] for point, width in zip(points, widths, strict=True)]
     for _ in range(SWEEPS):

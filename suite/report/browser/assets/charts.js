@@ -66,7 +66,7 @@ function strip(samples, title) {
 function byDay(line) {
   const moments = line.moments, ends = moments.flatMap(([, , value, low, high]) => [value, low ?? value, high ?? value]).filter((value) => value > 0);
   const low = Math.min(...ends) / 1.05, high = Math.max(...ends) * 1.05, days = moments.map(([when]) => Date.parse(when));
-  const ordered = [...moments].sort((one, other) => one[2] - other[2]), extremes = ordered[0][5] === ordered.at(-1)[5] ? [ordered[0]] : [ordered[0], ordered.at(-1)];
+  const ordered = [...moments].sort((one, other) => other[2] - one[2]), extremes = ordered[0][5] === ordered.at(-1)[5] ? [ordered[0]] : [ordered[0], ordered.at(-1)];
   const first = Math.min(...days), last = Math.max(...days);
   const across = (day) => 110 + (WIDE - 150) * (last > first ? (day - first) / (last - first) : 0.5);
   const up = (value) => 170 - 140 * Math.log(value / low) / Math.log(high / low);
@@ -79,6 +79,6 @@ function byDay(line) {
   const releases = line.releases.filter(([when]) => Date.parse(when) >= first && Date.parse(when) <= last).flatMap(([when, words]) => [
     draw("line", { class: "one", x1: across(Date.parse(when)), x2: across(Date.parse(when)), y1: 14, y2: 170 }), draw("text", { x: across(Date.parse(when)) + 3, y: 12 }, words)]);
   return draw("svg", { viewBox: `0 0 ${WIDE} 195`, role: "img", "aria-label": `${line.implementation}: ${line.what}` }, ...releases, ...marks,
-    ...extremes.map(([, , value, , , words]) => draw("text", { x: 100, y: up(value) + 4, "text-anchor": "end" }, words)),
+    ...extremes.map(([, , value, , , words], place) => draw("text", { x: 100, y: Math.max(up(value) + 4, up(extremes[0][2]) + 4 + LINE / 2 * place), "text-anchor": "end" }, words)),
     draw("text", { x: 110, y: 190 }, moments[0][0].slice(0, 10)), draw("text", { x: WIDE - 30, y: 190, "text-anchor": "end" }, moments.at(-1)[0].slice(0, 10)));
 }
