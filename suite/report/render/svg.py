@@ -16,7 +16,7 @@ from suite.report.render.placing import LINE, OVERHANG, Box, Point, beside, near
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 """The shapes of marks: as many as there are colours, shifted by one after each round of colours."""
 
-CROSS = "M-.7,-.7L.7,.7M-.7,.7L.7,-.7"
+CROSS = "M-1,-1L1,1M-1,1L1,-1"
 """The shape of a ×, which ends a line that stopped."""
 
 AXES = {
@@ -83,22 +83,24 @@ def render(picture: Picture) -> str:
 
 
 def _lines(picture: Picture) -> list[Any]:
-    """Panels of lines over the length, each labelled at its end; the panels share their scales."""
-    points = [point for panel in picture.panels for mark in panel.marks for point in mark.points]
-    across = _Axis(picture.across, [x for x, _ in points], 1.12)
-    up = _Axis(picture.up, [*(y for _, y in points), *_ends(picture.panels)], 1.35)
+    """Panels of lines over the length, each labelled at its end; the panels share the scale upwards."""
+    points = [[point for mark in panel.marks for point in mark.points] for panel in picture.panels]
+    up = _Axis(picture.up, [*(y for each in points for _, y in each), *_ends(picture.panels)], 1.35)
     longest = max(len(panel.marks) for panel in picture.panels)
     size = (
         270 if len(picture.panels) > 1 else 520,
         max(290 if len(picture.panels) > 1 else 380, int(LINE * (longest + 1))),
     )
-    return [_line_panel(panel, picture.longest, across, up, size) for panel in picture.panels]
+    return [
+        _line_panel(panel, _Axis(picture.across, [x for x, _ in each], 1.12), up, size)
+        for panel, each in zip(picture.panels, points, strict=True)
+    ]
 
 
-def _line_panel(panel: Panel, longest: float, across: _Axis, up: _Axis, size: tuple[int, int]) -> Any:
-    """Lines that reach `longest` are labelled at the right of the panel; others end with a × and a label there."""
-    whole = [mark for mark in panel.marks if mark.points[-1][0] >= longest]
-    stopped = [mark for mark in panel.marks if mark.points[-1][0] < longest]
+def _line_panel(panel: Panel, across: _Axis, up: _Axis, size: tuple[int, int]) -> Any:
+    """The longest lines are labelled at the right of the panel; others end with a × and a label there."""
+    stopped = panel.stopped
+    whole = [mark for mark in panel.marks if mark not in stopped]
     every = [
         {**_said(mark), "x": x, "y": y}
         for mark in panel.marks
@@ -112,21 +114,27 @@ def _line_panel(panel: Panel, longest: float, across: _Axis, up: _Axis, size: tu
     line = _chart([*every, *ends]).mark_line(strokeWidth=2).encode(x, y, *styles[:1], styles[2], each)
     dots = _dots(every).encode(x, y, *styles[:2], each)
     crosses = _chart(ends).mark_point(shape=CROSS, filled=False, size=70, strokeWidth=2).encode(x, y, styles[0])
-    labels = [*_labels_at_ends(stopped, panel.marks, across, up, size), *_labels_beyond(whole, panel.marks, up, size)]
+    labels = [
+        *_labels_at_ends(stopped, panel.marks, across, up, size),
+        *_labels_beyond(whole, panel.marks, across, up, size),
+    ]
     return _sized([bars, line, dots, *labels, crosses], panel, size)
 
 
-def _labels_beyond(marks: Sequence[Mark], all_marks: Sequence[Mark], up: _Axis, size: tuple[int, int]) -> list[Any]:
-    """The labels of lines right of the panel, each led to by a line and with the sign of its points."""
+def _labels_beyond(
+    marks: Sequence[Mark], all_marks: Sequence[Mark], across: _Axis, up: _Axis, size: tuple[int, int]
+) -> list[Any]:
+    """The labels of lines right of the panel, each with a line from its last point and the sign of its points."""
     width, height = size
     ends = [mark.points[-1] for mark in marks]
     places = spread([up.pixel(y, height, down=True) for _, y in ends], LINE, LINE / 2, height - LINE / 2)
     named = [
-        {**_said(mark), "y": y, "at": up.value(place, height, down=True)}
-        for mark, (_, y), place in zip(marks, ends, places, strict=True)
+        {**_said(mark), "x": x, "y": y, "at": up.value(place, height, down=True)}
+        for mark, (x, y), place in zip(marks, ends, places, strict=True)
     ]
-    styles, at, end = _styles(all_marks), up.encoding(alt.Y, "at"), up.encoding(alt.Y, "y")
-    leader = _chart(named).mark_rule().encode(end, styles[0], x=alt.value(width), x2=alt.value(width + 12), y2="at:Q")
+    styles, at = _styles(all_marks), up.encoding(alt.Y, "at")
+    x, y = across.encoding(alt.X, "x"), up.encoding(alt.Y, "y")
+    leader = _chart(named).mark_rule().encode(x, y, styles[0], x2=alt.value(width + 12), y2="at:Q")
     sign = _dots(named).encode(at, *styles[:2], x=alt.value(width + 17))
     text = _chart(named).mark_text(align="left", baseline="middle", fontSize=12, font=FONT, color=INK)
     return [leader, sign, text.encode(at, x=alt.value(width + 26), text="label:N")]
