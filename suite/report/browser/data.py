@@ -20,8 +20,8 @@ HASH = 16
 def data(materials: Mapping[str, Material], past: Sequence[history.Line] = ()) -> dict[str, Any]:
     """The data of these machines, by name."""
     names = outcomes.Names()
-    labels = short_names([of.recorded.run.machine for of in materials.values()])
-    machines = [_machine(of, label, names) for of, label in zip(materials.values(), labels, strict=True)]
+    labels = short_names({name: of.recorded.run.machine for name, of in materials.items()})
+    machines = [_machine(of, labels[name], names) for name, of in materials.items()]
     words = {key: text for of in materials.values() for key, text in facts.findings(of.recorded).items()}
     return {
         "machines": machines,
@@ -56,16 +56,16 @@ def _machine(of: Material, label: str, names: outcomes.Names) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def short_names(machines: Sequence[Machine]) -> list[str]:
+def short_names(machines: Mapping[str, Machine]) -> dict[str, str]:
     """A name of each machine for lists: its accelerators, or its processor and cores.
 
     Machines with equal names get the end of their folder's name, too.
     """
     alike: dict[str, list[str]] = defaultdict(list)
-    for each in machines:
-        alike[_short(each)].append(each.name)
-    ends = [each.name.removeprefix(min(alike[_short(each)], key=len)).strip("-") for each in machines]
-    return [f"{_short(each)}, {end}" if end else _short(each) for each, end in zip(machines, ends, strict=True)]
+    for folder, machine in machines.items():
+        alike[_short(machine)].append(folder)
+    ends = {folder: folder.removeprefix(min(same, key=len)).strip("-") for same in alike.values() for folder in same}
+    return {folder: ", ".join(filter(None, (_short(of), ends[folder]))) for folder, of in machines.items()}
 
 
 def _short(machine: Machine) -> str:

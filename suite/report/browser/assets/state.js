@@ -24,13 +24,18 @@ function filled(element, attributes, children) {
 
 let parsed = { address: null, names: null };
 let reading = null; // the names that the part which is being drawn has read, with their values
+// All names that the address has, with their values; without a machine, it is the first.
+function names() {
+  if (parsed.address !== location.hash) {
+    const fragment = location.hash.slice(1), said = new URLSearchParams(fragment.includes("=") ? fragment : fragment && `at=${fragment}`);
+    parsed = { address: location.hash, names: new Map([["m", DATA.machines[0]?.name], ...said]) };
+  }
+  return parsed.names;
+}
+
 // What the address says of a name; undefined if nothing.
 function chosen(name) {
-  if (parsed.address !== location.hash) {
-    const fragment = location.hash.slice(1);
-    parsed = { address: location.hash, names: new Map(new URLSearchParams(fragment.includes("=") ? fragment : fragment && `at=${fragment}`)) };
-  }
-  const value = parsed.names.get(name);
+  const value = names().get(name);
   reading?.set(name, value);
   return value;
 }
@@ -38,9 +43,9 @@ function chosen(name) {
 // Change what is chosen; an empty value leaves the name out. `quietly` adds no step to the way back.
 // The address always names the machine, so that a link keeps it.
 function choose(changes, quietly = false) {
-  const names = new Map([["m", machine()?.name ?? ""], ...parsed.names]);
-  for (const [name, value] of Object.entries(changes)) value ? names.set(name, value) : names.delete(name);
-  const address = `#${new URLSearchParams([...names])}`;
+  const all = new Map(names());
+  for (const [name, value] of Object.entries(changes)) value ? all.set(name, value) : all.delete(name);
+  const address = `#${new URLSearchParams([...all])}`;
   if (address === location.hash) return;
   history[quietly ? "replaceState" : "pushState"](null, "", address);
   refresh();
