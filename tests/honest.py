@@ -3,10 +3,9 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from attnsuite.records import Claimed, ContractFacts, Evidence, Facts, Holds, Learned, WorkloadFacts
+from attnsuite.store import verify
 from stored import MACHINE, RUN, folder, measurement
-
-from suite.records import Claimed, ContractFacts, Evidence, Facts, Holds, Learned, WorkloadFacts
-from suite.store import verify
 
 NOW = datetime.now(UTC)
 FACTS = Facts(

@@ -3,11 +3,10 @@
 from dataclasses import replace
 
 import builders
+from attnsuite.records import Facts, WorkloadFacts
+from attnsuite.report.benchmark.views import material
+from attnsuite.report.charts.pictures import pictures
 from builders import BASELINES, RUN
-
-from suite.records import Facts, WorkloadFacts
-from suite.report.benchmark.views import material
-from suite.report.charts.pictures import pictures
 
 LENGTHS = (1, 2, 4, 8)
 WORKLOADS = {

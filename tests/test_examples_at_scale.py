@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import yaml
+from attnsuite.store import Recorded, read_outcomes
 
-import suite
-from suite.store import Recorded, read_outcomes
+import attnsuite
 
-HOME = Path(suite.__file__).parent.parent
+HOME = Path(attnsuite.__file__).parent.parent
 EXAMPLES = Path(__file__).parent.parent / "examples" / "scale"
 SCRIPTS = ("xargs.sh", "parallel.sh", "slurm.sh")
 ASKED = ("check", "mine.py", "--case", "plain", "--case", "causal", "--case", "scale", "--dtype", "float32", "--quiet")

@@ -9,13 +9,8 @@ from itertools import product
 from statistics import median
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import binom
-from simulated import FOUND, MOST_CLAIMS, Machine, counted
-
-from suite.assumptions import autocorrelation
-from suite.statistics import (
+from attnsuite.assumptions import autocorrelation
+from attnsuite.statistics import (
     LEVEL,
     MARGIN,
     PROCESSES_DIFFER,
@@ -27,6 +22,10 @@ from suite.statistics import (
     interval,
     rounds_needed,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+from simulated import FOUND, MOST_CLAIMS, Machine, counted
 
 unhurried = settings(deadline=None)  # the machine may be busy
 positive = st.floats(1e-9, 1e9)

@@ -13,10 +13,9 @@ from typing import Any
 import psutil  # type: ignore[import-untyped, unused-ignore]
 import pytest
 import torch
+from attnsuite.asking import Call, Reply
+from attnsuite.worker import Ready, Worker
 from torch import Tensor
-
-from suite.asking import Call, Reply
-from suite.worker import Ready, Worker
 
 HERE = Path(__file__).parent
 SUBMISSIONS = HERE / "submissions"

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from attnsuite.asking.staged import Staged
 from torch import Tensor
 from torch.nn import functional
-
-from suite.asking.staged import Staged
 
 Function = Callable[..., Any]
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from attnsuite.asking.contract import Deviation
 from torch import Tensor
-
-from suite.asking.contract import Deviation
 
 
 def reused_output(function: Callable[..., Any]) -> Deviation:

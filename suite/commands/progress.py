@@ -6,16 +6,15 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
+from attnsuite.commands.heartbeat import Heartbeat
+from attnsuite.records import Explanation, Measurement, Outcome, escaped
+from attnsuite.report import benchmark_lines, summary_lines
+from attnsuite.store import RunWriter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from suite.commands.heartbeat import Heartbeat
-from suite.records import Explanation, Measurement, Outcome, escaped
-from suite.report import benchmark_lines, summary_lines
-from suite.store import RunWriter
-
 if TYPE_CHECKING:
-    from suite.benchmark import Table
+    from attnsuite.benchmark import Table
 
 
 def _ignore(_: Any) -> None:

@@ -9,10 +9,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
+from attnsuite.machine import DISTRIBUTIONS
+from attnsuite.records import FAILURES, Outcome, UsageError
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-from suite.machine import DISTRIBUTIONS
-from suite.records import FAILURES, Outcome, UsageError
 
 LIBRARIES = ("python", *DISTRIBUTIONS)
 """The names that a finding may give versions of."""

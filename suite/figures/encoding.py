@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import torch
+from attnsuite.figures.implementations import function
 from torch import Tensor
-
-from suite.figures.implementations import function
 
 POSITIONS, WIDTH = 60, 32
 """The document's sizes."""

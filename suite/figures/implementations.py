@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any
 
 import torch
+from attnsuite.records import UsageError
+from attnsuite.registry import Loaded
 from torch import Tensor
 
-from suite import registry
-from suite.records import UsageError
-from suite.registry import Loaded
+from attnsuite import registry
 
 Function = Callable[..., Any]
 

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
-
-from suite.figures.implementations import function
-from suite.figures.picture import (
+from attnsuite.figures.implementations import function
+from attnsuite.figures.picture import (
     Curves,
     HeatMaps,
     Panel,
@@ -21,7 +19,8 @@ from suite.figures.picture import (
     rounded,
     series,
 )
-from suite.sources import documents
+from attnsuite.sources import documents
+from torch import Tensor
 
 DATA = Path(documents.__file__).with_name("nadaraya_watson.json")
 KERNELS = {

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from attnsuite.judging.whole import Whole
     from torch import Tensor
-
-    from suite.judging.whole import Whole
 
 Array = np.ndarray[Any, Any]
 

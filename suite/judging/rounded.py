@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
-from suite.judging.precision import QUADRUPLE, Bounded, Precision, widened
+from attnsuite.judging.precision import QUADRUPLE, Bounded, Precision, widened
 
 Array = np.ndarray[Any, Any]
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-
-from suite.measure import measure
+from attnsuite.measure import measure
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,12 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from attnsuite.measure.one_thread import one_thread
+from attnsuite.measure.protocol import Layout
+from attnsuite.measure.task import Task
+from attnsuite.worker.turns import CALL, Taken, Turn
+from attnsuite.worker.wire import DTYPES, buffer
 from torch import Tensor
-
-from suite.measure.one_thread import one_thread
-from suite.measure.protocol import Layout
-from suite.measure.task import Task
-from suite.worker.turns import CALL, Taken, Turn
-from suite.worker.wire import DTYPES, buffer
 
 
 class Handed:

@@ -10,11 +10,11 @@ from itertools import groupby
 from math import log
 from pathlib import Path
 
-from suite.records import Change, Changed, History, KeptRun, Series
-from suite.report.cells import plain
-from suite.report.files import as_csv
-from suite.report.page import Column, table
-from suite.report.units import significant, size, speed, time_unit, times
+from attnsuite.records import Change, Changed, History, KeptRun, Series
+from attnsuite.report.cells import plain
+from attnsuite.report.files import as_csv
+from attnsuite.report.page import Column, table
+from attnsuite.report.units import significant, size, speed, time_unit, times
 
 BARS = "▁▂▃▄▅▆▇█"
 """The heights of a small line, one for each run."""
@@ -163,9 +163,7 @@ def heights(of: Series) -> str:
 
 
 def _quantity(of: Series) -> str:
-    return (
-        f"compared with {of.baseline.partition('/')[2] or of.baseline}" if of.quantity == "ratio" else of.quantity
-    )
+    return f"compared with {of.baseline.partition('/')[2] or of.baseline}" if of.quantity == "ratio" else of.quantity
 
 
 def _worded(of: Series) -> Callable[[float], str]:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from attnsuite.asking import Reply
+from attnsuite.worker.snapshots import overlap, place_of, same_bits
 from torch import Tensor
-
-from suite.asking import Reply
-from suite.worker.snapshots import overlap, place_of, same_bits
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from attnsuite.asking import Call, Reply
+from attnsuite.worker.snapshots import fingerprint, is_copy, placed
 from torch import Tensor
-
-from suite.asking import Call, Reply
-from suite.worker.snapshots import fingerprint, is_copy, placed
 
 OUTPUT_GRADIENT = "output_gradient"
 Left = Mapping[str, str]

@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 import torch
+from attnsuite.asking.plugged import Attended
 from torch import Tensor
-
-from suite.asking.plugged import Attended
 
 
 class Probe:

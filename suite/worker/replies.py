@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from attnsuite.asking import Call, Reply
+from attnsuite.worker.wire import Garbage
 from torch import Tensor
-
-from suite.asking import Call, Reply
-from suite.worker.wire import Garbage
 
 Checks = Mapping[Any, Callable[[Any], bool]]
 """Whether a value is what an annotation says, by the annotation."""

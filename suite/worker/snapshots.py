@@ -10,9 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from attnsuite.worker.wire import DTYPES, storage_of
 from torch import Tensor
-
-from suite.worker.wire import DTYPES, storage_of
 
 METHODS = SimpleNamespace(
     **{

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from attnsuite.asking.axes import Axes, broadcasts
 from torch import Tensor
-
-from suite.asking.axes import Axes, broadcasts
 
 MAPS = Axes(x="… e", w="e f", b="f")
 

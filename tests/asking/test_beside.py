@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attnsuite.asking.beside import JUDGED_KEYS, RIGHT, telling
+from attnsuite.contracts import contract
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import DTYPES
+from attnsuite.worker import ask
 from torch import Tensor
-
-from suite.asking.beside import JUDGED_KEYS, RIGHT, telling
-from suite.contracts import contract
-from suite.judging.verdicts import Verdict
-from suite.records import DTYPES
-from suite.worker import ask
 
 Change = Callable[[Tensor], Tensor]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import pytest
+from attnsuite.asking.covering import Contradiction, Row, Space, drawn, met_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from suite.asking.covering import Contradiction, Row, Space, drawn, met_in
 
 MEALS = Space(
     {"meat": ("beef", "fish", "none"), "wine": ("red", "white"), "cheese": ("blue", "mild"), "bread": ("rye", "corn")},

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from attnsuite.benchmark import entry
 from clocks import Time
-
-from suite.benchmark import entry
 
 
 @pytest.fixture

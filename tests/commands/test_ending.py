@@ -6,9 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from attnsuite.version import VERSION
 from commanded import environment
-
-from suite.version import VERSION
 
 TAKEN_APART = "# destroy "
 """What Python says, where it is asked to with `-v`, of each module that it takes apart at the end."""
@@ -16,7 +15,7 @@ PROGRAM = """
 import atexit
 import sys
 
-import suite.__main__ as module
+import attnsuite.__main__ as module
 
 
 def begun(*given, app=module.app, **options):

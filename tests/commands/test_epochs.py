@@ -6,8 +6,7 @@ import io
 import sys
 
 import pytest
-
-from suite.commands.epochs import Epochs
+from attnsuite.commands.epochs import Epochs
 
 pyte = pytest.importorskip("pyte")
 

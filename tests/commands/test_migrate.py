@@ -4,10 +4,9 @@ import json
 import sys
 
 import pytest
+from attnsuite.__main__ import main
+from attnsuite.store import load, rows, runs
 from builders import RUN, outcome
-
-from suite.__main__ import main
-from suite.store import load, rows, runs
 
 
 def said(monkeypatch, capsys, *arguments):

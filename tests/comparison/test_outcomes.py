@@ -1,8 +1,7 @@
 """What changed between two sets of outcomes: new, gone, another status."""
 
+from attnsuite.comparison.outcomes import both, changes
 from builders import measured, outcome, without_time
-
-from suite.comparison.outcomes import both, changes
 
 
 def test_what_is_alike_is_no_change():

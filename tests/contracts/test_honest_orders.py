@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from attnsuite.asking.formula import FormulaCase
+from attnsuite.contracts import contract
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.worker import ask
 from torch import Tensor
-
-from suite.asking.formula import FormulaCase
-from suite.contracts import contract
-from suite.judging.verdicts import Verdict
-from suite.worker import ask
 
 DRAWS = 200
 UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}

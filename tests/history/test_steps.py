@@ -7,10 +7,9 @@ import random
 
 import numpy as np
 import pytest
+from attnsuite.history import steps
+from attnsuite.statistics import MARGIN
 from ruptures import KernelCPD
-
-from suite.history import steps
-from suite.statistics import MARGIN
 
 
 def runs(*levels: tuple[float, int], spread: float = 0.01, seed: int = 0) -> list[float]:

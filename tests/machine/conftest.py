@@ -4,8 +4,7 @@ import sys
 from itertools import count
 
 import pytest
-
-from suite.machine import nvidia, unaided
+from attnsuite.machine import nvidia, unaided
 
 
 @pytest.fixture(autouse=True)

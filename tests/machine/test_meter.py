@@ -5,6 +5,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from attnsuite.machine import nvidia, nvml, telemetry
 from pretended_nvml import (
     FIELDS,
     FIRST,
@@ -16,8 +17,6 @@ from pretended_nvml import (
     all_absent,
     measured,
 )
-
-from suite.machine import nvidia, nvml, telemetry
 
 
 def test_a_window_tells_everything_in_its_unit(install):

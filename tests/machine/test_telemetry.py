@@ -1,8 +1,7 @@
 """What a window of samples says: joules and whence, throttle reasons, spreads; or why it says nothing."""
 
 import pytest
-
-from suite.machine.telemetry import Window, summarised
+from attnsuite.machine.telemetry import Window, summarised
 
 
 def window(seconds=2.0, counter=(5000.0, 5700.0), watts=None, power_from="instant", **absent):

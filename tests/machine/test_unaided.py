@@ -4,9 +4,9 @@ import os
 import sys
 
 import pytest
+from attnsuite.machine import nvidia, unaided
 
-from suite import machine
-from suite.machine import nvidia, unaided
+from attnsuite import machine
 
 NAME = "NVIDIA H100 80GB HBM3"
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from attnsuite.measure import ceilings
+from attnsuite.measure.ceilings import Sizes
 from clocks import Time
-
-from suite.measure import ceilings
-from suite.measure.ceilings import Sizes
 
 
 def test_ceilings_are_the_best_of_all_samples(now: Time, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from attnsuite.measure import Escaped, clock
 from clocks import Device, Time
-
-from suite.measure import Escaped, clock
 
 # A CPU's
 

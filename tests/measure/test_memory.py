@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from attnsuite.benchmark.processes import MEASURED
+from attnsuite.measure import memory
 from workers import LINUX, run_program
-
-from suite.benchmark.processes import MEASURED
-from suite.measure import memory
 
 MiB = 2**20
 SLACK = MiB

@@ -3,9 +3,8 @@
 import sys
 
 import psutil
+from attnsuite.worker import Worker
 from workers import call
-
-from suite.worker import Worker
 
 worker = Worker(sys.argv[1])
 worker.ready()

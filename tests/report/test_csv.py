@@ -4,11 +4,10 @@ import csv
 import io
 
 import pytest
+from attnsuite.report.cells import code, number, text
+from attnsuite.report.page import Column, table
+from attnsuite.report.render.csv import render
 from builders import NASTY
-
-from suite.report.cells import code, number, text
-from suite.report.page import Column, table
-from suite.report.render.csv import render
 
 
 def rows(of):

@@ -9,13 +9,12 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
+from attnsuite.records import ContractFacts, Facts, WorkloadFacts
+from attnsuite.report import past, write_report
+from attnsuite.report.browser.history import Line, Moment
+from attnsuite.store import read_outcomes
 from builders import MACHINE, measured, outcome, without_time
 from pages import TIMED, recorded
-
-from suite.records import ContractFacts, Facts, WorkloadFacts
-from suite.report import past, write_report
-from suite.report.browser.history import Line, Moment
-from suite.store import read_outcomes
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from attnsuite.report import past
+from attnsuite.store import history
 from builders import RUN, measured
-
-from suite.report import past
-from suite.store import history
 
 
 def keep(results: Path, seconds: Sequence[float]) -> None:

@@ -1,8 +1,7 @@
 """Numbers as readers see them."""
 
 import pytest
-
-from suite.report import units
+from attnsuite.report import units
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@
 import subprocess
 
 import pytest
+from attnsuite.store import Results
 from stored import MACHINE, RUN, folder, in_child, journal, killed_when_ready, measurement, names, outcome, read, record
-
-from suite.store import Results
 
 HALF = """
 write = os.write

@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from attnsuite.records import EVERY_CASE, Facts, UsageError
+from attnsuite.store import Recorded, Results
 from stored import (
     MISSING,
     RUN,
@@ -17,9 +19,6 @@ from stored import (
     record,
     table,
 )
-
-from suite.records import EVERY_CASE, Facts, UsageError
-from suite.store import Recorded, Results
 
 MAKE = {"benchmark": measurement, "conformance": outcome}
 

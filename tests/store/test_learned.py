@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from attnsuite.records import Learned, UsageError
+from attnsuite.store import Results
+from attnsuite.store.contents import Contents
+from attnsuite.store.migration import _joined
 from stored import MACHINE, RUN, SECOND, measurement, outcome
-
-from suite.records import Learned, UsageError
-from suite.store import Results
-from suite.store.contents import Contents
-from suite.store.migration import _joined
 
 LEARNED = Learned(
     "attention/mine",

@@ -7,11 +7,10 @@ from dataclasses import fields, replace
 from types import MappingProxyType
 
 import pytest
+from attnsuite.records import Reason, UsageError
+from attnsuite.store import Results
+from attnsuite.store.rows import lean
 from stored import MACHINE, MISSING, RUN, journal, measurement, outcome, read, record, table
-
-from suite.records import Reason, UsageError
-from suite.store import Results
-from suite.store.rows import lean
 
 FULL = measurement(
     detail="a\n| detail √",

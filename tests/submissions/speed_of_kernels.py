@@ -1,9 +1,8 @@
 """Another author's benchmarks of `theirs.kernels`."""
 
 import torch
+from attnsuite.pytest_plugin import benchmarks, conformance
 from theirs import kernels
-
-from suite.pytest_plugin import benchmarks, conformance
 
 torch.set_num_threads(2)
 short = {"workloads": "documents/one-sentence"}

@@ -9,6 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from attnsuite.asking import Call, Reply
+from attnsuite.asking.plugged import Attended
+from attnsuite.worker import Worker, ask
+from attnsuite.worker.asking import LOST_BEFORE
+from attnsuite.worker.context import beside, lost
+from attnsuite.worker.snapshots import fingerprint, is_copy
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from workers import (
@@ -17,13 +23,6 @@ from workers import (
     call,
 )
 
-from suite.asking import Call, Reply
-from suite.asking.plugged import Attended
-from suite.worker import Worker, ask
-from suite.worker.asking import LOST_BEFORE
-from suite.worker.context import beside, lost
-from suite.worker.snapshots import fingerprint, is_copy
-
 
 def reply_to(function: Callable[..., Any], *calls: Call) -> Reply:
     return ask(function, calls or [call()])[-1]
@@ -31,7 +30,7 @@ def reply_to(function: Callable[..., Any], *calls: Call) -> Reply:
 
 def test_nothing_is_called_in_a_process_whose_device_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    monkeypatch.setattr("suite.worker.asking.lost", lambda device: f"{device} says an error")
+    monkeypatch.setattr("attnsuite.worker.asking.lost", lambda device: f"{device} says an error")
 
     reply = ask(lambda query, key, value: calls.append("called"), [call()], "cuda")[0]
 

@@ -13,6 +13,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from attnsuite.asking import Call
+from attnsuite.walls.descent import below
+from attnsuite.worker import Died, Hung, Ready, Worker, ask, started
+from attnsuite.worker.forkserver import server_of
+from attnsuite.worker.wire import DTYPES
 from torch.nn.functional import scaled_dot_product_attention
 from workers import (
     LIMIT,
@@ -26,12 +31,6 @@ from workers import (
     run_program,
     same,
 )
-
-from suite.asking import Call
-from suite.walls.descent import below
-from suite.worker import Died, Hung, Ready, Worker, ask, started
-from suite.worker.forkserver import server_of
-from suite.worker.wire import DTYPES
 
 Write = Callable[[str, str], Path]
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
+from attnsuite.claims.claim import Claim, Measured, exactly, number
+from attnsuite.records import Evidence
 from torch.nn import functional
-
-from suite.claims.claim import Claim, Measured, exactly, number
-from suite.records import Evidence
 
 DROPPED = 0.1
 """The share that is dropped. At the document's own, a half, both rules give 2."""

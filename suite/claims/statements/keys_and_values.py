@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+from attnsuite.claims.claim import Claim, Measured, exactly, number
+from attnsuite.records import Evidence
 from torch import Generator
-
-from suite.claims.claim import Claim, Measured, exactly, number
-from suite.records import Evidence
 
 KEYS = 3
 """Keys, and their width."""

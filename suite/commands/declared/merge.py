@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from suite.commands.declared.common import Folder, path
+from attnsuite.commands.declared.common import Folder, path
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,6 @@ class Merge:
     results: Folder = Path("results")
 
     def run(self) -> None:
-        from suite.commands import merging
+        from attnsuite.commands import merging
 
         merging.merge(self.folders, self.results, self.partial)

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from attnsuite.asking import Call, Case, Conventions, Reply
+from attnsuite.asking.due import Within
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.records import Status
 from torch import Tensor
-
-from suite.asking import Call, Case, Conventions, Reply
-from suite.asking.due import Within
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS
-from suite.records import Status
 
 Array = np.ndarray[Any, Any]
 

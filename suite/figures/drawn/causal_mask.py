@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.implementations import function, weights_of
+from attnsuite.figures.picture import HeatMaps, heat_map
+from attnsuite.figures.sentence import axes, queries_and_keys
 from torch import Tensor
-
-from suite.figures.figure import DrawnFigure
-from suite.figures.implementations import function, weights_of
-from suite.figures.picture import HeatMaps, heat_map
-from suite.figures.sentence import axes, queries_and_keys
 
 TITLE = "The causal mask"
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import torch
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.implementations import function, weights_of
+from attnsuite.figures.picture import HeatMaps, heat_map, numbered
 from torch import Tensor
-
-from suite.figures.figure import DrawnFigure
-from suite.figures.implementations import function, weights_of
-from suite.figures.picture import HeatMaps, heat_map, numbered
 
 TITLE = "Scaled dot products and additive scores"
 LENGTHS = (2, 6)

@@ -8,20 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from suite.records import FAILURES
-from suite.report import facts
-from suite.report.benchmark.overall import ranking
-from suite.report.benchmark.views import Material, material
-from suite.report.browser import matrix
-from suite.report.browser.data import as_json, data
-from suite.report.browser.history import Line
-from suite.report.browser.overview import MOST_NAMED, overview
-from suite.report.cells import Cell, code, listed, said
-from suite.report.conformance.page import failure_table, finding
-from suite.report.conformance.tally import Group, grouped, groups
-from suite.report.files import as_html
-from suite.report.page import Block, note, section, table
-from suite.store import Recorded
+from attnsuite.records import FAILURES
+from attnsuite.report import facts
+from attnsuite.report.benchmark.overall import ranking
+from attnsuite.report.benchmark.views import Material, material
+from attnsuite.report.browser import matrix
+from attnsuite.report.browser.data import as_json, data
+from attnsuite.report.browser.history import Line
+from attnsuite.report.browser.overview import MOST_NAMED, overview
+from attnsuite.report.cells import Cell, code, listed, said
+from attnsuite.report.conformance.page import failure_table, finding
+from attnsuite.report.conformance.tally import Group, grouped, groups
+from attnsuite.report.files import as_html
+from attnsuite.report.page import Block, note, section, table
+from attnsuite.store import Recorded
 
 ASSETS = Path(__file__).parent / "assets"
 LOOK = "look.css"

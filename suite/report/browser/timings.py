@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from suite.records import EVERY_CASE, SHAPE, Status
-from suite.report.benchmark import wording
-from suite.report.benchmark.columns import between, error, unit_of
-from suite.report.benchmark.timed_tables import Row, TimedTable
-from suite.report.browser.naming import rounded
-from suite.report.browser.outcomes import Names
-from suite.report.units import Unit, energy, percent, speed
+from attnsuite.records import EVERY_CASE, SHAPE, Status
+from attnsuite.report.benchmark import wording
+from attnsuite.report.benchmark.columns import between, error, unit_of
+from attnsuite.report.benchmark.timed_tables import Row, TimedTable
+from attnsuite.report.browser.naming import rounded
+from attnsuite.report.browser.outcomes import Names
+from attnsuite.report.units import Unit, energy, percent, speed
 
 DIGITS = 4
 """Digits of the numbers that the page draws and sorts by; `words` are rounded once, here, from all digits."""

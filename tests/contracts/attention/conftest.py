@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from attnsuite.conformance.diagnosis import names
 from kept_answers import KeptAnswers
-
-from suite.conformance.diagnosis import names
 
 
 @pytest.fixture(scope="session", autouse=True)

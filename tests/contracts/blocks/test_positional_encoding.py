@@ -8,11 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.judging.rounded import Rounded
 from torch import Tensor
-
-from suite.contracts.blocks.positional_encoding.oracle import positional_encoding
-from suite.judging.precision import PRECISIONS
-from suite.judging.rounded import Rounded
 
 FREQUENCIES: dict[str, Callable[[Tensor, int, float], Tensor]] = {
     "a negative power": lambda feature, width, base: base ** (-feature / width),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
 from torch import Tensor
-
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Dense, Whole, correct
 
 
 def _of_items(asked: Asked) -> bool:

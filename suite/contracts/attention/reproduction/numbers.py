@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
+from attnsuite.asking import Call
 from torch import Tensor
-
-from suite.asking import Call
 
 LITERAL = 48
 """The numbers of a call that are written out; more fill the screen, and are drawn from a seed instead."""

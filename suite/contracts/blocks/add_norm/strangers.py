@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from attnsuite.asking import Stranger
+from attnsuite.asking.foreign import in_numpy, widened
+from attnsuite.contracts.blocks.add_norm.deviations import Residual
 from torch import Tensor
 from torch.nn import functional
-
-from suite.asking import Stranger
-from suite.asking.foreign import in_numpy, widened
-from suite.contracts.blocks.add_norm.deviations import Residual
 
 Array = np.ndarray[Any, Any]
 

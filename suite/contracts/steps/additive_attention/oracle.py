@@ -6,8 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-
-from suite.judging.rounded import Rounded, concatenated, whichever
+from attnsuite.judging.rounded import Rounded, concatenated, whichever
 
 Array = np.ndarray[Any, Any]
 

@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-
-from suite.contracts.steps.additive_attention.oracle import scores as additive
-from suite.judging.rounded import Rounded, whichever
+from attnsuite.contracts.steps.additive_attention.oracle import scores as additive
+from attnsuite.judging.rounded import Rounded, whichever
 
 Array = np.ndarray[Any, Any]
 

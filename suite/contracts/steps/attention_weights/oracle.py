@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
-from suite.asking.tensors import valid
-from suite.judging.rounded import Rounded
+from attnsuite.asking.tensors import valid
+from attnsuite.judging.rounded import Rounded
 
 Array = np.ndarray[Any, Any]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
+from attnsuite.contracts import shown
+from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 from torch import Tensor
-
-from suite.asking.mistakes import Wrong, mistakes, rows, then
-from suite.contracts import shown
-from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
 
 class Stale:
