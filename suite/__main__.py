@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import typer
+
 from attnsuite.commands.app import application
 from attnsuite.commands.interrupting import INTERRUPTED, TERMINATED
 from attnsuite.records import UsageError, escaped

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from attnsuite import machine, registry
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.records import (
@@ -29,8 +30,6 @@ from attnsuite.records import (
 from attnsuite.registry import Declaration, Loaded
 from attnsuite.store import Results, RunWriter
 from attnsuite.walls import found_elsewhere, in_words
-
-from attnsuite import machine, registry
 
 if TYPE_CHECKING:
     from attnsuite.asking import Contract

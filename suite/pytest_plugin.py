@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from attnsuite.records import Outcome, UsageError
 
 if TYPE_CHECKING:
@@ -51,11 +52,10 @@ def conformance(
     `known_gaps` is a file with lines `case pattern: reason`: these cases are expected to fail, and one that passes
     fails the test. Raises UsageError for an unknown contract, case, dtype or device, and for a file that is no such.
     """
+    from attnsuite import registry
     from attnsuite.conformance.explaining import Explainer
     from attnsuite.conformance.session import Session, requested
     from attnsuite.contracts import contract as contract_named
-
-    from attnsuite import registry
 
     contract_named(contract)
     session = Session(requested(cases, dtypes, device, known_gaps), several=False)
@@ -98,10 +98,9 @@ def benchmarks(
     test and gets no time; a workload that it declines is skipped with the reason. Raises UsageError for an unknown
     contract, workload, profile, device, direction or dtype.
     """
+    from attnsuite import registry
     from attnsuite.benchmark.fixture import Plan, speed_test
     from attnsuite.registry import Declaration
-
-    from attnsuite import registry
 
     words = [(each,) if isinstance(each, str) else tuple(each) for each in (workloads, directions, dtypes or ())]
     plan = Plan(words[0], profile, str(device), words[1], words[2])

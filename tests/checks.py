@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from torch import Tensor
+
+from attnsuite import registry, worker
 from attnsuite.conformance import findings
 from attnsuite.conformance.questions import Questions, Subject
 from attnsuite.conformance.runner import Check
@@ -14,9 +17,6 @@ from attnsuite.conformance.session import CheckRequest
 from attnsuite.contracts.attention.contract import CONTRACT
 from attnsuite.records import EVERY_CASE, Outcome
 from attnsuite.registry import Declaration
-from torch import Tensor
-
-from attnsuite import registry, worker
 
 Function = Callable[..., Any]
 

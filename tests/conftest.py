@@ -12,10 +12,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from runs import Forked, report_of
+
 from attnsuite.__main__ import main
 from attnsuite.contracts import contract
 from attnsuite.records import Outcome
-from runs import Forked, report_of
 
 
 def pytest_collection_finish() -> None:

@@ -3,9 +3,10 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from stored import MACHINE, RUN, folder, measurement
+
 from attnsuite.records import Claimed, ContractFacts, Evidence, Facts, Holds, Learned, WorkloadFacts
 from attnsuite.store import verify
-from stored import MACHINE, RUN, folder, measurement
 
 NOW = datetime.now(UTC)
 FACTS = Facts(

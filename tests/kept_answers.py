@@ -9,8 +9,9 @@ from typing import Any
 from weakref import WeakSet
 
 import torch
-from attnsuite.asking import Call, Reply, shown_draws
 from torch import Tensor
+
+from attnsuite.asking import Call, Reply, shown_draws
 
 MOST = 20_000
 """Answers that are kept: some hundred bytes for each of most."""

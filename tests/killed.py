@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from attnsuite.records import Outcome
-from attnsuite.store import Results
 from processes import words_of
 
 import attnsuite
+from attnsuite.records import Outcome
+from attnsuite.store import Results
 
 HOME = Path(attnsuite.__file__).parent.parent
 LAUNCHER = "launcher"

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import builders
+from builders import BASELINES, RUN
+
 from attnsuite.records import Facts, WorkloadFacts
 from attnsuite.report.benchmark.views import material
 from attnsuite.report.charts.pictures import pictures
-from builders import BASELINES, RUN
 
 LENGTHS = (1, 2, 4, 8)
 WORKLOADS = {

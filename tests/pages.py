@@ -5,11 +5,12 @@ from collections import defaultdict
 from dataclasses import replace
 
 import builders
+from builders import BASELINES, RUN, measured, without_time
+
 from attnsuite.records import EVERY_CASE, Facts, WorkloadFacts
 from attnsuite.report.benchmark.page import benchmark
 from attnsuite.report.charts.files import Charts
 from attnsuite.report.render import markdown
-from builders import BASELINES, RUN, measured, without_time
 
 LENGTHS = (1, 2, 8, 16, 32)
 WORKLOADS = {

@@ -8,10 +8,11 @@ from random import Random
 from typing import Any
 
 import torch
+from clocks import Time
+
 from attnsuite.benchmark.entry import Answered, Entry, Witnessed
 from attnsuite.benchmark.race import race as race_of
 from attnsuite.measure.protocol import Failed, Found, Prepared
-from clocks import Time
 
 Asked = tuple[str, str, Any]
 """Who was asked which verb, and the number or the numbers that came with it."""

@@ -12,10 +12,11 @@ from itertools import islice, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from attnsuite.records import DTYPES, Measurement, Outcome
-from attnsuite.store import Results
 from builders import measured, outcome, without_time
 from pages import TIMED
+
+from attnsuite.records import DTYPES, Measurement, Outcome
+from attnsuite.store import Results
 
 HOME = Path(__file__).parent.parent
 NAMES = ("matmul", *(f"kernel_{number:02}" for number in range(1, 20)))

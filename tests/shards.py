@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from attnsuite.records import ContractFacts, Facts, Measurement, Outcome, Run, WorkloadFacts
 from builders import measured
 from stored import MACHINE, RUN, outcome, record
+
+from attnsuite.records import ContractFacts, Facts, Measurement, Outcome, Run, WorkloadFacts
 
 CASES = ("large", "plain", "ragged", "small")
 """The cases of the check that is divided, one for each shard."""

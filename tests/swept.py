@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from stored import RUN, outcome, record
+
 from attnsuite.records import Shard
 from attnsuite.sweep.command import Expected, ShardCommand
-from stored import RUN, outcome, record
 
 EXPECTED = Expected(RUN.suite, dict(RUN.sources), dict(RUN.versions))
 STAND_IN = '''#!{python}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from attnsuite.records import UsageError
 from attnsuite.registry import Broken, Declaration, Loaded, Missing, find, load
 

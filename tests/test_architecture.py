@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 import pytest
+
 from attnsuite.asking import questions
 from attnsuite.contracts import contract
 from attnsuite.judging.precision import PRECISIONS
@@ -85,7 +86,7 @@ def modules() -> dict[str, Path]:
     """Every module of suite/ by its dotted name."""
     found = {}
     for file in sorted(SUITE.rglob("*.py")):
-        parts = file.relative_to(HOME).with_suffix("").parts
+        parts = ("attnsuite", *file.relative_to(SUITE).with_suffix("").parts)
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
     return found
 

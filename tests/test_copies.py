@@ -13,10 +13,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from attnsuite.copies import Copy
 from processes import is_over
 
 from attnsuite import copies
+from attnsuite.copies import Copy
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="copies are made by fork, on Linux alone")
 
@@ -68,6 +68,7 @@ def test_ctrl_c_ends_the_interruptible_alone(interruptible: bool, how: str, capf
     assert ("KeyboardInterrupt" in capfd.readouterr().err) is interruptible
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_it_ends_with_its_maker(number: signal.Signals) -> None:
     program = (

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
-from attnsuite.store import Recorded, read_outcomes
 
 import attnsuite
+from attnsuite.store import Recorded, read_outcomes
 
 HOME = Path(attnsuite.__file__).parent.parent
 EXAMPLES = Path(__file__).parent.parent / "examples" / "scale"

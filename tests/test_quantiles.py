@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from attnsuite.quantiles import student
 from scipy.special import stdtrit
+
+from attnsuite.quantiles import student
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 8, 20, 300, 30_000])

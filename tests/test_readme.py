@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from attnsuite.asking.case import questions
 from attnsuite.conformance.coverage import summary, told
 from attnsuite.contracts import contract

@@ -9,6 +9,11 @@ from itertools import product
 from statistics import median
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+from simulated import FOUND, MOST_CLAIMS, Machine, counted
+
 from attnsuite.assumptions import autocorrelation
 from attnsuite.statistics import (
     LEVEL,
@@ -22,10 +27,6 @@ from attnsuite.statistics import (
     interval,
     rounds_needed,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import binom
-from simulated import FOUND, MOST_CLAIMS, Machine, counted
 
 unhurried = settings(deadline=None)  # the machine may be busy
 positive = st.floats(1e-9, 1e9)

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from attnsuite.learning.task import Batch, Task, Training, generator
 from torch import Tensor
+
+from attnsuite.learning.task import Batch, Task, Training, generator
 
 SLOPE = torch.tensor([1.0, -2.0, 3.0, 0.5])
 

@@ -1,6 +1,7 @@
 """Small translators that have learned nothing."""
 
 import torch
+
 from attnsuite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
 from attnsuite.contracts.models.transformer.contract import shapes as transformer_shapes
 from attnsuite.learning.models import initial

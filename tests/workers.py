@@ -13,9 +13,10 @@ from typing import Any
 import psutil  # type: ignore[import-untyped, unused-ignore]
 import pytest
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Call, Reply
 from attnsuite.worker import Ready, Worker
-from torch import Tensor
 
 HERE = Path(__file__).parent
 SUBMISSIONS = HERE / "submissions"

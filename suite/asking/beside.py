@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from torch import Tensor
+
 from attnsuite.judging import compare
 from attnsuite.judging.precision import Bounded
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.records import Status
-from torch import Tensor
 
 Array = np.ndarray[Any, Any]
 Weights = Callable[[], Bounded]

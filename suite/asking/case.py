@@ -11,8 +11,9 @@ from attnsuite.asking.call import Calls, Conventions, Replies
 from attnsuite.records import DTYPES, Example, Source
 
 if TYPE_CHECKING:
-    from attnsuite.judging.verdicts import Verdict
     from torch import Tensor
+
+    from attnsuite.judging.verdicts import Verdict
 
 
 Traits = Mapping[str, Sequence[str]]

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from attnsuite.asking.call import Call, Calls, Conventions, Replies, Reply
 from attnsuite.asking.case import Around, Case
 from attnsuite.asking.due import Due, Form, verdict
@@ -17,7 +19,6 @@ from attnsuite.judging.patterns import Judge, Seeds
 from attnsuite.judging.shares import Statistic
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.records import Status
-from torch import Tensor
 
 Count = Callable[[Calls, Sequence[Array]], Sequence[Statistic]]
 """What is counted in the outputs of some calls."""

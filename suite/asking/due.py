@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from attnsuite.asking import beside
 from attnsuite.asking.call import Calls, Conventions, Replies, Reply
 from attnsuite.asking.case import Case
@@ -18,7 +20,6 @@ from attnsuite.judging.precision import PRECISIONS, Bounded
 from attnsuite.judging.verdicts import Verdict, closest, together, unlike
 from attnsuite.judging.whole import Whole
 from attnsuite.records import Status
-from torch import Tensor
 
 Array = np.ndarray[Any, Any]
 

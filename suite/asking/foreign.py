@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from attnsuite.asking.staged import Staged
 from torch import Tensor
 from torch.nn import functional
+
+from attnsuite.asking.staged import Staged
 
 Function = Callable[..., Any]
 

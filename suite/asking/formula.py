@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from attnsuite.asking.beside import telling
 from attnsuite.asking.call import Call, Calls, Conventions
 from attnsuite.asking.case import Case, Traits

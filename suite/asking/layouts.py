@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.call import Call, Calls
 from attnsuite.asking.case import Case, Changed
 from attnsuite.asking.contract import Deviation
-from torch import Tensor
 
 INPUTS = ("query", "key", "value")
 JUNK = 977

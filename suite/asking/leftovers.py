@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from attnsuite.asking.contract import Deviation
 from torch import Tensor
+
+from attnsuite.asking.contract import Deviation
 
 
 def reused_output(function: Callable[..., Any]) -> Deviation:

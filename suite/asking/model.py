@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
 from attnsuite.asking.call import Call, Calls, Conventions
 from attnsuite.asking.due import Due, Form, Near, Posed
 from attnsuite.asking.refused import Refused, Row
@@ -27,8 +30,6 @@ from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Precision, widest
 from attnsuite.judging.rounded import Rounded, Unbounded
 from attnsuite.records import DTYPES
-from torch import Tensor
-from torch.nn.functional import pad
 
 Config = Mapping[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from attnsuite.asking.call import Call, Calls, Conventions, Replies, Reply
 from attnsuite.asking.case import Case, Changed
 from attnsuite.asking.tensors import Array

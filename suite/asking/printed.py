@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+
 from attnsuite.asking.call import Calls, Conventions, Replies
 from attnsuite.asking.case import Around, Case, Changed
 from attnsuite.asking.due import Due, Posed

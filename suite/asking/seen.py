@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+
 from attnsuite.asking.call import Calls, Replies, Reply
 from attnsuite.asking.due import Due, Near, Posed, Within
 from attnsuite.asking.printed import Shaped, example

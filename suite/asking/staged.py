@@ -21,12 +21,13 @@ from types import ModuleType
 from typing import Any, ClassVar, TypeVar
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.axes import Axes, Sizes
 from attnsuite.asking.contract import Deviation
 from attnsuite.asking.layouts import in_memory_order
 from attnsuite.asking.leftovers import remembered_tensors, reused_output
 from attnsuite.asking.mistakes import Changed, Stepwise, collected
-from torch import Tensor
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 Given = Mapping[str, Any]

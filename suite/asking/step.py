@@ -16,14 +16,15 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
+from torch.nn import functional
+
 from attnsuite.asking.call import Call, Reply
 from attnsuite.asking.due import Form, Near
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.records import Status
-from torch import Tensor
-from torch.nn import functional
 
 if TYPE_CHECKING:
     from attnsuite.judging.compare import Array

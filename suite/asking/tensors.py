@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from attnsuite.asking.call import Call
 from torch import Tensor
+
+from attnsuite.asking.call import Call
 
 Array = np.ndarray[Any, Any]
 Generator = np.random.Generator

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from attnsuite.asking.call import Reply
 from attnsuite.asking.due import Due, Form, Near
 from attnsuite.asking.seen import Seen, Shares

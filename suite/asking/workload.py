@@ -11,8 +11,9 @@ from attnsuite.asking.call import Call, Conventions
 from attnsuite.records import PASSES
 
 if TYPE_CHECKING:
-    from attnsuite.judging.verdicts import Verdict
     from torch import Tensor
+
+    from attnsuite.judging.verdicts import Verdict
 
 
 class Workload(ABC):

@@ -8,6 +8,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
+
 from attnsuite.measure.bench import Bench
 from attnsuite.measure.failures import says_out_of_memory
 from attnsuite.measure.protocol import AnyAnswer, Done, Exchanged, Failed, Layout, read

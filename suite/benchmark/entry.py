@@ -10,9 +10,10 @@ from random import Random
 from time import perf_counter
 from typing import Generic, Protocol, TypeVar
 
+from torch import Tensor
+
 from attnsuite.measure.protocol import Failed, Found, Prepared, Rows
 from attnsuite.records import Status
-from torch import Tensor
 
 STALL_FACTOR = 20
 """Samples may take, in all, this many times as long as the calls in them (and `STALL_SECONDS` more). Between the calls

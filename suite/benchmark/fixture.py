@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 import pytest
 import torch
+
+from attnsuite import registry
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.implementation import Implementation, declaration_of
 from attnsuite.benchmark.participant import is_approximate
@@ -28,8 +30,6 @@ from attnsuite.measure.task import Task
 from attnsuite.records import DIRECTIONS, DTYPES, Measurement, Status, UsageError
 from attnsuite.registry import Broken, Loaded, Missing, undisturbed
 from attnsuite.store.rows import lean
-
-from attnsuite import registry
 
 AXES = ("implementation", "workload", "dtype", "direction")
 """The parameters of a test, for `--benchmark-group-by=param:workload`."""

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+
+from attnsuite import registry
 from attnsuite.benchmark.request import Request
 from attnsuite.benchmark.series import Benchmark
 from attnsuite.contracts import contract as contract_named
 from attnsuite.records import Measurement, UsageError
 from attnsuite.records.limits import TIME_LIMIT
 from attnsuite.registry import Loaded
-
-from attnsuite import registry
 
 
 def bench(

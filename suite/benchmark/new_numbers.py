@@ -11,6 +11,8 @@ from random import Random
 from statistics import median, quantiles
 from typing import Any
 
+from torch import Tensor
+
 from attnsuite.asking.rounds import SECRET_NUMBERS
 from attnsuite.benchmark.entry import Entry, Excerpt
 from attnsuite.benchmark.own_clock import HELD, Asking, doubt, lasts, margin, quick, unbounded
@@ -18,7 +20,6 @@ from attnsuite.measure import FEWEST
 from attnsuite.measure.protocol import Rows, garbage
 from attnsuite.records import STEP
 from attnsuite.records.bounded import LONG, UNBELIEVED
-from torch import Tensor
 
 MOST_CALLS = 64
 """Calls in a pass at most: asking for one takes longer than a short call does."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
+
 from attnsuite.allocator import KEEPS
 from attnsuite.contracts import rooms_of_workloads
 from attnsuite.records import UsageError

@@ -9,6 +9,7 @@ from math import inf
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
+
 from attnsuite.asking import ALL, Contract, Conventions, Workload
 from attnsuite.benchmark.processes import check_threads, cores
 from attnsuite.conformance.selection import matches

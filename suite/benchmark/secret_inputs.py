@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache
 
+from torch import Tensor
+
 from attnsuite.asking import Workload
 from attnsuite.asking.rounds import SECRET_NUMBERS
 from attnsuite.contracts import contract
 from attnsuite.measure.one_thread import one_thread
 from attnsuite.measure.protocol import Job
-from torch import Tensor
 
 KEPT = 2**26
 """Bytes of inputs that are there at once, for the next who is asked as well: 64 MiB, which every machine can spare."""

@@ -10,6 +10,7 @@ from random import Random, SystemRandom
 from statistics import median
 from typing import Any
 
+from attnsuite import registry
 from attnsuite.asking import Contract, Workload
 from attnsuite.benchmark.accounts import Accounts
 from attnsuite.benchmark.entry import Entry
@@ -29,8 +30,6 @@ from attnsuite.records import EVERY_CASE, Measurement, Outcome, Status
 from attnsuite.records.bounded import NOT_BOUNDED
 from attnsuite.store.ranges import AGED_SLACK, RATE_SLACK, is_beyond_reach
 from attnsuite.worker import await_servers
-
-from attnsuite import registry
 
 HELD_TO_PRODUCTS = ("float64", "float32")
 """The dtypes in which a claim is held against what a matrix product reaches: no honest kernel outdoes one by far.

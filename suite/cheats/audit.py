@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
+from attnsuite import registry
 from attnsuite.asking import questions
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.cheats.catalogue import FOLDER, HONEST, catalogue
@@ -18,8 +19,6 @@ from attnsuite.records import Cheat, CheatsAudit, Measurement, Outcome, Status, 
 from attnsuite.registry import Declaration
 from attnsuite.temporary import temporary
 from attnsuite.walls import found_elsewhere
-
-from attnsuite import registry
 
 CONTRACT = "attention"
 CASES = ("plain", "behaviour", "state", "order", "threads", "metamorphic")

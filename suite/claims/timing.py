@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
+
 from attnsuite.claims.claim import Measured, sampled
 from attnsuite.measure import FEWEST, Stopwatch
 from attnsuite.statistics import exponent

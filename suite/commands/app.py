@@ -8,6 +8,7 @@ from inspect import Parameter, Signature
 from typing import Annotated, Any, get_type_hints
 
 import typer
+
 from attnsuite.commands.declared import COMMANDS
 from attnsuite.commands.declared.common import Command
 from attnsuite.version import VERSION

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnsuite import machine
 from attnsuite.commands.checking import single_threaded
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
@@ -15,8 +16,6 @@ from attnsuite.records.limits import MOST_JOBS
 from attnsuite.report import write_index
 from attnsuite.store import Results, read_outcomes
 from attnsuite.store.files import one_line
-
-from attnsuite import machine
 
 if TYPE_CHECKING:
     from attnsuite.stopwatch.audit import Plan

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnsuite import machine
 from attnsuite.commands.checking import single_threaded
 from attnsuite.comparison.spread import FEWEST_RUNS, Spread, spreads, width
 from attnsuite.records import UsageError
@@ -16,8 +17,6 @@ from attnsuite.records.stopwatch import percent
 from attnsuite.statistics import LEVEL
 from attnsuite.store import Results, between_runs
 from attnsuite.store.files import one_line
-
-from attnsuite import machine
 
 if TYPE_CHECKING:
     from attnsuite.stopwatch.audit import Plan

@@ -10,6 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from attnsuite import campaign, registry
 from attnsuite.commands import sharding
 from attnsuite.commands.checking import chosen, refuse_broken, told
 from attnsuite.commands.json_rows import JsonRows
@@ -22,8 +23,6 @@ from attnsuite.report import refuse_foreign_index
 from attnsuite.statistics import interval
 from attnsuite.store import Results
 from attnsuite.uncollected import importing
-
-from attnsuite import campaign, registry
 
 if TYPE_CHECKING:
     from attnsuite.benchmark import Benchmark, Request

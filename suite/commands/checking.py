@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnsuite import registry
 from attnsuite.contracts import contract as contract_named
 from attnsuite.records import EVERY_CASE, Outcome, UsageError
 from attnsuite.registry import Declaration
-
-from attnsuite import registry
 
 if TYPE_CHECKING:
     from attnsuite.conformance.session import CheckRequest

@@ -6,12 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from attnsuite import machine
 from attnsuite.commands.checking import single_threaded
 from attnsuite.commands.reporting import report
 from attnsuite.report import refuse_foreign_index
 from attnsuite.store import Results
-
-from attnsuite import machine
 
 
 def claim(patterns: Sequence[str], evidence: Sequence[str], results: Path) -> int:

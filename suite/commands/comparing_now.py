@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attnsuite
+from attnsuite import machine, registry
 from attnsuite.commands.comparing import show
 from attnsuite.comparison import paired
 from attnsuite.comparison.outcomes import both, changes
@@ -20,9 +22,6 @@ from attnsuite.records.compared import Compared
 from attnsuite.records.limits import TIME_LIMIT
 from attnsuite.registry import Declaration
 from attnsuite.store.at_commit import results_at, split
-
-import attnsuite
-from attnsuite import machine, registry
 
 if TYPE_CHECKING:
     from attnsuite.benchmark.interleaved import Interleaved, Pair, Rows

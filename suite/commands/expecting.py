@@ -1,4 +1,4 @@
-"""`python -m attnsuite.commands.expecting here|elsewhere check|bench …`: what a run of that command is of. It asks nothing.
+"""`python -m attnsuite.commands.expecting here|elsewhere check|bench …` prints what a run of that command is of.
 
 `attnsuite sweep` starts it with the interpreter that is to run the command: what it prints tells which runs in a store
 answer the request, and a request that cannot be carried out is refused before anything is started. What only the
@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 import typer
+
+from attnsuite import campaign, machine, registry
 from attnsuite.commands import benching, outcomes
 from attnsuite.commands.app import application
 from attnsuite.commands.checking import chosen, refuse_broken, told
@@ -21,8 +23,6 @@ from attnsuite.commands.declared.check import Check
 from attnsuite.records import UsageError
 from attnsuite.registry import Declaration
 from attnsuite.sweep.command import Expected
-
-from attnsuite import campaign, machine, registry
 
 NOT_UNDERSTOOD: type[Exception] = typer.BadParameter.__bases__[0]
 """What typer raises for a command line that it cannot read."""

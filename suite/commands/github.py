@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from attnsuite import registry
 from attnsuite.records import Explanation, Outcome, UsageError
 from attnsuite.registry import Declaration
 from attnsuite.report import github
 from attnsuite.report.files import as_markdown
-
-from attnsuite import registry
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 """The variable that names the file of the summary."""

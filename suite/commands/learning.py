@@ -10,14 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnsuite import machine, registry
 from attnsuite.commands.epochs import Epochs
 from attnsuite.commands.reporting import report
 from attnsuite.records import Learned, Run, UsageError
 from attnsuite.records.options import check_jobs, check_short_seed
 from attnsuite.report import refuse_foreign_index
 from attnsuite.store import Results, RunWriter
-
-from attnsuite import machine, registry
 
 if TYPE_CHECKING:
     from attnsuite.learning.engine import Watch

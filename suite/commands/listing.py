@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attnsuite import registry
 from attnsuite.commands.checking import chosen
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.records import UsageError
 from attnsuite.registry import Declaration
 from attnsuite.registry.from_source import listed
-
-from attnsuite import registry
 
 WIDEST = 40
 """Characters that names of cases are padded to: those that combine features have longer ones."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
+from attnsuite import campaign
 from attnsuite.allocator import keep_freed_memory
 from attnsuite.commands import github, json_rows, junit, last_failed, sharding
 from attnsuite.commands.checking import (
@@ -46,8 +47,6 @@ from attnsuite.store import Results, RunWriter
 from attnsuite.uncollected import importing
 from attnsuite.walls import begin_to_look
 from attnsuite.worker import expect
-
-from attnsuite import campaign
 
 if TYPE_CHECKING:
     from attnsuite.commands.declared.check import Check

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
 from attnsuite.commands.heartbeat import Heartbeat
 from attnsuite.records import Explanation, Measurement, Outcome, escaped
 from attnsuite.report import benchmark_lines, summary_lines
 from attnsuite.store import RunWriter
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
     from attnsuite.benchmark import Table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from attnsuite import campaign, registry
 from attnsuite.commands import benching
 from attnsuite.commands.checking import asked_again, chosen, refuse_broken, single_threaded, status
 from attnsuite.commands.progress import Shown, say_how_it_starts
@@ -13,8 +14,6 @@ from attnsuite.records import UsageError
 from attnsuite.records.options import check_jobs, check_name_of_device
 from attnsuite.report import refuse_foreign_index
 from attnsuite.store import Results
-
-from attnsuite import campaign, registry
 
 if TYPE_CHECKING:
     from attnsuite.commands.declared.run import Run

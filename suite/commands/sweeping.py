@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import typer
+
 from attnsuite.commands import merging
 from attnsuite.commands.checking import told
 from attnsuite.commands.declared.bench import Bench

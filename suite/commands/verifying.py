@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import attnsuite
 from attnsuite.commands import defined, sources
 from attnsuite.records import Refusal, Run, UsageError
 from attnsuite.report import pytest_benchmark
@@ -21,8 +22,6 @@ from attnsuite.store.contents import SIGNS
 from attnsuite.store.runs import RUNS
 from attnsuite.store.verification import KINDS, few
 from attnsuite.uncollected import uncollected
-
-import attnsuite
 
 UNKNOWN = ", so nothing says what is in it; move it away"
 """What is said of what attnsuite does not write."""

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
+from attnsuite import machine
 from attnsuite.asking import Case, Contract, questions
 from attnsuite.conformance import findings
 from attnsuite.conformance.catching import catches, failure
@@ -17,8 +18,6 @@ from attnsuite.conformance.redrawn import lacking, rearranged, redrawn, stranger
 from attnsuite.conformance.runner import Check
 from attnsuite.contracts import contract as contract_named
 from attnsuite.records import COMBINED, EXEMPT, Audit, Outcome, Status
-
-from attnsuite import machine
 
 Catch = tuple[str, str, str]
 """A deviation, the case that caught it, and the dtype."""

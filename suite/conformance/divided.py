@@ -12,6 +12,7 @@ from itertools import groupby
 from multiprocessing.connection import wait
 from typing import Any
 
+from attnsuite import copies
 from attnsuite.asking import Call, Case
 from attnsuite.asking.tensors import seeded
 from attnsuite.conformance.asker import Ask, AskCalls, Failed, FindMisdeclared, Found, Open, Opened, Process, serve
@@ -27,8 +28,6 @@ from attnsuite.registry import Declaration, Loaded
 from attnsuite.signatures import in_signature
 from attnsuite.worker import Died, branches
 from attnsuite.worker.forkserver import Servers
-
-from attnsuite import copies
 
 BATCH = 12
 """Questions that a process is given at once, at least: some 30 ms of work, so that processes end together, and hundreds

@@ -9,9 +9,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
 from attnsuite.machine import DISTRIBUTIONS
 from attnsuite.records import FAILURES, Outcome, UsageError
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 LIBRARIES = ("python", *DISTRIBUTIONS)
 """The names that a finding may give versions of."""

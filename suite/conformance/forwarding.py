@@ -15,12 +15,13 @@ from functools import cached_property
 from itertools import zip_longest
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Case, Reply
 from attnsuite.conformance.findings import Finding
 from attnsuite.conformance.runner import Check, answer
 from attnsuite.records import SILENT, Borrowed, BorrowedFinding, Outcome
 from attnsuite.worker import Hung
-from torch import Tensor
 
 MOST_ASKED = 12
 """Plain questions of which answers are compared: some milliseconds, and no chance that all are alike by accident."""

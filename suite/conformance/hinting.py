@@ -6,12 +6,13 @@ import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from attnsuite.asking import Case
 from attnsuite.asking.refused import Refused
 from attnsuite.conformance.runner import Check
 from attnsuite.records import Outcome, Status
 from attnsuite.signatures import SIGNATURES_OF, names, signature
-from torch import Tensor
 
 Opened = Callable[[str], Check | None]
 """Gets the same function ready to be asked in the signature of this name; None where it cannot be."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 
+from attnsuite import machine, registry
 from attnsuite.asking import Case, Contract, Stranger, questions
 from attnsuite.asking.combined import QUICK
 from attnsuite.asking.tensors import seed
@@ -22,8 +23,6 @@ from attnsuite.contracts import contract as contract_named
 from attnsuite.records import Outcome, Redrawn, Status
 from attnsuite.registry import from_function
 from attnsuite.worker import ask
-
-from attnsuite import machine, registry
 
 COMPILED = frozenset({"flex"})
 """Shipped implementations that are left out, because they are compiled for every shape: that takes minutes a seed."""

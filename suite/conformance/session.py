@@ -11,6 +11,9 @@ from threading import Event
 from typing import Any, Self
 
 import torch
+from threadpoolctl import threadpool_limits
+
+from attnsuite import float32, machine, registry
 from attnsuite.asking import Case, Contract, Unanswered, questions
 from attnsuite.asking.combined import PROFILES, QUICK
 from attnsuite.conformance import findings, gaps
@@ -32,9 +35,6 @@ from attnsuite.signatures import in_signature, laid
 from attnsuite.signatures import signature as signature_named
 from attnsuite.walls.limits import memory_limit
 from attnsuite.worker import Ready, Worker, ask
-from threadpoolctl import threadpool_limits
-
-from attnsuite import float32, machine, registry
 
 
 @dataclass(frozen=True)

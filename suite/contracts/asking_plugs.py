@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from attnsuite.asking.mistakes import Changed, Wrong, rows, then
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
+
+from attnsuite.asking.mistakes import Changed, Wrong, rows, then
 
 Attention = Callable[..., Tensor]
 Heads = tuple[Tensor, Tensor, Tensor]

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from attnsuite.asking.changes import first_for_all, turned
-from attnsuite.asking.mistakes import Wrong, rows, then
 from torch import Tensor
 from torch.nn.functional import pad
+
+from attnsuite.asking.changes import first_for_all, turned
+from attnsuite.asking.mistakes import Wrong, rows, then
 
 Found = dict[str, Tensor]
 """Attention weights by name, b h l s."""

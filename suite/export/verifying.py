@@ -121,6 +121,7 @@ def _judged(
 ) -> Verified:
     """The error of one answer. UsageError where it is more than the contract allows, of what promises a limit."""
     import torch
+
     from attnsuite.asking import Call, Reply
     from attnsuite.asking.tensors import as_tensors, generator
 

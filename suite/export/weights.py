@@ -10,6 +10,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
+
 from attnsuite.records import UsageError
 from attnsuite.registry.loading import in_one_line
 

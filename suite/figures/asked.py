@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from attnsuite.figures.implementations import implementation, weights_of
 from attnsuite.records import UsageError
 from attnsuite.registry.loading import as_plug, told
 from attnsuite.registry.plugging import gaps
-from torch import Tensor
 
 ROUNDING = 1e-3
 """How far a row's sum may lie from 1 before the picture says so: float32 is far closer, and eyes see no less."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from attnsuite.figures.implementations import function
 from torch import Tensor
+
+from attnsuite.figures.implementations import function
 
 POSITIONS, WIDTH = 60, 32
 """The document's sizes."""

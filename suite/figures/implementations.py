@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any
 
 import torch
-from attnsuite.records import UsageError
-from attnsuite.registry import Loaded
 from torch import Tensor
 
 from attnsuite import registry
+from attnsuite.records import UsageError
+from attnsuite.registry import Loaded
 
 Function = Callable[..., Any]
 

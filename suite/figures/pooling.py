@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.figures.implementations import function
 from attnsuite.figures.picture import (
     Curves,
@@ -20,7 +22,6 @@ from attnsuite.figures.picture import (
     series,
 )
 from attnsuite.sources import documents
-from torch import Tensor
 
 DATA = Path(documents.__file__).with_name("nadaraya_watson.json")
 KERNELS = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.figures.picture import Axis
 from attnsuite.sources.documents import examples
-from torch import Tensor
 
 WORDS = ("Your", "journey", "starts", "with", "one", "step")
 LAYERS = "doc-003/3.4.2-self-attention-v2"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from attnsuite.figures.implementations import function
 from torch import Tensor
+
+from attnsuite.figures.implementations import function
 
 
 def gradient(name: str, *tensors: Tensor, seed: int | None = None, **options: Any) -> Tensor:

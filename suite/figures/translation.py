@@ -8,6 +8,8 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.figures.implementations import function, implementation
 from attnsuite.figures.picture import Axis, HeatMaps, heat_map, rounded
 from attnsuite.learning.sentences.preprocessing import BEGIN, END
@@ -15,7 +17,6 @@ from attnsuite.learning.trained import Trained, translator
 from attnsuite.learning.translating import greedy
 from attnsuite.records import UsageError
 from attnsuite.registry.loading import as_plug, told
-from torch import Tensor
 
 SENTENCE = "I'm home."
 """The last of the sentences that the documents translate."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from attnsuite.judging.whole import Whole
     from torch import Tensor
+
+    from attnsuite.judging.whole import Whole
 
 Array = np.ndarray[Any, Any]
 

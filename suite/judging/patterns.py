@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
 from attnsuite.judging.shares import Share, Spread, Statistic, exactly
 
 Array = np.ndarray[Any, Any]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from attnsuite.judging.precision import QUADRUPLE, Bounded, Precision, widened
 
 Array = np.ndarray[Any, Any]

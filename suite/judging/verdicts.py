@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from attnsuite.judging import compare
 from attnsuite.records import Status
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
+
     from attnsuite.judging.precision import Bounded
     from attnsuite.judging.whole import Whole
-    from torch import Tensor
 
 Array = np.ndarray[Any, Any]
 

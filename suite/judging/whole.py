@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+
 from attnsuite.judging.precision import Precision
 from attnsuite.judging.shares import FALSE_ALARM
 

@@ -8,15 +8,15 @@ from functools import wraps
 from typing import Any
 
 import torch
+from torch import Tensor
+
+from attnsuite import registry
 from attnsuite.learning.task import Attention, Task
 from attnsuite.records import UsageError
 from attnsuite.registry import Declaration, Loaded
 from attnsuite.registry.loading import as_plug, told
 from attnsuite.registry.plugging import gaps
 from attnsuite.registry.side_effects import undisturbed
-from torch import Tensor
-
-from attnsuite import registry
 
 DEFAULT = "attention/matmul"
 """What is plugged in where nothing is named."""

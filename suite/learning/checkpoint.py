@@ -19,6 +19,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
+
 from attnsuite.machine import cached
 from attnsuite.records import UsageError
 

@@ -15,12 +15,13 @@ from importlib import import_module
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.learning.checkpoint import Checkpoint, State
 from attnsuite.learning.task import Attention, Batch, Task, Training, generator
 from attnsuite.records import UsageError
 from attnsuite.registry.loading import told
 from attnsuite.registry.side_effects import undisturbed
-from torch import Tensor
 
 OPTIMISERS: Mapping[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 Watch = Callable[[int, int], None]

@@ -8,8 +8,9 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from attnsuite.records import UsageError
 from numpy.typing import NDArray
+
+from attnsuite.records import UsageError
 
 GZIP = b"\x1f\x8b"
 """What a file packed by gzip begins with."""

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.contracts.models.eager import Part, part
 from attnsuite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
 from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 from attnsuite.contracts.models.transformer.contract import shapes as transformer_shapes
 from attnsuite.contracts.models.transformer.deviations.staged import Transformer
 from attnsuite.learning.task import Attention
-from torch import Tensor
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

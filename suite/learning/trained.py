@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
+
+from attnsuite import registry
 from attnsuite.learning.attentions import DEFAULT, Plug, plug
 from attnsuite.learning.checkpoint import Checkpoint
 from attnsuite.learning.engine import Finished, Watch, train
@@ -20,9 +23,6 @@ from attnsuite.learning.tasks.translation import corpus, model_config
 from attnsuite.machine import system
 from attnsuite.records import UsageError
 from attnsuite.registry import Declaration
-from torch import Tensor
-
-from attnsuite import registry
 
 SUITE = Path(__file__).parent.parent
 SOURCES = ("learning/**/*.py", "learning/**/*.tsv", "contracts/models/**/*.py", "contracts/softmax.py")

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 import torch
-from attnsuite.contracts.models.greedy import Run, Translating
-from attnsuite.learning.sentences.preprocessing import BEGIN, END, Corpus, Vocabulary, tokens
-from attnsuite.registry import Loaded
 from torch import Tensor
 
 from attnsuite import registry
+from attnsuite.contracts.models.greedy import Run, Translating
+from attnsuite.learning.sentences.preprocessing import BEGIN, END, Corpus, Vocabulary, tokens
+from attnsuite.registry import Loaded
 
 GRAMS = 2
 """The longest n-grams that BLEU counts, as documents, section 11.4.3, counts them."""

@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
+
 from attnsuite.machine import nvidia as nvidia
 from attnsuite.machine import system as system
 from attnsuite.machine.sources import suite_hash as suite_hash

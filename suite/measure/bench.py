@@ -10,6 +10,8 @@ from time import perf_counter
 from typing import Any
 
 import torch
+
+from attnsuite import float32
 from attnsuite.machine import nvidia
 from attnsuite.measure import Stopwatch
 from attnsuite.measure.ceilings import ceilings
@@ -38,8 +40,6 @@ from attnsuite.measure.protocol import (
 from attnsuite.measure.task import Task
 from attnsuite.measure.weighing import Scale, make_task
 from attnsuite.worker.turns import Taken, Turn, take_turns
-
-from attnsuite import float32
 
 ENERGY_SECONDS = 2.0
 """How long calls are made in a row to measure their energy: NVML's counter moves some ten times a second."""

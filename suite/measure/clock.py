@@ -11,6 +11,7 @@ from time import perf_counter  # bound before any submission is imported, which 
 from typing import Any, Protocol
 
 import torch
+
 from attnsuite.uncollected import uncollected
 
 LARGEST_FLUSH = 2**27

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import torch
+
 from attnsuite.measure.clock import Escaped
 from attnsuite.measure.protocol import Failed
 from attnsuite.records import Status

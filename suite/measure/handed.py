@@ -8,12 +8,13 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.measure.one_thread import one_thread
 from attnsuite.measure.protocol import Layout
 from attnsuite.measure.task import Task
 from attnsuite.worker.turns import CALL, Taken, Turn
 from attnsuite.worker.wire import DTYPES, buffer
-from torch import Tensor
 
 
 class Handed:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from attnsuite.machine import nvidia
 from attnsuite.records.measurement import METERS
 

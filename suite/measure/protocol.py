@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
+from torch import Tensor
+
 from attnsuite.measure import MOST_CALLS
 from attnsuite.records import MEASURED_STATUSES, Reason, Status
 from attnsuite.records.measurement import METERS
 from attnsuite.worker.replies import Checks, are_tensors, misfit
 from attnsuite.worker.wire import DTYPES, as_data
-from torch import Tensor
 
 SHORTEST_TIME = 1e-9
 """Seconds: a process may claim no shorter time. No call takes less."""

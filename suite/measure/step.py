@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from attnsuite.asking.step import Loss
 from torch import Tensor
+
+from attnsuite.asking.step import Loss
 
 LEARNING_RATE = 1e-3
 """Adam's, as torch.optim has it where none is given: what it is makes no difference to the time of a step."""

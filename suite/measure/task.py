@@ -11,6 +11,8 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Workload
 from attnsuite.asking.pairs import output_of
 from attnsuite.asking.step import LOSS
@@ -21,7 +23,6 @@ from attnsuite.measure.step import Step
 from attnsuite.records import STEP
 from attnsuite.signatures import Adapted
 from attnsuite.worker.snapshots import METHODS, as_it_lies, plain_tensor
-from torch import Tensor
 
 NEW_NUMBERS = 0.2
 """Seconds of calls on new numbers, one call at least, that show whether the function remembers answers."""

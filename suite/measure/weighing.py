@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
+
 from attnsuite.allocator import return_freed_memory
 from attnsuite.asking import Workload
 from attnsuite.contracts import contract

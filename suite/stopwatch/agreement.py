@@ -11,11 +11,12 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from torch.utils.benchmark import Timer
+
 from attnsuite.asking import Workload
 from attnsuite.implementations.attention import matmul, torch_sdpa
 from attnsuite.measure import Stopwatch, calls_per_sample
 from attnsuite.records.stopwatch import Agreement
-from torch.utils.benchmark import Timer
 
 TORCH, TRITON = "torch.utils.benchmark", "triton.testing.do_bench"
 """The other stopwatches by name."""

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from attnsuite import temporary
 from attnsuite.records import UsageError
 from attnsuite.store import replace_file
 from attnsuite.sweep.command import ShardCommand
 from attnsuite.sweep.tied import __file__ as TIED
 from attnsuite.walls.ends import said_of
-
-from attnsuite import temporary
 
 ENGINES = ("local", "slurm")
 FOREVER = 10 * 365 * 24 * 60

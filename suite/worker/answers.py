@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from torch import Tensor
+
 from attnsuite.asking import Reply
 from attnsuite.worker.snapshots import overlap, place_of, same_bits
-from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,9 @@ from itertools import groupby
 from typing import Any
 
 import torch
+from torch import Tensor
+
+from attnsuite import float32
 from attnsuite.asking import Call, Reply
 from attnsuite.asking.pairs import is_pair, name_of, output_of, unclear, weights_of
 from attnsuite.registry import undisturbed
@@ -41,9 +44,6 @@ from attnsuite.worker.snapshots import (
     snapshot_of,
 )
 from attnsuite.worker.wire import as_data, storage_of
-from torch import Tensor
-
-from attnsuite import float32
 
 LOST_BEFORE = "not called: an earlier call has lost this process's CUDA context"
 """What is answered in the suite's own process, which no other replaces."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from torch import Tensor
+
 from attnsuite.asking import Call, Reply
 from attnsuite.worker.snapshots import fingerprint, is_copy, placed
-from torch import Tensor
 
 OUTPUT_GRADIENT = "output_gradient"
 Left = Mapping[str, str]

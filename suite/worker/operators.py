@@ -10,8 +10,9 @@ from functools import cache
 from typing import Any
 
 import torch
-from attnsuite.records.operators import ATTENTION
 from torch.autograd.profiler import profile  # before a submission is imported, which may replace what it finds
+
+from attnsuite.records.operators import ATTENTION
 
 QUIET = "KINETO_LOG_LEVEL"
 """The variable without which the profiler writes lines of its own to standard error."""

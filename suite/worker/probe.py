@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import torch
-from attnsuite.asking.plugged import Attended
 from torch import Tensor
+
+from attnsuite.asking.plugged import Attended
 
 
 class Probe:

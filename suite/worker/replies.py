@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from torch import Tensor
+
 from attnsuite.asking import Call, Reply
 from attnsuite.worker.wire import Garbage
-from torch import Tensor
 
 Checks = Mapping[Any, Callable[[Any], bool]]
 """Whether a value is what an annotation says, by the annotation."""

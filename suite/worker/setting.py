@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Call
 from attnsuite.asking.layouts import JUNK
 from attnsuite.registry.loading import in_one_line
-from torch import Tensor
 
 
 @contextmanager

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from attnsuite.worker.wire import DTYPES, storage_of
 from torch import Tensor
+
+from attnsuite.worker.wire import DTYPES, storage_of
 
 METHODS = SimpleNamespace(
     **{

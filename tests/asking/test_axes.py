@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from attnsuite.asking.axes import Axes, broadcasts
 from torch import Tensor
+
+from attnsuite.asking.axes import Axes, broadcasts
 
 MAPS = Axes(x="… e", w="e f", b="f")
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import Tensor
+
 from attnsuite.asking.beside import JUDGED_KEYS, RIGHT, telling
 from attnsuite.contracts import contract
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.records import DTYPES
 from attnsuite.worker import ask
-from torch import Tensor
 
 Change = Callable[[Tensor], Tensor]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import pytest
-from attnsuite.asking.covering import Contradiction, Row, Space, drawn, met_in
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from attnsuite.asking.covering import Contradiction, Row, Space, drawn, met_in
 
 MEALS = Space(
     {"meat": ("beef", "fish", "none"), "wine": ("red", "white"), "cheese": ("blue", "mild"), "bread": ("rye", "corn")},

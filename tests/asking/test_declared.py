@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from attnsuite.asking import Call
 from attnsuite.asking.declared import configured, needed_by
 

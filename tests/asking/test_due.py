@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from attnsuite.asking import Reply
 from attnsuite.asking.due import Form, Near, Within, verdict
 from attnsuite.judging.precision import Bounded

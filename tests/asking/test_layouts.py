@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from attnsuite.asking.layouts import in_memory_order, scattered
 
 

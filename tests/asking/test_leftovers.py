@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
+import attnsuite
 from attnsuite.asking.formula import Again
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.blocks.positionwise_ffn.deviations import Network
 from attnsuite.worker import ask
-from torch import Tensor
-
-import attnsuite
 
 ASKED = [name for name in names() if any(isinstance(case, Again) for case in contract(name).cases())]
 

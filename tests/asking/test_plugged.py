@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import attnsuite
 from attnsuite.asking.plugged import Attended, Attends
 from attnsuite.contracts import contract
 from attnsuite.records import Outcome
 from attnsuite.worker import ask
-
-import attnsuite
 
 DUE = Attends((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 6), "float32")
 SHAPES = {"query": [2, 4, 3, 8], "key": [2, 4, 5, 8], "value": [2, 4, 5, 6]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from attnsuite.asking import Reply
 from attnsuite.asking.formula import Formula
 from attnsuite.asking.printed import Printed, Shaped

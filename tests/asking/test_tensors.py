@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from attnsuite.asking.tensors import generator, seed, seeded
 from attnsuite.contracts import contract
 

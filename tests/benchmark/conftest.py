@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from attnsuite.benchmark import entry
 from clocks import Time
+
+from attnsuite.benchmark import entry
 
 
 @pytest.fixture

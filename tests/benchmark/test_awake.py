@@ -12,11 +12,12 @@ from collections.abc import Callable
 
 import psutil
 import pytest
+from processes import words_of
+from workers import LINUX
+
 from attnsuite.benchmark import awake as awake_module
 from attnsuite.benchmark.awake import MOST_CORES, awake
 from attnsuite.benchmark.processes import cores, cores_of, kept_awake, taken_by
-from processes import words_of
-from workers import LINUX
 
 SPINS = f"""
 import time
@@ -58,6 +59,7 @@ def test_one_process_spins_on_each_core_where_nothing_else_would_run() -> None:
     assert os.sched_getaffinity(0) == before
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_they_end_with_whoever_started_them(how: signal.Signals) -> None:

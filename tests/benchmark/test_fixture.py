@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from attnsuite import registry
 from attnsuite.benchmark.fixture import Plan, Speed, Stage, judge, speed_test, timer
 from attnsuite.benchmark.gate import Gate
 from attnsuite.contracts import contract
@@ -15,9 +18,6 @@ from attnsuite.measure.task import Task
 from attnsuite.pytest_plugin import benchmarks
 from attnsuite.records import Measurement, UsageError
 from attnsuite.registry import Declaration
-from torch.nn.functional import scaled_dot_product_attention
-
-from attnsuite import registry
 
 # The timer
 

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.gate import Gate
 from attnsuite.conformance.findings import Finding

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from attnsuite import registry
 from attnsuite.benchmark import kept
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.kept import Kept, needs_of
@@ -15,8 +17,6 @@ from attnsuite.conformance import runner
 from attnsuite.contracts import contract
 from attnsuite.records import Outcome, Status
 from attnsuite.registry import Declaration
-
-from attnsuite import registry
 
 PASSED = Outcome("attention/mine", "attention", "plain/small", "float32", "cpu", Status.PASSED)
 WRONG = Outcome("attention/mine", "attention", "keys/17", "float32", "cpu", Status.WRONG, "it is wrong")
@@ -128,6 +128,7 @@ def test_a_process_that_loaded_something_else_is_not_what_was_asked(mine: Declar
     assert not Kept("cpu").holds_for(mine, None)
 
 
+@pytest.mark.slow
 def test_a_gate_asks_what_has_not_changed_once(mine: Declaration, monkeypatch: pytest.MonkeyPatch) -> None:
     body = (
         "from attnsuite import implementation\nimport torch\n\n\n@implementation()\ndef attention(query, key, value):\n"

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
 from attnsuite.benchmark.connection import Elsewhere
 from attnsuite.benchmark.participant import Participant
 from attnsuite.measure.bench import Bench
@@ -16,7 +18,6 @@ from attnsuite.measure.protocol import Done, Failed, Job, Sampled, Weighed
 from attnsuite.records import Status
 from attnsuite.registry import Declaration
 from attnsuite.worker import Died, Ready
-from torch import Tensor
 
 
 @dataclass

@@ -8,6 +8,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from clocks import Time
+from racers import Asked, Fake, Slower, asked, entry_of, noisy, race, short
+
 from attnsuite.benchmark import new_numbers
 from attnsuite.benchmark.entry import Witnessed
 from attnsuite.benchmark.new_numbers import Terms, Witness
@@ -15,8 +18,6 @@ from attnsuite.benchmark.own_clock import HELD, Asking
 from attnsuite.measure import FEWEST
 from attnsuite.measure.protocol import Failed
 from attnsuite.records import Status
-from clocks import Time
-from racers import Asked, Fake, Slower, asked, entry_of, noisy, race, short
 
 
 @pytest.mark.parametrize("claims", [0.1, 1 / 3])

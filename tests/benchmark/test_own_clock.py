@@ -5,11 +5,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from clocks import Time
+from racers import Fake, entry_of, race
+
 from attnsuite.benchmark.entry import Witnessed
 from attnsuite.benchmark.own_clock import Asking, hold_samples, lasts, quick
 from attnsuite.measure.protocol import Done
-from clocks import Time
-from racers import Fake, entry_of, race
 
 
 def of(claimed: float, wall: float, idle: float = 0.001) -> Witnessed:

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from workers import LIMIT
+
 from attnsuite.benchmark import own_cores as module
 from attnsuite.benchmark.own_cores import own_cores
 from attnsuite.walls import network
 from attnsuite.worker import Ready, Worker
-from workers import LIMIT
 
 TAKES = """
 import contextlib, socket

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 import torch
+from clocks import Time
+from racers import Asked, Fake, Slower, asked, noisy, race, short
+
 from attnsuite.asking.rounds import SECRET_NUMBERS
 from attnsuite.benchmark import new_numbers
 from attnsuite.benchmark.entry import Answered
 from attnsuite.measure import FEWEST
 from attnsuite.measure.protocol import Failed
 from attnsuite.records import STEP, Status
-from clocks import Time
-from racers import Asked, Fake, Slower, asked, noisy, race, short
 
 
 def test_answers_are_asked_for_in_turns_on_numbers_of_their_own(now: Time) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+from attnsuite import campaign, registry
 from attnsuite.__main__ import app
 from attnsuite.benchmark import request as asking
 from attnsuite.benchmark.plan import duration, plan_lines, planned
 from attnsuite.benchmark.request import Request
-
-from attnsuite import campaign, registry
 
 TWO_HOURS = 7200.0
 

@@ -9,14 +9,15 @@ from contextlib import nullcontext
 from random import Random
 
 import pytest
+from clocks import Time
+from racers import Asked, Fake, asked, entry_of, noisy, race
+
 from attnsuite.asking.rounds import ROUND_NUMBERS
 from attnsuite.benchmark import race as race_module
 from attnsuite.measure import FEWEST
 from attnsuite.measure.protocol import Failed
 from attnsuite.records import Status
 from attnsuite.statistics import PROCESSES_DIFFER, compare
-from clocks import Time
-from racers import Asked, Fake, asked, entry_of, noisy, race
 
 
 def test_who_is_about_as_fast_as_the_baseline_makes_as_many_calls_in_a_sample(now: Time) -> None:
@@ -122,6 +123,7 @@ def test_one_that_fails_drops_out_and_the_others_go_on(now: Time, verb: str) -> 
     assert len(log) == (1 if verb == "sample" else 2), "it is asked nothing more"
 
 
+@pytest.mark.slow
 def test_every_round_is_verified_with_equal_chance(now: Time) -> None:
     def kept_of(seed: int) -> int:
         log: list[Asked] = []
@@ -144,6 +146,7 @@ def test_all_are_verified_on_the_same_round(now: Time) -> None:
     assert all(each.rows["output"] == each.number for each in kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.05, 0.4])
 def test_identical_implementations_are_rarely_told_apart(now: Time, noise: float) -> None:
     """Whole races, with the choice when to stop that depends on what was seen: at most 1 % of them end with a claim."""

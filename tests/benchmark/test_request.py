@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from attnsuite.asking import Call
 from attnsuite.benchmark import Request, processes, request
 from attnsuite.contracts import contract

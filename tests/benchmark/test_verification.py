@@ -6,14 +6,15 @@ from random import Random
 
 import pytest
 import torch
+from clocks import Time
+from racers import Fake, entry_of
+
 from attnsuite.benchmark import request
 from attnsuite.benchmark.entry import Excerpt
 from attnsuite.benchmark.verification import verify
 from attnsuite.contracts import contract
 from attnsuite.measure.protocol import Failed
 from attnsuite.records import Status
-from clocks import Time
-from racers import Fake, entry_of
 
 CONTRACT = contract("attention")
 TINY = "documents/one-sentence"

@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from workers import LIMIT as LONG_LIMIT
+from workers import SUBMISSIONS
+
+from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request, series, timing
 from attnsuite.benchmark.participant import Participant
 from attnsuite.contracts import contract
@@ -19,10 +23,6 @@ from attnsuite.measure.protocol import Failed, Job, Prepared
 from attnsuite.records import EVERY_CASE, Measurement, Outcome
 from attnsuite.records.bounded import NOT_BOUNDED
 from attnsuite.worker import forget_servers
-from workers import LIMIT as LONG_LIMIT
-from workers import SUBMISSIONS
-
-from attnsuite import registry
 
 pytestmark = pytest.mark.slow
 CONTRACT = contract("attention")

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from builders_of_cheats import an_audit
+
 from attnsuite.cheats import audit as audit_module
 from attnsuite.cheats.audit import audit
 from attnsuite.cheats.catalogue import catalogue
@@ -16,7 +18,6 @@ from attnsuite.records.bounded import NOT_BOUNDED
 from attnsuite.temporary import PREFIX
 from attnsuite.walls import WALLS, Keeps, found_elsewhere, kept
 from attnsuite.worker import started
-from builders_of_cheats import an_audit
 
 FEW = ("honest", "wrong_zeros", "clock_halved", "lazy_instance")
 MORE = (
@@ -49,6 +50,7 @@ def test_more_of_them_get_their_verdicts() -> None:
     assert len(found.trials) >= 2 * len(MORE)
 
 
+@pytest.mark.slow
 def test_honest_ones_are_not_accused_and_all_others_get_their_verdicts(found: CheatsAudit) -> None:
     assert [trial.happened for trial in found.through] == []
     assert found.passed
@@ -77,6 +79,7 @@ def test_what_is_computed_ahead_shows_in_calls_of_microseconds_as_well(monkeypat
     assert row.status == "refused" or row.detail.startswith(NOT_BOUNDED), row
 
 
+@pytest.mark.slow
 def test_what_is_left_out_of_a_sample_shows_where_a_call_makes_one_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_module, "WORKLOAD", "ladder/2k")  # as slow as other machines may be: some 20 ms a call
 

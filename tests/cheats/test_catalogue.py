@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 import torch
+from builders import outcome
+from clocks import Time
+
+from attnsuite import measure
 from attnsuite.cheats import catalogue as catalogue_module
 from attnsuite.cheats.catalogue import CONTROL, FOLDER, HONEST, catalogue
 from attnsuite.cheats.verdicts import of_bench, of_check
 from attnsuite.measure import bench, clock
 from attnsuite.records import Cheat, Measurement, Status
 from attnsuite.records.bounded import NOT_BOUNDED, UNBELIEVED
-from builders import outcome
-from clocks import Time
-
-from attnsuite import measure
 
 KINDS = {
     "control", "the clock", "work after the return", "lazy results", "caches", "drift", "behind the suite's back",

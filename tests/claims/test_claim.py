@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from attnsuite.claims import claims, every, topics
 from attnsuite.claims.claim import (
     ABOVE_ONE,

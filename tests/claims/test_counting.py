@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from attnsuite.claims.counting import dependence, flops, largest_bytes, layers_until, longest_chain
 from attnsuite.claims.layers import LAYERS, Sizes, inputs
-from torch import Tensor
 
 
 def test_flops_are_two_for_each_multiplication() -> None:

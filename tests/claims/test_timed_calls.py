@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
+
 from attnsuite.claims import every
 from attnsuite.claims.layers import LAYERS, inputs
 from attnsuite.claims.statements import image_size, scoring, seq2seq_training
 from attnsuite.claims.statements.complexity import POWERS, TIMED
 from attnsuite.records import Evidence
-from torch import Tensor
 
 STEPS: dict[str, Callable[[], Callable[[], Tensor]]] = {
     "image": lambda: image_size.step(16),

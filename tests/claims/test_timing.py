@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from attnsuite.claims.claim import SLOWER, at_most, power
 from attnsuite.claims.timing import MOST_ROUNDS, power_of, raced, ratio
 from attnsuite.measure import FEWEST

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor, nn
+
 from attnsuite.claims.claim import ABOVE_ZERO, at_most
 from attnsuite.claims.statements.head_importance import Importance, difference, heads, least, ranked, without
 from attnsuite.claims.statements.learned_positions import CHANCE, LEARNED, RATE, STEPS
@@ -11,7 +13,6 @@ from attnsuite.claims.training import LENGTH, Model, Small, accuracy, loss, seed
 from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.implementations.transformer.eager import softmax_attention, transformer
 from attnsuite.records import Holds
-from torch import Tensor, nn
 
 CONFIG = {
     "source_vocab": 11, "target_vocab": 13, "width": 16, "heads": 4, "ffn_width": 8, "encoder_blocks": 1,
@@ -24,6 +25,7 @@ def weights() -> dict[str, Tensor]:
     return {name: torch.randn(*shape, generator=random) for name, shape in shapes(CONFIG).items()}
 
 
+@pytest.mark.slow
 def test_a_shift_is_learned_with_positions_and_not_without() -> None:
     found = {}
     for positions in ("none", "sinusoids"):

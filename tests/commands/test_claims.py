@@ -10,13 +10,13 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from attnsuite import claims as room
 from attnsuite.claims.claim import Claim, Measured, at_most, number, sampled
 from attnsuite.commands import claiming
 from attnsuite.commands.reporting import report
 from attnsuite.records import Evidence, Holds, UsageError
 from attnsuite.store import Recorded, Results, load, rows
-
-from attnsuite import claims as room
 
 
 def one() -> Measured:

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from attnsuite.contracts import contract
 from commanded import KERNELS, WITHOUT_TORCH, Run, Write, rows
+
+from attnsuite.contracts import contract
 
 KEYS = ["implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds"]
 
@@ -171,6 +172,7 @@ def test_a_wrong_function_ends_with_1_and_its_mistake_is_named(attnsuite: Run, w
     assert (row["case"], row["status"]) == ("plain/one_head", "wrong")
 
 
+@pytest.mark.slow
 def test_the_suite_survives_what_a_submission_does(attnsuite: Run, write: Write) -> None:
     write(
         "kernel.py",

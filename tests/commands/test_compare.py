@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import BASELINES, RUN, measured, outcome
+from stored import MACHINE
+
 from attnsuite.benchmark import interleaved, timing
 from attnsuite.commands import comparing_now
 from attnsuite.records import Facts
 from attnsuite.records.repeated import Repeated
 from attnsuite.store import Results, between_runs
-from builders import BASELINES, RUN, measured, outcome
-from stored import MACHINE
 
 SOURCES = {"attention/matmul": "1a", "attention/chunked": "2b"}
 FIRST = replace(RUN, id="20260102T030405", machine=MACHINE, sources=SOURCES, finished="", facts=Facts(BASELINES))

@@ -3,14 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from honest import FACTS, HONEST, WORK, timed
+from stored import folder, record
+
 from attnsuite.claims import every
 from attnsuite.commands import defined, verifying
 from attnsuite.contracts import contract
 from attnsuite.machine import suite_hash
 from attnsuite.records import Claimed, Evidence, Holds, WorkloadFacts
 from attnsuite.store import verify
-from honest import FACTS, HONEST, WORK, timed
-from stored import folder, record
 
 LADDER = contract("attention").workload("ladder/1k")
 DUE = dict(LADDER.work("float32", "forward"))

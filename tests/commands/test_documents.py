@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+
 from attnsuite.records import FAILURES
 
 HOME = Path(__file__).parents[1] / "submissions" / "documents"

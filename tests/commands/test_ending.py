@@ -6,8 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from attnsuite.version import VERSION
 from commanded import environment
+
+from attnsuite.version import VERSION
 
 TAKEN_APART = "# destroy "
 """What Python says, where it is asked to with `-v`, of each module that it takes apart at the end."""

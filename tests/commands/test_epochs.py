@@ -6,6 +6,7 @@ import io
 import sys
 
 import pytest
+
 from attnsuite.commands.epochs import Epochs
 
 pyte = pytest.importorskip("pyte")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from attnsuite.commands import heartbeat
 from attnsuite.commands.heartbeat import Heartbeat
 from attnsuite.commands.outcomes import said_stopped

@@ -12,12 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import MACHINE, RUN, measured, outcome
+from stored import record
+
 from attnsuite.__main__ import main
 from attnsuite.records import Run
 from attnsuite.store import history as store
 from attnsuite.store import rows, runs
-from builders import MACHINE, RUN, measured, outcome
-from stored import record
 
 NASTY = "attention/<b>\x1b[31m"
 """A name that would colour a terminal."""

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lxml import etree
+
 from attnsuite.commands import json_rows, junit
 from attnsuite.records import Outcome, Status, UsageError
-from lxml import etree
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).parent.parent / "junit.xsd"))
 SAID = {

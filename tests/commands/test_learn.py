@@ -11,6 +11,8 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
+from toys import ASKING, TOY
+
 from attnsuite.commands import learning
 from attnsuite.copies import Copy, compute_gradients
 from attnsuite.learning import tasks
@@ -19,7 +21,6 @@ from attnsuite.learning.checkpoint import Checkpoint, State
 from attnsuite.learning.tasks.translation import BAHDANAU
 from attnsuite.records import UsageError
 from attnsuite.store import Results, load
-from toys import ASKING, TOY
 
 Write = Callable[[str, str], Path]
 OPEN = replace(TOY, name="open", own="", needs=frozenset({"causal", "gradient"}), printed={"error": 0.125})

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from attnsuite.store import read_outcomes
 from shards import CHECK, OTHER, stored, timed
 from stored import MACHINE, measurement, outcome
+
+from attnsuite.store import read_outcomes
 
 Status = Callable[..., object]
 Capture = pytest.CaptureFixture[str]

@@ -4,9 +4,10 @@ import json
 import sys
 
 import pytest
+from builders import RUN, outcome
+
 from attnsuite.__main__ import main
 from attnsuite.store import load, rows, runs
-from builders import RUN, outcome
 
 
 def said(monkeypatch, capsys, *arguments):

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from attnsuite import registry
 from attnsuite.conformance.session import CheckRequest, Session
 from attnsuite.contracts import contract, names
 from attnsuite.registry import Loaded
 from attnsuite.signatures import names as signature_names
-
-from attnsuite import registry
 
 RULES = Path(__file__).parents[2] / "pyproject.toml"
 PLAIN = (

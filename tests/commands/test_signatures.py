@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+import attnsuite
+from attnsuite import campaign, registry
 from attnsuite.commands.progress import Shown
 from attnsuite.conformance.divided import session_of
 from attnsuite.conformance.session import CheckRequest
 from attnsuite.records import Outcome, UsageError
-
-import attnsuite
-from attnsuite import campaign, registry
 
 SIGNED = Path(__file__).parents[1] / "submissions" / "signed.py"
 FLASH = "flash_attn, known by softmax_scale: axes (b, s, h, d); "

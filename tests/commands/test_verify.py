@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from corrupting import CHECKED, REAL, TIMED, Corrupter, copied, remembered
+
 from attnsuite.__main__ import main
 from attnsuite.commands import reporting, sources, verifying
 from attnsuite.report import stamps
 from attnsuite.store import Results, replace_file
-from corrupting import CHECKED, REAL, TIMED, Corrupter, copied, remembered
 
 AT_ONCE = 100
 """Random corruptions of each kind of file."""
@@ -302,10 +303,11 @@ def repository(tmp_path_factory):
 def run_of(repository, **changed):
     from dataclasses import replace
 
+    from stored import RUN
+
     from attnsuite.machine import suite_hash
     from attnsuite.registry import source_hash
     from attnsuite.registry.declaration import Declaration
-    from stored import RUN
 
     mine, eager = (
         Declaration("x", "x", "", file=str(repository / "implementations" / name))
@@ -417,6 +419,7 @@ def test_random_corruptions_that_change_what_is_shown_are_found_and_nothing_cras
     assert not names or sum(noticed for _, _, noticed, _ in found) > AT_ONCE / 2
 
 
+@pytest.mark.slow
 def test_the_project_s_own_results_are_verified(monkeypatch, capsys):
     status, lines = said(monkeypatch, capsys, REAL)
 

@@ -1,7 +1,8 @@
 """What changed between two sets of outcomes: new, gone, another status."""
 
-from attnsuite.comparison.outcomes import both, changes
 from builders import measured, outcome, without_time
+
+from attnsuite.comparison.outcomes import both, changes
 
 
 def test_what_is_alike_is_no_change():

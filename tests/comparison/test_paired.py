@@ -5,11 +5,12 @@ from random import Random
 from statistics import median
 
 import pytest
+from builders import measured
+from scipy.stats import wilcoxon
+
 from attnsuite.comparison.paired import FEWEST_PAIRS, TOO_FEW_PAIRS, Paired, memories, pairs_of, times
 from attnsuite.comparison.signed_rank import pairs_needed, probability, signed_rank
 from attnsuite.statistics import LEVEL
-from builders import measured
-from scipy.stats import wilcoxon
 
 
 def offset(kind, random):

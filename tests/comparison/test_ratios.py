@@ -5,11 +5,12 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from builders import RUN, measured, recorded, samples, without_time
+
 from attnsuite.comparison import ratios
 from attnsuite.comparison.ratios import memories, memory, of_one_run, times
 from attnsuite.comparison.spread import FEWEST_RUNS, Spread, nearest, spreads, width
 from attnsuite.records.repeated import Repeated
-from builders import RUN, measured, recorded, samples, without_time
 
 SOURCES = {"attention/matmul": "1a", "attention/chunked": "2b"}
 OLD = replace(RUN, id="r1", sources=SOURCES)

@@ -10,6 +10,11 @@ from typing import Any
 
 import pytest
 import torch
+from checks import CONTRACT, NOWHERE, Function, check, only, subject
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+from attnsuite import worker
 from attnsuite.asking import Call, Reply, Unanswered
 from attnsuite.conformance.findings import Finding
 from attnsuite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW
@@ -19,11 +24,6 @@ from attnsuite.conformance.session import CheckRequest
 from attnsuite.records import Reason, Status
 from attnsuite.registry import Broken, Missing
 from attnsuite.worker import Died, Hung
-from checks import CONTRACT, NOWHERE, Function, check, only, subject
-from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention as sdpa
-
-from attnsuite import worker
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Deviation
 from attnsuite.conformance.catching import catches
 from attnsuite.contracts import contract
-from torch import Tensor
 
 
 def is_caught(function: Callable[..., Any]) -> bool:

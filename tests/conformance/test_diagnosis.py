@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from attnsuite.conformance.diagnosis import EXAMINED, Diagnosis, Diagnostician
-from attnsuite.contracts.attention.contract import CONTRACT
-from attnsuite.registry import implementation
-from attnsuite.worker import ask
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import attnsuite
+from attnsuite.conformance.diagnosis import EXAMINED, Diagnosis, Diagnostician
+from attnsuite.contracts.attention.contract import CONTRACT
+from attnsuite.registry import implementation
+from attnsuite.worker import ask
 
 # Wrong kernels, as their authors would write them
 

@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from attnsuite import registry
 from attnsuite.conformance import explaining
 from attnsuite.conformance.diagnosis import names
 from attnsuite.conformance.explaining import MOST_LINES, Explainer
 from attnsuite.conformance.runner import Check
 from attnsuite.conformance.session import CheckRequest, Session
 from attnsuite.records import Explanation, Outcome, Status
-
-from attnsuite import registry
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 

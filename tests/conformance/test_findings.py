@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from attnsuite import machine
 from attnsuite.conformance.findings import Finding, load, mark, passing
 from attnsuite.contracts import contract, names
 from attnsuite.records import FAILURES, STATUSES, Outcome, UsageError
-
-from attnsuite import machine
 
 Write = Callable[[str, str], Path]
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checks import about, check, only
+
 from attnsuite.conformance.gaps import Gap, KnownGap, of_contract, read
 from attnsuite.contracts import contract
 from attnsuite.records import Outcome, Shard, UsageError
-from checks import about, check, only
 
 Write = Callable[[str, str], Path]
 Status = Callable[..., object]
@@ -107,9 +108,8 @@ def test_a_gap_covers_names_families_and_patterns_in_its_dtypes(write: Write) ->
 
 
 def test_a_finding_s_gap_has_its_cases_and_none_where_the_finding_does_not_apply(write: Write) -> None:
-    from attnsuite.conformance.findings import load
-
     from attnsuite import machine
+    from attnsuite.conformance.findings import load
 
     of = contract("attention")
     gaps = read(write("gaps.txt", "finding/sdpa-cpu-mask-of-rank-1: we forward"))

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from attnsuite.conformance.divided import DividedSession
-from attnsuite.conformance.session import CheckRequest, Session
 
 from attnsuite import registry
+from attnsuite.conformance.divided import DividedSession
+from attnsuite.conformance.session import CheckRequest, Session
 
 FILE = Path(__file__).parents[1] / "submissions" / "other_arrays.py"
 PLAIN = "no plain question is answered with tensors of PyTorch; given arrays of numpy it answers plain/small"

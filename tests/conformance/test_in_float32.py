@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
+import attnsuite
 from attnsuite.asking import Calls, Case, Deviation
 from attnsuite.conformance.diagnosis import names
 from attnsuite.conformance.diagnosis.in_float32 import InFloat32, in_float32
 from attnsuite.conformance.diagnosis.names import PART_IN_FLOAT32
 from attnsuite.contracts import contract
 from attnsuite.worker import ask
-from torch import Tensor
-
-import attnsuite
 
 FAMILIES = ("plain", "causal", "keys", "gradients", "float_mask", "bool_mask", "metamorphic", "documents", "behaviour")
 OTHERS = ("float_mask", "causal", "gradients", "numerics", "gradient_numerics", "eps", "size", "batch")
@@ -117,6 +117,7 @@ def test_no_other_mistake_is_taken_for_it(name: str) -> None:
     assert set(partly) - {"makes_scale_in_default_dtype"} <= {each for each in found if "float32" in each}
 
 
+@pytest.mark.slow
 def test_a_factor_as_small_is_not_taken_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(names, "PAIR_WORK", 0.0)  # pairs of mistakes are looked for after this is decided
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+
 from attnsuite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW, Patience
 from attnsuite.records import Outcome, Reason, Status
 from attnsuite.records.limits import TIME_LIMIT

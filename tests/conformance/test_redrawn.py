@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 import torch
+from checks import subject
+from torch import Tensor
+
 from attnsuite.asking import Contract
 from attnsuite.conformance import redrawn as room
 from attnsuite.conformance.questions import Subject
 from attnsuite.conformance.redrawn import correct, rearranged, redrawn
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.cases import combined
-from checks import subject
-from torch import Tensor
 
 
+@pytest.mark.slow
 def test_a_contract_is_asked_under_each_seed() -> None:
     said: list[str] = []
 

@@ -7,11 +7,12 @@ from functools import partial
 from typing import Any
 
 import pytest
+from checks import CASES, about, check, counted, only, refuse
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
 from attnsuite.conformance import findings
 from attnsuite.conformance.questions import Questions
 from attnsuite.contracts.attention.contract import CONTRACT
-from checks import CASES, about, check, counted, only, refuse
-from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 # Findings
 

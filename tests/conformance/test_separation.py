@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from attnsuite.asking.case import HOW, Traits
 from attnsuite.conformance.diagnosis.separation import Asked, where
 

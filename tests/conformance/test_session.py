@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 import torch
-from attnsuite.conformance.session import CheckRequest, Session
-from attnsuite.contracts import contract
-from attnsuite.records import EVERY_CASE, Outcome, UsageError
-from attnsuite.registry import Declaration
 from threadpoolctl import threadpool_info, threadpool_limits
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import attnsuite
 from attnsuite import registry
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.contracts import contract
+from attnsuite.records import EVERY_CASE, Outcome, UsageError
+from attnsuite.registry import Declaration
 
 Write = Callable[[str, str], Path]
 

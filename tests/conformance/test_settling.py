@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from attnsuite.conformance.session import Session, requested
-from attnsuite.conformance.settling import WAITING, Settling
-from attnsuite.records import Outcome, Status
-from attnsuite.registry import from_function
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import attnsuite
+from attnsuite.conformance.session import Session, requested
+from attnsuite.conformance.settling import WAITING, Settling
+from attnsuite.records import Outcome, Status
+from attnsuite.registry import from_function
 
 
 def outcome(number: int) -> Outcome:

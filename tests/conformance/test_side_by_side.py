@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import pytest
+
 from attnsuite.conformance.diagnosis import side_by_side as room
 from attnsuite.conformance.diagnosis.side_by_side import FEWEST, side_by_side
 from attnsuite.copies import Copy

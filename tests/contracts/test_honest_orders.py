@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
 from attnsuite.asking.formula import FormulaCase
 from attnsuite.contracts import contract
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.worker import ask
-from torch import Tensor
 
 DRAWS = 200
 UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Workload
 from attnsuite.asking.step import LOSS, ROWS, of_next_tokens, says
 from attnsuite.contracts import contract
@@ -18,7 +20,6 @@ from attnsuite.contracts.models import workloads
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.measure.task import Task
 from attnsuite.records import STEP
-from torch import Tensor
 
 Attention = Callable[..., Tensor]
 
@@ -101,6 +102,7 @@ def test_the_loss_and_rows_of_every_gradient_are_looked_at(name: str) -> None:
         assert max(rows[of]) < height
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "of"), HONEST)
 def test_an_honest_step_is_believed(name: str, of: str) -> None:
     verdict = held(name, honest(name, of))
@@ -117,6 +119,7 @@ def test_an_honest_step_is_believed_in_other_dtypes(dtype: str) -> None:
     assert verdict.status == "passed", verdict.detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_the_step_of_another_round_is_wrong(name: str) -> None:
     of = "split_heads" if name == "multi_head_attention" else "eager"

@@ -5,6 +5,7 @@ import struct
 import zlib
 
 import pytest
+
 from attnsuite.figures import targets
 from attnsuite.figures.picture import Axis, HeatMap, HeatMaps
 from attnsuite.records import UsageError

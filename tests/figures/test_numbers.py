@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+
 from attnsuite.contracts.steps.kernel_pooling.cases import DATA
 from attnsuite.figures import FIGURES, encoding, pooling, sentence, through_time
 from attnsuite.figures.drawn import (

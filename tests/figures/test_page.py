@@ -5,6 +5,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+
 from attnsuite.figures import FIGURES, targets
 from attnsuite.figures.drawn import bptt_errors
 

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from translators import FRENCH, untrained
+
 from attnsuite.figures.drawn import cross_attention, decoder_attention, encoder_attention
 from attnsuite.figures.translation import heads, translate
 from attnsuite.records import UsageError
-from translators import FRENCH, untrained
 
 KINDS = {".attention": encoder_attention, ".self_attention": decoder_attention, ".cross_attention": cross_attention}
 

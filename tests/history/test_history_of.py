@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import MACHINE, RUN, measured, outcome, samples, without_time
+
 from attnsuite.history import history_of
 from attnsuite.records import History, Measurement, Outcome, Run, Series, UsageError
 from attnsuite.store import history as store
-from builders import MACHINE, RUN, measured, outcome, samples, without_time
 
 MIB = 2.0**20
 

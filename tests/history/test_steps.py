@@ -7,9 +7,10 @@ import random
 
 import numpy as np
 import pytest
+from ruptures import KernelCPD
+
 from attnsuite.history import steps
 from attnsuite.statistics import MARGIN
-from ruptures import KernelCPD
 
 
 def runs(*levels: tuple[float, int], spread: float = 0.01, seed: int = 0) -> list[float]:

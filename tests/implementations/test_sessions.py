@@ -7,14 +7,15 @@ import torch
 
 pytest.importorskip("onnxruntime")
 import onnxruntime
+from onnx import TensorProto, helper
+from torch.profiler import profile
+
 from attnsuite.asking import Reply
 from attnsuite.conformance.questions import Questions, Subject
 from attnsuite.conformance.runner import Check
 from attnsuite.contracts import contract
 from attnsuite.implementations import _sessions
 from attnsuite.implementations._sessions import Session
-from onnx import TensorProto, helper
-from torch.profiler import profile
 
 
 def doubled() -> bytes:

@@ -9,12 +9,12 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from attnsuite.judging.compare import difference, error_ratio, errors, numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import attnsuite
+from attnsuite.judging.compare import difference, error_ratio, errors, numbers
 
 Array = np.ndarray[Any, Any]
 

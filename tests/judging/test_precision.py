@@ -7,6 +7,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+
 from attnsuite.asking.tensors import generator
 from attnsuite.judging.precision import QUADRUPLE, product, widened
 

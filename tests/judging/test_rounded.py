@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from attnsuite.asking.tensors import generator
 from attnsuite.judging.precision import PRECISIONS, widest
 from attnsuite.judging.rounded import Rounded

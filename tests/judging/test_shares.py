@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
+
 from attnsuite.judging import patterns, shares
 from attnsuite.judging.shares import FALSE_ALARM, QUESTIONS, Share, Spread, exactly
-from scipy import stats
 
 TAIL = FALSE_ALARM / QUESTIONS / 2
 """Of the only statistic of a question."""

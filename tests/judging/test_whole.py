@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from attnsuite.judging.compare import numbers, together
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.whole import Directions, Scatter, Whole, counted, rounding, step, top
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 Array = np.ndarray[Any, Any]
 SEEDS = st.integers(0, 2**32 - 1)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from attnsuite.copies import compute_gradients
 from attnsuite.learning import apart as apart_module
 from attnsuite.learning.apart import Work, apart

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from attnsuite.learning.attentions import Plug, plug
-from attnsuite.learning.engine import deterministic
-from attnsuite.records import UsageError
 from toys import TOY
 
 from attnsuite import registry
+from attnsuite.learning.attentions import Plug, plug
+from attnsuite.learning.engine import deterministic
+from attnsuite.records import UsageError
 
 Write = Callable[[str, str], Path]
 TASK = replace(TOY, own="", needs=frozenset({"bool_mask", "causal", "gradient"}), uses=frozenset({"dropout"}))

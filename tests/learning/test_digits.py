@@ -6,6 +6,9 @@ import sys
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
 from attnsuite.contracts import contract
 from attnsuite.contracts.models.vision_transformer.cases.draws import model
 from attnsuite.contracts.models.vision_transformer.contract import shapes
@@ -15,8 +18,6 @@ from attnsuite.learning.tasks import digits, wrong_gradients
 from attnsuite.learning.tasks.digits import ACCURACY, DIGITS, MODEL, beginning, prepare, vision_transformer
 from attnsuite.learning.tasks.wrong_gradients import MISTAKES
 from attnsuite.records import RIGHT_GRADIENT, WRONG_GRADIENTS, UsageError
-from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 CONFIG = {name: DIGITS.config[name] for name in MODEL}
 
@@ -71,6 +72,7 @@ def test_dropout_follows_positions_attention_and_both_layers_of_each_mlp() -> No
     assert not torch.allclose(dropped, vision_transformer(CONFIG, weights, sdpa)(images), atol=0.1)
 
 
+@pytest.mark.slow
 def test_a_few_epochs_learn_and_logistic_regression_stands_beside() -> None:
     pytest.importorskip("sklearn")
 
@@ -108,6 +110,7 @@ def test_each_gradient_is_right_or_not_as_its_name_says(name: str) -> None:
     assert any(not torch.allclose(one, other, rtol=1e-4) for one, other in zip(right, wrong, strict=True))
 
 
+@pytest.mark.slow
 def test_a_gradient_without_its_mean_is_a_worse_curve() -> None:
     pytest.importorskip("sklearn")
     tasks = {task.name: task.with_epochs(2) for task in wrong_gradients.TASKS}

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 import torch
+from toys import SLOPE, TOY
+
+import attnsuite
 from attnsuite.learning.checkpoint import Checkpoint, _first_line, cache
 from attnsuite.learning.engine import deterministic, train
 from attnsuite.learning.task import Task, Training, generator
 from attnsuite.records import UsageError
-from toys import SLOPE, TOY
-
-import attnsuite
 
 TESTS = Path(__file__).parent.parent
 HOME = Path(attnsuite.__file__).parent.parent
@@ -142,6 +142,7 @@ def test_ended_in_the_midst_of_an_epoch_it_begins_that_epoch_again(tmp_path: Pat
     assert train(TOY, 0, nothing, checkpoint=at(tmp_path)).curve == whole.curve
 
 
+@pytest.mark.slow
 def test_killed_by_the_system_it_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     program = (
         "import time; from pathlib import Path; from test_engine import TOY, at, nothing, train\n"

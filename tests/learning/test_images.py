@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from attnsuite.learning.images import images, labels
 from attnsuite.records import UsageError
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from attnsuite.learning import models
-from attnsuite.learning.task import generator
 from torch import Tensor
 
 from attnsuite import registry
+from attnsuite.learning import models
+from attnsuite.learning.task import generator
 
 TRANSFORMER = {"source_vocab": 11, "target_vocab": 13, "width": 16, "heads": 4, "ffn_width": 24, "encoder_blocks": 2,
                "decoder_blocks": 2, "decoding": "full"}  # fmt: skip

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
 from attnsuite.learning.engine import train
 from attnsuite.learning.task import generator
 from attnsuite.learning.tasks import recall
 from attnsuite.learning.tasks.recall import ACCURACY, CHANCE, RECALL, UNIFORM, drawn, uniform
 from attnsuite.records import UsageError
-from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 
 def test_the_value_that_is_due_stood_after_the_key_that_is_asked() -> None:

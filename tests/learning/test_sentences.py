@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from attnsuite.learning.sentences import grammar
 from attnsuite.learning.sentences.loading import SHIPPED, pairs
 from attnsuite.learning.sentences.preprocessing import END, PAD, RESERVED, UNKNOWN, Corpus, Vocabulary, tokens

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
+
 from attnsuite.learning import models
 from attnsuite.learning.engine import train
 from attnsuite.learning.sentences.loading import pairs
@@ -27,7 +29,6 @@ from attnsuite.learning.tasks.translation import (
 from attnsuite.learning.trained import Job, no_attention, translator
 from attnsuite.learning.translating import bleu, greedy, translate
 from attnsuite.records import UsageError
-from torch import Tensor
 
 TRANSLATED = {
     "seq2seq_attention": ("va !", "j'ai perdu .", "je l'ai .", "je suis chez moi ."),
@@ -156,6 +157,7 @@ def test_a_translator_that_does_not_exist_is_named() -> None:
         translator("vision_transformer")
 
 
+@pytest.mark.slow
 def test_a_translator_s_weights_are_those_of_its_contract(monkeypatch, tmp_path) -> None:  # type: ignore[no-untyped-def]
     from attnsuite.learning import trained
 

@@ -4,6 +4,7 @@ import sys
 from itertools import count
 
 import pytest
+
 from attnsuite.machine import nvidia, unaided
 
 

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from attnsuite.records import Machine
-from attnsuite.store import runs
 
 from attnsuite import machine
+from attnsuite.records import Machine
+from attnsuite.store import runs
 
 
 def test_here_describes_this_machine():

@@ -5,7 +5,6 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from attnsuite.machine import nvidia, nvml, telemetry
 from pretended_nvml import (
     FIELDS,
     FIRST,
@@ -17,6 +16,8 @@ from pretended_nvml import (
     all_absent,
     measured,
 )
+
+from attnsuite.machine import nvidia, nvml, telemetry
 
 
 def test_a_window_tells_everything_in_its_unit(install):

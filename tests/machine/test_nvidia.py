@@ -5,7 +5,6 @@ import sys
 import threading
 
 import pytest
-from attnsuite.machine import nvidia
 from pretended_nvml import (
     FIELDS,
     FIRST,
@@ -18,6 +17,8 @@ from pretended_nvml import (
     all_absent,
     measured,
 )
+
+from attnsuite.machine import nvidia
 
 # Absent
 

@@ -1,6 +1,7 @@
 """What a window of samples says: joules and whence, throttle reasons, spreads; or why it says nothing."""
 
 import pytest
+
 from attnsuite.machine.telemetry import Window, summarised
 
 

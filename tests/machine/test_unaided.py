@@ -4,9 +4,9 @@ import os
 import sys
 
 import pytest
-from attnsuite.machine import nvidia, unaided
 
 from attnsuite import machine
+from attnsuite.machine import nvidia, unaided
 
 NAME = "NVIDIA H100 80GB HBM3"
 

@@ -1,6 +1,7 @@
 """Which of NVML's devices a CUDA device is, whatever CUDA_VISIBLE_DEVICES shows."""
 
 import pytest
+
 from attnsuite.machine.telemetry import Absent
 from attnsuite.machine.visible import addressed, uuid_of
 

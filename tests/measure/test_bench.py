@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+from workers import LINUX
+
 from attnsuite.measure import Escaped, bench, clock
 from attnsuite.measure.bench import Bench
 from attnsuite.measure.own_process import OwnProcess
@@ -28,9 +32,6 @@ from attnsuite.measure.protocol import (
     read,
 )
 from attnsuite.records import PASSES, Status
-from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention as sdpa
-from workers import LINUX
 
 JOB = Job("attention", "documents/one-sentence", "float32", "forward")
 Function = Callable[..., Any]
@@ -203,6 +204,7 @@ def test_memory_comes_with_the_kernels() -> None:
     assert answer.kernel.startswith("aten::_scaled_dot_product_flash_attention_for_cpu")
 
 
+@pytest.mark.slow
 @LINUX
 def test_what_the_profiler_keeps_of_many_operators_is_not_the_call_s() -> None:
     def function(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from clocks import Time
+
 from attnsuite.measure import ceilings
 from attnsuite.measure.ceilings import Sizes
-from clocks import Time
 
 
 def test_ceilings_are_the_best_of_all_samples(now: Time, monkeypatch: pytest.MonkeyPatch) -> None:

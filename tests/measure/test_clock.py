@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from attnsuite.measure import Escaped, clock
 from clocks import Device, Time
+
+from attnsuite.measure import Escaped, clock
 
 # A CPU's
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
 from attnsuite.asking.rounds import SECRET_NUMBERS, grown, moved, other_tokens
 from attnsuite.benchmark.secret_inputs import Secrets, secrets_of
 from attnsuite.contracts import contract
@@ -18,8 +21,6 @@ from attnsuite.measure.task import Task
 from attnsuite.records import PASSES, STEP
 from attnsuite.registry import Loaded, find, load
 from attnsuite.worker.wire import buffer
-from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 SIGNED = Path(__file__).parent.parent / "submissions" / "signed.py"
 SMALL = Workload("test/small", "", 16, 16, 8, 2)

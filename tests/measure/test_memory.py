@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import torch
+from workers import LINUX, run_program
+
 from attnsuite.benchmark.processes import MEASURED
 from attnsuite.measure import memory
-from workers import LINUX, run_program
 
 MiB = 2**20
 SLACK = MiB
@@ -27,6 +28,7 @@ def weighed() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @LINUX
 def test_a_call_that_allocates_nothing_takes_nothing(weighed: dict[str, Any]) -> None:
     assert all(0 <= peak < SLACK for peak in weighed["nothing"])

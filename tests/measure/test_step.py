@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from attnsuite.measure.step import EPSILON, LEARNING_RATE, Step
 from torch import Tensor
+
+from attnsuite.measure.step import EPSILON, LEARNING_RATE, Step
 
 
 def a_step(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Step]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from attnsuite.measure import Stopwatch
-from attnsuite.statistics import interval
 from clocks import Device, Time
 
 from attnsuite import measure
+from attnsuite.measure import Stopwatch
+from attnsuite.statistics import interval
 
 
 def test_the_first_call_is_timed_without_what_comes_before_it(now: Time) -> None:

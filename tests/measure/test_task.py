@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 import torch
-from attnsuite.contracts import contract
-from attnsuite.contracts.attention.workloads.workload import Workload
-from attnsuite.measure import task
-from attnsuite.measure.handed import Handed, layout_of
-from attnsuite.measure.task import Task
-from attnsuite.records import PASSES
 from clocks import Time
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnsuite import measure
+from attnsuite.contracts import contract
+from attnsuite.contracts.attention.workloads.workload import Workload
+from attnsuite.measure import task
+from attnsuite.measure.handed import Handed, layout_of
+from attnsuite.measure.task import Task
+from attnsuite.records import PASSES
 
 SMALL = Workload("test/small", "", 16, 16, 8, 2)
 

@@ -3,8 +3,9 @@
 import sys
 
 import psutil
-from attnsuite.worker import Worker
 from workers import call
+
+from attnsuite.worker import Worker
 
 worker = Worker(sys.argv[1])
 worker.ready()

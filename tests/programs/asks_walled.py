@@ -3,6 +3,7 @@
 import sys
 
 import torch
+
 from attnsuite.asking import Call
 from attnsuite.worker import Worker
 

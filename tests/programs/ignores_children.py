@@ -3,8 +3,9 @@
 import signal
 import sys
 
-from attnsuite.worker import Worker
 from workers import call
+
+from attnsuite.worker import Worker
 
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 with Worker(sys.argv[1]) as worker:

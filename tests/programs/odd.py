@@ -1,6 +1,7 @@
 """A service after which replies have something odd in place of what the worker says beside an answer."""
 
 import torch
+
 from attnsuite.worker import __main__ as worker
 
 

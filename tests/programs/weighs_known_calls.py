@@ -6,6 +6,7 @@ import sys
 import tempfile
 
 import torch
+
 from attnsuite.allocator import return_freed_memory
 from attnsuite.measure import memory
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from attnsuite.commands.json_rows import JsonRows
 from attnsuite.records import Outcome, Status, UsageError, escaped
 from attnsuite.report import summary_lines

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from attnsuite.registry import Broken, discover, load
 from targets import PLAIN, Write, names
 
 from attnsuite import implementation
+from attnsuite.registry import Broken, discover, load
 
 # What a room declares
 

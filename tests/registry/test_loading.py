@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from attnsuite.registry import Broken, Declaration, Loaded, Missing, discover, find, load, reading
 from targets import PLAIN, SUBMISSIONS, Write, loaded
 
 from attnsuite import implementation, registry
+from attnsuite.registry import Broken, Declaration, Loaded, Missing, discover, find, load, reading
 
 # Loading
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
+
+from attnsuite import registry
 from attnsuite.conformance.session import Session, requested
 from attnsuite.contracts import contract
 from attnsuite.records import FAILURES, UsageError
 from attnsuite.registry import Broken, Declaration, Loaded, Missing
 from attnsuite.registry.plugging import plugged, takes_plug
 from attnsuite.worker import Worker, ask
-
-from attnsuite import registry
 
 Write = Callable[[str, str], Path]
 

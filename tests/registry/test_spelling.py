@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from attnsuite.registry import discover, find, spelled
 
 Write = Callable[[str, str], Path]

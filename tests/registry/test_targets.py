@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from attnsuite.registry import Loaded, discover, find, load
 from targets import PLAIN, Write, complaint, names
 
 from attnsuite import registry
+from attnsuite.registry import Loaded, discover, find, load
 
 # Targets
 

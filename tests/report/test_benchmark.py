@@ -7,6 +7,10 @@ import re
 from dataclasses import replace
 
 import pytest
+from builders import BASELINES, MACHINE, NASTY, measured, without_time
+from markdown_it import MarkdownIt
+from pages import TIMED, about_all, cells, page, recorded
+
 from attnsuite.records import ContractFacts, Facts, Reason, UsageError, WorkloadFacts
 from attnsuite.report import files, write_index
 from attnsuite.report.benchmark import absences, wording
@@ -16,9 +20,6 @@ from attnsuite.report.benchmark.timed_tables import tables
 from attnsuite.report.benchmark.views import material
 from attnsuite.report.charts.files import Charts
 from attnsuite.report.machine import write_benchmark
-from builders import BASELINES, MACHINE, NASTY, measured, without_time
-from markdown_it import MarkdownIt
-from pages import TIMED, about_all, cells, page, recorded
 
 WORK = {"attended": 4e9, "convention": 8e9, "bytes": 1e6}
 

@@ -9,6 +9,9 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from builders import MACHINE, NASTY, RUN, measured, outcome, without_time
+from pages import TIMED, page, recorded
+
 from attnsuite.records import ContractFacts, Facts, UsageError
 from attnsuite.report import write_report
 from attnsuite.report.benchmark.overall import geometric_mean, overall, tied
@@ -18,8 +21,6 @@ from attnsuite.report.browser.page import report_page
 from attnsuite.report.verification.index import of_results
 from attnsuite.statistics import Comparison
 from attnsuite.store import facts as stored_facts
-from builders import MACHINE, NASTY, RUN, measured, outcome, without_time
-from pages import TIMED, page, recorded
 
 
 def times():

@@ -5,12 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ladders import everything, measured, recorded
+
 from attnsuite.records import UsageError
 from attnsuite.report.charts import files
 from attnsuite.report.charts.files import Charts, write_charts
 from attnsuite.report.machine import write_benchmark
 from attnsuite.report.page import Mark, Panel, Picture
-from ladders import everything, measured, recorded
 
 
 @pytest.fixture

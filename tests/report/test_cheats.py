@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from builders import RUN
+from builders_of_cheats import an_audit
+
 from attnsuite.report.cheats import cheats_lines, cheats_page, write_cheats
 from attnsuite.report.index import index, there
 from attnsuite.report.page import Section, Table
 from attnsuite.report.render import markdown
 from attnsuite.report.verification.index import of_results
-from builders import RUN
-from builders_of_cheats import an_audit
 
 
 def sections(page):

@@ -6,11 +6,12 @@ import math
 from dataclasses import replace
 
 import pytest
+from builders import RUN
+
 from attnsuite.records import Claimed, Evidence, Holds
 from attnsuite.report.claims import claims, headline, line, measured
 from attnsuite.report.render import markdown
 from attnsuite.store import Recorded
-from builders import RUN
 
 CLAIM = Claimed(
     "claims/toy", "toy/number", "cpu", "doc-004", "11.1", "it grows", "power of n", "nearest to 2",

@@ -4,12 +4,13 @@ import io
 
 import pandas
 import pytest
+from builders import BASELINES, measured, without_time
+from pages import about_all, cells, column, page, recorded
+
 from attnsuite.report.benchmark import columns
 from attnsuite.report.benchmark.timed_tables import tables
 from attnsuite.report.benchmark.views import material
 from attnsuite.report.render import csv
-from builders import BASELINES, measured, without_time
-from pages import about_all, cells, column, page, recorded
 
 WORK = {"attended": 4e9, "convention": 8e9, "bytes": 1e6}
 

@@ -3,15 +3,16 @@
 from dataclasses import replace
 
 import pytest
+from builders import MACHINE, NASTY, RUN, outcome, recorded
+from markdown_it import MarkdownIt
+from pages import cells
+
 from attnsuite.records import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, UsageError
 from attnsuite.report import write_index
 from attnsuite.report.conformance import page as page_of
 from attnsuite.report.conformance.page import WORDS, conformance
 from attnsuite.report.machine import write_conformance
 from attnsuite.report.render import markdown
-from builders import MACHINE, NASTY, RUN, outcome, recorded
-from markdown_it import MarkdownIt
-from pages import cells
 
 FACTS = {
     "attention": ContractFacts(

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import builders
 import pytest
+from builders import BASELINES, MACHINE, outcome, recorded
+
 from attnsuite.commands import reporting
 from attnsuite.records import Facts, WorkloadFacts
 from attnsuite.report import provenance, write_index
@@ -16,7 +18,6 @@ from attnsuite.report.charts.pictures import pictures
 from attnsuite.report.machine import write_benchmark
 from attnsuite.report.pytest_benchmark import write_benchmark_json
 from attnsuite.store import Results
-from builders import BASELINES, MACHINE, outcome, recorded
 
 LADDER = {f"ladder/{k}k": WorkloadFacts("ladder", "one head", "growth", 1024 * k) for k in (1, 2, 4)}
 ATTENTION = {"vit/b16": WorkloadFacts("vit", "12 heads", "a layer", 197), **LADDER}

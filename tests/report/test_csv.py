@@ -4,10 +4,11 @@ import csv
 import io
 
 import pytest
+from builders import NASTY
+
 from attnsuite.report.cells import code, number, text
 from attnsuite.report.page import Column, table
 from attnsuite.report.render.csv import render
-from builders import NASTY
 
 
 def rows(of):

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import builders
 import pytest
+from builders import MACHINE, outcome, recorded
+
 from attnsuite.commands import reporting
 from attnsuite.records import EVERY_CASE, ContractFacts, Example, Facts, Measurement, Status
 from attnsuite.report import facts, write_index
 from attnsuite.report.conformance.features import columns, conventions, gaps, needs
 from attnsuite.report.machine import write_conformance
 from attnsuite.store import Results
-from builders import MACHINE, outcome, recorded
 
 
 def example(identity, computed="1.0"):

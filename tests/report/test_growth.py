@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import pandas
 import pytest
+from builders import BASELINES, measured
+from pages import TIMED, cells, column, ladder, page, recorded
+
 from attnsuite.records import Facts
 from attnsuite.report.benchmark.growth import growth_table, growths, power
 from attnsuite.report.benchmark.timed_tables import tables
 from attnsuite.report.benchmark.views import material, workloads
 from attnsuite.report.render import csv
-from builders import BASELINES, measured
-from pages import TIMED, cells, column, ladder, page, recorded
 
 
 def test_planted_powers_are_found_again():

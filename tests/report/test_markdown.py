@@ -1,11 +1,12 @@
 """Markdown of a small page: each block in its form, and whatever a submission says shown as it is."""
 
 import pytest
+from builders import NASTY
+from markdown_it import MarkdownIt
+
 from attnsuite.report.cells import code, emphasis, plain, strong, text
 from attnsuite.report.page import Chart, Column, Page, Points, Section, Table, blocks, note, section, table
 from attnsuite.report.render.markdown import render
-from builders import NASTY
-from markdown_it import MarkdownIt
 
 
 def parsed(markdown):

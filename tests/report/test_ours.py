@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from attnsuite.records import UsageError
 from attnsuite.report import refuse_foreign_index, write_index
 from attnsuite.report.files import remove, write

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from builders import RUN, measured
+
 from attnsuite.report import past
 from attnsuite.store import history
-from builders import RUN, measured
 
 
 def keep(results: Path, seconds: Sequence[float]) -> None:

@@ -4,11 +4,12 @@ import re
 from dataclasses import replace
 
 import pytest
+from builders import BASELINES
+from ladders import CHARTED, everything, measured, recorded, shown
+
 from attnsuite.report.benchmark.timed_tables import tables
 from attnsuite.report.benchmark.views import material
 from attnsuite.report.charts.pictures import pictures
-from builders import BASELINES
-from ladders import CHARTED, everything, measured, recorded, shown
 
 
 def test_a_line_is_of_one_run():

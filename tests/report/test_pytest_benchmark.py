@@ -8,10 +8,11 @@ import sys
 from dataclasses import replace
 
 import pytest
+from pytest_benchmark.stats import Stats
+
 from attnsuite.records import EVERY_CASE, Machine, Measurement, Run, UsageError
 from attnsuite.report.pytest_benchmark import statistics, write_benchmark_json
 from attnsuite.store import Recorded
-from pytest_benchmark.stats import Stats
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 4, 8 * 2**30, "Linux", ("NVIDIA H200",))
 VERSIONS = {"python": "3.11.7", "torch": "2.13.0"}

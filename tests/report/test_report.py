@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 import reporting_on_many_rows
+from builders import MACHINE, measured, outcome
+from pages import TIMED, ladder
+
 from attnsuite.commands import reporting
 from attnsuite.report.files import LONGEST_PAGE
 from attnsuite.store import Results
-from builders import MACHINE, measured, outcome
-from pages import TIMED, ladder
 
 
 def written(path, *rows, outcomes=(), of=TIMED):
@@ -91,6 +92,7 @@ assert "torch" not in sys.modules
     return done
 
 
+@pytest.mark.slow
 def test_pages_of_many_rows_are_short_and_their_tables_whole(tmp_path):
     reporting_on_many_rows.write(tmp_path, 8000)
 

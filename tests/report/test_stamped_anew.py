@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import RUN, outcome
+from builders_of_cheats import an_audit
+from restamped import altered
+
 from attnsuite.records import Audit, CheatsAudit, Combinations, Meetings, Redrawn, Trial
 from attnsuite.report.audit import write_audit
 from attnsuite.report.cheats import write_cheats
 from attnsuite.report.verification.index import of_results
-from builders import RUN, outcome
-from builders_of_cheats import an_audit
-from restamped import altered
 
 REAL = Path(__file__).parent.parent.parent / "results"
 SOUND = Audit(

@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import RUN
+from restamped import altered
+
 from attnsuite.records.stopwatch import Agreement, StopwatchAudit, Trial
 from attnsuite.report.stopwatch import write_stopwatch
 from attnsuite.report.verification.stopwatch import of_stopwatch
 from attnsuite.statistics import Interval, judged
 from attnsuite.store import Recorded
-from builders import RUN
-from restamped import altered
 
 RECORDED = Recorded(RUN.machine.name, {RUN.id: RUN}, ())
 REAL = Path(__file__).parent.parent.parent / "results"

@@ -1,9 +1,10 @@
 """What a check ends with and what a benchmark prints after each table: aligned, in words, free of control codes."""
 
+from builders import NASTY, measured, outcome, without_time
+
 from attnsuite.records import EVERY_CASE, Reason
 from attnsuite.report import benchmark_lines, summary_lines
 from attnsuite.report.benchmark import wording
-from builders import NASTY, measured, outcome, without_time
 
 UNSCALED = {"detail": 'output[0] is -0.68, should be -0.69; equals "unscaled"', "diagnosis": ("unscaled",)}
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from attnsuite.report.page import Mark
 from builders import MACHINE
 from ladders import CHARTED, everything, measured, shown
+
+from attnsuite.report.page import Mark
 
 HOSTILE = "<script>alert('1')</script>&amp;]]>\x1b[31m\x00\udc80\u202e"
 

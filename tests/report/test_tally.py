@@ -1,8 +1,9 @@
 """Outcomes counted and grouped: what a cell says, and what one line of failures stands for."""
 
 import pytest
-from attnsuite.report.conformance.tally import MOST_GROUPS, count, groups, pattern
 from builders import outcome
+
+from attnsuite.report.conformance.tally import MOST_GROUPS, count, groups, pattern
 
 UNSCALED = {"detail": "output[0] is -0.68, should be -0.69", "diagnosis": ("unscaled",)}
 

@@ -1,9 +1,10 @@
 """Lines of a terminal: aligned columns, what belongs to a line below it, and no control codes."""
 
+from builders import NASTY
+
 from attnsuite.report.cells import code, text
 from attnsuite.report.page import Column, Page, Points, Table, blocks, note, section, table
 from attnsuite.report.render.terminal import render
-from builders import NASTY
 
 RIGHT = (Column("name"), Column("time", right=True), Column("memory", right=True))
 

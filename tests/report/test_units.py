@@ -1,6 +1,7 @@
 """Numbers as readers see them."""
 
 import pytest
+
 from attnsuite.report import units
 
 

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from attnsuite.report.benchmark import wording
-from attnsuite.report.benchmark.timed_tables import ANOTHER_RUN, natural, tables
 from builders import BASELINES, measured, without_time
 from pages import LATER, TIMED, about_all, cells, page
+
+from attnsuite.report.benchmark import wording
+from attnsuite.report.benchmark.timed_tables import ANOTHER_RUN, natural, tables
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
+from attnsuite import registry, signatures
 from attnsuite.conformance.session import CheckRequest, Session
 from attnsuite.records import Outcome
 from attnsuite.registry import Loaded
 from attnsuite.signatures.arrays import Arrays
-from torch import Tensor
-
-from attnsuite import registry, signatures
 
 SIGNED = Path(__file__).parents[1] / "submissions" / "signed.py"
 EACH_ARGUMENT = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from attnsuite.contracts import contract
-from attnsuite.signatures import in_signature
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import attnsuite
+from attnsuite.contracts import contract
+from attnsuite.signatures import in_signature
 
 
 def _heads_first(q: Tensor, k: Tensor, v: Tensor, softmax_scale: float | None = None) -> Tensor:

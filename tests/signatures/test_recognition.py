@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from attnsuite.records import UsageError
 from attnsuite.signatures import Ambiguous, names, recognised, signature
 from attnsuite.signatures.catalogue import OWN

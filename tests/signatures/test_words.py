@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from attnsuite.asking import Call
 from attnsuite.contracts import contract
 from attnsuite.records import Outcome, Status

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Case, Conventions
 from attnsuite.asking.refused import Refused
 from attnsuite.contracts import contract, names
@@ -15,7 +17,6 @@ from attnsuite.contracts.steps.recurrent_gradient.cases.randomised import Expect
 from attnsuite.judging.shares import FALSE_ALARM, QUESTIONS, exactly, seeds_that_tell
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.worker import ask
-from torch import Tensor
 
 Function = Callable[..., Any]
 
@@ -51,6 +52,7 @@ def times_zero(function: Function, is_model: bool) -> Function:
     return factory if is_model else zeros
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", names())
 def test_zeros_pass_no_example_and_what_is_right_passes_all(of: str) -> None:
     correct = next(iter(contract(of).controls().values()))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from attnsuite.asking import Reply
 from attnsuite.asking.printed import DERIVED, Printed, Shaped
 from attnsuite.asking.tensors import numbers

@@ -1,13 +1,13 @@
 """Runs of the same code are timed anew, stored one after the other, and tell how far runs lie apart."""
 
 import pytest
+
+from attnsuite import machine
 from attnsuite.commands.auditing_runs import audit_between_runs, spread_lines
 from attnsuite.comparison.spread import FEWEST_RUNS, Spread
 from attnsuite.records import UsageError
 from attnsuite.stopwatch.audit import Plan
 from attnsuite.store import Results, between_runs
-
-from attnsuite import machine
 
 SMALLEST = "documents/one-sentence"
 

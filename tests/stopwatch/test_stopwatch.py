@@ -9,6 +9,9 @@ from types import ModuleType
 
 import pytest
 import torch
+from typer.testing import CliRunner
+
+from attnsuite import machine, registry
 from attnsuite.__main__ import app
 from attnsuite.benchmark import race
 from attnsuite.benchmark.processes import cores
@@ -23,9 +26,6 @@ from attnsuite.report.stopwatch import stopwatch_lines, write_stopwatch
 from attnsuite.statistics import VERDICTS
 from attnsuite.stopwatch import agreement, slowed, tables
 from attnsuite.stopwatch.audit import Plan, _turns, audit
-from typer.testing import CliRunner
-
-from attnsuite import machine, registry
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux")
 RUN = Run("r1", "2026-01-02T03:04:05+00:00", MACHINE, {"torch": "2.13.0"}, "abc", {}, "1a", finished="2026-01-02")
@@ -255,6 +255,7 @@ def test_a_tiny_audit_runs_in_processes_of_its_own(participants):
     assert torch.get_num_threads() == threads
 
 
+@pytest.mark.slow
 def test_a_table_s_baseline_is_trusted_to_tell_how_busy_the_machine_is(monkeypatch):
     """As a benchmark's is: without it honest calls that wait for a processor are refused."""
     trusted = []
@@ -265,6 +266,7 @@ def test_a_table_s_baseline_is_trusted_to_tell_how_busy_the_machine_is(monkeypat
     assert trusted == ["attention/matmul"]
 
 
+@pytest.mark.slow
 def test_a_participant_that_cannot_be_timed_is_said_and_the_others_are_compared(monkeypatch):
     class Failing(tables.Participant):
         def sample(self, number, calls):

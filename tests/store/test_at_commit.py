@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from stored import MACHINE, RUN, outcome, record
+
 from attnsuite.records import UsageError
 from attnsuite.store import read_outcomes
 from attnsuite.store.at_commit import results_at, results_of, split
-from stored import MACHINE, RUN, outcome, record
 
 
 def git(folder: Path, *arguments: str) -> str:

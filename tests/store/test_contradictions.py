@@ -4,11 +4,12 @@ import math
 from dataclasses import replace
 
 import pytest
+from honest import CEILINGS, FACTS, HONEST, WORK, claim, refusals, timed, trained
+from stored import folder, measurement, outcome, record
+
 from attnsuite.records import ContractFacts, Evidence, Holds, Reason
 from attnsuite.records.bounded import NOT_BOUNDED
 from attnsuite.store import due_ranges, read_outcomes, siblings, verify
-from honest import CEILINGS, FACTS, HONEST, WORK, claim, refusals, timed, trained
-from stored import folder, measurement, outcome, record
 
 OUTCOMES = [
     (outcome("a", error_ratio=50.0, seconds=0.1), "it passed, and its error_ratio is 50, above 1"),

@@ -3,8 +3,9 @@
 import subprocess
 
 import pytest
-from attnsuite.store import Results
 from stored import MACHINE, RUN, folder, in_child, journal, killed_when_ready, measurement, names, outcome, read, record
+
+from attnsuite.store import Results
 
 HALF = """
 write = os.write

@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from stored import RUN, SECOND, folder, measurement, names, outcome, read, record, table
+
 from attnsuite.records import Facts
 from attnsuite.store import Results, load, read_outcomes
 from attnsuite.store.files import Damaged
-from stored import RUN, SECOND, folder, measurement, names, outcome, read, record, table
 
 FACTS = Facts(findings={"a": "in words"})
 

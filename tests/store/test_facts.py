@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from stored import RUN, SECOND, folder, outcome, read, record
+
 from attnsuite.records import ContractFacts, Example, Facts, WorkloadFacts
 from attnsuite.store import facts, runs
-from stored import RUN, SECOND, folder, outcome, read, record
 
 FACTS = Facts(
     {"attention": ContractFacts({"causal": "is_causal"}, {"causal/square": ("causal",), "plain": ()}, "matmul")},

@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from attnsuite.records import EVERY_CASE, Facts, UsageError
-from attnsuite.store import Recorded, Results
 from stored import (
     MISSING,
     RUN,
@@ -19,6 +17,9 @@ from stored import (
     record,
     table,
 )
+
+from attnsuite.records import EVERY_CASE, Facts, UsageError
+from attnsuite.store import Recorded, Results
 
 MAKE = {"benchmark": measurement, "conformance": outcome}
 

@@ -4,9 +4,10 @@ import json
 import math
 
 import pytest
+from stored import MACHINE, RUN, folder, journal, measurement, outcome, read, record, table
+
 from attnsuite.records import UsageError
 from attnsuite.store import Results, load, read_outcomes, rows
-from stored import MACHINE, RUN, folder, journal, measurement, outcome, read, record, table
 
 USES = (
     lambda results: Results(results).open_run(RUN),

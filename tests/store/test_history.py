@@ -10,10 +10,11 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from attnsuite.records import Facts, Snapshot, Status, UsageError
-from attnsuite.store import Results, history, snapshots
 from builders import BASELINES
 from stored import MACHINE, RUN, SECOND, killed_when_ready, measurement, outcome, record
+
+from attnsuite.records import Facts, Snapshot, Status, UsageError
+from attnsuite.store import Results, history, snapshots
 
 TIMED = replace(RUN, facts=Facts(BASELINES))
 HONEST = replace(TIMED, commit="", suite="1" * 12, sources={"attention/loops": "0" * 12})

@@ -6,11 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from stored import MACHINE, RUN, SECOND, measurement, outcome
+
 from attnsuite.records import Learned, UsageError
 from attnsuite.store import Results
 from attnsuite.store.contents import Contents
 from attnsuite.store.migration import _joined
-from stored import MACHINE, RUN, SECOND, measurement, outcome
 
 LEARNED = Learned(
     "attention/mine",

@@ -6,9 +6,10 @@ import sys
 from dataclasses import fields, replace
 
 import pytest
+from stored import MACHINE, RUN, measurement, outcome, record
+
 from attnsuite.records import Measurement, UsageError
 from attnsuite.store import load, read_outcomes
-from stored import MACHINE, RUN, measurement, outcome, record
 
 
 def test_load_gives_a_table_with_the_run_of_each_row(tmp_path):

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import honest
 import pytest
+from shards import BENCH, CASES, CHECK, FACTS, OTHER, shard, stored
+from stored import MACHINE, killed_when_ready, measurement, outcome, record
+
 from attnsuite.records import Facts, Operators, Outcome, Run, UsageError
 from attnsuite.store import Results, read_outcomes, verify
 from attnsuite.store.merging import merged
-from shards import BENCH, CASES, CHECK, FACTS, OTHER, shard, stored
-from stored import MACHINE, killed_when_ready, measurement, outcome, record
 
 
 @pytest.fixture

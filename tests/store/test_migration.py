@@ -4,10 +4,11 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
+from stored import MACHINE, RUN, SECOND, THIRD, folder, in_child, measurement, outcome, read, record
+
 from attnsuite.records import ContractFacts, Reason, UsageError
 from attnsuite.store import Results, load, read_outcomes, rows
 from attnsuite.store.migration import migrate
-from stored import MACHINE, RUN, SECOND, THIRD, folder, in_child, measurement, outcome, read, record
 
 NOTED = {
     "facts": {

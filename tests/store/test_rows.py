@@ -7,10 +7,11 @@ from dataclasses import fields, replace
 from types import MappingProxyType
 
 import pytest
+from stored import MACHINE, MISSING, RUN, journal, measurement, outcome, read, record, table
+
 from attnsuite.records import Reason, UsageError
 from attnsuite.store import Results
 from attnsuite.store.rows import lean
-from stored import MACHINE, MISSING, RUN, journal, measurement, outcome, read, record, table
 
 FULL = measurement(
     detail="a\n| detail √",

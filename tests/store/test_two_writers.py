@@ -1,10 +1,11 @@
 """One process writes to a machine's folder at a time, and who is refused is told so."""
 
 import pytest
+from stored import RUN, folder, in_child, names, outcome, read, record
+
 from attnsuite.records import UsageError
 from attnsuite.store import Results
 from attnsuite.store.migration import migrate
-from stored import RUN, folder, in_child, names, outcome, read, record
 
 
 def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):

@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from stored import MACHINE, RUN, folder, in_child, journal, measurement, names, outcome, read, record, table
+
 from attnsuite.records import Facts, UsageError
 from attnsuite.store import Results, replace_file
-from stored import MACHINE, RUN, folder, in_child, journal, measurement, names, outcome, read, record, table
 
 
 def test_a_file_in_place_of_the_folder_is_refused_in_one_line(tmp_path):

@@ -6,10 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from attnsuite.records import Evidence, Facts, Holds, UsageError
-from attnsuite.store import Results, contents, ranges, together, verify
 from honest import CEILINGS, HONEST, NOW, claim, refusals, timed, trained
 from stored import folder, journal, measurement, outcome, read, record, table
+
+from attnsuite.records import Evidence, Facts, Holds, UsageError
+from attnsuite.store import Results, contents, ranges, together, verify
 
 HONEST_ROWS = (
     outcome("a", error_ratio=0.5, seconds=0.25),

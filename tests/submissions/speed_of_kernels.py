@@ -1,8 +1,9 @@
 """Another author's benchmarks of `theirs.kernels`."""
 
 import torch
-from attnsuite.pytest_plugin import benchmarks, conformance
 from theirs import kernels
+
+from attnsuite.pytest_plugin import benchmarks, conformance
 
 torch.set_num_threads(2)
 short = {"workloads": "documents/one-sentence"}

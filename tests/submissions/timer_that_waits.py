@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from attnsuite.benchmark.fixture import timer
 
 waits = []

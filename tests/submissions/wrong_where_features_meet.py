@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import torch
-from attnsuite.registry import implementation
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
+
+from attnsuite.registry import implementation
 
 
 def causal_and_wide(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from stored import outcome, record
+from swept import EXPECTED, Shards
+
 from attnsuite.records import Shard, UsageError
 from attnsuite.store import Results
 from attnsuite.sweep.carrying import Carried, carry_out
 from attnsuite.sweep.command import Expected, ShardCommand
 from attnsuite.sweep.engines import Local, Started
-from stored import outcome, record
-from swept import EXPECTED, Shards
 
 pytest.importorskip("submitit")
 
@@ -128,6 +129,7 @@ carry_out(Carried(shards.commands(), print), Local(home / "logs", 2, True))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with another")
 def test_a_launcher_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
     program = LAUNCHER.format(home=str(tmp_path), tests=[str(Path(__file__).parent.parent)])

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from attnsuite.sweep.environments import Environment
 from killed import HOME
 
 from attnsuite import machine
+from attnsuite.sweep.environments import Environment
 
 Write = Callable[[str, str], Path]
 STAND_IN = "xformers"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from attnsuite.commands.sweeping import words_of
 from attnsuite.records import UsageError
 from attnsuite.sweep.request import Sweep, read

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from swept import Shards
+
 from attnsuite.records import UsageError
 from attnsuite.sweep.carrying import Carried, carry_out
 from attnsuite.sweep.engines import Slurm, refuse_options
-from swept import Shards
 
 pytest.importorskip("submitit")
 

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from attnsuite.sweep.tied import __file__ as tied
 from processes import is_over
+
+from attnsuite.sweep.tied import __file__ as tied
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with another")
 SLEEP = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"

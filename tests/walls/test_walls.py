@@ -11,6 +11,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
+from attnsuite import walls
 from attnsuite.records import UsageError
 from attnsuite.temporary import remove
 from attnsuite.walls import (
@@ -33,8 +35,6 @@ from attnsuite.walls.memory import resident
 from attnsuite.walls.system import NEW_MOUNTS, NEW_NETWORK, NEW_PROCESSES, NEW_USER
 from attnsuite.walls.wall import works
 from attnsuite.worker.process import Process
-
-from attnsuite import walls
 
 
 def test_what_nothing_keeps_is_said() -> None:

@@ -9,12 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from attnsuite.asking import Call, Reply
-from attnsuite.asking.plugged import Attended
-from attnsuite.worker import Worker, ask
-from attnsuite.worker.asking import LOST_BEFORE
-from attnsuite.worker.context import beside, lost
-from attnsuite.worker.snapshots import fingerprint, is_copy
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from workers import (
@@ -22,6 +16,13 @@ from workers import (
     answered,
     call,
 )
+
+from attnsuite.asking import Call, Reply
+from attnsuite.asking.plugged import Attended
+from attnsuite.worker import Worker, ask
+from attnsuite.worker.asking import LOST_BEFORE
+from attnsuite.worker.context import beside, lost
+from attnsuite.worker.snapshots import fingerprint, is_copy
 
 
 def reply_to(function: Callable[..., Any], *calls: Call) -> Reply:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Call, Reply
 from attnsuite.registry import find
 from attnsuite.worker import Worker, ask
-from torch import Tensor
 
 NUMBERS = torch.arange(6.0).reshape(2, 3)
 

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from attnsuite.records import UsageError
-from attnsuite.registry import Broken, Missing, find
-from attnsuite.worker import Ready, Worker
 from workers import (
     LIMIT,
     SUBMISSIONS,
     answered,
     call,
 )
+
+from attnsuite.records import UsageError
+from attnsuite.registry import Broken, Missing, find
+from attnsuite.worker import Ready, Worker
 
 Write = Callable[[str, str], Path]
 
@@ -35,6 +36,7 @@ def test_starting_happens_in_the_background(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "answer"),
     [

@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 import torch
-from attnsuite.asking import Reply
-from attnsuite.worker import Died, Ready, Worker
-from attnsuite.worker.files import MOST_FILES, files_from
-from attnsuite.worker.greeting import Import, greeting_from
-from attnsuite.worker.replies import LONGEST_WORDS, MOST_NAMES, replies_from
-from attnsuite.worker.wire import DTYPES, Garbage, TooLarge, pack, unpack
 from torch import Tensor
 from workers import (
     answered,
     call,
     same,
 )
+
+from attnsuite.asking import Reply
+from attnsuite.worker import Died, Ready, Worker
+from attnsuite.worker.files import MOST_FILES, files_from
+from attnsuite.worker.greeting import Import, greeting_from
+from attnsuite.worker.replies import LONGEST_WORDS, MOST_NAMES, replies_from
+from attnsuite.worker.wire import DTYPES, Garbage, TooLarge, pack, unpack
 
 
 def layouts() -> dict[str, Tensor]:

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from attnsuite.pytest_plugin import conformance
 from tiled_attention import attention
+
+from attnsuite.pytest_plugin import conformance
 
 test_attention = conformance(attention, known_gaps=Path(__file__).parent.parent / "known_gaps.txt")

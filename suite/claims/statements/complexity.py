@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
+
 from attnsuite.claims.claim import Claim, Measured, number, power
 from attnsuite.claims.counting import flops
 from attnsuite.claims.layers import LAYERS, WORDS, Sizes, inputs

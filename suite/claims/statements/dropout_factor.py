@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
+from torch.nn import functional
+
 from attnsuite.claims.claim import Claim, Measured, exactly, number
 from attnsuite.records import Evidence
-from torch.nn import functional
 
 DROPPED = 0.1
 """The share that is dropped. At the document's own, a half, both rules give 2."""

@@ -8,6 +8,9 @@ from functools import cache
 from statistics import fmean
 
 import torch
+from torch import Tensor
+from torch.nn import functional
+
 from attnsuite.claims.claim import ABOVE_ZERO, Claim, Measured, at_least, at_most, sampled
 from attnsuite.implementations.transformer.eager import transformer
 from attnsuite.learning import Trained, translator
@@ -16,8 +19,6 @@ from attnsuite.learning.tasks.translation import TRANSFORMER, divided
 from attnsuite.learning.translating import bleu, greedy
 from attnsuite.records import Evidence
 from attnsuite.statistics import MARGIN
-from torch import Tensor
-from torch.nn import functional
 
 SEED = 0
 NOTHING = math.log1p(MARGIN)

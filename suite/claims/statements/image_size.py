@@ -7,6 +7,9 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Generator, Tensor
+from torch.nn import functional
+
 from attnsuite.claims.claim import Claim, Measured, at_least, number, power
 from attnsuite.claims.counting import flops
 from attnsuite.claims.timing import power_of, raced
@@ -14,8 +17,6 @@ from attnsuite.contracts.models.vision_transformer.contract import shapes
 from attnsuite.implementations.vision_transformer.eager import softmax_attention, vision_transformer
 from attnsuite.records import Evidence
 from attnsuite.statistics import exponent
-from torch import Generator, Tensor
-from torch.nn import functional
 
 PATCH, BATCH = 8, 4
 SIDES = (32, 48, 64, 96)

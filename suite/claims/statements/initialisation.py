@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+from torch import Generator, Tensor, nn
+
 from attnsuite.claims.claim import ABOVE_ONE, Claim, Measured, Range, sampled
 from attnsuite.records import Evidence
 from attnsuite.statistics import exponent
-from torch import Generator, Tensor, nn
 
 WIDTHS = (16, 64, 256, 1024)
 DRAWS, ROWS = 16, 64

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from torch import Generator, Tensor
+
 from attnsuite.claims.claim import ABOVE_ONE, Claim, Measured, Range, at_most, number, sampled
 from attnsuite.implementations.kernel_pooling.eager import kernel_pooling
 from attnsuite.records import Evidence
-from torch import Generator, Tensor
 
 POINTS, MANY, DRAWS = 40, 640, 200
 GRID = torch.arange(0, 5, 0.1, dtype=torch.float64)

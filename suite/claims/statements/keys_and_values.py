@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+from torch import Generator
+
 from attnsuite.claims.claim import Claim, Measured, exactly, number
 from attnsuite.records import Evidence
-from torch import Generator
 
 KEYS = 3
 """Keys, and their width."""

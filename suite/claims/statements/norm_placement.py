@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from statistics import fmean
 
+from torch import nn
+
 from attnsuite.claims.claim import ABOVE_ONE, Claim, Measured, sampled
 from attnsuite.claims.training import SEEDS, Model, Small, loss, seeded, sequences, train
 from attnsuite.records import Evidence
-from torch import nn
 
 BLOCKS, BATCH, STEPS = 6, 32, 60
 """Blocks that are trained, on so many sequences in so many steps; the mean loss of all steps says how fast."""

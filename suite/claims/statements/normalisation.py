@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+from torch.nn import functional
+
 from attnsuite.claims.claim import Claim, Measured, at_least, number
 from attnsuite.records import Evidence
-from torch.nn import functional
 
 LEAST = 0.01
 """A change that is no rounding: normalised numbers are about 1."""

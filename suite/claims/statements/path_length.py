@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+
 from attnsuite.claims.claim import Claim, Measured, exactly, number, power
 from attnsuite.claims.counting import layers_until, longest_chain
 from attnsuite.claims.layers import LAYERS, Sizes, inputs, recurrence

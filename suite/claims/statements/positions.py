@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+from torch import Generator, Tensor
+
 from attnsuite.claims.claim import Claim, Measured, at_least, at_most, number
 from attnsuite.implementations.positional_encoding.eager import positional_encoding
 from attnsuite.records import Evidence
-from torch import Generator, Tensor
 
 ROWS, WIDTH, BASE = 1000, 32, 10000.0
 """The document's table of positions, in its width of the plot."""

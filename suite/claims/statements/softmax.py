@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+from torch import Generator, Tensor
+
 from attnsuite.claims.claim import ABOVE_ONE, ABOVE_ZERO, Claim, Measured, Range, number, sampled
 from attnsuite.records import Evidence
 from attnsuite.statistics import MARGIN
-from torch import Generator, Tensor
 
 WIDE, NARROW = 512, 16
 """Widths of queries and keys."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import torch
+from torch import Generator, Tensor
+
 from attnsuite.claims.claim import ABOVE_ZERO, Claim, Measured, Range, at_least, at_most, number, sampled
 from attnsuite.implementations.recurrent_gradient.closed_form import recurrent_gradient
 from attnsuite.records import Evidence
-from torch import Generator, Tensor
 
 STEPS, SIZE = 8, 4
 KEEP = 0.8

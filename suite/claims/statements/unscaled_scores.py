@@ -6,11 +6,12 @@ import math
 from itertools import combinations
 
 import torch
+from torch import Tensor
+from torch.nn import functional
+
 from attnsuite.claims.claim import Claim, Measured, at_most, number
 from attnsuite.records import Evidence
 from attnsuite.sources import documents
-from torch import Tensor
-from torch.nn import functional
 
 ROUNDING = 1e-6
 """Two results of about 10 that lie farther apart differ by more than single precision rounds."""

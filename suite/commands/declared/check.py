@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from attnsuite.commands.declared.common import (
     ContractName,
     Device,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Protocol
 
 import typer
+
 from attnsuite.records import Shard, UsageError
 from attnsuite.records.limits import IMPORT_LIMIT
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
+
 from attnsuite.commands.declared.common import ContractName, Targets
 from attnsuite.records import UsageError
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+
 from attnsuite.commands.declared.common import signature as signature_named
 
 

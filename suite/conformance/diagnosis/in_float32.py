@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Call, Case, Conventions, Reply
 from attnsuite.asking.due import Within
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.records import Status
-from torch import Tensor
 
 Array = np.ndarray[Any, Any]
 

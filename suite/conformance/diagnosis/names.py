@@ -10,6 +10,8 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
+from torch import Tensor
+
 from attnsuite.asking import Call, Case, Contract, Conventions, Deviation, Reply
 from attnsuite.asking.mistakes import together
 from attnsuite.asking.shown_draws import drawn_alike
@@ -17,7 +19,6 @@ from attnsuite.conformance.diagnosis.in_float32 import InFloat32, in_float32
 from attnsuite.conformance.diagnosis.side_by_side import side_by_side
 from attnsuite.records import Status
 from attnsuite.worker import ask
-from torch import Tensor
 
 EXAMINED = 12
 """The number of wrong answers that are compared with every deviation. Later ones are compared only with deviations that

@@ -26,6 +26,7 @@ from attnsuite.contracts.attention.lazily import np
 
 if TYPE_CHECKING:
     import torch
+
     from attnsuite.asking.case import Traits
     from attnsuite.contracts.attention.computation.asked import Asked
     from attnsuite.contracts.attention.oracle import Forward, Slopes

@@ -11,6 +11,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
+
 from attnsuite.asking import Conventions
 from attnsuite.contracts.attention import scatter
 from attnsuite.contracts.attention.feature import Grid, Step, features

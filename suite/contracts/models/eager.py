@@ -12,11 +12,12 @@ from functools import partial
 from typing import Any, Self
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.mistakes import formula
 from attnsuite.asking.staged import Staged
 from attnsuite.contracts.shown import in_steps, through_identity
 from attnsuite.contracts.softmax import masked, unguarded
-from torch import Tensor
 
 Config = Mapping[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from attnsuite.asking.foreign import backwards, bias_first
-from attnsuite.asking.staged import Staged
 from torch import Tensor
 from torch.nn import functional
+
+from attnsuite.asking.foreign import backwards, bias_first
+from attnsuite.asking.staged import Staged
 
 Part = Mapping[str, Tensor]
 Watched = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Mapping[str, Tensor]]]

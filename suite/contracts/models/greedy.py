@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import torch
-from attnsuite.asking.mistakes import Wrong, formula, rows, then
-from attnsuite.contracts.shown import Found
 from torch import Tensor
 from torch.nn.functional import pad
+
+from attnsuite.asking.mistakes import Wrong, formula, rows, then
+from attnsuite.contracts.shown import Found
 
 Greedy = Mapping[str, int]
 """The tokens `begin` and `end`, and how many `steps` there are at most."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
 from attnsuite.contracts.blocks.add_norm import oracle as normalisation
 from attnsuite.contracts.blocks.positionwise_ffn import oracle as network
 from attnsuite.judging.rounded import Rounded

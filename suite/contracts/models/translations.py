@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from attnsuite.asking import Calls
 from attnsuite.asking.model import NOTHING, Config, Model, ModelCase, Weights
 from attnsuite.asking.tensors import Array, Generator, Inputs, generator, seeded

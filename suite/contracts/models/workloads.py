@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+
+from attnsuite import asking
 from attnsuite.asking import Call, Reply
 from attnsuite.asking.due import Form, Near
 from attnsuite.asking.model import Config, Model, Shapes
@@ -18,11 +20,10 @@ from attnsuite.asking.rounds import grown, moved, other_tokens
 from attnsuite.asking.step import Learned, Loss, learned, rows_of
 from attnsuite.records import STEP
 
-from attnsuite import asking
-
 if TYPE_CHECKING:
-    from attnsuite.judging.verdicts import Verdict
     from torch import Tensor
+
+    from attnsuite.judging.verdicts import Verdict
 
 CPU, HALF, FORWARD = ("float32",), ("bfloat16",), ("forward",)  # one half type: `full` is to fit into two hours
 USUALLY = {"standard": FORWARD, "full": FORWARD}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from attnsuite.figures.figure import DrawnFigure
 from attnsuite.figures.picture import Curves, Panel, series
 from attnsuite.figures.through_time import gradient
-from torch import Tensor
 
 TITLE = "Errors of truncated and randomised gradients"
 STEPS, INPUTS, HIDDEN, OUTPUTS = 24, 4, 8, 3

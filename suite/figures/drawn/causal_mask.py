@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from attnsuite.figures.figure import DrawnFigure
 from attnsuite.figures.implementations import function, weights_of
 from attnsuite.figures.picture import HeatMaps, heat_map
 from attnsuite.figures.sentence import axes, queries_and_keys
-from torch import Tensor
 
 TITLE = "The causal mask"
 

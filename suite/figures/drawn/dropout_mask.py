@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from attnsuite.figures.figure import DrawnFigure
 from attnsuite.figures.implementations import function
 from attnsuite.figures.picture import HeatMaps, heat_map
 from attnsuite.figures.sentence import axes, queries_and_keys
 from attnsuite.sources.documents import examples
-from torch import Tensor
 
 TITLE = "Dropout on attention weights"
 PRINTED = "doc-003/3.5.2-dropout-weights"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from attnsuite.figures.figure import DrawnFigure
 from attnsuite.figures.implementations import function, weights_of
 from attnsuite.figures.picture import HeatMaps, heat_map, numbered

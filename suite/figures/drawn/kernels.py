@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from attnsuite.figures.figure import DrawnFigure
 from attnsuite.figures.implementations import function
 from attnsuite.figures.picture import Curves, Panel, series
 from attnsuite.figures.pooling import BY, KERNELS
-from torch import Tensor
 
 TITLE = "Kernels of the distance between query and key"
 

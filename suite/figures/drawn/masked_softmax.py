@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from attnsuite.figures.figure import DrawnFigure
 from attnsuite.figures.implementations import function
 from attnsuite.figures.picture import HeatMap, HeatMaps, heat_map, numbered
 from attnsuite.sources.documents import examples
-from torch import Tensor
 
 TITLE = "Masked softmax"
 EXAMPLES = ("doc-004/11.3.2.1-literal-lens-1d", "doc-004/11.3.2.1-literal-lens-2d")

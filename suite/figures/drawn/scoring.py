@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from attnsuite.figures.figure import DrawnFigure
 from attnsuite.figures.implementations import function, weights_of
 from attnsuite.figures.picture import HeatMaps, heat_map, numbered
-from torch import Tensor
 
 TITLE = "Scaled dot products and additive scores"
 LENGTHS = (2, 6)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 
 import torch
+from torch import Tensor
+
 from attnsuite.figures.asked import asked_weights
 from attnsuite.figures.figure import DrawnFigure
 from attnsuite.figures.picture import HeatMaps, heat_map, rounded
 from attnsuite.figures.sentence import WORDS, axes, queries_and_keys
 from attnsuite.records import UsageError
 from attnsuite.report.cells import plain
-from torch import Tensor
 
 TITLE = "Attention weights of a sentence"
 WIDTH = 16

@@ -6,6 +6,7 @@ from itertools import cycle
 from typing import Any
 
 import altair as alt
+
 from attnsuite.charting import COLOURS, CONFIG
 from attnsuite.figures.picture import Curves, Panel, Series, Way
 from attnsuite.figures.render.panel import sized

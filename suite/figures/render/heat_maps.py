@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 import altair as alt
+
 from attnsuite.charting import CONFIG, FONT, INK
 from attnsuite.figures.picture import Axis, Colours, HeatMap, HeatMaps
 from attnsuite.figures.render.panel import sized

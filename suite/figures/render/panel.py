@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import altair as alt
+
 from attnsuite.charting import FONT, INK
 
 ABOVE = 12

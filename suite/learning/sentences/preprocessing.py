@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from attnsuite.records import UsageError
 from torch import Tensor
+
+from attnsuite.records import UsageError
 
 PAD, BEGIN, END, UNKNOWN = "<pad>", "<bos>", "<eos>", "<unk>"
 RESERVED = (PAD, BEGIN, END, UNKNOWN)

@@ -7,13 +7,14 @@ from functools import cache, partial
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, gelu, layer_norm
+
 from attnsuite.contracts.models.vision_transformer.contract import shapes
 from attnsuite.contracts.models.vision_transformer.deviations import VisionTransformer
 from attnsuite.learning.models import Drop, dropout, initial
 from attnsuite.learning.task import Attention, Batch, Task, Training, generator
 from attnsuite.records import UsageError
-from torch import Tensor
-from torch.nn.functional import cross_entropy, gelu, layer_norm
 
 Images = tuple[Tensor, Tensor]
 """Images b 1 h w, and their labels b."""

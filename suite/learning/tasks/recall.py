@@ -14,11 +14,12 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, layer_norm, scaled_dot_product_attention
+
 from attnsuite.contracts.models.eager import Blocks, part
 from attnsuite.learning.models import hidden, initial
 from attnsuite.learning.task import Attention, Batch, Task, Training, generator
-from torch import Tensor
-from torch.nn.functional import cross_entropy, layer_norm, scaled_dot_product_attention
 
 ACCURACY = "recalled"
 """The name of the score: of the sequences held out, the share whose value is recalled."""

@@ -9,14 +9,15 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
 from attnsuite.learning import models
 from attnsuite.learning.sentences import loading
 from attnsuite.learning.sentences.preprocessing import PAD, RESERVED, UNKNOWN, Corpus, tokens
 from attnsuite.learning.task import Attention, Batch, Task, Training, generator
 from attnsuite.learning.translating import bleu, translate
 from attnsuite.records import UsageError
-from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 Pair = tuple[str, str]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from attnsuite import charting
 from attnsuite.charting import NEEDED, absent
 from attnsuite.records import RESULTS
 from attnsuite.report import learning, render
@@ -20,8 +21,6 @@ from attnsuite.report.ours import refuse_foreign, text_of
 from attnsuite.report.page import Chart, Picture
 from attnsuite.store import Recorded, replace_file
 from attnsuite.store.files import one_line
-
-from attnsuite import charting
 
 STAMP = re.compile(r"<!-- attnsuite ([0-9a-f]{16})(?: ([0-9a-f]{16}))? -->")
 """The mark of a chart that was written here: what it shows, hashed, and how it came to be drawn so."""
@@ -99,6 +98,7 @@ def _slug(view: View) -> str:
 
 def _drawn(picture: Picture) -> str:
     from altair.utils.schemapi import debug_mode
+
     from attnsuite.report.render import svg
 
     draw: Callable[[Picture], str] = svg.render

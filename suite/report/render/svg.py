@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import altair as alt
+
 from attnsuite.charting import COLOURS, CONFIG, FONT, INK, MUTED, svg_of
 from attnsuite.report import units
 from attnsuite.report.page import Mark, Panel, Picture

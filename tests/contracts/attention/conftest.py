@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from attnsuite.conformance.diagnosis import names
 from kept_answers import KeptAnswers
+
+from attnsuite.conformance.diagnosis import names
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
+
+from attnsuite import asking
 from attnsuite.asking import Call, Reply
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases import cases
@@ -31,9 +34,6 @@ from attnsuite.judging.precision import PRECISIONS, widest
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.records import DTYPES
 from attnsuite.worker import ask
-from torch import Tensor
-
-from attnsuite import asking
 
 Array = np.ndarray[Any, Any]
 

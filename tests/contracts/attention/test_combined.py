@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+
 from attnsuite.asking.combined import QUICK
 from attnsuite.asking.covering import Contradiction, Meeting, Row
 from attnsuite.conformance.catching import failure

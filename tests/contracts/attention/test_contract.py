@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Call
 from attnsuite.asking.layouts import LAYOUTS
 from attnsuite.asking.tensors import generator
@@ -27,7 +29,6 @@ from attnsuite.contracts.attention.feature import adapted as adapt
 from attnsuite.contracts.attention.features.empty_row import kinds
 from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.records import DTYPES, UsageError
-from torch import Tensor
 
 INPUTS = ("query", "key", "value")
 

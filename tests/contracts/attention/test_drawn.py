@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
+
 from attnsuite.asking.layouts import JUNK, LAYOUTS
 from attnsuite.asking.tensors import generator
 from attnsuite.contracts.attention.cases import cases
@@ -20,7 +22,6 @@ from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.features.mask.patterns import PATTERNS
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.records import DTYPES
-from torch import Tensor
 
 Array = np.ndarray[Any, Any]
 

@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
+
+from attnsuite import asking
 from attnsuite.asking import Call, Reply
 from attnsuite.asking.drawn import Counted, Kept
 from attnsuite.contracts import contract, names
@@ -26,9 +29,6 @@ from attnsuite.judging.shares import QUESTIONS
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.registry import find
 from attnsuite.worker import ask
-from torch import Tensor
-
-from attnsuite import asking
 
 Array = np.ndarray[Any, Any]
 

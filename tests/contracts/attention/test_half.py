@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
 from attnsuite.asking import Call, questions
 from attnsuite.asking.due import Within
 from attnsuite.asking.layouts import INPUTS
@@ -23,9 +27,6 @@ from attnsuite.judging import compare
 from attnsuite.judging.whole import JUDGEMENTS
 from attnsuite.records import Status
 from attnsuite.worker import ask
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch import Tensor
 
 Style = Callable[..., Tensor]
 unhurried = settings(deadline=None, max_examples=12)

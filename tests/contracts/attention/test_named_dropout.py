@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from attnsuite.asking.shown_draws import drawn_alike, shown
 from torch import Tensor
 from torch.nn.functional import dropout
 
 import attnsuite
+from attnsuite.asking.shown_draws import drawn_alike, shown
 
 
 def drops_the_output(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: float = 0.0) -> Tensor:

@@ -10,6 +10,9 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from attnsuite.asking.due import Within
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due
@@ -20,8 +23,6 @@ from attnsuite.contracts.attention.oracle import Problem, Spread, Truth, attenti
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, widened, widest
 from attnsuite.records import DTYPES
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 Array = np.ndarray[Any, Any]
 Output = dict[tuple[int, int, int, int], Any]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from attnsuite.asking import Call
 from attnsuite.asking.call import Reply
 from attnsuite.contracts.attention.cases.case import AttentionCase, due

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from attnsuite.asking import Call
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered
 from attnsuite.contracts.attention.contract import needs

@@ -8,10 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
+
 from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.rounded import Rounded
-from torch import Tensor
 
 FREQUENCIES: dict[str, Callable[[Tensor, int, float], Tensor]] = {
     "a negative power": lambda feature, width, base: base ** (-feature / width),

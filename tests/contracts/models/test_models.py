@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
+import attnsuite
 from attnsuite.asking import Reply
 from attnsuite.asking.model import ModelCase
 from attnsuite.asking.tensors import generator
@@ -21,8 +23,6 @@ from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.rounded import Rounded, Unbounded, concatenated
 from attnsuite.sources import documents
 from attnsuite.worker import ask
-
-import attnsuite
 
 MODELS = ("transformer", "vision_transformer", "seq2seq_attention")
 
@@ -201,6 +201,7 @@ def test_models_have_as_many_weights_as_the_documents_say() -> None:
 # Exports
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("transformer", marks=pytest.mark.slow), "vision_transformer"])
 @pytest.mark.parametrize("opset", [18, 23])
 def test_attention_is_one_operator_from_opset_23_on(name: str, opset: int) -> None:
@@ -235,6 +236,7 @@ def test_a_model_says_what_its_making_took(name: str) -> None:
     assert making["file"] > bytes_of_weights
 
 
+@pytest.mark.slow
 def test_weights_are_those_of_the_case_and_not_of_an_earlier_model() -> None:
     """Graphs are kept by config; two models of one config must not share their weights."""
     pytest.importorskip("onnxscript")

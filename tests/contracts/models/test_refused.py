@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from attnsuite.asking import Call
-from attnsuite.contracts import contract
 
 import attnsuite
+from attnsuite.asking import Call
+from attnsuite.contracts import contract
 
 FACTORIES = {"seq2seq_attention": "w_logits", "vision_transformer": "w_patch"}
 """By contract, the tensor whose dtype is the model's."""

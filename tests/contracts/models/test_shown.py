@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
+
+import attnsuite
 from attnsuite.asking import Call, Reply
 from attnsuite.asking.due import Form, Near
 from attnsuite.asking.model import ModelCase
@@ -20,9 +23,6 @@ from attnsuite.judging.verdicts import Verdict
 from attnsuite.records import DTYPES
 from attnsuite.worker import ask
 from attnsuite.worker.answers import parted
-from torch import Tensor
-
-import attnsuite
 
 NO_DICTIONARY = (
     "the attention weights are no dictionary, should be one of encoder.0.attention, encoder.1.attention, "

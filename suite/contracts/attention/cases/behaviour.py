@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+
 from attnsuite.asking import Call, Calls, Case, Conventions, Replies
 from attnsuite.asking.case import HOW, Changed, Traits, merged
 from attnsuite.asking.due import Posed, Within

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Call, Calls, Conventions
 from attnsuite.asking.beside import telling
 from attnsuite.asking.case import Traits
@@ -24,7 +26,6 @@ from attnsuite.contracts.attention.judging import ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
 from attnsuite.records import DTYPES
-from torch import Tensor
 
 JUDGED_ELEMENTS = 2**17
 """Of an answer with more scores than this, all heads together, sampled query rows are judged: more would take seconds."""

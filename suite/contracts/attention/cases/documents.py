@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from attnsuite.asking import Calls, Replies
 from attnsuite.asking.due import Due, Within
 from attnsuite.asking.formula import FormulaCase

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
 from attnsuite.asking.tensors import Generator, continued, generator, seeded
 from attnsuite.judging.precision import PRECISIONS
 

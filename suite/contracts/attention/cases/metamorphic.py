@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Call, Calls, Case, Conventions, Replies
 from attnsuite.asking.case import Traits
 from attnsuite.asking.due import Within
@@ -20,7 +22,6 @@ from attnsuite.judging import compare
 from attnsuite.judging.precision import Bounded
 from attnsuite.judging.verdicts import Verdict, closest
 from attnsuite.records import DTYPES
-from torch import Tensor
 
 Compared = tuple[Array, Array, Array]
 """What came, what was due, and how far apart the two may be."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+
 from attnsuite.asking import Call, Calls, Conventions
 from attnsuite.asking.due import Form, Posed, Within
 from attnsuite.asking.layouts import INPUTS

@@ -14,8 +14,9 @@ from attnsuite.contracts.attention.computation.asked import Asked, as_attention
 from attnsuite.contracts.attention.feature import Computed, Visible, features
 
 if TYPE_CHECKING:
-    from attnsuite.contracts.attention.feature import Grid
     from torch import Tensor
+
+    from attnsuite.contracts.attention.feature import Grid
 
 Replacement = Callable[..., Any]
 WHOLE = "answer"

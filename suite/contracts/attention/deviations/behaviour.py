@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+
 from attnsuite.asking.changes import rounded
 from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
 from attnsuite.contracts.attention.deviations.sizes import with_first_keys
-from torch import Tensor
-from torch.multiprocessing.reductions import StorageWeakRef
 
 
 def touch(tensor: Tensor | None) -> None:

@@ -6,12 +6,13 @@ import threading
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.mistakes import Wrong, mistakes, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Gradients, tensors
 from attnsuite.contracts.attention.computation.dense import Whole, correct
 from attnsuite.contracts.attention.computation.recomputed import Memory, Recomputed
-from torch import Tensor
 
 
 class _Workspace:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, largest_of
 from attnsuite.contracts.attention.features.scale import default, factor
-from torch import Tensor
 
 
 def by_default(wrong: Callable[[Asked], float]) -> Callable[[Asked], float]:

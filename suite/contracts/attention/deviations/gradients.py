@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.changes import rounded
 from attnsuite.asking.layouts import INPUTS
 from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
@@ -10,7 +12,6 @@ from attnsuite.contracts.attention.computation.backward import Backward, Flow, G
 from attnsuite.contracts.attention.computation.dense import Whole
 from attnsuite.contracts.attention.deviations.memory import as_contiguous
 from attnsuite.contracts.attention.deviations.sizes import with_zero_columns, with_zero_queries
-from torch import Tensor
 
 
 def one_percent_off(gradient: Tensor) -> Tensor:

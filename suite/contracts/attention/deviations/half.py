@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
 from attnsuite.asking.tensors import HALF
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Saved
 from attnsuite.contracts.attention.computation.dense import Dense, normalised
 from attnsuite.contracts.attention.features.scale import factor
-from torch import Tensor
 
 LONG = 128
 """Rows and keys from which these mistakes are made."""

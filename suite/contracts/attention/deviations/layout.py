@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from torch import Tensor
+
 from attnsuite.asking.mistakes import Changed, Wrong, given, mistakes, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
 from attnsuite.contracts.attention.deviations.batches import fitted
 from attnsuite.contracts.attention.deviations.memory import as_contiguous, misread
 from attnsuite.contracts.attention.deviations.sizes import with_zero_columns
-from torch import Tensor
 
 
 def over_heads(asked: Asked) -> Any:

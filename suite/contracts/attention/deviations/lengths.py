@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.changes import rounded
 from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
@@ -14,7 +16,6 @@ from attnsuite.contracts.attention.computation.dense import Dense, Whole, correc
 from attnsuite.contracts.attention.deviations.rounding import HALF, beyond_half
 from attnsuite.contracts.attention.deviations.sizes import at_sizes, first_keys, first_queries
 from attnsuite.contracts.attention.feature import Grid
-from torch import Tensor
 
 LONG = mistakes(
     Whole,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.changes import rounded
 from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, largest_of, normalised
 from attnsuite.contracts.attention.features.scale import ROUNDOFF
-from torch import Tensor
 
 HALF = ("float16", "bfloat16")
 SUM_ERROR = {"float64": 512, "float32": 512, "float16": 16, "bfloat16": 16}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Whole
 from attnsuite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift
-from torch import Tensor
 
 
 def with_padding_keys(asked: Asked, count: int) -> Asked:

@@ -18,8 +18,9 @@ from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.lazily import np
 
 if TYPE_CHECKING:
-    from attnsuite.contracts.attention.oracle import Array, Forward, Slopes
     from torch import Tensor
+
+    from attnsuite.contracts.attention.oracle import Array, Forward, Slopes
 
 
 # The oracle's step

@@ -17,8 +17,9 @@ from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.lazily import torch
 
 if TYPE_CHECKING:
-    from attnsuite.contracts.attention.oracle import Forward, Slopes
     from torch import Tensor
+
+    from attnsuite.contracts.attention.oracle import Forward, Slopes
 
 
 # The oracle's step

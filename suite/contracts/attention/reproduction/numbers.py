@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
-from attnsuite.asking import Call
 from torch import Tensor
+
+from attnsuite.asking import Call
 
 LITERAL = 48
 """The numbers of a call that are written out; more fill the screen, and are drawn from a seed instead."""

@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import partial
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Call
 from attnsuite.asking.layouts import INPUTS
 from attnsuite.asking.reproduction import Simpler
 from attnsuite.contracts.attention.reproduction.numbers import simpler_numbers
-from torch import Tensor
 
 AXES: Mapping[str, Mapping[int, str]] = {
     "query": {-1: "e", -2: "l", -3: "h", -4: "b"},

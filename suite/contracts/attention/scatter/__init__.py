@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from attnsuite.contracts.attention.scatter.gradients import OfGradients
 from attnsuite.contracts.attention.scatter.output import OfOutput
 from attnsuite.contracts.attention.scatter.part import Part

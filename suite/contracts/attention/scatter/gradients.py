@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
 from attnsuite.contracts.attention.scatter.output import MEANDERS, WEIGHT_ROUNDINGS
 from attnsuite.contracts.attention.scatter.part import clumped
 from attnsuite.judging.whole import Directions, Scatter, Whole, counted, norm, rounding

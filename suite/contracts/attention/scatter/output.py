@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from attnsuite.judging.whole import Directions, Scatter, Whole, counted, norm, rounding, top
 
 if TYPE_CHECKING:

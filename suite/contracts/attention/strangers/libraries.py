@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Stranger
 from attnsuite.contracts.attention.computation.asked import Asked, as_attention, check
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.strangers.question import accumulator, bias_of, kept, spread
-from torch import Tensor
 
 NO_GRADIENT = {
     "gradient": "the library does not know PyTorch's tensors",

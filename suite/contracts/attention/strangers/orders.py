@@ -8,10 +8,11 @@ from itertools import count
 from typing import Any
 
 import torch
-from attnsuite.asking import Stranger
-from attnsuite.contracts.attention.strangers.question import Core, Question, attention
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from attnsuite.asking import Stranger
+from attnsuite.contracts.attention.strangers.question import Core, Question, attention
 
 Multiply = Callable[[Tensor, Tensor], Tensor]
 LOG2_E = math.log2(math.e)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
+
 from attnsuite.contracts.attention.computation.asked import Asked, as_attention, check
 from attnsuite.contracts.attention.feature import features
 from attnsuite.contracts.attention.features.scale import factor
-from torch import Tensor
 
 
 class Question(NamedTuple):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Stranger
 from attnsuite.contracts.attention.computation.asked import Asked, as_attention, check
 from attnsuite.contracts.attention.feature import arguments
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.strangers.question import Question, attention, bias_of, kept, spread
-from torch import Tensor
 
 
 def _core(asked: Question) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.judging import ACCEPT_OUTPUT
 from attnsuite.contracts.attention.workloads.workload import Workload

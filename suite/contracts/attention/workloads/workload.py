@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+
+from attnsuite import asking
 from attnsuite.asking import Call, Conventions
 from attnsuite.asking.rounds import grown, moved
 from attnsuite.asking.tensors import generator
@@ -23,8 +25,6 @@ from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
 from attnsuite.judging.verdicts import Verdict, closest, unlike
 from attnsuite.records import Status
-
-from attnsuite import asking
 
 if TYPE_CHECKING:
     from torch import Tensor

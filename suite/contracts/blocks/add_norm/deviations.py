@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Deviation
 from attnsuite.asking.axes import Axes, Sizes
 from attnsuite.asking.changes import repeated_beyond, turned
 from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from attnsuite.asking.staged import Given, Staged, usual
-from torch import Tensor
 
 
 class Residual(Staged):

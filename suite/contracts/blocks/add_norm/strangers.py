@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import functional
+
 from attnsuite.asking import Stranger
 from attnsuite.asking.foreign import in_numpy, widened
 from attnsuite.contracts.blocks.add_norm.deviations import Residual
-from torch import Tensor
-from torch.nn import functional
 
 Array = np.ndarray[Any, Any]
 

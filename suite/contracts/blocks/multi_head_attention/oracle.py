@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from attnsuite.contracts.steps.attention_scores.oracle import scaled_dot
 from attnsuite.judging.rounded import Rounded
 

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
+from torch.nn import functional
+
 from attnsuite.asking import Stranger
 from attnsuite.asking.foreign import bias_as_row, bias_first, in_float64, widened
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
-from torch import Tensor
-from torch.nn import functional
 
 
 class Asked(NamedTuple):

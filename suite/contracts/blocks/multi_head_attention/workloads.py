@@ -10,6 +10,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
+
+from attnsuite import asking
 from attnsuite.asking import Call, Reply
 from attnsuite.asking.due import Form, Within
 from attnsuite.asking.rounds import grown, moved
@@ -20,9 +23,6 @@ from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import Mu
 from attnsuite.contracts.models.workloads import CPU, FORWARD, HALF, STEP_BYTES, STEP_FLOPS, TRAINED
 from attnsuite.judging.precision import Bounded
 from attnsuite.records import STEP
-from torch import Tensor
-
-from attnsuite import asking
 
 if TYPE_CHECKING:
     from attnsuite.judging.verdicts import Verdict

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.axes import Axes, Sizes
 from attnsuite.asking.changes import (
     first_for_all,
@@ -14,7 +16,6 @@ from attnsuite.asking.changes import (
 )
 from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from attnsuite.asking.staged import Given, Staged, usual
-from torch import Tensor
 
 
 class Patches(Staged):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.axes import Axes, Sizes
 from attnsuite.asking.changes import rounded, turned
 from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from attnsuite.asking.staged import Given, Staged, usual
-from torch import Tensor
 
 
 class Encoding(Staged):

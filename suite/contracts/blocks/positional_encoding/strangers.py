@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Stranger
 from attnsuite.asking.foreign import in_numpy, widened
 from attnsuite.contracts.blocks.positional_encoding.deviations import Encoding
-from torch import Tensor
 
 Array = np.ndarray[Any, Any]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
+from torch import Tensor
+from torch.nn.functional import gelu, silu
+
 from attnsuite.asking.axes import Axes
 from attnsuite.asking.changes import first_for_all, only_first, repeated_beyond, turned
 from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from attnsuite.asking.staged import Staged, usual
-from torch import Tensor
-from torch.nn.functional import gelu, silu
 
 
 class Network(Staged):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from torch import Tensor
+from torch.nn import functional
+
 from attnsuite.asking import Stranger
 from attnsuite.asking.foreign import backwards, bias_as_row, bias_first, convolved, in_float64, linear, widened
 from attnsuite.contracts.blocks.positionwise_ffn.deviations import Network
-from torch import Tensor
-from torch.nn import functional
 
 Affine = Callable[[Tensor, Tensor, Tensor], Tensor]
 

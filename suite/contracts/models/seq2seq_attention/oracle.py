@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
 from attnsuite.contracts.models.layers import Attentions, Part, part, root
 from attnsuite.judging.rounded import Rounded, concatenated
 

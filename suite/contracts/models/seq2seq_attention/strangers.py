@@ -8,6 +8,9 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
 from attnsuite.asking import Stranger
 from attnsuite.asking.foreign import backwards, linear
 from attnsuite.asking.staged import Staged
@@ -15,8 +18,6 @@ from attnsuite.contracts.models.eager import part
 from attnsuite.contracts.models.foreign import source_by_source
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, shapes
 from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
-from torch import Tensor, nn
-from torch.nn import functional
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
 from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
 from attnsuite.contracts.models.layers import (
     Attention,

@@ -8,12 +8,13 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+
 from attnsuite.asking import Stranger
 from attnsuite.contracts.models.eager import part
 from attnsuite.contracts.models.foreign import STYLES, Style, source_by_source
 from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.contracts.models.transformer.deviations.staged import Transformer
-from torch import Tensor, nn
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.model import Config
 from attnsuite.asking.step import of_next_tokens
 from attnsuite.contracts.models.transformer.cases.draws import model
 from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.contracts.models.workloads import TRAINED, TRAINED_IN_FULL, ModelWorkload
-from torch import Tensor
 
 TRANSLATOR: Config = {
     "source_vocab": 200,

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from torch import Tensor
+from torch.nn.functional import gelu, layer_norm
+
 from attnsuite.asking.changes import as_it_lies, as_they_lie, repeated_beyond, swapped_where_equal, turned
 from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from attnsuite.asking.staged import imprecise
@@ -15,8 +18,6 @@ from attnsuite.contracts.models.common import EXTRA_WEIGHTS, MIXED_DTYPES, of_du
 from attnsuite.contracts.models.eager import Blocks, Config, Part, part
 from attnsuite.contracts.models.vision_transformer.contract import shapes
 from attnsuite.contracts.softmax import unguarded
-from torch import Tensor
-from torch.nn.functional import gelu, layer_norm
 
 Layer = Callable[[Tensor], Tensor]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
 from attnsuite.contracts.models.layers import Attention, Attentions, Part, feed_forward, multi_head, norm, part
 from attnsuite.judging.rounded import Rounded, concatenated
 

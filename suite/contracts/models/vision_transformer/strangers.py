@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn import functional
+
 from attnsuite.asking import Stranger
 from attnsuite.contracts.models.eager import part
 from attnsuite.contracts.models.foreign import STYLES, Style
 from attnsuite.contracts.models.vision_transformer.contract import shapes
 from attnsuite.contracts.models.vision_transformer.deviations import VisionTransformer
-from torch import Tensor
-from torch.nn import functional
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

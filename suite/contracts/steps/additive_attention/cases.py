@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
+
 from attnsuite.asking import Case
 from attnsuite.asking.formula import Formula
 from attnsuite.asking.printed import Printed, Shaped

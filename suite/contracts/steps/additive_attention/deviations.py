@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Deviation
 from attnsuite.asking.axes import Axes, Sizes, broadcasts
 from attnsuite.asking.changes import (
@@ -19,7 +21,6 @@ from attnsuite.asking.changes import (
 from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from attnsuite.asking.staged import Given, Staged, usual
 from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, shares, softmax
-from torch import Tensor
 
 
 class Additive(Staged):

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
 from attnsuite.judging.rounded import Rounded, concatenated, whichever
 
 Array = np.ndarray[Any, Any]

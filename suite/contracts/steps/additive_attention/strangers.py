@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import functional
+
 from attnsuite.asking import Stranger
 from attnsuite.asking.foreign import convolved, in_numpy, widened
 from attnsuite.contracts.steps.additive_attention.deviations import Additive
-from torch import Tensor
-from torch.nn import functional
 
 Array = np.ndarray[Any, Any]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+
 from attnsuite.asking import Case
 from attnsuite.asking.formula import Formula
 from attnsuite.asking.printed import Printed, Shaped

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+
 from attnsuite.contracts.steps.additive_attention.oracle import scores as additive
 from attnsuite.judging.rounded import Rounded, whichever
 

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
+from torch.nn import functional
+
 from attnsuite.asking import Stranger
 from attnsuite.asking.foreign import in_float64, widened
 from attnsuite.contracts.steps.attention_scores.contract import SCORES
 from attnsuite.contracts.steps.attention_scores.deviations import Scores
-from torch import Tensor
-from torch.nn import functional
 
 Formula = Callable[..., Tensor]
 

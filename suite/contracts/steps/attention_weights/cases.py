@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+
 from attnsuite.asking import Calls, Case, Replies
 from attnsuite.asking.due import Due
 from attnsuite.asking.formula import Formula

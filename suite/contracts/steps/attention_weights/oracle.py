@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from attnsuite.asking.tensors import valid
 from attnsuite.judging.rounded import Rounded
 

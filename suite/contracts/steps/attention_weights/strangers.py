@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Stranger
 from attnsuite.asking.foreign import widened
 from attnsuite.contracts.steps.attention_weights.deviations import Weights
-from torch import Tensor
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[[Tensor, Tensor], Tensor]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from attnsuite.asking import Call, Case, Conventions
 from attnsuite.asking.due import Form, Within
 from attnsuite.asking.formula import Formula, FormulaCase

@@ -8,12 +8,13 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.axes import Axes, Sizes
 from attnsuite.asking.layouts import in_memory_order
 from attnsuite.asking.leftovers import remembered_tensors, reused_output
 from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
 from attnsuite.asking.staged import Given, Staged
-from torch import Tensor
 
 Tokens = list[Hashable]
 Grams = list[Hashable]

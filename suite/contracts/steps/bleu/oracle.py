@@ -8,6 +8,7 @@ from operator import add, mul
 from typing import Any
 
 import numpy as np
+
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.rounded import LIBRARY, Rounded, whichever
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Stranger
 from attnsuite.contracts.steps.bleu.deviations import Scoring
-from torch import Tensor
 
 Score = Callable[[list[int], list[int], int], float]
 """A score of two lists of tokens and k."""

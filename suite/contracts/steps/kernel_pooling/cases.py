@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from attnsuite.asking import Case
 from attnsuite.asking.due import Due
 from attnsuite.asking.formula import Formula

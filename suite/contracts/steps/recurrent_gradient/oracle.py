@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+
 from attnsuite.judging.precision import widened
 from attnsuite.judging.rounded import Rounded, concatenated, whichever
 

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Stranger
 from attnsuite.asking.foreign import in_numpy, widened
 from attnsuite.contracts.steps.recurrent_gradient.deviations import ThroughTime
-from torch import Tensor
 
 Array = np.ndarray[Any, Any]
 WEIGHTS = {"d_w_hx": 0, "d_w_hh": 1, "d_w_qh": 2}

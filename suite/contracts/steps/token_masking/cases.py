@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from attnsuite.asking import Call, Calls, Case
 from attnsuite.asking.drawn import SEED, Counted
 from attnsuite.asking.due import Form

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Generator, Tensor
+
 from attnsuite.asking.axes import Axes, Sizes
 from attnsuite.asking.changes import filled_beyond, first_for_all, turned
 from attnsuite.asking.layouts import in_memory_order
@@ -13,7 +15,6 @@ from attnsuite.asking.leftovers import reused_output
 from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
 from attnsuite.asking.staged import Given, Staged
 from attnsuite.contracts.steps.token_masking.contract import IGNORED
-from torch import Generator, Tensor
 
 MASK, RANDOM, KEPT = range(3)
 OTHER = Generator().manual_seed(7)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from attnsuite.contracts.steps.token_masking.contract import FATES, IGNORED
 from attnsuite.judging.patterns import agreement, pairs
 from attnsuite.judging.shares import Share, exactly

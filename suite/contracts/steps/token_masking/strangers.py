@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Stranger
 from attnsuite.contracts.steps.token_masking.contract import IGNORED
 from attnsuite.contracts.steps.token_masking.deviations import Corrupting
-from torch import Tensor
 
 Draw = Callable[[Tensor, float], Tensor]
 """The fate of every token, b l, of who is not special and how likely each is to be selected."""

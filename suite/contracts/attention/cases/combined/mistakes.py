@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import torch
+
 from attnsuite.asking.combined import Local
 from attnsuite.asking.layouts import JUNK
 from attnsuite.asking.mistakes import Wrong, mistakes, rows, then

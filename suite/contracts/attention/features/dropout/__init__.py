@@ -18,8 +18,9 @@ from attnsuite.contracts.attention.feature import Argument, Computed, Feature, L
 from attnsuite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
-    from attnsuite.contracts.attention.oracle import Forward
     from torch import Tensor
+
+    from attnsuite.contracts.attention.oracle import Forward
 
 
 def _drop(of: Forward) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from attnsuite.asking import Call, Calls, Conventions, Replies
 from attnsuite.asking.drawn import SEED, Counted, DroppedWeights, Kept
 from attnsuite.asking.due import Form, Within

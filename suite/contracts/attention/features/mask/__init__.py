@@ -17,9 +17,10 @@ from attnsuite.contracts.attention.features.mask.typed import TYPED, read, writt
 from attnsuite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from attnsuite.contracts.attention.computation.backward import Gradients, Saved
     from attnsuite.contracts.attention.oracle import Array, Forward, Slopes
-    from torch import Tensor
 
 
 def cut(mask: Any, grid: Grid) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+
 from attnsuite.asking import Call, Case
 from attnsuite.asking.layouts import INPUTS
 from attnsuite.asking.tensors import FAST, PRECISE, Generator

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
-    from attnsuite.asking.tensors import Generator
     from torch import Tensor
+
+    from attnsuite.asking.tensors import Generator
 
     Array = np.ndarray[Any, Any]
     Pattern = Callable[[Generator, tuple[int, ...]], Array]

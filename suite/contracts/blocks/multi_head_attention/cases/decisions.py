@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+
 from attnsuite.asking import Case
 from attnsuite.asking.formula import again
 from attnsuite.asking.layouts import Laid, as_one_tensor

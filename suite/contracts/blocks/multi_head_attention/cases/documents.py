@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+
 from attnsuite.asking import Case
 from attnsuite.asking.printed import Printed
 from attnsuite.asking.refused import Refused

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+
 from attnsuite.asking import Call
 from attnsuite.asking.formula import Formula
 from attnsuite.asking.tensors import Array, Generator, Inputs

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from attnsuite.asking import Call, Calls, Case, Changed, Conventions
 from attnsuite.asking.drawn import SEED, Counted, DroppedWeights, Kept
 from attnsuite.asking.due import Due, Form

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+
 from attnsuite.asking import Call, Case
 from attnsuite.asking.drawn import Kept
 from attnsuite.asking.layouts import out_of_order

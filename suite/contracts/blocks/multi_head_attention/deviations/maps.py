@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.changes import for_all_items, repeated_beyond, reversed_along, swapped_where_equal, turned
 from attnsuite.asking.mistakes import Wrong, given, if_given, mistakes, rows, then
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead, mapped
-from torch import Tensor
 
 
 def fewer_heads(heads: int, w_query: Tensor, w_value: Tensor) -> int:

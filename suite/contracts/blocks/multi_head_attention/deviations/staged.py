@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.axes import Axes, Sizes, broadcasts
 from attnsuite.asking.mistakes import formula
 from attnsuite.asking.staged import Given, Staged
@@ -15,7 +17,6 @@ from attnsuite.contracts.asking_plugs import Heads
 from attnsuite.contracts.attention.features.dropout import dropout
 from attnsuite.contracts.shown import through_identity
 from attnsuite.contracts.softmax import masked, softmax
-from torch import Tensor
 
 
 def mapped(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
+
 from attnsuite.asking.model import instead, token_among, without
 from attnsuite.asking.refused import Refused, Row
 from attnsuite.asking.tensors import Generator, Inputs

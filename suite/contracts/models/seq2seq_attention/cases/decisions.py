@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
 from attnsuite.asking import Case
 from attnsuite.asking.layouts import out_of_order
 from attnsuite.asking.model import remade

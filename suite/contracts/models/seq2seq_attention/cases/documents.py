@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
 from attnsuite.asking import Case
 from attnsuite.asking.model import Config, Weights
 from attnsuite.asking.printed import Printed, Shaped

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+
 from attnsuite.asking.model import Config, Model, Weights
 from attnsuite.asking.tensors import Array, Generator, Inputs
 from attnsuite.contracts.models.seq2seq_attention import oracle

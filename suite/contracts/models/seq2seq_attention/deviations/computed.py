@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking import Deviation
 from attnsuite.asking.changes import first_for_all, repeated_beyond
 from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
@@ -16,7 +18,6 @@ from attnsuite.contracts.models import greedy
 from attnsuite.contracts.models.eager import Part
 from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Config, Kept, Recurrent
 from attnsuite.contracts.softmax import fill, masked, overflowing
-from torch import Tensor
 
 
 def reordered(gates: int, *order: int) -> Callable[..., Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from torch import Tensor
+
 from attnsuite.asking.changes import turned
 from attnsuite.asking.mistakes import Wrong, given, mistakes, rows
 from attnsuite.contracts.models.common import shared, swapped
 from attnsuite.contracts.models.eager import Part
 from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
-from torch import Tensor
 
 
 def renamed(weights: Part, taken: Callable[[str], str]) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from attnsuite.asking.changes import first_for_all, turned
 from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
 from attnsuite.contracts import shown

@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.mistakes import formula
 from attnsuite.asking.staged import Staged
 from attnsuite.contracts.models import eager
@@ -16,7 +18,6 @@ from attnsuite.contracts.models.greedy import Greedy, Translating
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, SCORES, shapes
 from attnsuite.contracts.shown import Found
 from attnsuite.contracts.softmax import masked, softmax
-from torch import Tensor
 
 Config = Mapping[str, Any]
 Kept = dict[Any, Tensor]

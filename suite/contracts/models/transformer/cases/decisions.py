@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+
 from attnsuite.asking import Calls, Case, Changed, Conventions
 from attnsuite.asking.due import Near
 from attnsuite.asking.layouts import out_of_order

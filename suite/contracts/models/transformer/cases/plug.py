@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
+
 from attnsuite.asking import Call
 from attnsuite.asking.plugged import Attends, Plugged, Script
 from attnsuite.asking.tensors import PRECISE, Generator, Inputs, dtype_of

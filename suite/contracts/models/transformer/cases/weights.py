@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
+
 from attnsuite.asking import Case
 from attnsuite.asking.model import remade
 from attnsuite.asking.tensors import PRECISE, Generator, Inputs

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from attnsuite.asking.mistakes import Wrong, given, if_given, mistakes, rows
 from attnsuite.contracts.models.common import EXTRA_WEIGHTS
 from attnsuite.contracts.models.eager import Config
 from attnsuite.contracts.models.transformer.deviations.staged import Transformer
-from torch import Tensor
 
 
 def clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn.functional import gelu
+
 from attnsuite.asking.changes import first_for_all, turned
 from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
 from attnsuite.asking.staged import imprecise
@@ -17,8 +20,6 @@ from attnsuite.contracts.models.eager import Part
 from attnsuite.contracts.models.transformer.deviations.staged import Cache, Transformer
 from attnsuite.contracts.shown import IN_STEPS, OF_HIDDEN
 from attnsuite.contracts.softmax import fill
-from torch import Tensor
-from torch.nn.functional import gelu
 
 
 def half_angles(offset: int, length: int, width: int) -> Tensor:

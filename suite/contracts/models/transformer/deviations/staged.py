@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
+
 from attnsuite.asking.mistakes import formula
 from attnsuite.contracts.models.eager import Attention, Blocks, Config, Part, part
 from attnsuite.contracts.models.greedy import Greedy, Translating
 from attnsuite.contracts.models.transformer.contract import shapes
-from torch import Tensor
 
 Cache = dict[str, Tensor]
 Layer = Callable[[Tensor], Tensor]

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from attnsuite.asking.model import Weights, instead, without
 from attnsuite.asking.refused import Refused, Row
 from attnsuite.contracts.models.vision_transformer.cases.draws import USUAL, model
-from torch import Tensor
 
 
 def bad_input() -> Iterator[Refused]:

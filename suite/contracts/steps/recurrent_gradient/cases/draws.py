@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from attnsuite.asking.formula import Formula
 from attnsuite.asking.tensors import Generator, Inputs
 from attnsuite.contracts.steps.recurrent_gradient import oracle

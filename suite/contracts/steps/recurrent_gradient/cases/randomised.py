@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+
 from attnsuite.asking import Around, Calls, Conventions, Replies, Reply
 from attnsuite.asking.due import Within
 from attnsuite.asking.formula import FormulaCase
