@@ -10,7 +10,6 @@ from attnsuite.records import EVERY_CASE, FAILURES, ContractFacts, Measurement, 
 from attnsuite.records.bounded import NOT_BOUNDED
 from attnsuite.records.compared import Compared
 from attnsuite.report.benchmark import wording
-from attnsuite.report.benchmark.columns import TOO_FEW
 from attnsuite.report.benchmark.timed_tables import BASELINE, Row, tables
 from attnsuite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
 from attnsuite.report.comparison import comparison_page
@@ -156,6 +155,6 @@ def _without_time(of: Measurement) -> str:
 def _spread(of: Interval) -> str:
     """How far the ends of the interval lie from the median."""
     if of.low <= 0:
-        return TOO_FEW
+        return wording.TOO_FEW
     below, above = (percent(abs(end - of.median) / of.median) for end in (of.low, of.high))
     return f"±{below}" if below == above else f"−{below} +{above}"
