@@ -41,6 +41,10 @@ class Declaration:
     """Why the declaration cannot be read, or empty. Loading it gives `Broken` with this reason."""
     named: bool = False
     """Whether the user named this function. If it does not exist, that is then the user's mistake."""
+    guessed: bool = False
+    """Whether its file binds nothing under the contract's name, and this is its only public function or class."""
+    required: tuple[str, ...] = ()
+    """The parameters without a default, as far as its source shows them."""
     plug: Declaration | None = None
     """The attention that is plugged into it, if any."""
     signature: str = ""

@@ -61,6 +61,7 @@ def of_function(function: FunctionSource, source: ModuleSource, whole: Declarati
         whole,
         function=function.name,
         parameters=None if function.is_class and makes_models(whole.contract) else function.parameters,
+        required=function.required,
         summary=summaries[0] or summaries[1],
         broken=function.problem or whole.broken or _too_few(function, whole.contract),
         **declared,
@@ -89,7 +90,7 @@ def of_source(source: ModuleSource, whole: Declaration) -> Declaration:
     functions = [function for function in source.functions if function.name == whole.function]
     if functions:
         return of_function(functions[-1], source, whole)
-    if source.names is None or whole.function.partition(".")[0] in source.names:
+    if source.is_open or whole.function.partition(".")[0] in source.bound:
         return replace(whole, summary=source.summary, broken=source.problem)  # its import will tell more
     names = [known.name for known in source.public]
     names += [each.name for each in source.assigned if each.of]  # instances of its classes

@@ -29,8 +29,16 @@ ALIKE = 0.75
 def introduction(declaration: Declaration) -> str:
     """What an implementation is taken for, in a line, before its answers; empty where nothing had to be guessed."""
     unasked = f"nothing asks its {', '.join(declaration.unasked)}" if declaration.unasked else ""
-    found = said(declaration), unasked, declaration.assumed, misnamed(declaration)
+    found = _meant(declaration), said(declaration), unasked, declaration.assumed, misnamed(declaration)
     return "; ".join(filter(None, found))
+
+
+def _meant(declaration: Declaration) -> str:
+    """Which function of a file is tested, where none has the contract's name; or empty."""
+    if not declaration.guessed:
+        return ""
+    file = Path(declaration.file).name
+    return f"{declaration.full_name} is {file}:{declaration.function}; the file binds no {declaration.contract}"
 
 
 def misnamed(declaration: Declaration) -> str:

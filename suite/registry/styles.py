@@ -39,7 +39,7 @@ def styled(target: Any, name: str, of: str) -> Styled:
     clear what is to be called.
     """
     if deferred := _deferred(target):
-        raise Unfit(f"{name} is {deferred}, whose call returns before anything is computed: a plain function is due")
+        raise Unfit(f"{name} is {deferred}: its call returns before anything is computed; write a plain function")
     if of in names() and contract(of).is_model:
         return Styled(target)
     said = []
