@@ -15,6 +15,7 @@ from suite.asking.refused import Refused
 from suite.asking.reproduction import Reproducing
 from suite.conformance.diagnosis.separation import Asked, where
 from suite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
+from suite.conformance.hinting import plain
 from suite.conformance.questions import Question
 from suite.conformance.runner import Check, answer, judge
 from suite.records import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
@@ -52,8 +53,15 @@ class Explainer:
         walls = "" if self.check.subject.walls is None else in_short(self.check.subject.walls)
         if not failing:
             return Explanation(adapted, walls=walls)
-        where, reproductions = tuple(self._where(outcomes)), tuple(self._reproductions(failing))
-        return Explanation(adapted, where, reproductions, walls=walls, uncompared=self._uncompared(failing))
+        plainest = plain(self.check, outcomes)
+        passes = any(each.status == Status.PASSED for each in plainest)
+        where = tuple(self._where(outcomes)) if passes else ()  # else "only" would be about what else fails
+        if all(each.status == Status.RAISED for each in plainest):  # whatever the input: none is the smallest
+            shown = [each for each in failing if each.status != Status.RAISED]
+        else:
+            shown = failing
+        reproductions, uncompared = tuple(self._reproductions(shown)), self._uncompared(failing)
+        return Explanation(adapted, where, reproductions, walls=walls, uncompared=uncompared)
 
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
         """The smallest input of an outcome that fails; None for causes that have one, and where there is none."""

@@ -56,7 +56,9 @@ class Declaration:
     python: str = ""
     """The interpreter whose processes import it, where that is not this one: one with other versions of libraries."""
     unasked: tuple[str, ...] = ()
-    """Parameters of its signature's library that it has and no question gives."""
+    """Its parameters that no test gives, once it is loaded."""
+    rewritten: bool = False
+    """Whether it is not called as a test says: what a test leaves out is given, or what it names is given by place."""
     assumed: str = ""
     """What was assumed of a function that nobody called an attention, and whose parameters do not tell; or empty."""
     style: str = ""

@@ -16,6 +16,7 @@ from suite.registry.reading import FunctionSource, ModuleSource, read
 from suite.registry.signing import signed
 from suite.signatures import SIGNATURES_OF
 
+NUMPY_ALONE = "the file imports numpy and not torch, as --signature numpy has it"
 MOST_LISTED = 12
 """The most names in a message: more would not be read."""
 
@@ -66,7 +67,10 @@ def of_function(function: FunctionSource, source: ModuleSource, whole: Declarati
         broken=function.problem or whole.broken or _too_few(function, whole.contract),
         **declared,
     )
-    return signed(found)
+    found = signed(found)
+    if found.ambiguous and "numpy" in source.imports and "torch" not in source.imports:
+        found = replace(found, ambiguous=f"{found.ambiguous}; {NUMPY_ALONE}")
+    return found
 
 
 def _too_few(function: FunctionSource, contract: str) -> str:

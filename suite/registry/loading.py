@@ -20,10 +20,11 @@ from types import ModuleType
 from typing import Any
 
 from suite.records import UsageError
+from suite.registry.calls import parameters
 from suite.registry.declaration import Broken, Declaration, Loaded, Missing
 from suite.registry.reading import read, syntax_tree
 from suite.registry.side_effects import diverted, undisturbed
-from suite.registry.signing import adapt, asked_in, library_of, parameters
+from suite.registry.signing import adapt, asked_in, library_of
 from suite.registry.styles import Unfit, styled
 from suite.signatures import Ambiguous
 
@@ -76,10 +77,10 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
         return Loaded(replace(declaration, style=said), partial(function, **given), printed())
     try:
         declaration, function = adapt(_completed(replace(declaration, style=said), function), function)
-    except Ambiguous as error:
+    except (Ambiguous, Unfit) as error:
         if declaration.named or not declaration.module:
             raise UsageError(f"{declaration.full_name}: {error}") from None
-        return Broken(declaration, str(error), printed())
+        return Broken(declaration, str(error).partition("\n")[0], printed())
     return absent(declaration) or Loaded(declaration, function, printed())
 
 
@@ -144,7 +145,7 @@ def from_function(
     declaration = asked_in(Declaration(contract, name, qualified, module, source, style=found.said), signature)
     try:
         declaration, called = adapt(_completed(declaration, found.function), found.function)
-    except Ambiguous as error:
+    except (Ambiguous, Unfit) as error:
         raise UsageError(f"{declaration.full_name}: {error}") from None
     if missing := absent(replace(declaration, requires=())):  # it is here: only its arrays' library may not be
         raise UsageError(f"{declaration.full_name} is missing: {missing}")

@@ -6,13 +6,14 @@ from suite.signatures.adapted import Adapted, adapted, laid
 from suite.signatures.catalogue import OWN, SIGNATURES_OF, names, signature
 from suite.signatures.recognition import Ambiguous, recognised
 from suite.signatures.said import in_signature, introduction
-from suite.signatures.signature import Signature
+from suite.signatures.signature import Question, Signature
 
 __all__ = [
     "OWN",
     "SIGNATURES_OF",
     "Adapted",
     "Ambiguous",
+    "Question",
     "Signature",
     "adapted",
     "in_signature",
