@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def refuse(why: str) -> None:
-    """Say in one line why a request is not carried out, and end. Indented code below an empty line is printed as it is."""
+    """Say in one line why a request is not carried out, and end. Code below an empty line, indented, stays as it is."""
     says, _, code = why.partition("\n\n")
     lines = code.splitlines()
     if not all(line.startswith(CODE) for line in lines):

@@ -110,7 +110,8 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
     passed, lines = _wrapper(declaration, [each for each in found if each.kind not in ANY_NUMBER], misplaced)
     name = declaration.function.rpartition(".")[2] or declaration.name
     if misplaced:
-        says = f"{name} takes {', '.join(each.name for each in places[: len(due)])} where {', '.join(due)} are given"
+        takes = ", ".join(each.name for each in places[: len(due)]) or "nothing by position"
+        says = f"{name} takes {takes} where {', '.join(due)} are given"
     else:
         needs = [each for each in passed if each not in due and each not in known]
         says = f"{name} needs {', '.join(needs)}, which no test of {declaration.contract} gives"

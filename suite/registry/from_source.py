@@ -16,9 +16,10 @@ from suite.registry.reading import FunctionSource, ModuleSource, read
 from suite.registry.signing import signed
 from suite.signatures import SIGNATURES_OF
 
-NUMPY_ALONE = "the file imports numpy and not torch, as --signature numpy has it"
 MOST_LISTED = 12
 """The most names in a message: more would not be read."""
+NUMPY_ALONE = "the file imports numpy and not torch: say --signature numpy for a function of its arrays"
+"""What is added where the parameters fit several signatures."""
 
 
 def of_file(file: Path, contract: str, name: str, module: str = "") -> list[Declaration]:
