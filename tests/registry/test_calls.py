@@ -288,3 +288,49 @@ def test_a_module_with_weights_is_told_the_contract_that_gives_them(write: Write
     assert found.declaration.contract == "multi_head_attention"
     said = outcomes(found, "plain")
     assert {each.status for each in said if not each.detail.startswith("takes no")} == {"passed"}
+
+
+# The wrappers of the document
+
+VARLEN = """
+import torch
+
+
+def flash_attn_varlen_func(q, k, v, starts, key_starts, longest, longest_key, softmax_scale=None, causal=False):
+    found = []
+    for item in range(len(starts) - 1):
+        rows, keys = slice(*starts[item : item + 2]), slice(*key_starts[item : item + 2])
+        a, b, c = (each.transpose(0, 1) for each in (q[rows], k[keys], v[keys]))
+        scores = a @ b.mT * (a.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale)
+        if causal:
+            hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(scores.shape[-1] - scores.shape[-2] + 1)
+            scores = scores.masked_fill(hidden, -torch.inf)
+        found.append((scores.softmax(-1).nan_to_num() @ c).transpose(0, 1))
+    return torch.cat(found)
+"""
+PAGED = """
+import torch
+from varlen import flash_attn_varlen_func
+
+
+def paged_attention(q, k_cache, v_cache, block_tables, context_lens, **options):
+    found = []
+    for item, pages in enumerate(block_tables):
+        k, v = (cache[pages.long()].flatten(0, 1)[: context_lens[item]] for cache in (k_cache, v_cache))
+        found.append(flash_attn_varlen_func(q[item], k, v, [0, len(q[item])], [0, len(k)], 0, 0, **options))
+    return torch.stack(found)
+"""
+
+
+@pytest.mark.parametrize("home", ["varlen", "paged"])
+def test_the_wrappers_of_the_document_pass(write: Write, home: str) -> None:
+    page, *_ = PAGE.partition(", ")
+    blocks = (Path(__file__).parents[2] / page).read_text(encoding="utf-8").split("```\n")
+    (wrapper,) = (each for each in blocks if f"\nfrom {home} import" in each and "\n\n\n" in each)
+    write("varlen.py", VARLEN)
+    write("paged.py", PAGED)
+
+    found = loaded(write("wrapper.py", wrapper))
+
+    said = outcomes(found, "plain", "causal/square_5", "causal/more_keys", "scale/half", "keys/17")
+    assert {each.status for each in said} == {"passed"}
