@@ -56,10 +56,8 @@ class Explainer:
         plainest = plain(self.check, outcomes)
         passes = any(each.status == Status.PASSED for each in plainest)
         where = tuple(self._where(outcomes)) if passes else ()  # else "only" would be about what else fails
-        if all(each.status == Status.RAISED for each in plainest):  # whatever the input: none is the smallest
-            shown = [each for each in failing if each.status != Status.RAISED]
-        else:
-            shown = failing
+        always = bool(plainest) and all(each.status == Status.RAISED for each in plainest)  # whatever its input
+        shown = [each for each in failing if not (always and each.status == Status.RAISED)]
         reproductions, uncompared = tuple(self._reproductions(shown)), self._uncompared(failing)
         return Explanation(adapted, where, reproductions, walls=walls, uncompared=uncompared)
 
