@@ -37,7 +37,7 @@ def shown(function: Callable[..., Any], through: bool = True) -> list[inspect.Pa
 
 def _applied(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
     """The parameters of an autograd Function's `apply`, all given by place; None for everything else."""
-    of = getattr(function, "__self__", None)
+    of = function.__self__ if inspect.ismethod(function) else None
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(of, type) or not issubclass(of, torch.autograd.Function):
         return None
@@ -181,4 +181,4 @@ def by_place(function: Callable[..., Any], contract: str) -> Callable[..., Any]:
         placed = [options.pop(each.name, default) for each, default in zip(later[: last + 1], defaults, strict=False)]
         return function(*arguments, *placed, **options)
 
-    return update_wrapper(call, function, updated=())
+    return update_wrapper(call, function, (), ())

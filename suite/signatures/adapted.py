@@ -63,7 +63,7 @@ def adapted(
     def call(query: Any, key: Any, value: Any, **options: Any) -> Any:
         return function(query, key, value, **signature(OWN).filled(Question(query, key, value, options), needed))
 
-    return update_wrapper(call, function, updated=()) if needed else function
+    return update_wrapper(call, function, (), ()) if needed else function
 
 
 def laid(tensors: Mapping[str, Any], of: Signature) -> dict[str, Any]:
