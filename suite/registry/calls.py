@@ -114,7 +114,9 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
         says = f"{name} takes {takes} where {', '.join(due)} are given"
     else:
         needs = [each for each in passed if each not in due and each not in known]
-        says = f"{name} needs {', '.join(needs)}, which no test of {declaration.contract} gives"
+        homes = [each for each in names() if signature(each).given.issuperset(needs)]
+        others = f" without --signature {' or '.join(homes)}" if homes and declaration.contract == SIGNATURES_OF else ""
+        says = f"{name} needs {', '.join(needs)}, which no test of {declaration.contract} gives{others}"
     raise Unfit(f"{says}; write a function around it ({PAGE}):\n\n" + "\n".join(f"    {line}" for line in lines))
 
 

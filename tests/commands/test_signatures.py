@@ -145,17 +145,17 @@ def test_a_call_to_paste_shows_the_mistake(check: Check, capsys: pytest.CaptureF
 
 def test_a_signature_is_asked_for_and_named_again_in_the_command_that_asks_again(check: Check) -> None:
     found = check("either", "causal/more_keys", "scale/half", options=("--signature", "flash_attn"))
-    wrong = check("tutorial", "plain/small", options=("--signature", "flash_attn"))
+    wrong = check("tutorial", "plain/small", options=("--signature", "flashinfer"))
 
     assert found.status == 0
     assert "flash_attn, as --signature says: " in found.lines[0]
-    assert any("signed.py:tutorial --signature flash_attn --case plain/small" in line for line in wrong.lines)
+    assert any("signed.py:tutorial --signature flashinfer --case plain/small" in line for line in wrong.lines)
 
 
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
-        ("either", (), "attention/either: causal fits the signatures flash_attn and flashinfer: say "),
+        ("either", (), "attention/either: causal fits several signatures: say "),
         ("flash", ("--signature", "flash"), "unknown signature 'flash'; there are: sdpa, flash_attn, xformers, jax, "),
         ("attention/matmul", ("--signature", "jax"), "attention/matmul says itself which signature it has; "),
         ("flash", ("--signature", "jax", "--contract", "add_norm"), "signatures are those of attention; "),
@@ -189,7 +189,7 @@ def test_an_instance_whose_parameters_fit_two_is_said_after_its_import(check: Ch
     status, lines, said = check(f"{file}:mine", "plain")
 
     assert (status, lines) == (2, [])
-    assert said.startswith("attnsuite: attention/mine: causal fits the signatures flash_attn and flashinfer: say ")
+    assert said.startswith("attnsuite: attention/mine: causal fits several signatures: say ")
 
 
 def test_the_decorator_names_a_signature_and_changes_its_conventions(check: Check, write: Write) -> None:
@@ -242,7 +242,7 @@ def test_a_function_at_hand_whose_parameters_fit_two_needs_a_word() -> None:
     def mine(q, k, v, causal=False):  # type: ignore[no-untyped-def]
         return v
 
-    with pytest.raises(UsageError, match="fits the signatures flash_attn and flashinfer"):
+    with pytest.raises(UsageError, match="fits several signatures: say --signature flash_attn"):
         registry.from_function(mine)
     assert registry.from_function(mine, signature="flashinfer").declaration.signature == "flashinfer"
 

@@ -135,6 +135,15 @@ def test_the_command_prints_the_code_as_it_is(write: Write, status_of: Any, caps
     assert code[-1] == "        return mine(query, key, value, lengths)"
 
 
+def test_a_signature_that_gives_what_a_function_needs_is_named(write: Write) -> None:
+    file = write("kernel.py", "def attention(q, k, v, causal, sm_scale): ...")
+
+    with pytest.raises(
+        UsageError, match=r"attention needs sm_scale, .* gives without --signature flashinfer or triton;"
+    ):
+        load(find([str(file)], signature="flash_attn")[0])
+
+
 def test_what_another_contract_does_not_give_is_refused_too(write: Write) -> None:
     first, *_ = refusal(write("kernel.py", "def norm(x, y, weight, bias, epsilon): ..."), "add_norm")
 
