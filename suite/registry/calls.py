@@ -37,7 +37,7 @@ def shown(function: Callable[..., Any], through: bool = True) -> list[inspect.Pa
 
 def _applied(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
     """The parameters of an autograd Function's `apply`, all given by place; None for everything else."""
-    of = function.__self__ if inspect.ismethod(function) else None
+    of: Any = function.__self__ if inspect.ismethod(function) else None
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(of, type) or not issubclass(of, torch.autograd.Function):
         return None

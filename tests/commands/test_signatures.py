@@ -67,6 +67,19 @@ def test_what_a_function_has_and_nothing_asks_is_said(check: Check, write: Write
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
+def test_one_of_several_that_no_test_can_call_is_a_row(write: Write, jobs: int) -> None:
+    packed = write("packed.py", "def attention(qkv): ...")
+    asked = CheckRequest(("plain/small",), ("float32",))
+
+    with session_of(asked, 2, jobs) as session:
+        found = campaign.check(session, registry.find([str(packed), f"{SIGNED}:flash_with_more"]), Shown(2, None))
+
+    assert [each.status for each in found] == ["raised", "passed"]
+    assert "attention takes qkv where query, key, value are given" in found[0].detail
+    assert "\n" not in found[0].detail
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
 def test_which_signature_was_taken_is_said_before_the_answers_are_there(jobs: int) -> None:
     came: list[str] = []
 
