@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import suite
+import attnsuite
 
-HOME = Path(suite.__file__).parent.parent
+HOME = Path(attnsuite.__file__).parent.parent
 EXAMPLE = Path(__file__).parent.parent / "examples" / "third_party"
 ASKED = ("--case", "plain", "--case", "causal", "--case", "no_keys", "--dtype", "float32")
 
@@ -54,7 +54,7 @@ def run(example: Path) -> Run:
 
 
 def test_the_kernel_is_listed_by_its_entry_point(run: Run) -> None:
-    done = run("suite", "list", "attention/tiled")
+    done = run("attnsuite", "list", "attention/tiled")
 
     assert done.returncode == 0, done.stderr
     assert "attention/tiled" in done.stdout
@@ -63,11 +63,11 @@ def test_the_kernel_is_listed_by_its_entry_point(run: Run) -> None:
 
 @pytest.mark.slow
 def test_it_passes_but_for_the_gaps_that_are_written_down(run: Run) -> None:
-    done = run("suite", "check", "tiled", *ASKED, "--known-gaps", "known_gaps.txt")
+    done = run("attnsuite", "check", "tiled", *ASKED, "--known-gaps", "known_gaps.txt")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert " known to fail" in done.stdout.splitlines()[0]
-    without = run("suite", "check", "tiled", *ASKED)
+    without = run("attnsuite", "check", "tiled", *ASKED)
     assert without.returncode == 1
 
 
@@ -75,7 +75,7 @@ def test_a_gap_that_closed_is_noticed(run: Run, example: Path) -> None:
     gaps = (example / "known_gaps.txt").read_text()
     (example / "more_gaps.txt").write_text(gaps + "\nplain/small: it was wrong once\n")
 
-    done = run("suite", "check", "tiled", *ASKED, "--known-gaps", "more_gaps.txt")
+    done = run("attnsuite", "check", "tiled", *ASKED, "--known-gaps", "more_gaps.txt")
 
     assert done.returncode == 1
     assert "says these fail, but they pass: plain/small (float32)" in done.stdout

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from suite.asking import Case
-from suite.asking.refused import Refused
-from suite.conformance.runner import Check
-from suite.records import Outcome, Status
-from suite.signatures import OWN, SIGNATURES_OF, names, signature
+from attnsuite.asking import Case
+from attnsuite.asking.refused import Refused
+from attnsuite.conformance.runner import Check
+from attnsuite.records import Outcome, Status
+from attnsuite.signatures import OWN, SIGNATURES_OF, names, signature
 
 FOR_GPU = "it raises in every plain test: is it for a GPU? --device cuda tests it there"
 GPU = re.compile(r"cuda|triton|nvidia|rocm|\b[GX]PUs?\b|active driver", re.IGNORECASE)

@@ -6,7 +6,10 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-import suite
+import attnsuite
+
+IMPLEMENTATIONS = "implementations"
+"""The folder, inside the installed package, of what ships: each implementation has a hash of its own."""
 
 
 def suite_hash(folder: Path | None = None) -> str:
@@ -19,13 +22,14 @@ def suite_hash(folder: Path | None = None) -> str:
 
 @cache
 def _own() -> str:
-    return _hashed(Path(suite.__file__).parent)
+    return _hashed(Path(attnsuite.__file__).parent)
 
 
 def _hashed(folder: Path) -> str:
     hashed = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
-        if file.suffix in (".py", ".json", ".toml"):
-            hashed.update(str(file.relative_to(folder)).encode())
+        path = file.relative_to(folder)
+        if file.suffix in (".py", ".json", ".toml") and path.parts[0] != IMPLEMENTATIONS:
+            hashed.update(str(path).encode())
             hashed.update(file.read_bytes())
     return hashed.hexdigest()[:12]

@@ -10,11 +10,11 @@ from functools import update_wrapper
 from pathlib import Path
 from typing import Any
 
-from suite.contracts import contract as contract_named
-from suite.contracts import names as contract_names
-from suite.registry.declaration import Declaration
-from suite.registry.styles import Unfit, called
-from suite.signatures import OWN, SIGNATURES_OF, names, signature
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.registry.declaration import Declaration
+from attnsuite.registry.styles import Unfit, called
+from attnsuite.signatures import OWN, SIGNATURES_OF, names, signature
 
 ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
 from pathlib import Path
 
-from suite.contracts import names as contract_names
-from suite.records import UsageError
-from suite.registry.declaration import Declaration
-from suite.registry.from_source import of_file, of_source
-from suite.registry.loading import locate
-from suite.registry.plugging import plugs
-from suite.registry.reading import read
+from attnsuite.contracts import names as contract_names
+from attnsuite.records import UsageError
+from attnsuite.registry.declaration import Declaration
+from attnsuite.registry.from_source import of_file, of_source
+from attnsuite.registry.loading import locate
+from attnsuite.registry.plugging import plugs
+from attnsuite.registry.reading import read
 
 ENTRY_POINTS = "attnsuite.implementations"
 """The group of entry points. One is `contract/name = package.module:function`, or a module with decorated functions."""
@@ -58,11 +57,7 @@ def _home(root: str | Path | None) -> tuple[Path, str]:
     """The folder with a folder per contract, and the name of the package that it is, or empty."""
     if root is not None:
         return Path(root).resolve(), ""
-    beside = Path(__file__).resolve().parent.parent.parent / "implementations"  # in a checkout and when installed
-    if beside.is_dir():
-        return beside, "implementations"
-    spec = find_spec("implementations")
-    return Path(next(iter((spec and spec.submodule_search_locations) or ["implementations"]))), "implementations"
+    return (Path(__file__).parent.parent / "implementations").resolve(), "attnsuite.implementations"
 
 
 def _folders(home: Path) -> list[Path]:

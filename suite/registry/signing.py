@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from suite.contracts import contract
-from suite.records import UsageError
-from suite.registry.calls import by_place, needed, never_given, parameters, refuse_uncallable, shown
-from suite.registry.declaration import Declaration
-from suite.signatures import (
+from attnsuite.contracts import contract
+from attnsuite.records import UsageError
+from attnsuite.registry.calls import by_place, needed, never_given, parameters, refuse_uncallable, shown
+from attnsuite.registry.declaration import Declaration
+from attnsuite.signatures import (
     OWN,
     SIGNATURES_OF,
     Ambiguous,

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial, update_wrapper
 from typing import Any
 
-from suite.signatures.catalogue import OWN, signature
-from suite.signatures.signature import Question, Signature
+from attnsuite.signatures.catalogue import OWN, signature
+from attnsuite.signatures.signature import Question, Signature
 
 NEEDS_NO_FLAG = "grouped heads need no flag in this signature"
 HAS_ALL_AXES = "inputs and mask have all axes in this signature, so that a mask cannot have more of them"

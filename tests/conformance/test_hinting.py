@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from suite import registry
-from suite.conformance.divided import DividedSession
-from suite.conformance.session import CheckRequest, Session
-from suite.records import Explanation
+from attnsuite import registry
+from attnsuite.conformance.divided import DividedSession
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.records import Explanation
 
 FILE = Path(__file__).parents[1] / "submissions" / "other_arrays.py"
 PLAIN = "no plain question is answered with tensors of PyTorch; given arrays of numpy it answers plain/small"

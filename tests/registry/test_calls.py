@@ -10,12 +10,12 @@ import pytest
 import torch
 from targets import Write
 
-from suite.conformance.session import CheckRequest, Session
-from suite.records import Outcome, UsageError
-from suite.registry import Declaration, Loaded, find, load
-from suite.registry.calls import PAGE, never_given
-from suite.signatures import names, signature
-from suite.signatures.signature import Question
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.records import Outcome, UsageError
+from attnsuite.registry import Declaration, Loaded, find, load
+from attnsuite.registry.calls import PAGE, never_given
+from attnsuite.signatures import names, signature
+from attnsuite.signatures.signature import Question
 
 SDPA = "from torch.nn.functional import scaled_dot_product_attention as sdpa\n"
 

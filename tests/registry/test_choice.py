@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from targets import Write, complaint
 
-from suite import registry
-from suite.registry import Loaded, find, load
+from attnsuite import registry
+from attnsuite.registry import Loaded, find, load
 
 BESIDE = """
 import contextlib, functools, importlib, sys
