@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -99,3 +100,33 @@ def test_its_own_tests_pass_and_expect_the_known_gaps(run: Run) -> None:
     assert " xfailed" in done.stdout.splitlines()[-1]
     assert " passed" in done.stdout.splitlines()[-1]
     assert "failed" not in done.stdout.splitlines()[-1].replace("xfailed", "")
+
+
+@pytest.mark.slow
+def test_its_readme_works_line_by_line_in_a_fresh_environment(tmp_path: Path) -> None:
+    package = tmp_path / "third_party"
+    shutil.copytree(EXAMPLE, package)
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    (commands,) = re.findall(r"```\n(.*?)```", (package / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    repository = EXAMPLE.parent.parent
+    around = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHONPATH"))}
+    around["PATH"] = os.pathsep.join([str(tmp_path / "venv" / "bin"), os.environ["PATH"]])
+    around["PIP_CONSTRAINT"] = str(repository / "constraints.txt")  # the CPU build of PyTorch, where it is on offer
+
+    printed = [
+        subprocess.run(
+            line.replace("/path/to/attnsuite", str(repository)),
+            shell=True,
+            cwd=package,
+            env=around,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=1200,
+        ).stdout
+        for line in commands.splitlines()
+    ]
+
+    assert len(printed) == 4
+    assert " passed" in printed[2].splitlines()[-1]
+    assert printed[3].startswith("attention/tiled")

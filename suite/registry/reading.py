@@ -15,7 +15,7 @@ from attnsuite.registry.assignments import METHODS, AssignedSource, assigned
 from attnsuite.registry.bindings import bound, imported, is_open
 from attnsuite.registry.declaration import checked
 
-HOMES = ("attnsuite", "suite", "attnsuite.registry")
+HOMES = ("attnsuite", "attnsuite.registry")
 """The modules that have the decorator."""
 
 _one_at_a_time = threading.Lock()
