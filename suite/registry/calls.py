@@ -39,7 +39,7 @@ def _applied(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
     """The parameters of an autograd Function's `apply`, all given by place; None for everything else."""
     of: Any = function.__self__ if inspect.ismethod(function) else None
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(of, type) or not issubclass(of, torch.autograd.Function):
+    if torch is None or not inspect.isclass(of) or not issubclass(of, torch.autograd.Function):
         return None
     found = list(inspect.signature(of.forward).parameters.values())
     has_context = of.setup_context is torch.autograd.Function.setup_context
@@ -161,7 +161,7 @@ def _wrapper(
         declaration.function.partition("."),
     )
     return passed, [
-        *([f"from {home} import {first} as mine"] if home and first else []),
+        f"from {home} import {first} as mine" if home and first else f"mine = {declaration.name}",
         f"def {declaration.contract}({', '.join(due)}):",
         *([f"    {' = '.join(own)} = ...  # yours to fill in"] if own else []),
         f"    return mine{dot}{attribute}({', '.join(arguments)})",
