@@ -37,10 +37,10 @@ def shown(function: Callable[..., Any], through: bool = True) -> list[inspect.Pa
 
 def _applied(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
     """The parameters of an autograd Function's `apply`, all given by place; None for everything else."""
-    of: Any = function.__self__ if inspect.ismethod(function) else None
-    torch = sys.modules.get("torch")
-    if torch is None or not inspect.isclass(of) or not issubclass(of, torch.autograd.Function):
+    torch, home = sys.modules.get("torch"), function.__self__ if inspect.ismethod(function) else None
+    if torch is None or not inspect.isclass(home) or not issubclass(home, torch.autograd.Function):
         return None
+    of: Any = home
     found = list(inspect.signature(of.forward).parameters.values())
     has_context = of.setup_context is torch.autograd.Function.setup_context
     only = inspect.Parameter.POSITIONAL_ONLY
