@@ -28,6 +28,8 @@ CANNOT = 2
 NEW_OBJECTS = 20_000
 """How many more objects there are before Python looks for cycles among the new ones; by default 700. PyTorch's import
 alone makes half a million, all of which stay, and Python would look through them again and again."""
+CODE = "    "
+"""How lines of code begin in a message."""
 LONGEST_WORD = 300
 """Characters of a word that are shown of a message: a path is shorter, and a line stays one that can be read."""
 
@@ -75,8 +77,12 @@ def main() -> None:
 
 
 def refuse(why: str) -> None:
-    """Say in one line why a request is not carried out, and end."""
-    print(f"attnsuite: {in_one_line(why)}", file=sys.stderr)
+    """Say in one line why a request is not carried out, and end. Code below an empty line, indented, stays as it is."""
+    says, _, code = why.partition("\n\n")
+    lines = code.splitlines()
+    if not all(line.startswith(CODE) for line in lines):
+        says, lines = why, []
+    print(f"attnsuite: {in_one_line(says)}", *map(escaped, lines), sep="\n", file=sys.stderr)
     sys.exit(CANNOT)
 
 

@@ -15,6 +15,7 @@ from attnsuite.asking.refused import Refused
 from attnsuite.asking.reproduction import Reproducing
 from attnsuite.conformance.diagnosis.separation import Asked, where
 from attnsuite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
+from attnsuite.conformance.hinting import plain
 from attnsuite.conformance.questions import Question
 from attnsuite.conformance.runner import Check, answer, judge
 from attnsuite.records import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
@@ -52,8 +53,13 @@ class Explainer:
         walls = "" if self.check.subject.walls is None else in_short(self.check.subject.walls)
         if not failing:
             return Explanation(adapted, walls=walls)
-        where, reproductions = tuple(self._where(outcomes)), tuple(self._reproductions(failing))
-        return Explanation(adapted, where, reproductions, walls=walls, uncompared=self._uncompared(failing))
+        plainest = plain(self.check, outcomes)
+        passes = any(each.status == Status.PASSED for each in plainest)
+        where = tuple(self._where(outcomes)) if passes else ()  # else "only" would be about what else fails
+        always = bool(plainest) and all(each.status == Status.RAISED for each in plainest)  # whatever its input
+        shown = [each for each in failing if not (always and each.status == Status.RAISED)]
+        reproductions, uncompared = tuple(self._reproductions(shown)), self._uncompared(failing)
+        return Explanation(adapted, where, reproductions, walls=walls, uncompared=uncompared)
 
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
         """The smallest input of an outcome that fails; None for causes that have one, and where there is none."""

@@ -187,7 +187,9 @@ class Session:
         ]
         ran = self.ran.get(check.subject.name)
         hint = self._hint(check, outcomes, of)
-        return replace(Explainer(check).explanation(others), borrowed=borrowed, operators=ran, hint=hint)
+        unasked = () if check.subject.shipped else check.subject.unasked
+        explanation = Explainer(check).explanation(others)
+        return replace(explanation, borrowed=borrowed, operators=ran, hint=hint, unasked=unasked)
 
     def _hint(self, check: Check, outcomes: Sequence[Outcome], of: Declaration | Loaded) -> str:
         """What helps the author of a file or module that answers nothing: its signature, or how it is called."""
@@ -196,7 +198,10 @@ class Session:
         with ExitStack() as stack:
 
             def opened(name: str) -> Check | None:
-                subject = self._subject(registry.asked_in(of, name), check.subject.contract, stack, apart=False)
+                try:
+                    subject = self._subject(registry.asked_in(of, name), check.subject.contract, stack, apart=False)
+                except UsageError:  # its parameters are not that signature's
+                    return None
                 return Check(subject, check.questions, ()) if isinstance(subject, Subject) else None
 
             return Hinting(check, opened).hint(outcomes)
@@ -354,10 +359,11 @@ class Session:
             conventions=declaration.conventions,
             device=device,
             plugged=declaration.plug is not None,
-            imported=registry.import_lines(declaration),
+            imported=() if declaration.rewritten else registry.import_lines(declaration),
             style=declaration.style,
             signature=declaration.signature,
             signed=registry.introduction(declaration),
+            unasked=declaration.unasked,
             files=files,
             walls=walls,
             shipped=declaration.shipped,

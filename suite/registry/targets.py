@@ -264,8 +264,8 @@ class _Search:
             return [replace(asked, broken=source.problem)]
         if function:
             return [of_source(source, _called(asked, source))]
-        one = replace(whole, function=the_one(source, file, asked.contract))
-        return [of_source(source, self._asked(one, None))]
+        one = self._asked(replace(whole, function=the_one(source, file, asked.contract)), None)
+        return [of_source(source, replace(one, guessed=one.function != one.contract))]
 
     def _of_module(self, module: str, function: str) -> Declaration:
         if not all(part.isidentifier() for part in module.split(".")):

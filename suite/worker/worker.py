@@ -348,6 +348,8 @@ class Worker:
             lacks=greeting.lacks,
             conventions=greeting.conventions,
             style=greeting.style,
+            unasked=greeting.unasked,
+            rewritten=greeting.rewritten,
         )
         if not declaration.signature:  # told by what only an import shows
             declaration = replace(declaration, signature=greeting.signature, signature_by=greeting.signature_by)

@@ -10,16 +10,21 @@ import pytest
 from attnsuite import registry
 from attnsuite.conformance.divided import DividedSession
 from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.records import Explanation
 
 FILE = Path(__file__).parents[1] / "submissions" / "other_arrays.py"
 PLAIN = "no plain question is answered with tensors of PyTorch; given arrays of numpy it answers plain/small"
 
 
 def hint(function: str, *cases: str, of: type[Session] = Session, signature: str = "") -> str:
+    return explained(function, *cases, of=of, signature=signature).hint
+
+
+def explained(function: str, *cases: str, of: type[Session] = Session, signature: str = "") -> Explanation:
     (declaration,) = registry.find([f"{FILE}:{function}"], signature=signature)
     with of(CheckRequest(cases, ("float32",)), several=False, explains=True) as session:
         list(session.run(declaration))
-    return session.explanations[declaration.full_name].hint
+    return session.explanations[declaration.full_name]
 
 
 @pytest.mark.parametrize("of", [Session, DividedSession])
@@ -36,11 +41,25 @@ def test_a_function_of_numpy_that_is_wrong_is_told_it_too() -> None:
     assert said == f"{PLAIN} with numbers, if not rightly: ask it with --signature numpy"
 
 
+def test_so_it_is_where_the_user_says_the_contract_s_own() -> None:
+    assert hint("of_numpy", "plain", signature="sdpa") == f"{PLAIN} rightly: ask it with --signature numpy"
+
+
+def test_a_function_for_a_gpu_is_told_the_device_and_no_smallest_input() -> None:
+    explanation = explained("wants_a_gpu", "plain")
+
+    assert explanation.hint == "it raises in every plain test: is it for a GPU? --device cuda tests it there"
+    assert explanation.reproductions == ()
+
+
+def test_nothing_is_said_to_fail_only_somewhere_where_no_plain_test_passes() -> None:
+    assert explained("raises_if_plain", "plain", "causal/square*").where == ()
+
+
 @pytest.mark.parametrize(
     ("function", "cases", "signature"),
     [
         ("raises_if_plain", ("causal/square_5",), ""),
-        ("of_numpy", ("plain",), "sdpa"),
         ("of_numpy", ("plain",), "numpy"),
     ],
 )

@@ -282,7 +282,7 @@ def test_a_name_assigned_under_the_contract_s_name_is_meant(write: Write, line: 
     )
 
 
-def test_an_import_is_not_meant_where_the_file_has_a_function(write: Write) -> None:
+def test_an_import_is_not_meant_where_a_function_is_decorated(write: Write) -> None:
     assert (
         meant(write("kernel.py", f"from os import path as attention\n{PLAIN.replace('attention', 'mine')}")) == "mine"
     )

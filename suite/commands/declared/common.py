@@ -114,8 +114,8 @@ SignatureName = Annotated[
         "--signature",
         metavar="S",
         parser=signature,
-        help="the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, mlx or "
-        "numpy; by default told by its parameters",
+        help="the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, triton, "
+        "mlx or numpy; by default told by its parameters",
     ),
 ]
 Shapes = Annotated[
