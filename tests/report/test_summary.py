@@ -49,6 +49,64 @@ def test_what_was_not_asked_comes_last_and_has_no_command():
     ]
 
 
+ACCEPTED = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
+
+
+def accepted(case="bad_input/keys", **others):
+    return outcome(case, "wrong", **{"detail": ACCEPTED, "reason": Reason.LENIENT, **others})
+
+
+def test_input_validation_is_a_line_of_its_own_below_wrong_numbers():
+    outcomes = [
+        outcome("ok"),
+        *(outcome(f"bad_input/{number}") for number in range(2)),
+        accepted(),
+        outcome("c", "wrong", detail="output[0] is 1, should be 2"),
+        outcome("bad_input/d", "declined", detail="takes no window"),
+    ]
+
+    assert summary_lines(outcomes) == [
+        "attention/loops  1/2 passed, declined 1, 1 wrong",
+        "  1 × wrong: output[0] is 1, should be 2",
+        "      attnsuite check attention/loops --case c --dtype float32",
+        "  input validation: 2 of 3 bad inputs are refused (-v lists the others)",
+    ]
+    assert summary_lines(outcomes, verbose=True)[-2:] == [
+        "  input validation: 2 of 3 bad inputs are refused",
+        "      9 keys beside 7 values was accepted; the contract requires an error (bad_input/keys)",
+    ]
+
+
+def test_where_accepted_input_fails_it_stands_below_wrong_numbers():
+    outcomes = [
+        *(accepted(f"bad_input/{number}", reason=Reason.NONE) for number in range(3)),
+        outcome("c", "wrong", detail="output[0] is 1, should be 2"),
+    ]
+
+    assert summary_lines(outcomes, reasons=True)[1::2] == [
+        "  1 × wrong: output[0] is 1, should be 2",
+        f"  3 × wrong: {ACCEPTED}",
+        "  input validation: 0 of 3 bad inputs are refused",
+    ]
+
+
+def test_several_implementations_that_refuse_all_bad_input_have_no_line_for_it():
+    outcomes = [*(outcome(case) for case in ("ok", "bad_input/a")), outcome("ok", name="attention/other")]
+
+    assert summary_lines(outcomes) == [
+        "attention/loops  1/1 passed",
+        "attention/other  1/1 passed",
+        "2 in all         2/2 passed",
+    ]
+
+
+def test_where_bad_input_alone_was_given_that_is_the_outcome():
+    assert summary_lines([outcome("bad_input/a"), accepted()]) == [
+        "attention/loops  input validation: 1 of 2 bad inputs are refused",
+        "  input validation: 1 of 2 bad inputs are refused (-v lists the others)",
+    ]
+
+
 def test_a_lone_implementation_says_what_it_declined_and_why():
     outcomes = [
         outcome("ok"),

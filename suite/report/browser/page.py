@@ -17,7 +17,7 @@ from attnsuite.report.browser.data import as_json, data
 from attnsuite.report.browser.history import Line
 from attnsuite.report.browser.overview import MOST_NAMED, overview
 from attnsuite.report.cells import Cell, code, listed, said
-from attnsuite.report.conformance.page import failure_table, finding
+from attnsuite.report.conformance.page import failure_table, finding, input_validation
 from attnsuite.report.conformance.tally import Group, grouped, groups
 from attnsuite.report.files import as_html
 from attnsuite.report.page import Block, note, section, table
@@ -140,7 +140,7 @@ def _conformance(shown: Mapping[str, Material], there: Sequence[str]) -> Iterato
 def _failures(of: Material) -> Iterator[Block]:
     declared = facts.declared(of.recorded)
     again = {name: each.again.get(name, ()) for name, each in declared.items()}
-    failing = [each for each in of.recorded.outcomes if each.status in FAILURES]
+    failing = [each for each in of.recorded.outcomes if each.status in FAILURES and not each.lenient]
     new = groups((each for each in failing if not each.known), again)
     yield section("Failures", failure_table(new) if new else note("None that no finding records."))
     by_finding = grouped((each for each in failing if each.known), lambda each: (each.known,))
@@ -148,6 +148,7 @@ def _failures(of: Material) -> Iterator[Block]:
         words = facts.findings(of.recorded)
         rows = [_known(finding(name, words), groups(each, again)) for (name,), each in by_finding.items()]
         yield section("Known failures", table(("finding", "implementations", "count", "ask again"), rows))
+    yield section("Input validation", input_validation(of.recorded.outcomes))
 
 
 def _known(words: Cell, found: Sequence[Group]) -> list[object]:

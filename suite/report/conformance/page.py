@@ -24,6 +24,7 @@ from attnsuite.report.conformance.tally import (
     dtypes,
     grouped,
     groups,
+    validation,
 )
 from attnsuite.report.page import (
     Block,
@@ -103,7 +104,7 @@ class _Found:
     def groups(self) -> tuple[list[Group], list[Group], list[Group]]:
         """The failures in groups: all, those that no finding records, those that one does."""
         again = {name: of.again.get(name, ()) for name, of in self.declared.items()}
-        failures = [outcome for outcome in self.outcomes if outcome.status in FAILURES]
+        failures = [of for of in self.outcomes if of.status in FAILURES and not of.lenient]
         new, known = ([of for of in failures if bool(of.known) is found] for found in (False, True))
         return groups(failures, again), groups(new, again), groups(known, again)
 
@@ -134,6 +135,7 @@ def _page(of: _Found, details: Callable[[_Found], Iterable[Block]]) -> Page:
             "Known failures",
             first(failure_table(known, facts.findings(of.recorded)), MOST_FAILURES, "conformance_failures.csv"),
         ),
+        section("Input validation", input_validation(of.outcomes)),
         details(of),
         section("What the words mean", points(words)) if of.outcomes else (),
     )
@@ -204,6 +206,17 @@ def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str]) -> list
     total, by_dtype = count(outcomes), grouped(outcomes, lambda outcome: (outcome.dtype,))
     cells = [str(count(by_dtype.get((dtype,), ()))) for dtype in columns]
     return [*cells, str(total), total.declined, breakdown(outcomes) or "0", total.known]
+
+
+def input_validation(outcomes: Sequence[Outcome]) -> Table:
+    """A row per implementation that accepted bad input where no check fails for it."""
+    found = {key: validation(members) for key, members in by_implementation(outcomes).items()}
+    rows = [
+        (code(name), device, f"{of.refused} of {of.given}", said(listed(cases, MOST_NAMED)))
+        for (name, device), of in found.items()
+        if (cases := [each.case for each in of.lenient])
+    ]
+    return table(("implementation", "device", "bad inputs refused", "accepted"), rows)
 
 
 def _earlier(earlier: Mapping[str, Run]) -> Table:
