@@ -81,7 +81,7 @@ def test_what_is_no_file_of_text_is_refused(tmp_path: Path) -> None:
     for name, says in {
         "binary": "is not UTF-8",
         "nosuch": "No such file",
-        "": "is no regular file",
+        "": "Is a directory",
         "a\0b": "null",
     }.items():
         with pytest.raises(UsageError, match=says):
