@@ -1,4 +1,4 @@
-"""From targets to outcomes: what `attnsuite check`, `suite.check` and the pytest plugin have in common."""
+"""From targets to outcomes: what `attnsuite check`, `attnsuite.check` and the pytest plugin have in common."""
 
 from __future__ import annotations
 

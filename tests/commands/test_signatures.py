@@ -130,7 +130,7 @@ def test_a_failing_place_is_one_of_the_signature_s_axes_and_the_call_to_paste_it
 
     assert "(b, s, h, d) is " in found.all
     assert "from signed import flash_unscaled as attention" in found.all
-    assert "came = attention(query[None, None].transpose(1, 2), key[None, None].transpose(1, 2), " in found.all
+    assert "actual = attention(query[None, None].transpose(1, 2), key[None, None].transpose(1, 2), " in found.all
 
 
 def test_a_call_to_paste_shows_the_mistake(check: Check, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,8 +140,8 @@ def test_a_call_to_paste_shows_the_mistake(check: Check, capsys: pytest.CaptureF
     exec("\n".join(lines[start:]), {})
 
     printed = capsys.readouterr().out.split()
-    assert printed[0] == "came"
-    assert printed[1] != printed[printed.index("due") + 1]
+    assert printed[0] == "actual"
+    assert printed[1] != printed[printed.index("expected") + 1]
 
 
 def test_a_signature_is_asked_for_and_named_again_in_the_command_that_asks_again(check: Check) -> None:

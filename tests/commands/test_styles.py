@@ -239,9 +239,9 @@ def test_wrong_weights_are_reproduced_by_what_is_pasted(check: Check, name: str)
     pasted = lines[next(place for place, line in enumerate(lines) if line.startswith("# the smallest")) :]
     ran = subprocess.run([sys.executable, "-"], input="\n".join(pasted), capture_output=True, text=True, timeout=120)
 
-    came, due = ran.stdout.removeprefix("came ").split(" due ")
+    actual, expected = ran.stdout.removeprefix("actual ").split(" expected ")
     assert ran.stderr == ""
-    assert json.loads(came) != json.loads(due)
+    assert json.loads(actual) != json.loads(expected)
 
 
 def test_a_failing_class_is_reproduced_by_what_is_pasted(
@@ -268,7 +268,7 @@ def test_a_failing_class_is_reproduced_by_what_is_pasted(
     assert 'wrong: equals "unscaled": the scores are not divided by √e' in lines[1]
     pasted = lines[next(place for place, line in enumerate(lines) if line.startswith("# the smallest")) :]
     ran = subprocess.run([sys.executable, "-"], input="\n".join(pasted), capture_output=True, text=True, timeout=120)
-    assert ran.stdout.startswith("came [[")
+    assert ran.stdout.startswith("actual [[")
     assert ran.stderr == ""
 
 

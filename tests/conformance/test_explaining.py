@@ -83,7 +83,7 @@ def pasted() -> Iterator[Callable[[Sequence[str]], str]]:
         ("wrong_gradient_of_value", ("plain", "causal/square_5", "gradients"), BACKWARD, "came [["),
         ("loses_a_mask", ("float_mask", "plain", "bool_mask"), MASKED, "came [["),
         ("begins_at_the_first_key", ("plain", "causal/more_keys"), (), "came [["),
-        ("begins_at_the_first_key", ("plain", "causal/more_queries"), (), "due [[0.0], ["),
+        ("begins_at_the_first_key", ("plain", "causal/more_queries"), (), "expected [[0.0], ["),
         ("nan_beyond_32_keys", ("plain", "keys/31", "keys/32", "keys/48", "keys/63"), MANY_KEYS, "nan"),
         ("raises_for_odd_widths", ("plain", "widths/1", "widths/8", "widths/value_1*"), (), "is odd"),
         ("reads_keys_as_they_lie", ("plain", "layout/key_strided", "layout/key_column_major"), (), "came [["),
@@ -112,7 +112,7 @@ def test_the_smallest_input_is_small() -> None:
     _, found = explained("causal_and_wide", "both/causal_65")
 
     (reproduction,) = found.reproductions
-    assert 'print("came", came.tolist(), "due", due.tolist())' in reproduction.lines
+    assert 'print("actual", actual.tolist(), "expected", expected.tolist())' in reproduction.lines
     assert max(map(len, reproduction.lines)) < 200
 
 
@@ -124,7 +124,7 @@ def test_a_backward_of_an_earlier_call_is_shown_with_a_forward_of_its_own(
 
     assert any(outcome.fails for outcome in outcomes)
     (reproduction,) = found.reproductions
-    assert "came [" in pasted(reproduction.lines)
+    assert "actual [" in pasted(reproduction.lines)
 
 
 def test_a_check_that_passes_explains_nothing() -> None:
