@@ -16,12 +16,11 @@ from threadpoolctl import threadpool_limits
 from suite import float32, machine, registry
 from suite.asking import Case, Contract, Unanswered, questions
 from suite.asking.combined import PROFILES, QUICK
-from suite.conformance import findings, gaps
+from suite.conformance import findings, gaps, operators
 from suite.conformance.explaining import Explainer
 from suite.conformance.findings import Known
 from suite.conformance.forwarding import Forwarding
 from suite.conformance.hinting import Hinting
-from suite.conformance.operators import operators
 from suite.conformance.questions import Answer, Ask, Questions, Subject
 from suite.conformance.runner import Check
 from suite.conformance.selection import matches, nothing_matches
@@ -173,7 +172,7 @@ class Session:
             yield outcome
             if self.is_decided([outcome]):
                 break
-        if (self.explains or self.looks) and not check.subject.shipped and (ran := operators(check, found)):
+        if (self.explains or self.looks) and not check.subject.shipped and (ran := operators.operators(check, found)):
             self.ran[check.subject.name] = ran
         if self.explains:
             self.explanations[check.subject.name] = self._explanation(check, found, of)
@@ -186,7 +185,7 @@ class Session:
             replace(o, known=borrowed.implementation) if borrowed and borrowed.is_about(o) else o for o in outcomes
         ]
         ran = self.ran.get(check.subject.name)
-        hint = self._hint(check, outcomes, of)
+        hint = self._hint(check, outcomes, of) or operators.hint(check, outcomes, ran)
         return replace(Explainer(check).explanation(others), borrowed=borrowed, operators=ran, hint=hint)
 
     def _hint(self, check: Check, outcomes: Sequence[Outcome], of: Declaration | Loaded) -> str:

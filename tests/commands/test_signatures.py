@@ -54,7 +54,7 @@ def test_the_first_line_says_which_signature_was_taken_and_why(check: Check) -> 
 
     assert (status, said) == (0, "")
     assert lines[0].startswith(f"attention/flash_with_more is asked in the signature {FLASH}")
-    assert lines[1:] == ["attention/flash_with_more  2/2 passed"]
+    assert lines[1:] == ["attention/flash_with_more  2 of 2 passed"]
 
 
 def test_what_a_function_has_and_nothing_asks_is_said(check: Check, write: Write) -> None:
@@ -102,7 +102,7 @@ def test_an_instance_of_a_module_is_known_by_its_forward(check: Check) -> None:
 
     assert status == 0
     assert lines[0].startswith(f"attention/flash_instance is asked in the signature {FLASH}")
-    assert lines[1] == "attention/flash_instance  2/2 passed"
+    assert lines[1] == "attention/flash_instance  2 of 2 passed"
 
 
 @pytest.mark.parametrize(

@@ -319,7 +319,7 @@ def test_a_wrongly_declared_convention_is_no_mistake_of_the_computation() -> Non
 
     assert outcome.status == "wrong"
     assert outcome.detail.startswith(
-        "answers by the contract's own rule, not by the convention declared (causal is lower"
+        "causal is aligned at the first key; the declared convention: aligned at the last key (causal is lower_right); "
     )
 
 

@@ -22,9 +22,9 @@ from suite.records import Explanation, Outcome, Status
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 
-MASKED = ("wrong only with a float mask, though 5 of 20 such questions are right",)
+MASKED = ("wrong only with a float mask, in 15 of 20 such tests",)
 BACKWARD = ("wrong only with is_causal, backward",)
-MANY_KEYS = ("wrong only with more than 32 keys",)
+MANY_KEYS = ("right up to 32 keys, wrong from 33 on",)
 WIDE_AND_CAUSAL = ("wrong only where a width of 16 and is_causal meet",)
 
 

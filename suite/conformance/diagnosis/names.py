@@ -15,6 +15,7 @@ from torch import Tensor
 from suite.asking import Call, Case, Contract, Conventions, Deviation, Reply
 from suite.asking.mistakes import together
 from suite.asking.shown_draws import drawn_alike
+from suite.conformance.diagnosis.conventions import broken as broken_conventions
 from suite.conformance.diagnosis.in_float32 import InFloat32, in_float32
 from suite.conformance.diagnosis.side_by_side import side_by_side
 from suite.records import Status
@@ -222,8 +223,7 @@ class Diagnostician:
         if narrow is InFloat32.ALL:
             return Diagnosis((self._of_all_in_float32,), narrow.value)
         if broken := self._broken(question):
-            declared = ", ".join(f"{point} is {self.conventions[point]}" for point in broken)
-            return Diagnosis((), f"answers by the contract's own rule, not by the convention declared ({declared})")
+            return Diagnosis((), broken_conventions(broken, self.contract.conventions, self.conventions))
         found, acting = self._alone(question)
         likeliest = self._likeliest(found, case.family) if found else []
         if certain := [each for each in likeliest if self._certain(each, question.in_numbers)]:
