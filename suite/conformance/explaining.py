@@ -13,9 +13,10 @@ from suite.asking import Call, Case, Deviation
 from suite.asking.beside import ALONE, RIGHT
 from suite.asking.refused import Refused
 from suite.asking.reproduction import Reproducing
-from suite.conformance.diagnosis.separation import RIGHT_THERE, Asked, where
+from suite.conformance.diagnosis.conventions import names_one
+from suite.conformance.diagnosis.separation import Asked, where
 from suite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
-from suite.conformance.diagnosis.threshold import threshold
+from suite.conformance.diagnosis.threshold import MOST_RIGHT, threshold
 from suite.conformance.questions import Question
 from suite.conformance.runner import Check, answer, judge
 from suite.records import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
@@ -72,13 +73,13 @@ class Explainer:
     def _where(self, outcomes: Sequence[Outcome]) -> Iterator[str]:
         """A sentence for each kind of failure that no known mistake explains, with their number if there are others."""
         passed = [self._asked(outcome) for outcome in outcomes if outcome.status == Status.PASSED]
-        unnamed = [o for o in outcomes if o.fails and not o.diagnosis and self._key(o) in self._cases]
+        unnamed = [o for o in outcomes if o.fails and not _is_named(o) and self._key(o) in self._cases]
         failures = sum(outcome.fails for outcome in outcomes)
         kinds = Counter((_kind(outcome), str(outcome.status)) for outcome in unnamed if _kind(outcome))
         for (kind, status), _ in kinds.most_common() if len(unnamed) <= LOOKED_THROUGH else ():
             alike = [o for o in unnamed if _kind(o) == kind and not self._explained(o, outcomes)]
             tests = [*passed, *map(self._asked, alike)]
-            said = threshold(tests, status) or where(tests, status) or threshold(tests, status, RIGHT_THERE)
+            said = threshold(tests, status) or where(tests, status) or threshold(tests, status, MOST_RIGHT)
             if said:
                 yield self.check.subject.contract.words(f"{_which(len(alike), failures, kind)}{said}")
 
@@ -111,9 +112,14 @@ class Explainer:
         if not left:
             return ""
         said = "1 failure was" if len(left) == 1 else f"{len(left):,} failures were"
-        smallest = min(left, key=lambda outcome: math.prod(self._cases[self._key(outcome)].lengths().values()))
+        smallest = min(left, key=self._size)
         alone = shlex.join(("--case", smallest.case, "--dtype", smallest.dtype))
         return f"{said} not compared with all known mistakes, to save time; this compares one: {alone}"
+
+    def _size(self, outcome: Outcome) -> tuple[bool, int]:
+        """A key to sort by what comparing with all known mistakes takes; unknown sizes come last."""
+        lengths = self._cases[self._key(outcome)].lengths()
+        return not lengths, math.prod(lengths.values())
 
     # The smallest input
 
@@ -256,7 +262,12 @@ def _which(count: int, failures: int, kind: str) -> str:
     if count == failures:
         return ""
     how = {"numbers": "are wrong in numbers", "infinite": "are not finite"}.get(kind, f"raise {kind}")
-    return f"of {failures:,} failures {count:,} {how} and equal no known mistake: "
+    return f"{count:,} of {failures:,} failures {how} and equal no known mistake: "
+
+
+def _is_named(outcome: Outcome) -> bool:
+    """Whether a known mistake, or a convention, explains it."""
+    return bool(outcome.diagnosis) or names_one(outcome.detail)
 
 
 def _kind(outcome: Outcome) -> str:

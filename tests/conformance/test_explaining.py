@@ -127,6 +127,25 @@ def test_a_backward_of_an_earlier_call_is_shown_with_a_forward_of_its_own(
     assert "actual [" in pasted(reproduction.lines)
 
 
+def test_wrong_attention_without_an_exponential_is_questioned(tmp_path: Path) -> None:
+    file = tmp_path / "linear.py"
+    file.write_text("def attention(query, key, value):\n    return query @ (key.mT @ value)\n")
+    session = Session(CheckRequest(("plain/small",), ("float32",)), several=False, explains=True)
+    (declaration,) = registry.find([str(file)])
+
+    list(session.run(declaration))
+
+    found = session.explanations[declaration.full_name]
+    assert found.hint == "no exponential ran: is this softmax attention at all?"
+    assert found.where == ()
+
+
+def test_a_sentence_about_some_failures_says_which() -> None:
+    assert explaining._which(6, 6, "numbers") == ""
+    assert explaining._which(2, 6, "infinite") == "2 of 6 failures are not finite and equal no known mistake: "
+    assert explaining._which(2, 6, "ValueError") == "2 of 6 failures raise ValueError and equal no known mistake: "
+
+
 def test_a_check_that_passes_explains_nothing() -> None:
     _, found = explained("causal_and_wide", "plain")
 
@@ -142,10 +161,10 @@ def test_without_time_there_is_no_reproduction(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_line_says_how_many_failures_were_not_compared_and_how_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, whole = explained("nan_beyond_32_keys", "keys/48", "keys/63")
+    _, whole = explained("nan_beyond_32_keys", "keys/63", "keys/48")
     monkeypatch.setattr(names, "EXAMINED", 0)
 
-    outcomes, found = explained("nan_beyond_32_keys", "keys/48", "keys/63")
+    outcomes, found = explained("nan_beyond_32_keys", "keys/63", "keys/48")
 
     assert whole.uncompared == "", "all were"
     assert [outcome.fails for outcome in outcomes] == [True, True]

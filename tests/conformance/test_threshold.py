@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from suite.conformance.diagnosis.separation import RIGHT_THERE, Asked
-from suite.conformance.diagnosis.threshold import threshold
+from suite.conformance.diagnosis.separation import Asked
+from suite.conformance.diagnosis.threshold import MOST_RIGHT, threshold
 
 
 def asked_at(failing: Sequence[Mapping[str, int]], right: Sequence[Mapping[str, int]]) -> list[Asked]:
@@ -33,7 +33,7 @@ def test_some_tests_may_pass_above_the_threshold_if_that_is_said() -> None:
     tests = asked_at(keys(33, 47, 65), keys(1, 7, 32, 64))
 
     assert threshold(tests) == ""
-    assert threshold(tests, most_right=RIGHT_THERE) == "right up to 32 keys, wrong in 3 of 4 tests from 33 on"
+    assert threshold(tests, most_right=MOST_RIGHT) == "right up to 32 keys, wrong in 3 of 4 tests from 33 on"
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_some_tests_may_pass_above_the_threshold_if_that_is_said() -> None:
     ids=["no failure", "no pass", "one size passes", "one size fails", "mixed", "few pass", "unknown sizes"],
 )
 def test_no_threshold(failing: Sequence[Mapping[str, int]], right: Sequence[Mapping[str, int]]) -> None:
-    assert threshold(asked_at(failing, right), most_right=RIGHT_THERE) == ""
+    assert threshold(asked_at(failing, right), most_right=MOST_RIGHT) == ""

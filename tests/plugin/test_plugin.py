@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import posixpath
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +13,10 @@ import pytest
 from runs import run_pytest_in
 from torch.nn.functional import scaled_dot_product_attention
 
+from suite import pytest_plugin, registry
 from suite.pytest_plugin import conformance
 from suite.records import UsageError
+from suite.registry import Declaration
 
 Write = Callable[[str, str], Path]
 Pytest = Callable[..., subprocess.CompletedProcess[str]]
@@ -242,3 +246,20 @@ def test_a_test_of_what_does_not_exist_cannot_be_made(arguments: dict[str, Any],
 test_a_correct_function = conformance(
     scaled_dot_product_attention, cases=("plain/small", "bad_input/narrow_keys"), dtypes=("float32", "bfloat16")
 )
+
+
+def test_a_function_in_the_folder_of_the_test_is_named_by_its_file(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write("tests/beside_the_test.py", "def attention(query, key, value): ...\n")
+    monkeypatch.syspath_prepend(file.parent)
+    declaration = registry.from_function(importlib.import_module("beside_the_test").attention).declaration
+
+    assert declaration.module == "beside_the_test"
+    assert pytest_plugin._words(declaration) == (f"{file}:attention",)
+
+
+def test_a_module_that_commands_find_is_named_as_a_module() -> None:
+    assert pytest_plugin._words(Declaration("attention", "join", "join", "posixpath", posixpath.__file__)) == (
+        "posixpath:join",
+    )

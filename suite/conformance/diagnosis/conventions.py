@@ -35,5 +35,10 @@ def broken(points: Sequence[str], known: Mapping[str, Sequence[str]], declared: 
     return f"{actual}; {DECLARED} {expected} ({', '.join(f'{point} is {declared[point]}' for point in points)})"
 
 
+def names_one(detail: str) -> bool:
+    """Whether the message of a failure says which convention is broken, also in the words of a signature."""
+    return DECLARED.removeprefix("the declared") in detail
+
+
 def _in_words(choice: str) -> str:
     return CHOICES.get(choice, choice)

@@ -9,6 +9,10 @@ from suite.conformance.diagnosis.separation import Asked, enough
 FEWEST_SIZES = 2
 """Different sizes that must pass below a threshold, and fail above it: fewer show no threshold."""
 
+MOST_RIGHT = 0.5
+"""The share of the tests above a threshold that may pass, if the sentence says so: a wrong tile need not show in every
+test that has one."""
+
 
 def threshold(tests: Sequence[Asked], status: str = "wrong", most_right: float = 0.0) -> str:
     """A sentence; empty where no size separates failing tests from passing ones.

@@ -150,10 +150,11 @@ def _rank(group: Sequence[Outcome]) -> tuple[bool, bool, int]:
 def _telling(group: Sequence[Outcome]) -> Outcome:
     """The outcome with the simplest case, of those with a diagnosis if there are any.
 
-    Of the names of cases the one with the fewest parts joined by `+` combines the fewest features.
+    Of the names of cases the one with the fewest parts joined by `+` combines the fewest features, and a short one such
+    as `causal/more_keys` is simpler than `causal/many_more_keys`.
     """
     named = [outcome for outcome in group if outcome.diagnosis] or group
-    return min(named, key=lambda o: (_place(o), o.case.count("+"), not o.case.startswith("plain/")))
+    return min(named, key=lambda o: (_place(o), o.case.count("+"), not o.case.startswith("plain/"), len(o.case)))
 
 
 def _kind(named: Mapping[str, str], outcome: Outcome) -> tuple[str, str, str]:
