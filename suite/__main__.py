@@ -16,10 +16,10 @@ from pathlib import Path
 
 import typer
 
-from suite.commands import streams
-from suite.commands.app import application
-from suite.commands.interrupting import INTERRUPTED, TERMINATED
-from suite.records import UsageError, escaped
+from attnsuite.commands import streams
+from attnsuite.commands.app import application
+from attnsuite.commands.interrupting import INTERRUPTED, TERMINATED
+from attnsuite.records import UsageError, escaped
 
 app = application()
 

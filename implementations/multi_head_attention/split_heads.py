@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from attnsuite.implementations._watching import weights_of
 from torch import Tensor
 
-from implementations._watching import weights_of
-from suite import implementation
+from attnsuite import implementation
 
 
 @implementation

@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 import torch
+from attnsuite.implementations._greedy import check_greedy, translation, with_weights
+from attnsuite.implementations.seq2seq_attention._checks import check_inputs, check_model
 from torch import Tensor
 
-from implementations._greedy import check_greedy, translation, with_weights
-from implementations.seq2seq_attention._checks import check_inputs, check_model
-from suite import implementation
+from attnsuite import implementation
 
 State = tuple[Tensor, ...]  # s, and for an LSTM its memory cell, b d each
 

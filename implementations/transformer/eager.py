@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 import torch
+from attnsuite.implementations._greedy import check_greedy, translation, with_weights
+from attnsuite.implementations._watching import Watching
+from attnsuite.implementations.transformer._checks import check_decoder, check_inputs, check_model
 from torch import Tensor
 from torch.nn import functional
 
-from implementations._greedy import check_greedy, translation, with_weights
-from implementations._watching import Watching
-from implementations.transformer._checks import check_decoder, check_inputs, check_model
-from suite import implementation
+from attnsuite import implementation
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

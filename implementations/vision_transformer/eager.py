@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from attnsuite.implementations._watching import Watching
+from attnsuite.implementations.vision_transformer._checks import check_images, check_model
 from torch import Tensor
 from torch.nn import functional
 
-from implementations._watching import Watching
-from implementations.vision_transformer._checks import check_images, check_model
-from suite import implementation
+from attnsuite import implementation
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

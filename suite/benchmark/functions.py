@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from suite import registry
-from suite.benchmark.request import Request
-from suite.benchmark.series import Benchmark
-from suite.contracts import contract as contract_named
-from suite.records import Measurement, UsageError
-from suite.records.limits import TIME_LIMIT
-from suite.registry import Loaded
+from attnsuite import registry
+from attnsuite.benchmark.request import Request
+from attnsuite.benchmark.series import Benchmark
+from attnsuite.contracts import contract as contract_named
+from attnsuite.records import Measurement, UsageError
+from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.registry import Loaded
 
 
 def bench(

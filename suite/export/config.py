@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from suite.export.exporter import Exporter
-from suite.records import UsageError
-from suite.records.regular import read_text
+from attnsuite.export.exporter import Exporter
+from attnsuite.records import UsageError
+from attnsuite.records.regular import read_text
 
 
 def configured(found: Exporter, given: Mapping[str, Any]) -> dict[str, Any]:

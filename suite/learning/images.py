@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.records import UsageError
-from suite.records.regular import read_bytes
+from attnsuite.records import UsageError
+from attnsuite.records.regular import read_bytes
 
 GZIP = b"\x1f\x8b"
 """What a file packed by gzip begins with."""

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
+from attnsuite.implementations.attention.matmul import attention
 from torch import Tensor
-
-from implementations.attention.matmul import attention
 
 
 def slowed(share: float) -> Callable[..., Tensor]:

@@ -8,9 +8,9 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from suite.records import regular
-from suite.store import together
-from suite.store.files import Damaged
+from attnsuite.records import regular
+from attnsuite.store import together
+from attnsuite.store.files import Damaged
 
 
 def line(value: float | Iterable[float] | None, digits: int) -> str:

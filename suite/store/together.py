@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from suite.records.regular import read_bytes
-from suite.store.files import one_line
+from attnsuite.records.regular import read_bytes
+from attnsuite.store.files import one_line
 
 BEGUN, COMPLETE = ".begun", ".complete"
 """The folder that new files are written to, before and after all of them are there. Renaming it is what replaces the

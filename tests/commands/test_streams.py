@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from commanded import Write, environment
 
-from suite.commands import streams
+from attnsuite.commands import streams
 
 MASKLESS = "import torch\ndef attention(query, key, value):\n    return torch.softmax(query @ key.mT, -1) @ value\n"
 

@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any
 
 import torch
+from attnsuite.implementations.attention.matmul import attention as matmul
 from checks import about, check, counted, only, refuse, statuses
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from implementations.attention.matmul import attention as matmul
-from suite.conformance.runner import CORE_DECLINED
-from suite.records import Reason
+from attnsuite.conformance.runner import CORE_DECLINED
+from attnsuite.records import Reason
 
 # Declining beforehand
 

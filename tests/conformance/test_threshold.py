@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from suite.conformance.diagnosis.separation import Asked
-from suite.conformance.diagnosis.threshold import MOST_RIGHT, threshold
+from attnsuite.conformance.diagnosis.separation import Asked
+from attnsuite.conformance.diagnosis.threshold import MOST_RIGHT, threshold
 
 
 def asked_at(failing: Sequence[Mapping[str, int]], right: Sequence[Mapping[str, int]]) -> list[Asked]:

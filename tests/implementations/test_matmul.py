@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from attnsuite.implementations.attention.matmul import attention
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from implementations.attention.matmul import attention
 
 
 class Products(TorchDispatchMode):

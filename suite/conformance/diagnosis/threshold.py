@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.conformance.diagnosis.separation import Asked, enough
+from attnsuite.conformance.diagnosis.separation import Asked, enough
 
 FEWEST_SIZES = 2
 """Different sizes that must pass below a threshold, and fail above it: fewer show no threshold."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from unicodedata import category
 
-from suite.learning.sentences.preprocessing import RESERVED, tokens
-from suite.records import UsageError
-from suite.records.regular import read_bytes
+from attnsuite.learning.sentences.preprocessing import RESERVED, tokens
+from attnsuite.records import UsageError
+from attnsuite.records.regular import read_bytes
 
 Pair = tuple[str, str]
 SHIPPED = Path(__file__).with_name("english_french.tsv")

@@ -10,12 +10,11 @@ from types import ModuleType
 import pytest
 
 pytest.importorskip("onnxruntime")
+from attnsuite.implementations import _export
 from onnx import TensorProto, helper
 
-from implementations import _export
-
 EXPORTER = """
-from implementations import _export
+from attnsuite.implementations import _export
 
 calls = []
 
