@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 
 import onnx
 import torch
-from attnsuite.implementations._sessions import ELEMENTS, Session
 from onnx import TensorProto
 from torch import Tensor, nn
 from torch.export import Dim
+
+from attnsuite.implementations._sessions import ELEMENTS, Session
 
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "attnsuite", "graphs")
 """The folder in which exported graphs are kept, a file for each."""

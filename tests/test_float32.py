@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from attnsuite.implementations.patch_embedding.torch_nn import patch_embedding
-from attnsuite.implementations.vision_transformer.torch_nn import vision_transformer
 from targets import Write
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 import attnsuite
 from attnsuite import float32
+from attnsuite.implementations.patch_embedding.torch_nn import patch_embedding
+from attnsuite.implementations.vision_transformer.torch_nn import vision_transformer
 from attnsuite.measure.bench import Bench
 from attnsuite.measure.protocol import Job
 from attnsuite.records import FAILURES
@@ -80,6 +80,7 @@ CONVOLUTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "contract", "cases"), CONVOLUTIONS)
 def test_convolutions_of_float32_are_judged_without_tf32(
     function: Callable[..., Any], contract: str, cases: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

@@ -10,11 +10,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 import torch
-from attnsuite.implementations._sessions import ELEMENTS, Session
 from onnx import helper
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._sessions import ELEMENTS, Session
 
 
 @implementation(

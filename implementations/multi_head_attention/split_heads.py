@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from attnsuite.implementations._watching import weights_of
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._watching import weights_of
 
 
 @implementation

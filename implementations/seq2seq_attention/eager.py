@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from attnsuite.implementations._greedy import check_greedy, translation, with_weights
-from attnsuite.implementations.seq2seq_attention._checks import check_inputs, check_model
 from torch import Tensor
 
 from attnsuite import implementation
+from attnsuite.implementations._greedy import check_greedy, translation, with_weights
+from attnsuite.implementations.seq2seq_attention._checks import check_inputs, check_model
 
 State = tuple[Tensor, ...]  # s, and for an LSTM its memory cell, b d each
 

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 import torch
-from attnsuite.implementations._greedy import check_greedy, translation, with_weights
-from attnsuite.implementations._watching import Watching
-from attnsuite.implementations.transformer._checks import check_decoder, check_inputs, check_model
 from torch import Tensor
 from torch.nn import functional
 
 from attnsuite import implementation
+from attnsuite.implementations._greedy import check_greedy, translation, with_weights
+from attnsuite.implementations._watching import Watching
+from attnsuite.implementations.transformer._checks import check_decoder, check_inputs, check_model
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

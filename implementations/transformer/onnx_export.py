@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from attnsuite import implementation
 from attnsuite.implementations import _export
 from attnsuite.implementations._export import Config, Exports, Model, Part, Run, Weights
 from attnsuite.implementations._greedy import by_whole_targets, check_greedy, translation
 from attnsuite.implementations.transformer import eager
 from attnsuite.implementations.transformer._checks import check_config, check_decoder, check_inputs, check_model, shapes
 from attnsuite.implementations.transformer.eager import decode_full, encode, padding_mask
-from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
-
-from attnsuite import implementation
 
 TRANSLATOR = {
     "source_vocab": 200,

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from attnsuite.implementations._greedy import by_whole_targets, check_greedy, with_weights
-from attnsuite.implementations._watching import watched
-from attnsuite.implementations.transformer._checks import check_decoder, check_inputs, check_model
 from torch import Tensor, nn
 
 from attnsuite import implementation
+from attnsuite.implementations._greedy import by_whole_targets, check_greedy, with_weights
+from attnsuite.implementations._watching import watched
+from attnsuite.implementations.transformer._checks import check_decoder, check_inputs, check_model
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

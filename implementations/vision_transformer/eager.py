@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from attnsuite.implementations._watching import Watching
-from attnsuite.implementations.vision_transformer._checks import check_images, check_model
 from torch import Tensor
 from torch.nn import functional
 
 from attnsuite import implementation
+from attnsuite.implementations._watching import Watching
+from attnsuite.implementations.vision_transformer._checks import check_images, check_model
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

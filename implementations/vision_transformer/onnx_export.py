@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from attnsuite.implementations import _export
-from attnsuite.implementations._export import Config, Exports, Model, Part, Run, Weights
-from attnsuite.implementations.vision_transformer._checks import check_config, check_images, check_model, shapes
-from attnsuite.implementations.vision_transformer.eager import classified
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnsuite import implementation
+from attnsuite.implementations import _export
+from attnsuite.implementations._export import Config, Exports, Model, Part, Run, Weights
+from attnsuite.implementations.vision_transformer._checks import check_config, check_images, check_model, shapes
+from attnsuite.implementations.vision_transformer.eager import classified
 
 FASHION = {
     "image_height": 96,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from attnsuite.implementations._watching import watched
-from attnsuite.implementations.vision_transformer._checks import check_images, check_model
 from torch import Tensor, nn
 
 from attnsuite import implementation
+from attnsuite.implementations._watching import watched
+from attnsuite.implementations.vision_transformer._checks import check_images, check_model
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

@@ -11,10 +11,10 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from attnsuite.implementations.attention import matmul, torch_sdpa
 from torch.utils.benchmark import Timer
 
 from attnsuite.asking import Workload
+from attnsuite.implementations.attention import matmul, torch_sdpa
 from attnsuite.measure import Stopwatch, calls_per_sample
 from attnsuite.records.stopwatch import Agreement
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from attnsuite.implementations.attention.matmul import attention
 from torch import Tensor
+
+from attnsuite.implementations.attention.matmul import attention
 
 
 def slowed(share: float) -> Callable[..., Tensor]:

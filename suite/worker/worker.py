@@ -76,7 +76,7 @@ class Worker:
     included; `start_limit` covers import. `environment` is added to this process's own. An implementation that
     could not be started is not tried again. Use it as a context manager, from one thread at a time. The process is
     bound to these `cores`, where the system allows. `service`, `module:function`, names what answers the verbs other
-    than `ask`; see `attnsuite.worker.__main__`. The process is an interpreter of its own on a GPU, whose drivers need not
+    than `ask`; see `attnsuite.worker.__main__`. On a GPU the process is an interpreter of its own: its drivers need not
     survive a fork; else it may be forked from one that has imported PyTorch.
 
     One that is `walled` is kept from what is not its own, as far as this machine can, and has a folder for itself to

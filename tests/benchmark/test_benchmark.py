@@ -80,6 +80,7 @@ def test_a_closure_is_timed_here_and_its_row_says_so(many_threads: int) -> None:
     assert torch.equal(torch.get_rng_state(), random)
 
 
+@pytest.mark.slow
 def test_nobody_does_more_in_a_second_than_a_matrix_product_by_far(passed: Callable[..., list[Outcome]]) -> None:
     def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return sdpa(query, key, value)
@@ -112,6 +113,7 @@ def test_ceilings_below_a_row_are_measured_again(
     assert row.status == status
 
 
+@pytest.mark.slow
 def test_functions_of_one_name_are_told_apart_and_timed_for_themselves() -> None:
     def made(wait: float) -> Callable[..., Tensor]:
         def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -291,6 +293,7 @@ def test_only_functions_are_benchmarked(given: Any) -> None:
 # Again
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_measured_again(passed: Callable[..., list[Outcome]]) -> None:
     calls: Counter[int] = Counter()
 

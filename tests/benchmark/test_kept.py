@@ -128,6 +128,7 @@ def test_a_process_that_loaded_something_else_is_not_what_was_asked(mine: Declar
     assert not Kept("cpu").holds_for(mine, None)
 
 
+@pytest.mark.slow
 def test_a_gate_asks_what_has_not_changed_once(mine: Declaration, monkeypatch: pytest.MonkeyPatch) -> None:
     body = (
         "from attnsuite import implementation\nimport torch\n\n\n@implementation()\ndef attention(query, key, value):\n"

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from attnsuite.implementations.multi_head_attention.split_heads import multi_head_attention as split_heads
-from attnsuite.implementations.seq2seq_attention.eager import seq2seq_attention
-from attnsuite.implementations.transformer.eager import transformer
 from torch import Tensor
 
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.deviations.gradients import gradient_lacks_mean
+from attnsuite.implementations.multi_head_attention.split_heads import multi_head_attention as split_heads
+from attnsuite.implementations.seq2seq_attention.eager import seq2seq_attention
+from attnsuite.implementations.transformer.eager import transformer
 from attnsuite.records import Measurement, Outcome, Status
 from attnsuite.registry import from_function
 
@@ -34,6 +34,7 @@ def rows(
     return {row.direction: row for _, found in benchmark.run() for row in found}
 
 
+@pytest.mark.slow
 def test_an_honest_step_has_a_time_and_three_times_the_operations_of_its_forward() -> None:
     def honest(*given: Tensor, **named: Any) -> Tensor:
         return split_heads(*given, **named)
@@ -58,6 +59,7 @@ def test_a_model_that_learns_has_a_time(model: Callable[..., Any], of: str) -> N
     assert found["step"].error_ratio is not None
 
 
+@pytest.mark.slow
 def test_a_wrong_gradient_behind_a_right_answer_has_no_time() -> None:
     def lacking(*given: Tensor, **named: Any) -> Tensor:
         return split_heads(*given, **named, attention=gradient_lacks_mean.function)

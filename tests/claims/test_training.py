@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from attnsuite.implementations.transformer.eager import softmax_attention, transformer
 from torch import Tensor, nn
 
 from attnsuite.claims.claim import ABOVE_ZERO, at_most
@@ -12,6 +11,7 @@ from attnsuite.claims.statements.head_importance import Importance, difference, 
 from attnsuite.claims.statements.learned_positions import CHANCE, LEARNED, RATE, STEPS
 from attnsuite.claims.training import LENGTH, Model, Small, accuracy, loss, seeded, sequences, train
 from attnsuite.contracts.models.transformer.contract import shapes
+from attnsuite.implementations.transformer.eager import softmax_attention, transformer
 from attnsuite.records import Holds
 
 CONFIG = {
@@ -25,6 +25,7 @@ def weights() -> dict[str, Tensor]:
     return {name: torch.randn(*shape, generator=random) for name, shape in shapes(CONFIG).items()}
 
 
+@pytest.mark.slow
 def test_a_shift_is_learned_with_positions_and_not_without() -> None:
     found = {}
     for positions in ("none", "sinusoids"):

@@ -10,6 +10,7 @@ from attnsuite.commands import auditing
 from attnsuite.records import UsageError
 
 
+@pytest.mark.slow
 def test_one_contract_is_audited_and_no_page_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert auditing.audit(tmp_path, 1, "positional_encoding") == 0
 

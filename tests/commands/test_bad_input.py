@@ -168,6 +168,7 @@ def test_what_cannot_be_carried_out_is_one_line_and_status_2(
     assert kept(files) == FILES, "nothing that was there is lost"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [line for line in UNDONE[::27] if line.isprintable()])
 def test_the_console_script_says_it_too(line: str, files: Path) -> None:
     surroundings = {**os.environ, "PYTHONPATH": HOME}

@@ -121,6 +121,7 @@ def asked(text: str) -> tuple[int, int, int]:
     return due, now, before
 
 
+@pytest.mark.slow
 def test_what_is_imported_ahead_is_what_is_asked_for_later() -> None:
     """Whatever the suite itself puts into the environment in between, or each benchmark imports PyTorch for nobody."""
     program = """

@@ -17,7 +17,7 @@ MASKLESS = "import torch\ndef attention(query, key, value):\n    return torch.so
 
 
 def attnsuite(redirected: str, *arguments: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = f"{shlex.join((sys.executable, '-m', 'suite', *arguments))} {redirected}"
+    command = f"{shlex.join((sys.executable, '-m', 'attnsuite', *arguments))} {redirected}"
     surroundings = environment() | variables
     return subprocess.run(
         ["sh", "-c", command], cwd=folder, env=surroundings, capture_output=True, text=True, timeout=120, check=False

@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any
 
 import torch
-from attnsuite.implementations.attention.matmul import attention as matmul
 from checks import about, check, counted, only, refuse, statuses
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attnsuite.conformance.runner import CORE_DECLINED
+from attnsuite.implementations.attention.matmul import attention as matmul
 from attnsuite.records import Reason
 
 # Declining beforehand

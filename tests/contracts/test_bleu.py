@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+
 from attnsuite.implementations.bleu import eager, loops
 
 sacrebleu = pytest.importorskip("sacrebleu.metrics", reason="pip install attnsuite[test]")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from attnsuite.implementations.attention import chunked
-from attnsuite.implementations.attention._chunks import FLASH_TILE, Chunks, chosen
 
 import attnsuite
 from attnsuite.contracts import contract
+from attnsuite.implementations.attention import chunked
+from attnsuite.implementations.attention._chunks import FLASH_TILE, Chunks, chosen
 from attnsuite.worker import ask
 
 TILES = [Chunks(1, 2, 3, 5, 5, one=False), Chunks(2, 3, 8, 16, 16, one=False)]
@@ -18,6 +18,7 @@ FAMILIES = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
 @pytest.mark.parametrize("tile", TILES, ids=lambda tile: "x".join(map(str, tile)))
 def test_tiles_of_any_size_keep_the_contract(tile: Chunks, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:

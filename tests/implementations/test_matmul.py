@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from attnsuite.implementations.attention.matmul import attention
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from attnsuite.implementations.attention.matmul import attention
 
 
 class Products(TorchDispatchMode):

@@ -7,8 +7,6 @@ import torch
 
 pytest.importorskip("onnxruntime")
 import onnxruntime
-from attnsuite.implementations import _sessions
-from attnsuite.implementations._sessions import Session
 from onnx import TensorProto, helper
 from torch.profiler import profile
 
@@ -16,6 +14,8 @@ from attnsuite.asking import Reply
 from attnsuite.conformance.questions import Questions, Subject
 from attnsuite.conformance.runner import Check
 from attnsuite.contracts import contract
+from attnsuite.implementations import _sessions
+from attnsuite.implementations._sessions import Session
 
 
 def doubled() -> bytes:

@@ -9,7 +9,6 @@ from types import ModuleType
 
 import pytest
 import torch
-from attnsuite.implementations.attention import matmul
 from typer.testing import CliRunner
 
 from attnsuite import machine, registry
@@ -18,6 +17,7 @@ from attnsuite.benchmark import race
 from attnsuite.benchmark.processes import cores
 from attnsuite.commands import auditing
 from attnsuite.contracts import contract
+from attnsuite.implementations.attention import matmul
 from attnsuite.measure.protocol import Failed
 from attnsuite.records import Machine, Run, Status, UsageError
 from attnsuite.records.stopwatch import SLOWDOWNS, Agreement, Share, StopwatchAudit, Trial
@@ -255,6 +255,7 @@ def test_a_tiny_audit_runs_in_processes_of_its_own(participants):
     assert torch.get_num_threads() == threads
 
 
+@pytest.mark.slow
 def test_a_table_s_baseline_is_trusted_to_tell_how_busy_the_machine_is(monkeypatch):
     """As a benchmark's is: without it honest calls that wait for a processor are refused."""
     trusted = []
@@ -265,6 +266,7 @@ def test_a_table_s_baseline_is_trusted_to_tell_how_busy_the_machine_is(monkeypat
     assert trusted == ["attention/matmul"]
 
 
+@pytest.mark.slow
 def test_a_participant_that_cannot_be_timed_is_said_and_the_others_are_compared(monkeypatch):
     class Failing(tables.Participant):
         def sample(self, number, calls):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 import torch
-from attnsuite.implementations.attention.matmul import attention
 from torch import Tensor
 
 from attnsuite.claims.claim import Claim, Measured, exactly, number
 from attnsuite.claims.counting import dependence
 from attnsuite.claims.layers import Sizes, inputs
+from attnsuite.implementations.attention.matmul import attention
 from attnsuite.records import Evidence
 
 LENGTH = 8

@@ -8,11 +8,11 @@ from functools import cache
 from statistics import fmean
 
 import torch
-from attnsuite.implementations.transformer.eager import transformer
 from torch import Tensor
 from torch.nn import functional
 
 from attnsuite.claims.claim import ABOVE_ZERO, Claim, Measured, at_least, at_most, sampled
+from attnsuite.implementations.transformer.eager import transformer
 from attnsuite.learning import Trained, translator
 from attnsuite.learning.sentences.preprocessing import PAD, tokens
 from attnsuite.learning.tasks.translation import TRANSFORMER, divided

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from attnsuite.implementations.vision_transformer.eager import softmax_attention, vision_transformer
 from torch import Generator, Tensor
 from torch.nn import functional
 
@@ -15,6 +14,7 @@ from attnsuite.claims.claim import Claim, Measured, at_least, number, power
 from attnsuite.claims.counting import flops
 from attnsuite.claims.timing import power_of, raced
 from attnsuite.contracts.models.vision_transformer.contract import shapes
+from attnsuite.implementations.vision_transformer.eager import softmax_attention, vision_transformer
 from attnsuite.records import Evidence
 from attnsuite.statistics import exponent
 

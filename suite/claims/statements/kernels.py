@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from attnsuite.implementations.kernel_pooling.eager import kernel_pooling
 from torch import Generator, Tensor
 
 from attnsuite.claims.claim import ABOVE_ONE, Claim, Measured, Range, at_most, number, sampled
+from attnsuite.implementations.kernel_pooling.eager import kernel_pooling
 from attnsuite.records import Evidence
 
 POINTS, MANY, DRAWS = 40, 640, 200

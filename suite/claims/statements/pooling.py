@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 import torch
-from attnsuite.implementations.attention.matmul import attention
-from attnsuite.implementations.attention_scores.matmul import attention_scores
 from torch import Generator, Tensor
 from torch.nn import functional
 
 from attnsuite.claims.claim import Claim, Measured, at_most, number
+from attnsuite.implementations.attention.matmul import attention
+from attnsuite.implementations.attention_scores.matmul import attention_scores
 from attnsuite.records import Evidence
 
 QUERIES, KEYS, WIDTH = 20, 12, 16

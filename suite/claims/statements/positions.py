@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import torch
-from attnsuite.implementations.positional_encoding.eager import positional_encoding
 from torch import Generator, Tensor
 
 from attnsuite.claims.claim import Claim, Measured, at_least, at_most, number
+from attnsuite.implementations.positional_encoding.eager import positional_encoding
 from attnsuite.records import Evidence
 
 ROWS, WIDTH, BASE = 1000, 32, 10000.0

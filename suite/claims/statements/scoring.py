@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from attnsuite.implementations.attention_scores.matmul import attention_scores
 from torch import Generator, Tensor
 
 from attnsuite.claims.claim import ABOVE_ONE, SLOWER, Claim, Measured, exactly, number
 from attnsuite.claims.counting import largest_bytes, longest_chain
 from attnsuite.claims.timing import raced, ratio
+from attnsuite.implementations.attention_scores.matmul import attention_scores
 from attnsuite.records import Evidence
 
 ITEMS, LENGTH, WIDTH = 8, 128, 64

@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 import torch
-from attnsuite.implementations.seq2seq_attention.eager import seq2seq_attention
 from torch import Generator, Tensor
 from torch.nn import functional
 
 from attnsuite.claims.claim import SLOWER, Claim, Measured
 from attnsuite.claims.timing import raced, ratio
 from attnsuite.contracts.models.seq2seq_attention.contract import shapes
+from attnsuite.implementations.seq2seq_attention.eager import seq2seq_attention
 from attnsuite.records import Evidence
 
 VOCABULARY, BATCH, STEPS = 200, 32, 9

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import torch
-from attnsuite.implementations.recurrent_gradient.closed_form import recurrent_gradient
 from torch import Generator, Tensor
 
 from attnsuite.claims.claim import ABOVE_ZERO, Claim, Measured, Range, at_least, at_most, number, sampled
+from attnsuite.implementations.recurrent_gradient.closed_form import recurrent_gradient
 from attnsuite.records import Evidence
 
 STEPS, SIZE = 8, 4

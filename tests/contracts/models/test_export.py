@@ -10,8 +10,9 @@ from types import ModuleType
 import pytest
 
 pytest.importorskip("onnxruntime")
-from attnsuite.implementations import _export
 from onnx import TensorProto, helper
+
+from attnsuite.implementations import _export
 
 EXPORTER = """
 from attnsuite.implementations import _export
