@@ -210,7 +210,7 @@ def test_a_missing_library_among_others_is_a_row(
 ) -> None:
     write(
         "missing.py",
-        "import suite\n@attnsuite.implementation(requires=['nosuchlibrary'])\ndef attention(q, k, v): ...\n",
+        "import attnsuite\n@attnsuite.implementation(requires=['nosuchlibrary'])\ndef attention(q, k, v): ...\n",
     )
 
     status = status_of("check", "matmul", "missing.py", "--case", "plain/small", "--dtype", "float32")

@@ -216,7 +216,7 @@ def test_the_decorator_names_a_signature_and_changes_its_conventions(check: Chec
 
 def test_a_decorator_with_an_unknown_signature_says_which_there_are(check: Check, write: Write) -> None:
     file = write(
-        "mine.py", "import suite\n\n@attnsuite.implementation(signature='flash')\ndef attention(q, k, v): ...\n"
+        "mine.py", "import attnsuite\n\n@attnsuite.implementation(signature='flash')\ndef attention(q, k, v): ...\n"
     )
 
     found = check(str(file), "plain")

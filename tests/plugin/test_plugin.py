@@ -161,7 +161,7 @@ def test_what_cannot_be_asked_is_one_line_and_nothing_runs(
 ) -> None:
     write(
         "missing.py",
-        "import suite\n@attnsuite.implementation(requires=['nosuchlibrary'])\ndef attention(q, k, v): ...\n",
+        "import attnsuite\n@attnsuite.implementation(requires=['nosuchlibrary'])\ndef attention(q, k, v): ...\n",
     )
 
     done = run(*arguments.split())
