@@ -16,12 +16,11 @@ from threadpoolctl import threadpool_limits
 from attnsuite import float32, machine, registry
 from attnsuite.asking import Case, Contract, Unanswered, questions
 from attnsuite.asking.combined import PROFILES, QUICK
-from attnsuite.conformance import findings, gaps
+from attnsuite.conformance import findings, gaps, operators
 from attnsuite.conformance.explaining import Explainer
 from attnsuite.conformance.findings import Known
 from attnsuite.conformance.forwarding import Forwarding
 from attnsuite.conformance.hinting import Hinting
-from attnsuite.conformance.operators import operators
 from attnsuite.conformance.questions import Answer, Ask, Questions, Subject
 from attnsuite.conformance.runner import Check
 from attnsuite.conformance.selection import matches, nothing_matches
@@ -175,7 +174,7 @@ class Session:
             yield outcome
             if self.is_decided([outcome]):
                 break
-        if (self.explains or self.looks) and not check.subject.shipped and (ran := operators(check, found)):
+        if (self.explains or self.looks) and not check.subject.shipped and (ran := operators.operators(check, found)):
             self.ran[check.subject.name] = ran
         if self.explains:
             self.explanations[check.subject.name] = self._explanation(check, found, of)
@@ -188,7 +187,7 @@ class Session:
             replace(o, known=borrowed.implementation) if borrowed and borrowed.is_about(o) else o for o in outcomes
         ]
         ran = self.ran.get(check.subject.name)
-        hint = self._hint(check, outcomes, of)
+        hint = self._hint(check, outcomes, of) or operators.hint(check, outcomes, ran)
         unasked = () if check.subject.shipped else check.subject.unasked
         explanation = Explainer(check).explanation(others)
         return replace(explanation, borrowed=borrowed, operators=ran, hint=hint, unasked=unasked)

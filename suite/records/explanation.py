@@ -10,7 +10,7 @@ from attnsuite.records.outcome import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """A failing call, as lines of Python that print what came and what is due."""
+    """A failing call, as lines of Python that print the actual and the expected output."""
 
     case: str
     dtype: str

@@ -176,7 +176,7 @@ class _Search:
             return [self._meant(self._of_module(place, function))]
         if not colon:
             place, function = target, ""
-        file = Path(place).expanduser()
+        file = _expanded(place)
         if not target or not (colon or file.suffix == ".py" or file.exists()):
             raise UsageError(self._unknown(target))
         return [self._meant(each) for each in self._of_path(file, function)]
@@ -211,7 +211,7 @@ class _Search:
     def _exists(self, target: str) -> bool:
         place, colon, function = target.rpartition(":")
         is_module = bool(colon) and all(part.isidentifier() for part in [*place.split("."), *function.split(".")])
-        is_file = Path(place if colon else target).expanduser().is_file()
+        is_file = _expanded(place if colon else target).is_file()
         return is_module or is_file or bool(_matching(target, self.everything))
 
     def _no_host(self, found: Sequence[Declaration]) -> str:
@@ -315,10 +315,15 @@ def _clear(target: str, found: list[Declaration]) -> list[Declaration]:
     raise UsageError(f"target {target!r} is ambiguous: {' or '.join(f'{each}/{target}' for each in contracts)}")
 
 
+def _expanded(place: str) -> Path:
+    """The path with a leading ~ expanded; as it is where the user has no home folder."""
+    return Path(os.path.expanduser(place))  # noqa: PTH111  pathlib's raises for an unknown user
+
+
 def _is_path(target: str) -> bool:
     """Whether every + in a target is part of a path, as in `c++/kernel.py`, so that it has no plug."""
     place, colon, function = target.rpartition(":")
-    path = Path(place if colon else target).expanduser()
+    path = _expanded(place if colon else target)
     return "+" not in function * bool(colon) and (path.is_file() or ("+" not in path.name and path.parent.is_dir()))
 
 

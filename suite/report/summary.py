@@ -128,21 +128,25 @@ def _declined(outcomes: Sequence[Outcome]) -> Iterator[Note]:
 
 
 def _became(outcomes: Sequence[Outcome]) -> Cell:
-    """How many cases passed of those asked, and how many were declined, failed or missing."""
+    """`3 of 24 passed, 21 wrong; 2 more declined`: the tests that ran, then those that did not."""
     counts, validated = count(correctness(outcomes)), validation(outcomes).says
     if validated and not counts.asked and not counts.declined:
         return text(validated)
     if not counts.asked and not counts.declined:
         reasons = sorted({plain(outcome.detail) for outcome in outcomes if outcome.detail})
         return text(f"missing: {'; '.join(reasons)}" if reasons else "missing", LONGEST_CODE)
-    parts = {
-        f"{counts.passed}/{counts.asked} passed": True,
-        f"declined {counts.declined}": counts.declined,
+    more = " more" if counts.asked else ""
+    ran = {
+        f"{counts.passed} of {counts.asked} passed": counts.asked,
         breakdown(outcomes): counts.failures,
         f"{counts.known} known to fail": counts.known,
-        f"{counts.missing} missing": counts.missing,
     }
-    return text(", ".join(part for part, there in parts.items() if there))
+    did_not_run = {
+        f"{counts.declined}{more} declined": counts.declined,
+        f"{counts.missing}{more} missing": counts.missing,
+    }
+    sides = (", ".join(part for part, number in side.items() if number) for side in (ran, did_not_run))
+    return text("; ".join(filter(None, sides)))
 
 
 def benchmark_lines(measurements: Sequence[Measurement], shape: str = "", baseline: str = "") -> list[str]:

@@ -305,7 +305,7 @@ def test_a_user_s_interrupt_ends_a_benchmark_in_this_process(passed: Callable[..
 
 @pytest.mark.parametrize("given", [3, [], [sdpa, 3]])
 def test_only_functions_are_benchmarked(given: Any) -> None:
-    with pytest.raises(UsageError, match=r"suite\.bench takes a function or several, not (int|none at all|list)"):
+    with pytest.raises(UsageError, match=r"attnsuite\.bench takes a function or several, not (int|none at all|list)"):
         attnsuite.bench(given)
 
 

@@ -54,7 +54,7 @@ def test_the_first_line_says_which_signature_was_taken_and_why(check: Check) -> 
 
     assert (status, said) == (0, "")
     assert lines[0].startswith(f"attention/flash_with_more is asked in the signature {FLASH}")
-    assert lines[1:] == ["attention/flash_with_more  2/2 passed"]
+    assert lines[1:] == ["attention/flash_with_more  2 of 2 passed"]
 
 
 def test_what_a_function_has_and_nothing_asks_is_said(check: Check, write: Write) -> None:
@@ -114,7 +114,7 @@ def test_an_instance_of_a_module_is_known_by_its_forward(check: Check) -> None:
 
     assert status == 0
     assert lines[0].startswith(f"attention/flash_instance is asked in the signature {FLASH}")
-    assert lines[1] == "attention/flash_instance  2/2 passed"
+    assert lines[1] == "attention/flash_instance  2 of 2 passed"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_failing_place_is_one_of_the_signature_s_axes_and_the_call_to_paste_it
 
     assert "(b, s, h, d) is " in found.all
     assert "from signed import flash_unscaled as attention" in found.all
-    assert "came = attention(query[None, None].transpose(1, 2), key[None, None].transpose(1, 2), " in found.all
+    assert "actual = attention(query[None, None].transpose(1, 2), key[None, None].transpose(1, 2), " in found.all
 
 
 def test_a_call_to_paste_shows_the_mistake(check: Check, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,8 +152,8 @@ def test_a_call_to_paste_shows_the_mistake(check: Check, capsys: pytest.CaptureF
     exec("\n".join(lines[start:]), {})
 
     printed = capsys.readouterr().out.split()
-    assert printed[0] == "came"
-    assert printed[1] != printed[printed.index("due") + 1]
+    assert printed[0] == "actual"
+    assert printed[1] != printed[printed.index("expected") + 1]
 
 
 def test_a_signature_is_asked_for_and_named_again_in_the_command_that_asks_again(check: Check) -> None:
@@ -228,7 +228,7 @@ def test_the_decorator_names_a_signature_and_changes_its_conventions(check: Chec
 
 def test_a_decorator_with_an_unknown_signature_says_which_there_are(check: Check, write: Write) -> None:
     file = write(
-        "mine.py", "import suite\n\n@attnsuite.implementation(signature='flash')\ndef attention(q, k, v): ...\n"
+        "mine.py", "import attnsuite\n\n@attnsuite.implementation(signature='flash')\ndef attention(q, k, v): ...\n"
     )
 
     found = check(str(file), "plain")

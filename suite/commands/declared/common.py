@@ -79,7 +79,8 @@ def path(option: str, what: str) -> Callable[[str], Path]:
 
     def read(text: str | Path) -> Path:
         found = Path(named(str(text)))
-        if what == "folder" and (file := next((each for each in (found, *found.parents) if each.is_file()), None)):
+        files = (each for each in (found, *found.parents) if each.exists() and not each.is_dir())
+        if what == "folder" and (file := next(files, None)):
             raise UsageError(f"{option}: a folder is due, and {str(file)!r} is a file")
         return found
 
