@@ -28,7 +28,7 @@ from suite.conformance.selection import matches, nothing_matches
 from suite.contracts import contract as contract_named
 from suite.contracts import names as contract_names
 from suite.records import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, Shard, UsageError
-from suite.records.limits import TIME_LIMIT
+from suite.records.limits import IMPORT_LIMIT, TIME_LIMIT
 from suite.records.options import check_dtypes, check_name_of_device, check_profile, check_seconds, check_seed
 from suite.registry import Broken, Declaration, Loaded
 from suite.signatures import in_signature, laid
@@ -382,6 +382,7 @@ class Session:
             declaration,
             device=self.request.device,
             time_limit=self.request.time_limit,
+            start_limit=max(IMPORT_LIMIT, self.request.time_limit),
             environment=self.environment,
             cores=self.cores,
             walled=walled,

@@ -18,6 +18,7 @@ from suite.registry import Declaration, Loaded, Missing, load
 from suite.registry.loading import in_one_line
 from suite.walls.life import die_with_the_parent
 from suite.worker import asking
+from suite.worker.compiling import announcing
 from suite.worker.context import lost
 from suite.worker.files import answering
 from suite.worker.greeting import Greeting, Import, greeting
@@ -144,10 +145,10 @@ def _send(channel: socket.socket, message: Any) -> None:
 
 def _leave_with_the_parent(descriptor: int) -> None:
     """End this process when either end of the channel is closed, even if the implementation never returns."""
-    poll = select.poll()
+    poll, announce_compilers = select.poll(), announcing()
     poll.register(descriptor, 0)  # hang-ups are always reported
     while not (events := poll.poll(1000)):  # a poll without end would keep open what the implementation has closed
-        pass
+        announce_compilers()
     if events[0][1] & select.POLLNVAL:
         os.write(2, b"the channel to the suite was closed\n")
         os._exit(1)
