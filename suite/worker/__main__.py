@@ -18,6 +18,7 @@ from suite.registry import Declaration, Loaded, Missing, load
 from suite.registry.loading import in_one_line
 from suite.walls.life import die_with_the_parent
 from suite.worker import asking
+from suite.worker.children import make_importable
 from suite.worker.compiling import announcing
 from suite.worker.context import lost
 from suite.worker.files import answering
@@ -67,6 +68,7 @@ def serve(channel: socket.socket, walls: Collection[str] = ()) -> None:
     sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
     declared, plug = hello["declaration"], hello["declaration"]["plug"]
     declaration = Declaration(**declared | {"plug": Declaration(**plug) if plug else None})
+    make_importable(declaration)
     function, said = _imported(declaration)
     _send(channel, as_data(said))
     if function is None:
