@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -17,7 +16,7 @@ from suite.commands.json_rows import JsonRows
 from suite.commands.progress import Shown, say_how_it_starts
 from suite.commands.reporting import report
 from suite.contracts import contract as contract_named
-from suite.records import EVERY_CASE, RESULTS, SHAPE, STEP, Measurement, UsageError, escaped
+from suite.records import EVERY_CASE, RESULTS, SHAPE, STEP, Measurement, UsageError, command_line, escaped
 from suite.registry import Declaration
 from suite.report import refuse_foreign_index
 from suite.statistics import interval
@@ -137,7 +136,7 @@ def repeated(
     options += ["--device", request.device] if request.device != "cpu" else []
     options += ["--results", str(results)] if results != RESULTS else []
     lines = [["attnsuite", "bench", *names[of.implementation], *options, *_again(of, request)] for of in rows]
-    return [f"again: {shlex.join(words)}" for words in lines] if 0 < len(rows) <= SAID else []
+    return [f"again: {command_line(words)}" for words in lines] if 0 < len(rows) <= SAID else []
 
 
 def _again(of: Measurement, request: Request) -> list[str]:

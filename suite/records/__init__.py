@@ -5,7 +5,7 @@ from __future__ import annotations
 from suite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
 from suite.records.cheats import MUST, Cheat, CheatsAudit, Trial
 from suite.records.claim import Claimed, Evidence, Holds
-from suite.records.escaping import escaped
+from suite.records.escaping import command_line, escaped
 from suite.records.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
 from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from suite.records.history import Answers, Change, Changed, Conformance, History, KeptRun, Point, Series, StatusChange
@@ -98,5 +98,6 @@ __all__ = [
     "Trial",
     "UsageError",
     "WorkloadFacts",
+    "command_line",
     "escaped",
 ]
