@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 
-from suite.walls import available, in_words
+from attnsuite.walls import available, in_words
 
 if __name__ == "__main__":
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a process that ignores it cannot wait for its children

@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
-from suite.walls.descent import below
-from suite.walls.system import prctl
+from attnsuite.walls.descent import below
+from attnsuite.walls.system import prctl
 
 MODULES = ("torch._dynamo", "torch.utils.cpp_extension", "jax", "triton", "numba", "cupy")
 """Modules that compile inside the process that has imported them."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from suite.worker.children import own_folder
+from attnsuite.worker.children import own_folder
 
 Files = list[str]
 COMPILERS = frozenset({"cc", "c++", "gcc", "g++", "clang", "clang++", "ptxas", "ldconfig"})

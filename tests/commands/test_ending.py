@@ -8,7 +8,7 @@ import sys
 import pytest
 from commanded import environment
 
-from suite.version import VERSION
+from attnsuite.version import VERSION
 
 TAKEN_APART = "# destroy "
 """What Python says, where it is asked to with `-v`, of each module that it takes apart at the end."""
@@ -16,7 +16,7 @@ PROGRAM = """
 import atexit
 import sys
 
-import suite.__main__ as module
+import attnsuite.__main__ as module
 
 
 def begun(*given, app=module.app, **options):
@@ -90,7 +90,7 @@ def test_a_library_that_cannot_be_loaded_is_one_line(raises: str, says: str) -> 
 
 
 def test_a_name_that_the_suite_itself_lacks_is_python_s_to_say() -> None:
-    done = ended(["--version"], "def app(*given, **options): from suite.records import nosuch\nmodule.app = app")
+    done = ended(["--version"], "def app(*given, **options): from attnsuite.records import nosuch\nmodule.app = app")
 
     assert done.returncode == 1
     assert "ImportError: cannot import name 'nosuch'" in done.stderr

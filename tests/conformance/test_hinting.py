@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from suite import registry
-from suite.conformance.divided import DividedSession
-from suite.conformance.hinting import how_to_run_fewer
-from suite.conformance.session import CheckRequest, Session
-from suite.contracts import contract
-from suite.records import Outcome, Status
+from attnsuite import registry
+from attnsuite.conformance.divided import DividedSession
+from attnsuite.conformance.hinting import how_to_run_fewer
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.contracts import contract
+from attnsuite.records import Outcome, Status
 
 FILE = Path(__file__).parents[1] / "submissions" / "other_arrays.py"
 PLAIN = "no plain question is answered with tensors of PyTorch; given arrays of numpy it answers plain/small"

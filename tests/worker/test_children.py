@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from workers import LIMIT, answered, call
 
-from suite.commands.declared.check import Check
-from suite.commands.outcomes import check
-from suite.worker import Worker
+from attnsuite.commands.declared.check import Check
+from attnsuite.commands.outcomes import check
+from attnsuite.worker import Worker
 
 Write = Callable[[str, str], Path]
 

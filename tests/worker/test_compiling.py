@@ -16,8 +16,8 @@ import pytest
 import torch
 from workers import LIMIT, answered, call
 
-from suite.worker import Hung, Ready, Worker
-from suite.worker.compiling import announcing, may_compile, shape_of
+from attnsuite.worker import Hung, Ready, Worker
+from attnsuite.worker.compiling import announcing, may_compile, shape_of
 
 Write = Callable[[str, str], Path]
 HAS_A_COMPILER = 'import sys, time, types\nsys.modules["numba"] = types.ModuleType("numba")  # the name alone counts\n'

@@ -10,7 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from suite.records import DTYPES, EVERY_CASE, FAILURES, Outcome, Status, command_line
+from attnsuite.records import DTYPES, EVERY_CASE, FAILURES, Outcome, Status, command_line
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from suite.asking import Stranger
+    from attnsuite.asking import Stranger
 
 
 def strangers() -> list[Stranger]:
     """All strangers, sorted by name. Foreign libraries are imported when they are called, not here."""
-    from suite.contracts.attention.strangers import kernels, libraries, orders, signatures
+    from attnsuite.contracts.attention.strangers import kernels, libraries, orders, signatures
 
     found = [*orders.strangers(), *kernels.strangers(), *signatures.strangers(), *libraries.strangers()]
     return sorted(found, key=lambda stranger: stranger.name)
