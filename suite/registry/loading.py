@@ -30,6 +30,11 @@ from attnsuite.signatures import Ambiguous
 INSTALLED = ("site-packages", "dist-packages")
 """The names of folders into which packages are installed. Packages there have nothing to do with each other."""
 
+OWN_PACKAGES = ("attnsuite", "suite")
+"""The suite's own package, by its name and by its folder's name in a checkout; the suite has a hash of its own."""
+SHIPPED = "attnsuite.implementations."
+"""How modules that ship begin. Their folder lies beside `suite/` in a checkout, inside the package when installed."""
+
 UNLESS_SET = {"ORT_DISABLE_TELEMETRY": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 """Variables that are set for libraries which implementations import, unless the user has set them: with them
 onnxruntime (1.29 and later) starts no thread that reports every session to its makers, and JAX does not take three
@@ -183,10 +188,11 @@ def _read_with_imports(file: Path, found: dict[Path, bytes]) -> None:
         for names, level in _imported(found[file]):
             homes = [file.parents[level - 1]] if level else file.parents[:3]
             for name, home in product(filter(None, names), homes):
-                first = name.partition(".")[0]
+                path_name = name.removeprefix("attnsuite.") if name.startswith(SHIPPED) else name
+                first = path_name.partition(".")[0]
                 installed = home.name in INSTALLED and first != file.relative_to(home).parts[0]
-                path = home.joinpath(*name.split(".")).with_suffix(".py")
-                if first != "suite" and not installed and path.is_file():
+                path = home.joinpath(*path_name.split(".")).with_suffix(".py")
+                if first not in OWN_PACKAGES and not installed and path.is_file():
                     _read_with_imports(path, found)
 
 

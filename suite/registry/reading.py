@@ -14,7 +14,7 @@ from typing import Any
 from attnsuite.registry.assignments import METHODS, AssignedSource, assigned
 from attnsuite.registry.declaration import checked
 
-HOMES = ("attnsuite", "suite", "attnsuite.registry")
+HOMES = ("attnsuite", "attnsuite.registry")
 """The modules that have the decorator."""
 
 _one_at_a_time = threading.Lock()

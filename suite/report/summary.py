@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from attnsuite.records import EVERY_CASE, FAILURES, ContractFacts, Measurement, Outcome, Reason, Status
+from attnsuite.records.bounded import NOT_BOUNDED
 from attnsuite.records.compared import Compared
 from attnsuite.report.benchmark import wording
-from attnsuite.report.benchmark.columns import TOO_FEW
 from attnsuite.report.benchmark.timed_tables import BASELINE, Row, tables
 from attnsuite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
 from attnsuite.report.comparison import comparison_page
 from attnsuite.report.conformance.tally import breakdown, by_implementation, count, devices, groups
-from attnsuite.report.page import Block, Column, Note, Page, Points, Section, Table, note, section
+from attnsuite.report.page import Block, Column, Note, Page, Points, Section, Table, note, points, section
 from attnsuite.report.render import terminal
 from attnsuite.report.units import Unit, percent, time_unit
 from attnsuite.report.versions import Tried, versions_page
@@ -129,7 +129,13 @@ def _timed(rows: Sequence[Row], heading: str) -> Section:
     unit = time_unit(row.time.median for row in rows if row.time)
     heads = ("time", "interval", "speed", "peak memory")
     columns = (Column("implementation"), *(Column(head, right=True) for head in heads))
-    return section(plain(heading, LONGEST_SAID), Table(columns, tuple(_line(row, unit) for row in rows)))
+    below = {place: points([said]) for place, row in enumerate(rows) if (said := _not_bounded(row.of))}
+    return section(plain(heading, LONGEST_SAID), Table(columns, tuple(_line(row, unit) for row in rows), below))
+
+
+def _not_bounded(of: Measurement) -> str:
+    """Why the suite's own clock does not bound a time; empty where it does."""
+    return plain(f"not bounded{of.detail.removeprefix(NOT_BOUNDED)}", LONGEST_SAID) * of.detail.startswith(NOT_BOUNDED)
 
 
 def _line(row: Row, unit: Unit) -> tuple[Cell, ...]:
@@ -149,6 +155,6 @@ def _without_time(of: Measurement) -> str:
 def _spread(of: Interval) -> str:
     """How far the ends of the interval lie from the median."""
     if of.low <= 0:
-        return TOO_FEW
+        return wording.TOO_FEW
     below, above = (percent(abs(end - of.median) / of.median) for end in (of.low, of.high))
     return f"±{below}" if below == above else f"−{below} +{above}"

@@ -185,6 +185,7 @@ def test_questions_are_selected_as_other_tests_are(run: Pytest) -> None:
     assert "2/33 tests collected (31 deselected)" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_model_of_one_s_own_is_asked_with_an_attention_plugged_in(run: Pytest, write: Write) -> None:
     write("model.py", "def transformer(config, weights, *, attention=None): ...")
     chosen = ("--attention-contract", "transformer", "--attention-case", "plain/usual", "--attention-dtype", "float32")

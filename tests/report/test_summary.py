@@ -3,6 +3,7 @@
 from builders import NASTY, measured, outcome, without_time
 
 from attnsuite.records import EVERY_CASE, Reason
+from attnsuite.records.bounded import NOT_BOUNDED
 from attnsuite.report import benchmark_lines, summary_lines
 from attnsuite.report.benchmark import wording
 
@@ -99,6 +100,17 @@ def test_a_table_is_a_heading_and_a_line_each():
         "  attention/einsum   20.0 ms  too few rounds       unclear         –",
         "  attention/flex     refused (known): it fails gqa/rows",
         "  attention/loops    out of memory",
+    ]
+
+
+def test_a_time_that_is_not_bounded_says_so_below_its_line():
+    why = "the machine was busy (load 14 on 2 cores): calls on new numbers took 2.44 times as long"
+    rows = [measured(seconds=0.02), measured("chunked", seconds=0.005, detail=f"{NOT_BOUNDED}: {why}")]
+
+    assert benchmark_lines(rows, "", "matmul")[1:] == [
+        "  attention/matmul   20.0 ms  ±0.50 %      baseline  3.94 MiB",
+        "  attention/chunked  5.00 ms  ±0.50 %  4.00× faster  3.94 MiB",
+        f"    not bounded: {why}",
     ]
 
 
