@@ -66,12 +66,21 @@ def _leave(status: Sequence[int]) -> None:
 def main() -> None:
     """Run the command line; a request that cannot be carried out is one line and exit status 2."""
     gc.set_threshold(NEW_OBJECTS)
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited; such a process cannot wait for its children
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         status = app(sys.argv[1:] or ["--help"], prog_name="attnsuite", standalone_mode=False)
     except UsageError as error:
         refuse(str(error))
     except NOT_UNDERSTOOD as error:
         refuse(_not_understood(error))
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == UsageError.__module__.partition(".")[0]:
+            raise
+        why = str(error).strip().rpartition("\n")[2]
+        refuse(f"a library cannot be imported: {why}; install it anew, or raise `ulimit -v` where memory is limited")
+    except MemoryError:
+        refuse("memory ran out; raise `ulimit -v` where memory is limited")
     except OSError as error:
         _refuse_as_the_system_does(error)
     if status in (INTERRUPTED, TERMINATED):

@@ -27,7 +27,7 @@ from attnsuite.conformance.selection import matches, nothing_matches
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.records import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, Shard, UsageError
-from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.records.limits import IMPORT_LIMIT, TIME_LIMIT
 from attnsuite.records.options import check_dtypes, check_name_of_device, check_profile, check_seconds, check_seed
 from attnsuite.registry import Broken, Declaration, Loaded
 from attnsuite.signatures import in_signature, laid
@@ -390,6 +390,7 @@ class Session:
             declaration,
             device=self.request.device,
             time_limit=self.request.time_limit,
+            start_limit=max(IMPORT_LIMIT, self.request.time_limit),
             environment=self.environment,
             cores=self.cores,
             walled=walled,

@@ -337,9 +337,13 @@ class _FromSource(SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
+def module_name(file: Path) -> str:
+    """The name of the module that a file becomes."""
+    return f"attnsuite_file_{hashlib.sha256(os.fsencode(file)).hexdigest()[:12]}_{file.stem.replace('.', '_')}"
+
+
 def _module_of_file(file: Path) -> ModuleType:
-    source = hashlib.sha256(file.read_bytes()).hexdigest()
-    name = f"attnsuite_file_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
+    source, name = hashlib.sha256(file.read_bytes()).hexdigest(), module_name(file)
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__attnsuite_source__", "") == source:
         return known

@@ -9,8 +9,10 @@ import pytest
 
 from attnsuite import registry
 from attnsuite.conformance.divided import DividedSession
+from attnsuite.conformance.hinting import how_to_run_fewer
 from attnsuite.conformance.session import CheckRequest, Session
-from attnsuite.records import Explanation
+from attnsuite.contracts import contract
+from attnsuite.records import Explanation, Outcome, Status
 
 FILE = Path(__file__).parents[1] / "submissions" / "other_arrays.py"
 PLAIN = "no plain question is answered with tensors of PyTorch; given arrays of numpy it answers plain/small"
@@ -85,3 +87,23 @@ def test_how_another_contract_s_function_is_called_is_said(write: Callable[[str,
 
     said = "plain/usual calls bleu(prediction, reference, *, k) with prediction int64 (7,), reference int64 (9,), k 2"
     assert session.explanations["bleu/spoken"].hint == f"no plain question is answered; {said}"
+
+
+def seconds_per_test(seconds: float, status: Status = Status.PASSED, cases: tuple[str, ...] = ()) -> str:
+    """The hint about a function that takes so many seconds for each test in float32."""
+    asked = CheckRequest(cases, ("float32",)).asked(contract("attention"))
+    found = [Outcome("x", "attention", case.name, dtype, "cpu", status, seconds=seconds) for case, dtype in asked[:30]]
+    return how_to_run_fewer(asked, found)
+
+
+def test_who_waits_for_slow_tests_is_told_how_to_run_fewer() -> None:
+    asked = [len(CheckRequest(cases, ("float32",)).asked(contract("attention"))) for cases in ((), ("plain", "causal"))]
+
+    says = f"if each new shape is compiled, run fewer: --case plain --case causal runs {asked[1]} of {asked[0]} tests"
+    assert seconds_per_test(3.14) == f"3.1 s per test on average; {says}"
+
+
+def test_fast_tests_few_tests_and_timeouts_need_no_smaller_selection() -> None:
+    assert seconds_per_test(0.9) == ""
+    assert seconds_per_test(3.0, cases=("plain", "causal")) == ""
+    assert seconds_per_test(60.0, Status.HUNG) == ""

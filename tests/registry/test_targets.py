@@ -70,6 +70,16 @@ def test_a_decorated_function_in_a_file_keeps_its_name_and_declaration(room: Pat
     assert declaration.lacks == {"bool_mask": "the kernel takes none"}
 
 
+@pytest.mark.parametrize("name", ["a:b.py", "k\udcff.py"])
+def test_a_file_may_have_any_name(write: Write, name: str) -> None:
+    file = write(name, PLAIN)
+
+    for target in (str(file), f"{file}:attention"):
+        (declaration,) = find([target])
+        assert (declaration.file, declaration.function) == (str(file), "attention")
+        assert isinstance(load(declaration), Loaded)
+
+
 def test_the_folder_says_the_contract_unless_the_user_does(write: Write) -> None:
     file = str(write("attention/kernel.py", PLAIN))
     assert find([file])[0].contract == "attention"

@@ -11,7 +11,7 @@ from typing import Annotated, Protocol
 import typer
 
 from attnsuite.records import Shard, UsageError
-from attnsuite.records.limits import IMPORT_LIMIT
+from attnsuite.records.limits import COMPILE_LIMIT, IMPORT_LIMIT
 
 LONGEST_NAME = 255
 """Bytes of a part of a path (NAME_MAX of Linux and macOS)."""
@@ -144,8 +144,9 @@ TimeLimit = Annotated[
         "--time-limit",
         metavar="SECONDS",
         parser=seconds("--time-limit"),
-        help="the most that an answer from a process of its own may take; an import may take "
-        f"{IMPORT_LIMIT:g}, whatever is said here",
+        help="the most that a test in a process of its own may take; an import may take "
+        f"{IMPORT_LIMIT:g} at least, and where a compiler is loaded an import and the first call of each shape "
+        f"{COMPILE_LIMIT:g}",
     ),
 ]
 Jobs = Annotated[

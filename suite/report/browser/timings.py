@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attnsuite.records import EVERY_CASE, SHAPE, Status
+from attnsuite.records import EVERY_CASE, SHAPE, Status, command_line
 from attnsuite.report.benchmark import wording
 from attnsuite.report.benchmark.columns import between, error, unit_of
 from attnsuite.report.benchmark.timed_tables import Row, TimedTable
@@ -95,4 +94,4 @@ def command(row: Row, again: Mapping[str, Sequence[str]]) -> str:
     words += ["--threads", str(of.threads)] if of.threads > 1 else []
     words += ["--backward"] if "backward" in of.direction else ["--step"] if of.direction == "step" else []
     words += ["--cache", of.cache] if of.cache != ("hot" if of.device == "cpu" else "cold") else []
-    return shlex.join(words)
+    return command_line(words)

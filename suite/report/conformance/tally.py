@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from attnsuite.records import DTYPES, EVERY_CASE, FAILURES, INPUT_VALIDATION, Outcome, Reason, Status
+from attnsuite.records import DTYPES, EVERY_CASE, FAILURES, INPUT_VALIDATION, Outcome, Reason, Status, command_line
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 
@@ -140,7 +139,7 @@ class Group:
             words += ["--case", self.example.case, "--dtype", self.example.dtype]
         if self.example.device not in ("", "cpu"):
             words += ["--device", self.example.device]
-        return shlex.join(words)
+        return command_line(words)
 
     @property
     def _whole(self) -> bool:
