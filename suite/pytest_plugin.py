@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -69,14 +73,16 @@ def conformance(
     session = Session(requested(cases, dtypes, device, known_gaps, strict), several=False)
     loaded = registry.from_function(function, contract)
     session.refuse_idle_gaps([loaded.declaration])
-    check, again = session.check(loaded, _processes), _words(loaded.declaration)
+    check = session.check(loaded, _processes)
     assert not isinstance(check, Outcome), "a function at hand can always be asked"
     explainer, forwarding = Explainer(check), session.forwarding(check, _processes)
     names = [f"{case.name}-{dtype}" for case, dtype in check.asked]
 
     @pytest.mark.parametrize(("case", "dtype"), [*check.asked, (None, "")], ids=[*names, "declarations"])
     def test_conformance(case: Case | None, dtype: str) -> None:
-        _judge(_answered(check, case, dtype) if case else check.misdeclared(), again, explainer, forwarding)
+        _judge(
+            _answered(check, case, dtype) if case else check.misdeclared(), loaded.declaration, explainer, forwarding
+        )
 
     return test_conformance
 
@@ -194,14 +200,14 @@ class ImplementationCollector(pytest.Collector):
         from attnsuite.conformance.explaining import Explainer
 
         super().__init__(**arguments)
-        self.summary, self.check, self.again = declaration.summary, check, _words(declaration)
+        self.declaration, self.check = declaration, check
         self.explainer = None if isinstance(check, Outcome) else Explainer(check)
         self.forwarding = None if isinstance(check, Outcome) else asking.forwarding(check, _processes)
 
     def collect(self) -> Iterator[pytest.Item]:
         check = self.check
         if isinstance(check, Outcome):  # it cannot be imported
-            yield CaseItem.from_parent(self, name="import", why=self.summary, ask=lambda: [check])
+            yield CaseItem.from_parent(self, name="import", why=self.declaration.summary, ask=lambda: [check])
             return
         for case, dtype in check.asked:
             asked = (check, case, dtype)
@@ -221,7 +227,7 @@ class CaseItem(pytest.Item):
 
     def runtest(self) -> None:
         assert isinstance(self.parent, ImplementationCollector)
-        _judge(self.ask(), self.parent.again, self.parent.explainer, self.parent.forwarding)
+        _judge(self.ask(), self.parent.declaration, self.parent.explainer, self.parent.forwarding)
 
     def reportinfo(self) -> tuple[str, None, str]:
         assert self.parent is not None
@@ -325,26 +331,45 @@ def _words(declaration: Declaration) -> Sequence[str]:
     """The words that name it for `attnsuite check`; none for a function that no other process can import."""
     from attnsuite import registry
 
-    is_somewhere = declaration.module or declaration.file
-    return registry.spelled([declaration])[declaration.full_name] if is_somewhere else ()
+    if not (declaration.module or declaration.file):
+        return ()
+    if declaration.module and declaration.file and not _is_found_by_commands(declaration.module.partition(".")[0]):
+        declaration = replace(declaration, module="", named=True)
+    return registry.spelled([declaration])[declaration.full_name]
+
+
+@cache
+def _is_found_by_commands(package: str) -> bool:
+    """Whether a command in this folder finds the module that this process imported by the name.
+
+    pytest adds folders of tests to sys.path, which a command lacks.
+    """
+    program = (
+        "import sys; from importlib.util import find_spec; spec = find_spec(sys.argv[1]); print(spec and spec.origin)"
+    )
+    command = [sys.executable, "-c", program, package]
+    origin = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    with suppress(ValueError):  # a module without a spec
+        spec = find_spec(package)
+        return spec is not None and origin == str(spec.origin)
+    return False
 
 
 def _judge(
     outcomes: Iterable[Outcome],
-    again: Sequence[str],
+    declaration: Declaration,
     explainer: Explainer | None = None,
     forwarding: Forwarding | None = None,
 ) -> None:
     """Fail, skip or expect the failure, without a traceback: the message says all.
 
-    `again` are the words that name the implementation for `attnsuite check`. The first failure of a cause ends with the
-    smallest input that shows it.
+    A failure ends with the command that repeats it, and the first of a cause with the smallest input that shows it.
     """
     from attnsuite.report.conformance.tally import Group
 
     outcomes = list(outcomes)
     if failures := [f"{of.implementation} {of.case} ({of.dtype}): {of.says}" for of in outcomes if of.fails]:
-        if again:
+        if again := _words(declaration):
             example = next(outcome for outcome in outcomes if outcome.fails)
             failures.append(Group(example, 1, asked=tuple(again)).rerun)
         borrowed = _borrowed(outcomes, forwarding)

@@ -116,9 +116,8 @@ def outcomes_of(
         if writer and not stopped and not session.is_decided(outcomes):
             whole = [] if narrows(options) else declarations
             campaign.finish(writer, checked=whole, operators=session.ran, lacks=session.lacks)
-    interrupted = said_stopped(outcomes, sum(map(session.count, here)), writer) if stopped else ""
-    if lines is not None and interrupted:
-        print(interrupted, file=lines, flush=True)
+    interrupted = say_stopped(outcomes, sum(map(session.count, here)), writer, lines) if stopped else ""
+    say_how_to_run_fewer(session, here, outcomes, tell)
     if not stopped:
         make_tables(options, writer, lines if explains else StringIO())
     if options.github and lines is not None:
@@ -168,11 +167,28 @@ def asked_now(
         return stopped.outcomes, stopped
 
 
-def said_stopped(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None) -> str:
-    """How much of what was to be asked was not, and that what is stored need not be asked again."""
+def say_stopped(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None, lines: TextIO | None) -> str:
+    """Print and return how many tests were not run, and that what is stored need not be run again."""
     goes_on = "; the same command goes on from there" if writer else ""
     asked = sum(outcome.reason != Reason.NOT_ASKED for outcome in outcomes)
-    return f"interrupted: {max(0, total - asked):,} of {total:,} questions were not asked{goes_on}"
+    says = f"interrupted: {max(0, total - asked):,} of {total:,} questions were not asked{goes_on}"
+    if lines is not None:
+        print(says, file=lines, flush=True)
+    return says
+
+
+def say_how_to_run_fewer(
+    session: Session, declarations: Sequence[Declaration], outcomes: Sequence[Outcome], tell: Tell
+) -> None:
+    """Say of each submission whose tests are slow which option runs fewer of them, unless the user has chosen some."""
+    from attnsuite.conformance.hinting import how_to_run_fewer
+
+    own = campaign.by_implementation(outcomes)
+    for each in () if session.request.cases or session.request.shard else declarations:
+        if each.full_name in own and not each.shipped and each.contract in contract_names():
+            asked = session.asked_of(each, contract_named(each.contract))
+            if hint := how_to_run_fewer(asked, own[each.full_name]):
+                tell(f"{each.full_name}: {hint}")
 
 
 def make_tables(options: Check, writer: RunWriter | None, lines: TextIO | None) -> None:

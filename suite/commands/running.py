@@ -64,5 +64,6 @@ def run(options: Run) -> int:
             measurements = campaign.bench(benchmarks, writer, shown)
         campaign.finish(writer, benchmarks, quick, declarations, session.ran, session.lacks)
     report(options.results, writer.run.machine.name)
+    benching.say(benching.said_of_load(benchmarks), sys.stdout)
     alone = bool(options.targets) and len(declarations) == 1
     return max(status(outcomes, alone), benching.status(measurements))

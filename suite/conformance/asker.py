@@ -231,6 +231,7 @@ def declared(subject: Subject) -> dict[str, Any]:
         "style",
         "signature",
         "signed",
+        "unasked",
         "walls",
         "shipped",
         "lenient",

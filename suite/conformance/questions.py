@@ -47,6 +47,8 @@ class Subject:
     """The signature of the field that it has; empty for the contract's own."""
     signed: str = ""
     """What it was taken for, in a line: its signature, and what to write where that was meant otherwise; or empty."""
+    unasked: tuple[str, ...] = ()
+    """Its parameters that no test gives."""
     files: Callable[[], list[str] | None] = lambda: None
     """The files that its answers depend on; None where that is not known."""
     walls: tuple[str, ...] | None = None

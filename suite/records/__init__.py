@@ -5,7 +5,7 @@ from __future__ import annotations
 from attnsuite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
 from attnsuite.records.cheats import MUST, Cheat, CheatsAudit, Trial
 from attnsuite.records.claim import Claimed, Evidence, Holds
-from attnsuite.records.escaping import escaped
+from attnsuite.records.escaping import command_line, escaped
 from attnsuite.records.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
 from attnsuite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from attnsuite.records.history import (
@@ -110,5 +110,6 @@ __all__ = [
     "Trial",
     "UsageError",
     "WorkloadFacts",
+    "command_line",
     "escaped",
 ]

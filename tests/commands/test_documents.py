@@ -225,7 +225,7 @@ def why_of(own: Own, row: Mapping[str, str]) -> str:
         ),
         (
             "doc_004.py:PatchEmbedding",
-            "PatchEmbedding has weights of its own (conv.weight, conv.bias), so that nobody knows",
+            "PatchEmbedding has weights of its own (conv.weight, conv.bias), so that no expected output is known",
         ),
     ],
 )

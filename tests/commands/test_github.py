@@ -50,6 +50,7 @@ ASKED = (
 )
 
 
+@pytest.mark.slow
 def test_a_failure_is_annotated_at_the_function_and_nothing_before_it_can_be_a_command(
     status_of: Status, mine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_failure_is_annotated_at_the_function_and_nothing_before_it_can_be_a_c
     assert annotation.endswith(f"%0Aattnsuite check {mine} --case plain/small --dtype float32")
 
 
+@pytest.mark.slow
 def test_the_summary_is_appended_as_a_table_and_what_fails(status_of: Status, mine: Path, tmp_path: Path) -> None:
     (tmp_path / "summary.md").write_text("# Before\n\n")
 

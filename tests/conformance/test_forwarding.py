@@ -64,6 +64,7 @@ def test_the_paragraph_names_findings_library_version_link_and_the_lines_that_ac
     assert line == "  finding/sdpa-cpu-lengths-differ: as in attention/torch_sdpa.automatic"
 
 
+@pytest.mark.slow
 def test_a_forwarder_that_lays_tensors_out_otherwise_is_found_too() -> None:
     _, said = explained("transposed")
 
@@ -71,6 +72,7 @@ def test_a_forwarder_that_lays_tensors_out_otherwise_is_found_too() -> None:
     assert {each.id for each in said.borrowed.findings} >= {"sdpa-cpu-mask-of-rank-1"}
 
 
+@pytest.mark.slow
 def test_a_failure_of_its_own_stays_its_own_and_is_explained() -> None:
     outcomes, said = explained("doubled")
 

@@ -11,6 +11,7 @@ from attnsuite.records import ContractFacts, Evidence, Holds, Reason
 from attnsuite.records.bounded import NOT_BOUNDED
 from attnsuite.store import due_ranges, read_outcomes, siblings, verify
 
+BUSY = "the machine was busy (load 14 on 2 cores)"
 OUTCOMES = [
     (outcome("a", error_ratio=50.0, seconds=0.1), "it passed, and its error_ratio is 50, above 1"),
     (outcome("a", error_ratio=0.5), "it passed, and has no seconds"),
@@ -117,6 +118,7 @@ def test_a_row_that_contradicts_itself_is_refused_with_its_place(tmp_path, row, 
         timed(own_clock=1.09),
         timed(own_clock=1.4, seconds=(1e-4, 1e-4), work=dict.fromkeys(WORK, 1e3)),
         timed(own_clock=1.2, detail=f"{NOT_BOUNDED}: its samples took 1.20 times as long"),
+        timed(own_clock=2.44, detail=f"{NOT_BOUNDED}: {BUSY}: calls on new numbers took 2.44 times as long"),
         timed(direction="backward", detail=f"{NOT_BOUNDED}: its forward lies between its calls"),
         measurement(status="refused", detail="it fails a", error_ratio=3.0, known="pt-1"),
         measurement(status="declined", detail="too slow to time here: 9 s", reason=Reason.TOO_SLOW),

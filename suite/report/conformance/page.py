@@ -236,7 +236,9 @@ def failure_table(found: Sequence[Group], findings: Mapping[str, str] | None = N
         Column(key="dtype"), Column("ask again", "ask_again"),
     ]  # fmt: skip
     more = [] if findings is None else [Column("finding")]
-    return table([*columns, *more], [[*_failure(of), *(_finding(of, findings or {}) for _ in more)] for of in found])
+    return table(
+        [*columns, *more], [[*_failure(of), *(finding(of.example.known, findings or {}) for _ in more)] for of in found]
+    )
 
 
 def _failure(of: Group) -> list[object]:
@@ -245,8 +247,8 @@ def _failure(of: Group) -> list[object]:
     return [*who, of.says, one.detail, of.where, one.case, one.dtype, code(of.rerun)]
 
 
-def _finding(of: Group, findings: Mapping[str, str]) -> Cell:
-    name = of.example.known
+def finding(name: str, findings: Mapping[str, str]) -> Cell:
+    """A finding with its words, where they are noted."""
     return text(f"{name}: {findings[name]}" if name in findings else name, LONGEST_FINDING)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from attnsuite.records import DTYPES, EVERY_CASE, FAILURES, INPUT_VALIDATION, Outcome, Reason, Status
+from attnsuite.records import DTYPES, EVERY_CASE, FAILURES, INPUT_VALIDATION, Outcome, Reason, Status, command_line
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 
@@ -140,7 +139,7 @@ class Group:
             words += ["--case", self.example.case, "--dtype", self.example.dtype]
         if self.example.device not in ("", "cpu"):
             words += ["--device", self.example.device]
-        return shlex.join(words)
+        return command_line(words)
 
     @property
     def _whole(self) -> bool:
@@ -166,7 +165,7 @@ def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = Map
         )  # one more takes no more lines than to say that there is
         found += [Group(_telling(group), len(group), 0, asked, narrowed) for group in ordered[:shown]]
         if rest := ordered[shown:]:
-            found.append(Group(rest[0][0], sum(map(len, rest)), len(rest), asked, narrowed))
+            found.append(Group(_telling(rest[0]), sum(map(len, rest)), len(rest), asked, narrowed))
     return found
 
 
@@ -180,8 +179,13 @@ def _rank(group: Sequence[Outcome]) -> tuple[bool, bool, bool, int]:
 
 
 def _telling(group: Sequence[Outcome]) -> Outcome:
-    """The first outcome with a diagnosis, or else the first."""
-    return next((outcome for outcome in group if outcome.diagnosis), group[0])
+    """The outcome with the simplest case, of those with a diagnosis if there are any.
+
+    Of the names of cases the one with the fewest parts joined by `+` combines the fewest features, and a short one such
+    as `causal/more_keys` is simpler than `causal/many_more_keys`.
+    """
+    named = [outcome for outcome in group if outcome.diagnosis] or group
+    return min(named, key=lambda o: (_place(o), o.case.count("+"), not o.case.startswith("plain/"), len(o.case)))
 
 
 def _kind(named: Mapping[str, str], outcome: Outcome) -> tuple[str, str, str]:
@@ -222,8 +226,11 @@ def dtypes(outcomes: Iterable[Outcome]) -> list[str]:
 
 def _order(outcome: Outcome) -> tuple[object, ...]:
     """A key to sort by: float32 first, because it runs on every device, so that the example of a group is in it."""
-    place = _PLACES.get(outcome.dtype, len(DTYPES))
-    return outcome.implementation, outcome.device, place, outcome.case, outcome.dtype
+    return outcome.implementation, outcome.device, _place(outcome), outcome.case, outcome.dtype
+
+
+def _place(outcome: Outcome) -> int:
+    return _PLACES.get(outcome.dtype, len(DTYPES))
 
 
 _PLACES = {dtype: place for place, dtype in enumerate(DTYPES)} | {"float32": -1}
