@@ -72,6 +72,7 @@ def test_it_passes_but_for_the_gaps_that_are_written_down(run: Run) -> None:
     assert without.returncode == 1
 
 
+@pytest.mark.slow
 def test_a_gap_that_closed_is_noticed(run: Run, example: Path) -> None:
     gaps = (example / "known_gaps.txt").read_text()
     (example / "more_gaps.txt").write_text(gaps + "\nplain/small: it was wrong once\n")
@@ -91,6 +92,7 @@ def test_its_own_tests_ask_every_question(run: Run) -> None:
     assert "test_attention[declarations]" in done.stdout
 
 
+@pytest.mark.slow
 def test_its_own_tests_pass_and_expect_the_known_gaps(run: Run) -> None:
     chosen = "float32 and (plain/ or no_keys/) or declarations"
 

@@ -79,14 +79,27 @@ def bench(
         campaign.finish(writer, benchmarks, request)
     if request.shard is None:
         report(results, writer.run.machine.name, lines, draws=total > 1)  # one table is no chart
-    say(repeated(found, declarations, request, signature, beside, results), lines)
+    say([*said_of_load(here), *repeated(found, declarations, request, signature, beside, results)], lines)
     return status(found)
 
 
-def say(commands: Sequence[str], lines: TextIO) -> None:
-    """Print commands that may be pasted."""
-    for command in commands:
-        print(escaped(command), file=lines)
+def say(text: Sequence[str], lines: TextIO) -> None:
+    """Print lines, commands that may be pasted among them."""
+    for line in text:
+        print(escaped(line), file=lines)
+
+
+def said_of_load(benchmarks: Sequence[Benchmark]) -> list[str]:
+    """What the summary says where the machine was busy while some tables were timed."""
+    busy = [each for benchmark in benchmarks for each in benchmark.busy]
+    if not busy:
+        return []
+    tables = sum(len(benchmark.tables()) for benchmark in benchmarks)
+    many = f"in {len(busy)} of {tables} tables " if tables > 1 else ""
+    return [
+        f"{many}{busy[-1]}: times there are longer and intervals wider than on an idle machine, so that a verdict may "
+        "be unclear, and a time not bounded, for that reason alone; run it again when the machine is idle"
+    ]
 
 
 def there(

@@ -146,6 +146,7 @@ def shown_to(
         again=again,
         reasons=len(declarations) == 1,
         quiet=options.quiet,
+        verbose=options.verbose,
         outcome=lambda each: rows.write(row(each, session.walls.get(each.implementation))),
     )
 
@@ -203,6 +204,7 @@ def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -
         options.seed,
         shard=options.shard,
         gaps=gaps.read(options.known_gaps) if options.known_gaps is not None else (),
+        strict=options.strict,
     )
     if not options.last_failed:
         return request
@@ -299,7 +301,8 @@ def shown_again(outcomes: Sequence[Outcome], shown: Shown) -> list[Outcome]:
 def new_run(options: Check, declarations: Sequence[Declaration], facts: Facts) -> Run:
     """The run of a check that is stored, with the request in words."""
     cases, dtypes = (" ".join(words) for words in (options.cases, options.dtypes))
-    words = (f"check on {options.device}", cases, dtypes, options.profile, "what failed" * options.last_failed)
+    words = [f"check on {options.device}", cases, dtypes, options.profile, "what failed" * options.last_failed]
+    words += ["strict"] * options.strict
     return sharding.of(campaign.new_run(declarations, "; ".join(filter(None, words)), facts), options.shard)
 
 

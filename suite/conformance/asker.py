@@ -234,5 +234,6 @@ def declared(subject: Subject) -> dict[str, Any]:
         "unasked",
         "walls",
         "shipped",
+        "lenient",
     )
     return {name: getattr(subject, name) for name in names}

@@ -128,8 +128,9 @@ class Explainer:
         if self._reproducing is None or not self.check.subject.imported:
             return None
         question = self._question(outcome)
-        kind = Accepted if isinstance(question.case, Refused) else Shown
-        for each in question.calls:
+        is_bad = isinstance(question.case, Refused)
+        kind = Accepted if is_bad else Shown
+        for each in question.calls[:1] if is_bad else question.calls:  # the other calls have the same bad inputs
             call = replace(each, backward_of=None)  # alone it has a forward of its own
             found = kind(self.check, question, self._reproducing, outcome).smallest(call, self.budget)
             if found:

@@ -55,6 +55,8 @@ class Subject:
     """The names of the walls around it; None for what is trusted."""
     shipped: bool = False
     """Whether it comes with attnsuite."""
+    lenient: bool = False
+    """Whether it may accept bad input: no check of it fails for that."""
 
     def outcome(self, case: str, dtype: str, status: Status, detail: str = "", reason: Reason = Reason.NONE) -> Outcome:
         """An outcome of this implementation."""

@@ -67,7 +67,9 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
             diagnostician.uncompared.add((question.case.name, question.dtype))
         if diagnosis.open:
             diagnostician.open[question.case.name, question.dtype] = diagnosis
-    return named(replace(blank, status=verdict.status, detail=detail, error_ratio=verdict.error_ratio), diagnosis)
+    reason = Reason.LENIENT if verdict.accepted and subject.lenient else Reason.NONE
+    found = replace(blank, status=verdict.status, detail=detail, error_ratio=verdict.error_ratio, reason=reason)
+    return named(found, diagnosis)
 
 
 def named(outcome: Outcome, diagnosis: Diagnosis) -> Outcome:

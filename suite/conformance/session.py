@@ -56,6 +56,8 @@ class CheckRequest:
     """The part that is asked, of implementations and families of cases."""
     gaps: tuple[gaps.Gap, ...] = ()
     """What implementations that do not ship are known to fail."""
+    strict: bool = False
+    """Whether implementations that do not ship fail for bad input that they accept; those that ship always do."""
 
     def __post_init__(self) -> None:
         check_dtypes(self.dtypes)
@@ -367,6 +369,7 @@ class Session:
             files=files,
             walls=walls,
             shipped=declaration.shipped,
+            lenient=not (declaration.shipped or self.request.strict),
         )
 
     def _found(self, implementation: Declaration | Loaded) -> tuple[Declaration, Callable[..., Any] | None] | Outcome:
@@ -439,10 +442,12 @@ def requested(
     dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None,
     device: str | torch.device,
     known_gaps: str | Path | None = None,
+    strict: bool = False,
 ) -> CheckRequest:
     """A request from the arguments of Python functions: one name or several, "float32" or torch.float32."""
     if dtypes is None or isinstance(dtypes, str | torch.dtype):
         dtypes = () if dtypes is None else (dtypes,)
     names = tuple(str(dtype).removeprefix("torch.") for dtype in dtypes)
     chosen = (cases,) if isinstance(cases, str) else tuple(cases)
-    return CheckRequest(chosen, names, str(device), gaps=gaps.read(known_gaps) if known_gaps is not None else ())
+    read = gaps.read(known_gaps) if known_gaps is not None else ()
+    return CheckRequest(chosen, names, str(device), gaps=read, strict=strict)

@@ -22,7 +22,7 @@ from attnsuite.records.history import (
 from attnsuite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from attnsuite.records.measurement import Measurement
 from attnsuite.records.operators import Operators
-from attnsuite.records.outcome import Outcome
+from attnsuite.records.outcome import BAD_INPUT, INPUT_VALIDATION, Outcome
 from attnsuite.records.refusal import Refusal
 from attnsuite.records.run import Machine, Run
 from attnsuite.records.shard import Shard
@@ -43,6 +43,7 @@ from attnsuite.records.words import (
 )
 
 __all__ = [
+    "BAD_INPUT",
     "BENCHMARK_FAILURES",
     "CACHES",
     "COMBINED",
@@ -52,6 +53,7 @@ __all__ = [
     "EXEMPT",
     "FAILURES",
     "GIVEN",
+    "INPUT_VALIDATION",
     "LETTERS",
     "MEASURED_STATUSES",
     "MUST",

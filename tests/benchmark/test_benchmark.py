@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from builders import measured
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from workers import SUBMISSIONS
@@ -21,6 +22,7 @@ import attnsuite
 from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request, timing
 from attnsuite.benchmark.accounts import Accounts
+from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.functions import with_unique_names
 from attnsuite.benchmark.gate import Gate
@@ -80,6 +82,7 @@ def test_a_closure_is_timed_here_and_its_row_says_so(many_threads: int) -> None:
     assert torch.equal(torch.get_rng_state(), random)
 
 
+@pytest.mark.slow
 def test_nobody_does_more_in_a_second_than_a_matrix_product_by_far(passed: Callable[..., list[Outcome]]) -> None:
     def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return sdpa(query, key, value)
@@ -94,6 +97,23 @@ def test_nobody_does_more_in_a_second_than_a_matrix_product_by_far(passed: Calla
 
     assert re.fullmatch(r"it claims \S+ FLOPs per second, where a matrix product reaches 1e\+03", refused(1e3))
     assert not refused(1e18)
+
+
+@pytest.mark.parametrize(
+    ("rate", "share", "status"),
+    [(3.1, 0.0, "refused"), (3.1, 0.9, "declined"), (14.0, 0.9, "declined"), (16.0, 0.9, "refused")],
+)
+def test_a_ceiling_that_other_processes_made_too_low_accuses_nobody(rate: float, share: float, status: str) -> None:
+    """A tenth of two cores is left, so that the ceiling may be five times too low, beside the slack that it has."""
+    of = Benchmark(CONTRACT, [], Request((TINY,)))
+    flops = {"attended": 1e9 * rate}
+    row = measured("a", TINY, seconds=1.0, work=flops, ceilings={"flops": 1e9, "bytes": 1e9})
+
+    found = of._believed(of.tables()[0], row, Load(share, 2, 14.0))
+
+    says = f"it claims {1e9 * rate:.3g} FLOPs per second, where a matrix product reaches 1e+09"
+    busy = "not bounded: the machine was busy (load 14 on 2 cores): " if status == "declined" else ""
+    assert (found.status, found.detail, found.seconds) == (status, busy + says, ())
 
 
 @pytest.mark.parametrize(("busy", "status"), [(1, "measured"), (2, "measured"), (3, "refused")])
@@ -112,6 +132,7 @@ def test_ceilings_below_a_row_are_measured_again(
     assert row.status == status
 
 
+@pytest.mark.slow
 def test_functions_of_one_name_are_told_apart_and_timed_for_themselves() -> None:
     def made(wait: float) -> Callable[..., Tensor]:
         def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -291,6 +312,7 @@ def test_only_functions_are_benchmarked(given: Any) -> None:
 # Again
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_measured_again(passed: Callable[..., list[Outcome]]) -> None:
     calls: Counter[int] = Counter()
 

@@ -168,6 +168,7 @@ def test_among_others_what_is_broken_is_a_row_with_the_command_that_asks_it_agai
     assert printed(said) == ["check", str(file), "--case", "plain/small", "--dtype", "float32"]
 
 
+@pytest.mark.slow
 def test_an_import_that_failed_is_asked_again_with_all_that_was_said(
     attnsuite: Command, write: Write, tmp_path: Path
 ) -> None:

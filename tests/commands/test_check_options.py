@@ -58,6 +58,7 @@ def test_what_failed_last_is_asked_again_until_it_passes(
     assert "attention/mine: nothing is known to have failed, so everything is asked\n" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_another_implementation_s_failures_are_not_asked_of_this_one(
     write: Write, status_of: Status, tmp_path: Path
 ) -> None:
@@ -84,6 +85,7 @@ def test_nothing_is_asked_after_the_first_failure(jobs: str, write: Write, statu
     assert statuses[-1] == "wrong"
 
 
+@pytest.mark.slow
 def test_quiet_prints_what_fails_and_nothing_else(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,6 +103,7 @@ def test_quiet_prints_what_fails_and_nothing_else(
     assert said.err == ""
 
 
+@pytest.mark.slow
 def test_outcomes_are_stored_without_timing_and_earlier_cases_stay(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -119,6 +122,7 @@ def test_outcomes_are_stored_without_timing_and_earlier_cases_stay(
     assert f"[conformance]({machine.name}/conformance.md)" in (tmp_path / "out" / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_check_that_stopped_at_a_failure_is_resumed(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

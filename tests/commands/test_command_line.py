@@ -172,6 +172,7 @@ def test_a_wrong_function_ends_with_1_and_its_mistake_is_named(attnsuite: Run, w
     assert (row["case"], row["status"]) == ("plain/one_head", "wrong")
 
 
+@pytest.mark.slow
 def test_the_suite_survives_what_a_submission_does(attnsuite: Run, write: Write) -> None:
     write(
         "kernel.py",

@@ -107,6 +107,7 @@ def test_what_was_found_before_a_signal_is_reported(
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_signal_before_anything_was_asked_ends_the_check_with_its_status(write: Write, tmp_path: Path) -> None:
     write("kernel.py", "import time\ntime.sleep(600)\ndef attention(query, key, value): ...")
     command = [sys.executable, "-m", "attnsuite", "check", "kernel.py", "--junit", "out.xml"]
@@ -261,6 +262,7 @@ import mpmath
 """The library that is meant, in place of the pretended one."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", ["check kernels.py:attention", "bench kernels.py:attention --workload vit/b16"])
 @pytest.mark.parametrize(("sent", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
 @pytest.mark.parametrize(
@@ -290,6 +292,7 @@ def test_a_signal_that_an_import_keeps_to_itself_ends_a_command(
     assert (done.returncode, done.stdout, but_for_progress(done.stderr)) == (status, "", ["attnsuite: interrupted"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_benchmark_that_is_stopped_leaves_nothing(
     sent: signal.Signals, status: int, write: Write, tmp_path: Path

@@ -247,6 +247,7 @@ def test_a_pair_says_which_of_the_two_is_wrong(check: Check, name: str, says: st
     assert says in lines[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["wrong_weights", "wrong_by_name"])
 def test_wrong_weights_are_reproduced_by_what_is_pasted(check: Check, name: str) -> None:
     _, lines, _ = check(name)
@@ -259,6 +260,7 @@ def test_wrong_weights_are_reproduced_by_what_is_pasted(check: Check, name: str)
     assert json.loads(came) != json.loads(due)
 
 
+@pytest.mark.slow
 def test_a_failing_class_is_reproduced_by_what_is_pasted(
     write: Write, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_file_that_exists_is_replaced_by_force_alone(request_: Request) -> Non
     assert contents(request_.file.parent).keys() == {"model.onnx"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_graph_whose_answer_is_wrong_is_not_written(request_: Request, monkeypatch: pytest.MonkeyPatch) -> None:
     from attnsuite.implementations import _export

@@ -36,6 +36,7 @@ def test_starting_happens_in_the_background(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "answer"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -49,6 +49,15 @@ def seconds(option: str) -> Callable[[str], float]:
         return number
 
     return read
+
+
+def check_shapes(shapes: Sequence[str]) -> None:
+    """Raise UsageError for a shape that cannot be read, before torch is imported."""
+    if shapes:
+        from attnsuite.contracts.attention.shapes import read  # no other contract has shapes
+
+        for shape in shapes:
+            read(shape)
 
 
 def place(option: str, what: str) -> Callable[[str], str]:
@@ -108,6 +117,18 @@ SignatureName = Annotated[
         help="the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, triton, "
         "mlx or numpy; by default told by its parameters",
     ),
+]
+Shapes = Annotated[
+    list[str],
+    typer.Option(
+        "--shape",
+        metavar="SHAPE",
+        help="a workload of one's own: b=4,h=32,g=8,l=2048,e=128,causal; further s, v, window=LEFT:RIGHT, "
+        "mask=bool|float, scale=X, dropout=P; may be repeated",
+    ),
+]
+Dtypes = Annotated[
+    list[str], typer.Option("--dtype", metavar="D", help="float64, float32, float16 or bfloat16; may be repeated")
 ]
 Device = Annotated[str, typer.Option("--device", metavar="D", help="cpu, cuda or cuda:N")]
 Isolate = Annotated[
