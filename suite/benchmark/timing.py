@@ -167,7 +167,7 @@ class Timing:
         hung = self._hung.get((name, threads))
         if hung is None or work < hung.work:
             return ""
-        return f"as much work as {hung.of}, or more, of which there was no answer within {hung.seconds:g} s"
+        return f"as much work as {hung.of}, or more, of which there was no result within the time limit"
 
     def _race(self, table: Table, entries: Sequence[Entry[Participant]], yardstick: Entry[Participant] | None) -> Load:
         """Race and verify them; the load meanwhile."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -17,7 +16,7 @@ from attnsuite.commands.json_rows import JsonRows
 from attnsuite.commands.progress import Shown, say_how_it_starts
 from attnsuite.commands.reporting import report
 from attnsuite.contracts import contract as contract_named
-from attnsuite.records import EVERY_CASE, RESULTS, SHAPE, STEP, Measurement, UsageError, escaped
+from attnsuite.records import EVERY_CASE, RESULTS, SHAPE, STEP, Measurement, UsageError, command_line, escaped
 from attnsuite.registry import Declaration
 from attnsuite.report import refuse_foreign_index
 from attnsuite.statistics import interval
@@ -150,7 +149,7 @@ def repeated(
     options += ["--device", request.device] if request.device != "cpu" else []
     options += ["--results", str(results)] if results != RESULTS else []
     lines = [["attnsuite", "bench", *names[of.implementation], *options, *_again(of, request)] for of in rows]
-    return [f"again: {shlex.join(words)}" for words in lines] if 0 < len(rows) <= SAID else []
+    return [f"again: {command_line(words)}" for words in lines] if 0 < len(rows) <= SAID else []
 
 
 def _again(of: Measurement, request: Request) -> list[str]:

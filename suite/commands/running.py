@@ -35,7 +35,7 @@ def run(options: Run) -> int:
     from attnsuite.conformance.session import CheckRequest
 
     refuse_foreign_index(options.results)
-    request = CheckRequest(device=device, isolate=options.isolate)
+    request = CheckRequest(device=device, isolate=options.isolate, strict=True)
     quick = BenchRequest(profile="quick", device=device)
     can_be_timed = any(not each.broken and registry.absent(each) is None for each in declarations)
     timed = campaign.with_baseline(campaign.with_workloads(declarations), leave_out) if can_be_timed else []

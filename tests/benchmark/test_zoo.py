@@ -142,7 +142,12 @@ def test_every_table_has_a_row_of_everybody_who_could_be_started(zoo: Zoo) -> No
         ("sly", "decode/1k", "declined", "too slow to time here: a call takes 1.2"),
         ("sly", "vit/b16", "refused", GARBAGE),
         ("fatal", TINY, "died", "died: SIGABRT; the last it printed: "),
-        ("fatal", "documents/encoder-block", "hung", f"hung: no answer within {LIMIT:g} s"),
+        (
+            "fatal",
+            "documents/encoder-block",
+            "hung",
+            f"hung: no result within {LIMIT:g} s; --time-limit {2 * LIMIT:g} allows more",
+        ),
         ("fatal", "documents/translation", "died", "died: exit status 1; the last it printed: "),
         ("fatal", "ladder/1k", "out_of_memory", "RuntimeError: "),
         ("fatal", "decode/1k", "out_of_memory", "MemoryError"),

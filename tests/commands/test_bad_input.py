@@ -200,7 +200,7 @@ def test_the_console_script_says_it_too(line: str, files: Path) -> None:
         ("report --results mine.json", "--results: a folder is due, and 'mine.json' is a file"),
         (
             "check right.py --signature ''",
-            "unknown signature ''; there are: sdpa, flash_attn, xformers, jax, flashinfer, mlx, numpy",
+            "unknown signature ''; there are: sdpa, flash_attn, xformers, jax, flashinfer, triton, mlx, numpy",
         ),
         (
             "check made.py",

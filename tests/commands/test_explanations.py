@@ -31,7 +31,7 @@ def test_a_failing_check_ends_with_lines_that_can_be_pasted(capsys: object) -> N
     pasted = lines[start:]
     assert len(pasted) <= 11, "ten lines below the comment"
     ran = subprocess.run([sys.executable, "-"], input="\n".join(pasted), capture_output=True, text=True, timeout=120)
-    assert ran.stdout.startswith("came [")
+    assert ran.stdout.startswith("actual [")
     assert ran.stderr == ""
 
 

@@ -252,7 +252,9 @@ def test_one_that_hangs_while_it_is_explained_is_not_compared_with_all_that_ship
         return Hung(60.0)
 
     monkeypatch.setattr(Worker, "ask", answer)
-    session = Session(CheckRequest(("plain", "bad_input/more_keys_than_values"), ("float32",)), explains=True)
+    session = Session(
+        CheckRequest(("plain", "bad_input/more_keys_than_values"), ("float32",), strict=True), explains=True
+    )
     (declaration,) = registry.find([kernel("takes_masks")])
     outcomes: list[Outcome] = []
 

@@ -354,8 +354,8 @@ def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
     ("changed", "said"),
     [
         ({"target": "transfromer"}, "unknown target 'transfromer'"),
-        ({"target": "attention"}, "attention writes no graph"),
-        ({"target": "vision_transformer/eager"}, "vision_transformer/eager writes no graph"),
+        ({"target": "attention"}, "attention writes no graph; nothing of attention does; models do"),
+        ({"target": "vision_transformer/eager"}, "vision_transformer/eager writes no graph; these do: "),
         ({"dtype": "float8"}, "unknown dtype 'float8'; there are: "),
         ({"device": "gpu"}, "unknown device 'gpu'; there are: cpu, cuda, cuda:N"),
         ({"target": "vision_transformer/onnx_export.int8", "dtype": "float16"},

@@ -61,6 +61,11 @@ TIMES = [
     (measurement(status="raised", detail="x", reason=Reason.TOO_SLOW), "it is raised, and its reason is too_slow"),
     (measurement("*", status="missing", detail="x"), "it is about every workload, and not about every other"),
 ]
+LENIENT = [
+    (outcome("a", "wrong", detail="x", reason=Reason.LENIENT), "its reason is lenient, and it is a"),
+    (outcome("bad_input/a", "wrong", detail="x", reason=Reason.LENIENT, known="pt-1"), "it is pt-1"),
+    (outcome("bad_input/a", "died", detail="x", reason=Reason.LENIENT), "it is died, and its reason is lenient"),
+]
 TRAINED = [
     (trained(scores={"accuracy held out": 1.5}), "scores.accuracy held out is 1.5, not between 0 and 1"),
     (trained(scores={"BLEU": -0.5}), "scores.BLEU is -0.5, not between 0 and 1"),
@@ -80,14 +85,18 @@ CLAIMED = [
 ]
 NOTED = replace(
     FACTS,
-    contracts={"attention": ContractFacts(cases={"a": ("float32",), "b": ("causal", "float32")}, baseline="loops")},
+    contracts={
+        "attention": ContractFacts(
+            cases={"a": ("float32",), "b": ("causal", "float32"), "bad_input/a": ("float32",)}, baseline="loops"
+        )
+    },
     gaps={"attention/loops": {"causal": "no order"}},
 )
 
 
 @pytest.mark.parametrize(
     ("row", "says"),
-    [*OUTCOMES, *TIMES, *TRAINED, *CLAIMED],
+    [*OUTCOMES, *LENIENT, *TIMES, *TRAINED, *CLAIMED],
     ids=lambda of: of[:60] if isinstance(of, str) else type(of).__name__,
 )
 def test_a_row_that_contradicts_itself_is_refused_with_its_place(tmp_path, row, says):
@@ -102,6 +111,7 @@ def test_a_row_that_contradicts_itself_is_refused_with_its_place(tmp_path, row, 
     "row",
     [
         outcome("a", error_ratio=1.0, seconds=0.1),
+        outcome("bad_input/a", "wrong", detail="accepted", reason=Reason.LENIENT, seconds=0.1),
         outcome("a", "wrong", detail='equals "unscaled": y', diagnosis=("unscaled",), error_ratio=5.0, seconds=0.1),
         outcome("b", "declined", detail="lacks causal: no order", reason=Reason.LACKING),
         outcome("a", "declined", detail="takes no scale", reason=Reason.UNTAKEN),

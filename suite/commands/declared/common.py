@@ -11,7 +11,7 @@ from typing import Annotated, Protocol
 import typer
 
 from attnsuite.records import Shard, UsageError
-from attnsuite.records.limits import IMPORT_LIMIT
+from attnsuite.records.limits import COMPILE_LIMIT, IMPORT_LIMIT
 
 LONGEST_NAME = 255
 """Bytes of a part of a path (NAME_MAX of Linux and macOS)."""
@@ -79,7 +79,8 @@ def path(option: str, what: str) -> Callable[[str], Path]:
 
     def read(text: str | Path) -> Path:
         found = Path(named(str(text)))
-        if what == "folder" and (file := next((each for each in (found, *found.parents) if each.is_file()), None)):
+        files = (each for each in (found, *found.parents) if each.exists() and not each.is_dir())
+        if what == "folder" and (file := next(files, None)):
             raise UsageError(f"{option}: a folder is due, and {str(file)!r} is a file")
         return found
 
@@ -114,8 +115,8 @@ SignatureName = Annotated[
         "--signature",
         metavar="S",
         parser=signature,
-        help="the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, mlx or "
-        "numpy; by default told by its parameters",
+        help="the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, triton, "
+        "mlx or numpy; by default told by its parameters",
     ),
 ]
 Shapes = Annotated[
@@ -143,8 +144,9 @@ TimeLimit = Annotated[
         "--time-limit",
         metavar="SECONDS",
         parser=seconds("--time-limit"),
-        help="the most that an answer from a process of its own may take; an import may take "
-        f"{IMPORT_LIMIT:g}, whatever is said here",
+        help="the most that a test in a process of its own may take; an import may take "
+        f"{IMPORT_LIMIT:g} at least, and where a compiler is loaded an import and the first call of each shape "
+        f"{COMPILE_LIMIT:g}",
     ),
 ]
 Jobs = Annotated[
