@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from suite.registry import discover
+from attnsuite.registry import discover
 
 COMMANDS = (
     ("--help", ["--help"]),
@@ -22,7 +22,7 @@ def main() -> None:
     shipped = [declaration.full_name for declaration in discover()]
     everything = ("check of everything but flex", ["check", *(name for name in shipped if name != "attention/flex")])
     for what, arguments in (*COMMANDS, everything):
-        seconds, peak, code = measured([sys.executable, "-m", "suite", *arguments])
+        seconds, peak, code = measured([sys.executable, "-m", "attnsuite", *arguments])
         print(f"{what:50} {seconds:7.2f} s  {peak / 2**20:6.0f} MiB  exit status {code}", flush=True)
 
 

@@ -26,7 +26,7 @@ from onnx import TensorProto
 from torch import Tensor, nn
 from torch.export import Dim
 
-from implementations._sessions import ELEMENTS, Session
+from attnsuite.implementations._sessions import ELEMENTS, Session
 
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "attnsuite", "graphs")
 """The folder in which exported graphs are kept, a file for each."""

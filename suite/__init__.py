@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from suite.benchmark import bench as bench
-    from suite.commands.calling import check as check
-    from suite.records import Measurement as Measurement
-    from suite.records import Outcome as Outcome
-    from suite.records import Status as Status
-    from suite.records import UsageError as UsageError
-    from suite.registry import implementation as implementation
-    from suite.store import load as load_results
+    from attnsuite.benchmark import bench as bench
+    from attnsuite.commands.calling import check as check
+    from attnsuite.records import Measurement as Measurement
+    from attnsuite.records import Outcome as Outcome
+    from attnsuite.records import Status as Status
+    from attnsuite.records import UsageError as UsageError
+    from attnsuite.registry import implementation as implementation
+    from attnsuite.store import load as load_results
 
     __version__: str
 
@@ -29,15 +29,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Measurement": ("suite.records", "Measurement"),
-    "Outcome": ("suite.records", "Outcome"),
-    "Status": ("suite.records", "Status"),
-    "UsageError": ("suite.records", "UsageError"),
-    "__version__": ("suite.version", "VERSION"),
-    "bench": ("suite.benchmark", "bench"),
-    "check": ("suite.commands.calling", "check"),
-    "implementation": ("suite.registry", "implementation"),
-    "load_results": ("suite.store", "load"),
+    "Measurement": ("attnsuite.records", "Measurement"),
+    "Outcome": ("attnsuite.records", "Outcome"),
+    "Status": ("attnsuite.records", "Status"),
+    "UsageError": ("attnsuite.records", "UsageError"),
+    "__version__": ("attnsuite.version", "VERSION"),
+    "bench": ("attnsuite.benchmark", "bench"),
+    "check": ("attnsuite.commands.calling", "check"),
+    "implementation": ("attnsuite.registry", "implementation"),
+    "load_results": ("attnsuite.store", "load"),
 }
 
 

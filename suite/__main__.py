@@ -15,9 +15,9 @@ from pathlib import Path
 
 import typer
 
-from suite.commands.app import application
-from suite.commands.interrupting import INTERRUPTED, TERMINATED
-from suite.records import UsageError, escaped
+from attnsuite.commands.app import application
+from attnsuite.commands.interrupting import INTERRUPTED, TERMINATED
+from attnsuite.records import UsageError, escaped
 
 app = application()
 

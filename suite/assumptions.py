@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 from statistics import fmean, median
 
-from suite.quantiles import student
+from attnsuite.quantiles import student
 
 DEPENDENT = 1.645
 """Standard errors above which the autocorrelation of one comparison is not taken for chance: that of independent rounds

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from suite import machine, registry
-from suite.contracts import contract as contract_named
-from suite.contracts import names as contract_names
-from suite.records import (
+from attnsuite import machine, registry
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.records import (
     EVERY_CASE,
     ContractFacts,
     Example,
@@ -27,16 +27,16 @@ from suite.records import (
     UsageError,
     WorkloadFacts,
 )
-from suite.registry import Declaration, Loaded
-from suite.store import Results, RunWriter
-from suite.walls import found_elsewhere, in_words
+from attnsuite.registry import Declaration, Loaded
+from attnsuite.store import Results, RunWriter
+from attnsuite.walls import found_elsewhere, in_words
 
 if TYPE_CHECKING:
-    from suite.asking import Contract
-    from suite.benchmark import Benchmark, Request, Table
-    from suite.benchmark.kept import Kept
-    from suite.benchmark.kept_ceilings import KeptCeilings
-    from suite.conformance.session import Session
+    from attnsuite.asking import Contract
+    from attnsuite.benchmark import Benchmark, Request, Table
+    from attnsuite.benchmark.kept import Kept
+    from attnsuite.benchmark.kept_ceilings import KeptCeilings
+    from attnsuite.conformance.session import Session
 
 
 class Watcher(Protocol):
@@ -181,7 +181,7 @@ def with_baseline(
 
 def benchmarks_of(declarations: Sequence[Declaration], request: Request) -> list[Benchmark]:
     """A benchmark for each contract that has the workloads asked for. UsageError if none has."""
-    from suite.benchmark import Benchmark
+    from attnsuite.benchmark import Benchmark
 
     by_contract: dict[str, list[Declaration]] = defaultdict(list)
     for declaration in declarations:
@@ -207,7 +207,9 @@ def known_outcomes(results: Path, declarations: Sequence[Declaration], device: s
     if name not in store.machines():
         return {}
     recorded, suite, versions = store.read(name), machine.suite_hash(), machine.versions()
-    hashes = {d.full_name: registry.source_hash(d) for d in declarations if d.module.startswith("implementations.")}
+    hashes = {
+        d.full_name: registry.source_hash(d) for d in declarations if d.module.startswith("attnsuite.implementations.")
+    }
     found: dict[str, list[Outcome]] = defaultdict(list)
     for identity, outcome in recorded.rows:
         run, name = recorded.runs[identity], outcome.implementation
@@ -233,7 +235,7 @@ def prepare(
 
 def kept_verdicts(device: str, believed: bool) -> Kept:
     """Verdicts in the user's cache folder, which are only written where they are not to be `believed`."""
-    from suite.benchmark.kept import Kept
+    from attnsuite.benchmark.kept import Kept
 
     return Kept(device, believed)
 
@@ -243,15 +245,15 @@ def kept_ceilings(request: Request, believed: bool) -> KeptCeilings:
 
     Nor are they by a profile, whose tables are published: it measures them itself.
     """
-    from suite.benchmark.kept_ceilings import KeptCeilings
+    from attnsuite.benchmark.kept_ceilings import KeptCeilings
 
     return KeptCeilings(request.device, believed and request.timed_as is None)
 
 
 def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]]) -> Facts:
     """What tables say beside outcomes; `again` has the words of a command line that name an implementation."""
-    from suite.benchmark.kept import needs_of
-    from suite.conformance import findings
+    from attnsuite.benchmark.kept import needs_of
+    from attnsuite.conformance import findings
 
     contracts: dict[str, ContractFacts] = {}
     examples: list[Example] = []
@@ -291,7 +293,7 @@ def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None)
         }
         for benchmark in benchmarks
     }
-    from suite.benchmark.implementation import declaration_of
+    from attnsuite.benchmark.implementation import declaration_of
 
     walls = _walls([declaration_of(each) for of in benchmarks for each in of.implementations])
     return replace(

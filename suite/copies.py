@@ -13,8 +13,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from suite.walls.ends import said_of
-from suite.walls.system import DIE_WITH_PARENT, SUBREAPER, prctl
+from attnsuite.walls.ends import said_of
+from attnsuite.walls.system import DIE_WITH_PARENT, SUBREAPER, prctl
 
 
 def possible() -> bool:

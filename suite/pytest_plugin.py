@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from suite.records import Outcome, UsageError
+from attnsuite.records import Outcome, UsageError
 
 if TYPE_CHECKING:
-    from suite.asking import Case
-    from suite.benchmark.fixture import Plan
-    from suite.conformance.explaining import Explainer
-    from suite.conformance.forwarding import Forwarding
-    from suite.conformance.runner import Check
-    from suite.conformance.session import Session
-    from suite.registry import Declaration
+    from attnsuite.asking import Case
+    from attnsuite.benchmark.fixture import Plan
+    from attnsuite.conformance.explaining import Explainer
+    from attnsuite.conformance.forwarding import Forwarding
+    from attnsuite.conformance.runner import Check
+    from attnsuite.conformance.session import Session
+    from attnsuite.registry import Declaration
 
 _processes = ExitStack()
 """The processes that are asked bad input. They end with the test run."""
@@ -44,7 +44,7 @@ def conformance(
 ) -> Callable[..., None]:
     """A test function with one parameter set per case and dtype, for one's own test module.
 
-        from suite.pytest_plugin import conformance
+        from attnsuite.pytest_plugin import conformance
         from my_package import attention
         test_attention = conformance(attention)
 
@@ -52,10 +52,10 @@ def conformance(
     `known_gaps` is a file with lines `case pattern: reason`: these cases are expected to fail, and one that passes
     fails the test. Raises UsageError for an unknown contract, case, dtype or device, and for a file that is no such.
     """
-    from suite import registry
-    from suite.conformance.explaining import Explainer
-    from suite.conformance.session import Session, requested
-    from suite.contracts import contract as contract_named
+    from attnsuite import registry
+    from attnsuite.conformance.explaining import Explainer
+    from attnsuite.conformance.session import Session, requested
+    from attnsuite.contracts import contract as contract_named
 
     contract_named(contract)
     session = Session(requested(cases, dtypes, device, known_gaps), several=False)
@@ -85,7 +85,7 @@ def benchmarks(
 ) -> Callable[..., None]:
     """A test with one parameter set per workload, dtype and direction, timed by pytest-benchmark's fixture.
 
-        from suite.pytest_plugin import benchmarks
+        from attnsuite.pytest_plugin import benchmarks
         from my_package import attention
         test_speed = benchmarks(attention)
 
@@ -98,9 +98,9 @@ def benchmarks(
     test and gets no time; a workload that it declines is skipped with the reason. Raises UsageError for an unknown
     contract, workload, profile, device, direction or dtype.
     """
-    from suite import registry
-    from suite.benchmark.fixture import Plan, speed_test
-    from suite.registry import Declaration
+    from attnsuite import registry
+    from attnsuite.benchmark.fixture import Plan, speed_test
+    from attnsuite.registry import Declaration
 
     words = [(each,) if isinstance(each, str) else tuple(each) for each in (workloads, directions, dtypes or ())]
     plan = Plan(words[0], profile, str(device), words[1], words[2])
@@ -139,7 +139,7 @@ def pytest_configure(config: pytest.Config) -> None:
                 f"attnsuite: --attention-contract {contract} is about a target: add --attention TARGET"
             )
         return
-    from suite import registry
+    from attnsuite import registry
 
     try:
         declarations = registry.find(config.getoption("--attention"), config.getoption("--attention-contract"))
@@ -162,7 +162,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     """Add the cases, or with --benchmark-only the workloads, to the tests that were collected from files."""
     if not config.getoption("--attention"):
         return
-    from suite import registry
+    from attnsuite import registry
 
     declarations = registry.find(config.getoption("--attention"), config.getoption("--attention-contract"))
     collectors = _timed(session, declarations) if _is_timing(config) else _asked(session, declarations)
@@ -182,7 +182,7 @@ class ImplementationCollector(pytest.Collector):
     """One implementation, whose children are its cases, and one item about its declarations."""
 
     def __init__(self, *, declaration: Declaration, check: Check | Outcome, asking: Session, **arguments: Any) -> None:
-        from suite.conformance.explaining import Explainer
+        from attnsuite.conformance.explaining import Explainer
 
         super().__init__(**arguments)
         self.summary, self.check, self.again = declaration.summary, check, _words(declaration)
@@ -230,7 +230,7 @@ def _asked(session: pytest.Session, declarations: Sequence[Declaration]) -> Iter
 
 def _timed(session: pytest.Session, declarations: Sequence[Declaration]) -> Iterator[pytest.Collector]:
     """For each implementation a module without a file, with one test named after it."""
-    from suite.benchmark.fixture import speed_test
+    from attnsuite.benchmark.fixture import speed_test
 
     plan = _plan(session.config)
     for declaration in declarations:
@@ -266,7 +266,7 @@ def _is_timing(config: pytest.Config) -> bool:
 
 
 def _plan(config: pytest.Config) -> Plan:
-    from suite.benchmark.fixture import Plan
+    from attnsuite.benchmark.fixture import Plan
 
     options = ("workload", "profile", "device", "direction", "dtype")
     workloads, profile, device, directions, dtypes = (config.getoption(f"--attention-{option}") for option in options)
@@ -274,7 +274,7 @@ def _plan(config: pytest.Config) -> Plan:
 
 
 def _session(config: pytest.Config) -> Session:
-    from suite.conformance.session import Session, requested
+    from attnsuite.conformance.session import Session, requested
 
     options = ("case", "dtype", "device", "known-gaps")
     cases, dtypes, device, gaps = (config.getoption(f"--attention-{option}") for option in options)
@@ -283,7 +283,7 @@ def _session(config: pytest.Config) -> Session:
 
 def _answered(check: Check, case: Case, dtype: str) -> list[Outcome]:
     """The outcome of one case, and outcomes for findings and gaps that say it fails although it passes."""
-    from suite.conformance.session import alone
+    from attnsuite.conformance.session import alone
 
     with alone(check.subject.device):
         outcome = check.outcome(case, dtype)
@@ -292,7 +292,7 @@ def _answered(check: Check, case: Case, dtype: str) -> list[Outcome]:
 
 def _reproduction(outcome: Outcome, explainer: Explainer | None) -> Sequence[str]:
     """The lines of the smallest input that fails as an outcome does; none where an earlier failure had them."""
-    from suite.conformance.session import alone
+    from attnsuite.conformance.session import alone
 
     if explainer is None:
         return ()
@@ -303,7 +303,7 @@ def _reproduction(outcome: Outcome, explainer: Explainer | None) -> Sequence[str
 
 def _borrowed(outcomes: Sequence[Outcome], forwarding: Forwarding | None) -> list[str]:
     """A line for each failure that is a library's, to which the implementation forwards."""
-    from suite.conformance.session import alone
+    from attnsuite.conformance.session import alone
 
     if forwarding is None:
         return []
@@ -314,7 +314,7 @@ def _borrowed(outcomes: Sequence[Outcome], forwarding: Forwarding | None) -> lis
 
 def _words(declaration: Declaration) -> Sequence[str]:
     """The words that name it for `attnsuite check`; none for a function that no other process can import."""
-    from suite import registry
+    from attnsuite import registry
 
     is_somewhere = declaration.module or declaration.file
     return registry.spelled([declaration])[declaration.full_name] if is_somewhere else ()
@@ -331,7 +331,7 @@ def _judge(
     `again` are the words that name the implementation for `attnsuite check`. The first failure of a cause ends with the
     smallest input that shows it.
     """
-    from suite.report.conformance.tally import Group
+    from attnsuite.report.conformance.tally import Group
 
     outcomes = list(outcomes)
     if failures := [f"{of.implementation} {of.case} ({of.dtype}): {of.says}" for of in outcomes if of.fails]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from statistics import median
 from types import MappingProxyType
 
-from suite.assumptions import Processes, dependences, widening
+from attnsuite.assumptions import Processes, dependences, widening
 
 LEVEL = 0.99
 """The confidence level: every interval holds the true value with this probability, and a table makes a false claim with

@@ -9,14 +9,14 @@ from typing import Any
 
 from torch import Tensor
 
-from suite import registry, worker
-from suite.conformance import findings
-from suite.conformance.questions import Questions, Subject
-from suite.conformance.runner import Check
-from suite.conformance.session import CheckRequest
-from suite.contracts.attention.contract import CONTRACT
-from suite.records import EVERY_CASE, Outcome
-from suite.registry import Declaration
+from attnsuite import registry, worker
+from attnsuite.conformance import findings
+from attnsuite.conformance.questions import Questions, Subject
+from attnsuite.conformance.runner import Check
+from attnsuite.conformance.session import CheckRequest
+from attnsuite.contracts.attention.contract import CONTRACT
+from attnsuite.records import EVERY_CASE, Outcome
+from attnsuite.registry import Declaration
 
 Function = Callable[..., Any]
 

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import suite
+import attnsuite
 
 Write = Callable[[str, str], Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
-HOME = str(Path(suite.__file__).parent.parent)
+HOME = str(Path(attnsuite.__file__).parent.parent)
 SUBMISSIONS = Path(__file__).parent / "submissions"
 KERNELS = (SUBMISSIONS / "right_and_unscaled.py").read_text(encoding="utf-8")
 WITHOUT_TORCH = (SUBMISSIONS / "without_torch.py").read_text(encoding="utf-8")

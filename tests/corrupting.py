@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from suite.commands import reporting, verifying
-from suite.records import Claimed, Evidence, Holds, Learned, UsageError
-from suite.report.charts.files import STAMP
-from suite.statistics import interval
-from suite.store import Results, columns, contents, together
-from suite.store.contents import Contents
+from attnsuite.commands import reporting, verifying
+from attnsuite.records import Claimed, Evidence, Holds, Learned, UsageError
+from attnsuite.report.charts.files import STAMP
+from attnsuite.statistics import interval
+from attnsuite.store import Results, columns, contents, together
+from attnsuite.store.contents import Contents
 
 REAL = Path(__file__).parent.parent / "results"
 """The project's own results."""
@@ -216,9 +216,9 @@ CORRUPTIONS: dict[str, Callable[[Random, bytes], bytes]] = {
 
 def remembered(monkeypatch) -> None:
     """Draw and render what was drawn or rendered last only once: both depend on their arguments alone."""
-    from suite.report import pytest_benchmark
-    from suite.report.charts import files
-    from suite.report.verification import index, pages, stopwatch
+    from attnsuite.report import pytest_benchmark
+    from attnsuite.report.charts import files
+    from attnsuite.report.verification import index, pages, stopwatch
 
     drawn: dict[str, str] = {}
     draw = files._drawn

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from stored import MACHINE, RUN, folder, measurement
 
-from suite.records import Claimed, ContractFacts, Evidence, Facts, Holds, Learned, WorkloadFacts
-from suite.store import verify
+from attnsuite.records import Claimed, ContractFacts, Evidence, Facts, Holds, Learned, WorkloadFacts
+from attnsuite.store import verify
 
 NOW = datetime.now(UTC)
 FACTS = Facts(

@@ -14,11 +14,11 @@ from pathlib import Path
 import psutil
 from processes import words_of
 
-import suite
-from suite.records import Outcome
-from suite.store import Results
+import attnsuite
+from attnsuite.records import Outcome
+from attnsuite.store import Results
 
-HOME = Path(suite.__file__).parent.parent
+HOME = Path(attnsuite.__file__).parent.parent
 LAUNCHER = "launcher"
 VICTIMS = (LAUNCHER, "shard", "submitit's process", "submitit's controller")
 """What is killed: the launcher with all that hangs on it, the command of a shard, or one of the two around that."""
@@ -47,7 +47,7 @@ class KilledSweep:
 
     @property
     def words(self) -> list[str]:
-        return [sys.executable, "-m", "suite", "sweep", "sweep.toml", "--jobs", str(self.jobs), "--attempts", "100"]
+        return [sys.executable, "-m", "attnsuite", "sweep", "sweep.toml", "--jobs", str(self.jobs), "--attempts", "100"]
 
     def launch(self) -> subprocess.Popen[bytes]:
         around = {**os.environ, "PYTHONPATH": str(HOME), "OMP_NUM_THREADS": "1"}
@@ -150,7 +150,7 @@ class KilledSweep:
 def undivided(folder: Path, words: Sequence[str]) -> list[Outcome]:
     """What the same check answers where it is neither divided nor killed."""
     around = {**os.environ, "PYTHONPATH": str(HOME), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "suite", "check", *words, "--results", "whole", "--quiet"]
+    command = [sys.executable, "-m", "attnsuite", "check", *words, "--results", "whole", "--quiet"]
     subprocess.run(command, cwd=folder, env=around, check=False, capture_output=True)
     return stored(folder / "whole")
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import builders
 from builders import BASELINES, RUN
 
-from suite.records import Facts, WorkloadFacts
-from suite.report.benchmark.views import material
-from suite.report.charts.pictures import pictures
+from attnsuite.records import Facts, WorkloadFacts
+from attnsuite.report.benchmark.views import material
+from attnsuite.report.charts.pictures import pictures
 
 LENGTHS = (1, 2, 4, 8)
 WORKLOADS = {

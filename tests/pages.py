@@ -7,10 +7,10 @@ from dataclasses import replace
 import builders
 from builders import BASELINES, RUN, measured, without_time
 
-from suite.records import EVERY_CASE, Facts, WorkloadFacts
-from suite.report.benchmark.page import benchmark
-from suite.report.charts.files import Charts
-from suite.report.render import markdown
+from attnsuite.records import EVERY_CASE, Facts, WorkloadFacts
+from attnsuite.report.benchmark.page import benchmark
+from attnsuite.report.charts.files import Charts
+from attnsuite.report.render import markdown
 
 LENGTHS = (1, 2, 8, 16, 32)
 WORKLOADS = {

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from clocks import Time
 
-from suite.benchmark.entry import Answered, Entry, Witnessed
-from suite.benchmark.race import race as race_of
-from suite.measure.protocol import Failed, Found, Prepared
+from attnsuite.benchmark.entry import Answered, Entry, Witnessed
+from attnsuite.benchmark.race import race as race_of
+from attnsuite.measure.protocol import Failed, Found, Prepared
 
 Asked = tuple[str, str, Any]
 """Who was asked which verb, and the number or the numbers that came with it."""

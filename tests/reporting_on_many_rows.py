@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 from builders import measured, outcome, without_time
 from pages import TIMED
 
-from suite.records import DTYPES, Measurement, Outcome
-from suite.store import Results
+from attnsuite.records import DTYPES, Measurement, Outcome
+from attnsuite.store import Results
 
 HOME = Path(__file__).parent.parent
 NAMES = ("matmul", *(f"kernel_{number:02}" for number in range(1, 20)))
@@ -67,7 +67,7 @@ def report(results: Path, profile: Path | None) -> str:
     profiled = ["-m", "cProfile", "-o", str(profile)] if profile else []
     started = time.monotonic()
     child = subprocess.Popen(
-        [sys.executable, *profiled, "-m", "suite", "report", "--results", str(results)],
+        [sys.executable, *profiled, "-m", "attnsuite", "report", "--results", str(results)],
         cwd=HOME, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     _, status, used = os.wait4(child.pid, 0)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from suite.report import stamps
+from attnsuite.report import stamps
 
 
 def altered(file: Path, before: str, now: str, page: Path | None = None) -> None:

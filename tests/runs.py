@@ -12,9 +12,9 @@ from importlib import metadata
 from pathlib import Path
 from xml.etree import ElementTree
 
-import suite
+import attnsuite
 
-HOME = str(Path(suite.__file__).parent.parent)
+HOME = str(Path(attnsuite.__file__).parent.parent)
 FORKS = Path(__file__).parent / "programs" / "forks_pytest.py"
 LIMIT = 240
 """Seconds for a run of pytest."""
@@ -34,7 +34,7 @@ def run_pytest_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[
 
 
 def _words(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    named = () if metadata.entry_points(group="pytest11", name="attnsuite") else ("-p", "suite.pytest_plugin")
+    named = () if metadata.entry_points(group="pytest11", name="attnsuite") else ("-p", "attnsuite.pytest_plugin")
     return (*named, "--junitxml=report.xml", *arguments)
 
 

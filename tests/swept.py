@@ -10,8 +10,8 @@ from pathlib import Path
 
 from stored import RUN, outcome, record
 
-from suite.records import Shard
-from suite.sweep.command import Expected, ShardCommand
+from attnsuite.records import Shard
+from attnsuite.sweep.command import Expected, ShardCommand
 
 EXPECTED = Expected(RUN.suite, dict(RUN.sources), dict(RUN.versions))
 STAND_IN = '''#!{python}

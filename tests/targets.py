@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.records import UsageError
-from suite.registry import Broken, Declaration, Loaded, Missing, find, load
+from attnsuite.records import UsageError
+from attnsuite.registry import Broken, Declaration, Loaded, Missing, find, load
 
 Write = Callable[[str, str], Path]
 

@@ -11,10 +11,10 @@ from statistics import median, quantiles
 
 import pytest
 
-from suite.asking import questions
-from suite.contracts import contract
-from suite.judging.precision import PRECISIONS
-from suite.records import DTYPES
+from attnsuite.asking import questions
+from attnsuite.contracts import contract
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.records import DTYPES
 
 HOME = Path(__file__).parent.parent
 SUITE = HOME / "suite"
@@ -176,17 +176,18 @@ def test_what_is_known_of_each_dtype_stands_in_one_table() -> None:
     tables = [
         name
         for name, file in modules().items()
-        if not name.startswith("suite.contracts.") and re.search(r'"bfloat16"\s*:', file.read_text(encoding="utf-8"))
+        if not name.startswith("attnsuite.contracts.")
+        and re.search(r'"bfloat16"\s*:', file.read_text(encoding="utf-8"))
     ]
 
-    assert tables == ["suite.judging.precision"]
+    assert tables == ["attnsuite.judging.precision"]
     assert PRECISIONS.keys() == set(DTYPES)
 
 
 def test_the_time_limit_is_written_once() -> None:
     given = [name for name, file in modules().items() if re.search(r"limit\w*(: \w+)? = 60\b", file.read_text(), re.I)]
 
-    assert given == ["suite.records.limits"]
+    assert given == ["attnsuite.records.limits"]
 
 
 @pytest.mark.parametrize("argument", ["is_causal", "enable_gqa", "dropout_p", "window"])
@@ -195,7 +196,7 @@ def test_an_argument_of_attention_is_declared_in_its_feature_s_file(argument: st
     homes = [name for name, file in modules().items() if declared.search(file.read_text(encoding="utf-8"))]
 
     assert len(homes) == 1
-    assert homes[0].startswith("suite.contracts.attention.features.")
+    assert homes[0].startswith("attnsuite.contracts.attention.features.")
 
 
 def test_the_page_answers_fifteen_changes_at_least() -> None:
@@ -208,7 +209,7 @@ def test_the_page_answers_fifteen_changes_at_least() -> None:
 def test_a_number_of_the_benchmark_table_is_declared_in_one_file() -> None:
     declaring = [name for name, file in modules().items() if re.search(r"\bFigure\(", file.read_text(encoding="utf-8"))]
 
-    assert declaring == ["suite.report.benchmark.columns"]
+    assert declaring == ["attnsuite.report.benchmark.columns"]
 
 
 def test_the_confidence_level_is_written_once() -> None:
@@ -220,7 +221,7 @@ def test_the_confidence_level_is_written_once() -> None:
         if name.split(".")[1:2] and name.split(".")[1] in rooms and literal.search(file.read_text(encoding="utf-8"))
     ]
 
-    assert given == ["suite.statistics"]
+    assert given == ["attnsuite.statistics"]
 
 
 @pytest.mark.parametrize("name", ["attention", "add_norm", "transformer"])
@@ -236,7 +237,7 @@ def test_a_format_of_pages_is_one_file_that_nothing_else_names() -> None:
         name
         for name, of in imports().items()
         for to in of
-        if to.startswith("suite.report.render.") and "render" not in name
+        if to.startswith("attnsuite.report.render.") and "render" not in name
     }
 
-    assert naming == {"suite.report.files", "suite.report.summary", "suite.report.charts.files"}
+    assert naming == {"attnsuite.report.files", "attnsuite.report.summary", "attnsuite.report.charts.files"}

@@ -1,8 +1,8 @@
 """A campaign: what a run notes for reports, which need no torch."""
 
-from suite import campaign
-from suite.benchmark import Benchmark, Request
-from suite.contracts import contract
+from attnsuite import campaign
+from attnsuite.benchmark import Benchmark, Request
+from attnsuite.contracts import contract
 
 
 def test_a_run_notes_workloads_of_one_name_for_each_contract():

@@ -15,8 +15,8 @@ import psutil
 import pytest
 from processes import is_over
 
-from suite import copies
-from suite.copies import Copy
+from attnsuite import copies
+from attnsuite.copies import Copy
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="copies are made by fork, on Linux alone")
 
@@ -71,7 +71,7 @@ def test_ctrl_c_ends_the_interruptible_alone(interruptible: bool, how: str, capf
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_it_ends_with_its_maker(number: signal.Signals) -> None:
     program = (
-        "import time; from suite.copies import Copy; from test_copies import waits; copy = Copy.of(waits)\n"
+        "import time; from attnsuite.copies import Copy; from test_copies import waits; copy = Copy.of(waits)\n"
         "print(copy.connection.recv(), flush=True); time.sleep(600)"
     )
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])

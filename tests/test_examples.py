@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import suite
+import attnsuite
 
-HOME = Path(suite.__file__).parent.parent
+HOME = Path(attnsuite.__file__).parent.parent
 EXAMPLE = Path(__file__).parent.parent / "examples" / "third_party"
 ASKED = ("--case", "plain", "--case", "causal", "--case", "no_keys", "--dtype", "float32")
 

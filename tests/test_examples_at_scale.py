@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-import suite
-from suite.store import Recorded, read_outcomes
+import attnsuite
+from attnsuite.store import Recorded, read_outcomes
 
-HOME = Path(suite.__file__).parent.parent
+HOME = Path(attnsuite.__file__).parent.parent
 EXAMPLES = Path(__file__).parent.parent / "examples" / "scale"
 SCRIPTS = ("xargs.sh", "parallel.sh", "slurm.sh")
 ASKED = ("check", "mine.py", "--case", "plain", "--case", "causal", "--case", "scale", "--dtype", "float32", "--quiet")

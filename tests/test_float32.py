@@ -13,13 +13,13 @@ from targets import Write
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-import suite
-from implementations.patch_embedding.torch_nn import patch_embedding
-from implementations.vision_transformer.torch_nn import vision_transformer
-from suite import float32
-from suite.measure.bench import Bench
-from suite.measure.protocol import Job
-from suite.records import FAILURES
+import attnsuite
+from attnsuite import float32
+from attnsuite.implementations.patch_embedding.torch_nn import patch_embedding
+from attnsuite.implementations.vision_transformer.torch_nn import vision_transformer
+from attnsuite.measure.bench import Bench
+from attnsuite.measure.protocol import Job
+from attnsuite.records import FAILURES
 
 SETTINGS: dict[str, Callable[[], object]] = {
     "older, products": lambda: torch.set_float32_matmul_precision("medium"),
@@ -69,7 +69,7 @@ def on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def failures(function: Callable[..., Any], contract: str, *cases: str) -> list[str]:
     """The cases that a function fails in float32 with a GPU's convolutions."""
-    found = suite.check(on_gpu(function), contract, dtypes="float32", cases=cases)
+    found = attnsuite.check(on_gpu(function), contract, dtypes="float32", cases=cases)
     assert found
     return [outcome.case for outcome in found if outcome.status in FAILURES]
 
@@ -105,7 +105,7 @@ def test_a_worker_is_asked_without_tf32(write: Write) -> None:
         """,
     )
 
-    (outcome,) = suite.check(f"{file}:attention", cases="plain/small", dtypes="float32", isolate=True)
+    (outcome,) = attnsuite.check(f"{file}:attention", cases="plain/small", dtypes="float32", isolate=True)
 
     assert outcome.status == "passed", outcome.detail
 
@@ -153,6 +153,8 @@ def test_a_process_lives_whose_submission_sets_it_by_the_newer_interface(write: 
         """,
     )
 
-    found = suite.check(f"{file}:attention", cases=["plain/small", "plain/one_head"], dtypes="float32", isolate=True)
+    found = attnsuite.check(
+        f"{file}:attention", cases=["plain/small", "plain/one_head"], dtypes="float32", isolate=True
+    )
 
     assert [outcome.status for outcome in found] == ["passed", "passed"], found

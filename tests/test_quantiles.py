@@ -1,11 +1,11 @@
-"""Tests of `suite.quantiles` against SciPy's quantiles."""
+"""Tests of `attnsuite.quantiles` against SciPy's quantiles."""
 
 from __future__ import annotations
 
 import pytest
 from scipy.special import stdtrit
 
-from suite.quantiles import student
+from attnsuite.quantiles import student
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 8, 20, 300, 30_000])

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.asking.case import questions
-from suite.conformance.coverage import summary, told
-from suite.contracts import contract
+from attnsuite.asking.case import questions
+from attnsuite.conformance.coverage import summary, told
+from attnsuite.contracts import contract
 
 HOME = Path(__file__).parent.parent
 README = (HOME / "README.md").read_text(encoding="utf-8")
@@ -99,11 +99,11 @@ def test_the_page_on_timing_quotes_the_stopwatch_s_audits() -> None:
 
 
 def test_the_documents_page_counts_their_examples() -> None:
-    assert f"\n{summary()}\n\n" in DOCUMENTS, "python -m suite.conformance.coverage prints what is due"
+    assert f"\n{summary()}\n\n" in DOCUMENTS, "python -m attnsuite.conformance.coverage prints what is due"
 
 
 def test_the_readme_says_what_the_documents_themselves_give() -> None:
-    assert told() in " ".join(README.split()), "python -m suite.conformance.coverage prints what is due"
+    assert told() in " ".join(README.split()), "python -m attnsuite.conformance.coverage prints what is due"
 
 
 def test_the_readme_s_example_says_what_a_check_of_it_says(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_the_readme_s_example_says_what_a_check_of_it_says(tmp_path: Path) -> No
     (tmp_path / "mine.py").write_text(source)
     *_, check = command.splitlines()
     surroundings = {**os.environ, "PYTHONPATH": str(HOME), "ATTNSUITE_CACHE": str(tmp_path / "cache")}
-    words = [sys.executable, "-m", "suite", *check.split()[1:]]
+    words = [sys.executable, "-m", "attnsuite", *check.split()[1:]]
 
     done = subprocess.run(words, cwd=tmp_path, env=surroundings, capture_output=True, text=True, check=False)
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from simulated import FOUND, MOST_CLAIMS, Machine, counted
 
-from suite.assumptions import autocorrelation
-from suite.statistics import (
+from attnsuite.assumptions import autocorrelation
+from attnsuite.statistics import (
     LEVEL,
     MARGIN,
     PROCESSES_DIFFER,

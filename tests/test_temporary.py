@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from suite import temporary
+from attnsuite import temporary
 
-HOLDS = "from suite.temporary import make; print(make(), flush=True); input()"
+HOLDS = "from attnsuite.temporary import make; print(make(), flush=True); input()"
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.asking import Call, Reply
-from suite.worker import Ready, Worker
+from attnsuite.asking import Call, Reply
+from attnsuite.worker import Ready, Worker
 
 HERE = Path(__file__).parent
 SUBMISSIONS = HERE / "submissions"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from implementations.attention._chunks import Chunks, lanes_of, wide_dtype
+from attnsuite.implementations.attention._chunks import Chunks, lanes_of, wide_dtype
 
 # Powers are taken of 2, because on a CPU torch.exp2 is several times as fast as torch.exp: scores are made in units of
 # ln 2.

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from implementations.attention._chunks import chosen, lanes_of, wide_dtype
-from implementations.attention._tiles import LOG2_E, Settings, Tiles, grouped, in_pairs
-from suite import implementation
+from attnsuite import implementation
+from attnsuite.implementations.attention._chunks import chosen, lanes_of, wide_dtype
+from attnsuite.implementations.attention._tiles import LOG2_E, Settings, Tiles, grouped, in_pairs
 
 # Sums of powers that lie in between have lost nothing: no power overflowed, and none that counts fell to zero.
 FAITHFUL = 1.0, 2.0**40

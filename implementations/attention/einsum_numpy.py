@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from suite import implementation
+from attnsuite import implementation
 
 Array = NDArray[Any]
 

@@ -33,7 +33,7 @@ from torch._dynamo.utils import counters
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 from torch.nn.functional import pad
 
-from suite import implementation
+from attnsuite import implementation
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _LIMITS = {"recompile_limit": 1000, "accumulated_recompile_limit": 1000, "fail_on_recompile_limit_hit": True}

@@ -22,7 +22,7 @@ from jax.nn import dot_product_attention
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from suite import implementation
+from attnsuite import implementation
 
 _shapes: set[Any] = set()  # what was compiled since the last time that XLA's programs were dropped
 _SMALL = 2**16  # scores

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from suite import implementation
+from attnsuite import implementation
 
 Row = list[float]
 

@@ -13,8 +13,8 @@ import torch
 from onnx import helper
 from torch import Tensor
 
-from implementations._sessions import ELEMENTS, Session
-from suite import implementation
+from attnsuite import implementation
+from attnsuite.implementations._sessions import ELEMENTS, Session
 
 
 @implementation(

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from suite import implementation
+from attnsuite import implementation
 
 _switches = threading.RLock()  # the enabled backends and the warning filters belong to the whole process
 

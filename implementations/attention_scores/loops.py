@@ -9,7 +9,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from suite import implementation
+from attnsuite import implementation
 
 Row = list[float]
 

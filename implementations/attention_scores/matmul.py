@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from suite import implementation
+from attnsuite import implementation
 
 WEIGHTS = {"dot": (), "scaled_dot": (), "bilinear": ("w",), "additive": ("w_query", "w_key", "w_score"), "distance": ()}
 

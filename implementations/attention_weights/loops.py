@@ -8,7 +8,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from suite import implementation
+from attnsuite import implementation
 
 
 @implementation

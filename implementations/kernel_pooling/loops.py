@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from suite import implementation
+from attnsuite import implementation
 
 KERNELS: dict[str, Callable[[float], float]] = {
     "boxcar": lambda u: float(abs(u) < 1),

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from implementations._watching import weights_of
-from suite import implementation
+from attnsuite import implementation
+from attnsuite.implementations._watching import weights_of
 
 
 @implementation

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import multi_head_attention_forward
 
-from suite import implementation
+from attnsuite import implementation
 
 
 @implementation(

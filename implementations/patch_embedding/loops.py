@@ -8,7 +8,7 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from suite import implementation
+from attnsuite import implementation
 
 
 @implementation

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d
 
-from suite import implementation
+from attnsuite import implementation
 
 
 @implementation

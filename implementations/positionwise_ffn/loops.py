@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from suite import implementation
+from attnsuite import implementation
 
 Row = list[float]
 

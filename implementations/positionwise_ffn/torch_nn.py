@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from suite import implementation
+from attnsuite import implementation
 
 ACTIVATIONS = {"relu": functional.relu, "gelu": functional.gelu}
 

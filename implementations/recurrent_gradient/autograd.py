@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite import implementation
+from attnsuite import implementation
 
 WEIGHTS = ("d_w_hh", "d_w_hx", "d_w_qh")
 QUANTITIES = (*WEIGHTS, "d_hidden", "d_output", "hidden", "output", "loss")

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from implementations._greedy import check_greedy, translation, with_weights
-from implementations.seq2seq_attention._checks import check_inputs, check_model
-from suite import implementation
+from attnsuite import implementation
+from attnsuite.implementations._greedy import check_greedy, translation, with_weights
+from attnsuite.implementations.seq2seq_attention._checks import check_inputs, check_model
 
 State = tuple[Tensor, ...]  # s, and for an LSTM its memory cell, b d each
 

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch._higher_order_ops.scan import scan  # PyTorch's only loop over steps that its exporter knows; not public yet
 
-from implementations import _export
-from implementations._export import Config, Exports, Model, Part, Run, Weights
-from implementations._greedy import by_whole_targets, check_greedy
-from implementations.seq2seq_attention._checks import check_config, check_inputs, check_model, shapes
-from suite import implementation
+from attnsuite import implementation
+from attnsuite.implementations import _export
+from attnsuite.implementations._export import Config, Exports, Model, Part, Run, Weights
+from attnsuite.implementations._greedy import by_whole_targets, check_greedy
+from attnsuite.implementations.seq2seq_attention._checks import check_config, check_inputs, check_model, shapes
 
 TRANSLATOR = {
     "source_vocab": 200,

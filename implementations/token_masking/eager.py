@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite import implementation
+from attnsuite import implementation
 
 IGNORED = -100
 

@@ -7,7 +7,7 @@ import random
 import torch
 from torch import Tensor
 
-from suite import implementation
+from attnsuite import implementation
 
 IGNORED = -100
 

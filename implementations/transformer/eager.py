@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from implementations._greedy import check_greedy, translation, with_weights
-from implementations._watching import Watching
-from implementations.transformer._checks import check_decoder, check_inputs, check_model
-from suite import implementation
+from attnsuite import implementation
+from attnsuite.implementations._greedy import check_greedy, translation, with_weights
+from attnsuite.implementations._watching import Watching
+from attnsuite.implementations.transformer._checks import check_decoder, check_inputs, check_model
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from implementations import _export
-from implementations._export import Config, Exports, Model, Part, Run, Weights
-from implementations._greedy import by_whole_targets, check_greedy, translation
-from implementations.transformer import eager
-from implementations.transformer._checks import check_config, check_decoder, check_inputs, check_model, shapes
-from implementations.transformer.eager import decode_full, encode, padding_mask
-from suite import implementation
+from attnsuite import implementation
+from attnsuite.implementations import _export
+from attnsuite.implementations._export import Config, Exports, Model, Part, Run, Weights
+from attnsuite.implementations._greedy import by_whole_targets, check_greedy, translation
+from attnsuite.implementations.transformer import eager
+from attnsuite.implementations.transformer._checks import check_config, check_decoder, check_inputs, check_model, shapes
+from attnsuite.implementations.transformer.eager import decode_full, encode, padding_mask
 
 TRANSLATOR = {
     "source_vocab": 200,

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from implementations._greedy import by_whole_targets, check_greedy, with_weights
-from implementations._watching import watched
-from implementations.transformer._checks import check_decoder, check_inputs, check_model
-from suite import implementation
+from attnsuite import implementation
+from attnsuite.implementations._greedy import by_whole_targets, check_greedy, with_weights
+from attnsuite.implementations._watching import watched
+from attnsuite.implementations.transformer._checks import check_decoder, check_inputs, check_model
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

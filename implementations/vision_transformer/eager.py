@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from implementations._watching import Watching
-from implementations.vision_transformer._checks import check_images, check_model
-from suite import implementation
+from attnsuite import implementation
+from attnsuite.implementations._watching import Watching
+from attnsuite.implementations.vision_transformer._checks import check_images, check_model
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

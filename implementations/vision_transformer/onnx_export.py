@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from implementations import _export
-from implementations._export import Config, Exports, Model, Part, Run, Weights
-from implementations.vision_transformer._checks import check_config, check_images, check_model, shapes
-from implementations.vision_transformer.eager import classified
-from suite import implementation
+from attnsuite import implementation
+from attnsuite.implementations import _export
+from attnsuite.implementations._export import Config, Exports, Model, Part, Run, Weights
+from attnsuite.implementations.vision_transformer._checks import check_config, check_images, check_model, shapes
+from attnsuite.implementations.vision_transformer.eager import classified
 
 FASHION = {
     "image_height": 96,

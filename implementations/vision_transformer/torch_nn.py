@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from implementations._watching import watched
-from implementations.vision_transformer._checks import check_images, check_model
-from suite import implementation
+from attnsuite import implementation
+from attnsuite.implementations._watching import watched
+from attnsuite.implementations.vision_transformer._checks import check_images, check_model
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from suite.asking.call import ALL, Call, Calls, Conventions, Replies, Reply, Unanswered
-from suite.asking.case import Around, Case, Changed, questions
-from suite.asking.contract import Contract, Deviation, Stranger
-from suite.asking.declared import EVERYWHERE, configured, declare, rooms
-from suite.asking.workload import Workload
+from attnsuite.asking.call import ALL, Call, Calls, Conventions, Replies, Reply, Unanswered
+from attnsuite.asking.case import Around, Case, Changed, questions
+from attnsuite.asking.contract import Contract, Deviation, Stranger
+from attnsuite.asking.declared import EVERYWHERE, configured, declare, rooms
+from attnsuite.asking.workload import Workload
 
 __all__ = [
     "ALL",

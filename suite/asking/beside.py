@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from suite.judging import compare
-from suite.judging.precision import Bounded
-from suite.judging.verdicts import Verdict
-from suite.records import Status
+from attnsuite.judging import compare
+from attnsuite.judging.precision import Bounded
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import Status
 
 Array = np.ndarray[Any, Any]
 Weights = Callable[[], Bounded]

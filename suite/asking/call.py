@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from suite.records import Status
+from attnsuite.records import Status
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,13 +7,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from suite.asking.call import Calls, Conventions, Replies
-from suite.records import DTYPES, Example, Source
+from attnsuite.asking.call import Calls, Conventions, Replies
+from attnsuite.records import DTYPES, Example, Source
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from suite.judging.verdicts import Verdict
+    from attnsuite.judging.verdicts import Verdict
 
 
 Traits = Mapping[str, Sequence[str]]

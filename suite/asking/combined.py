@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.asking.case import Case
-from suite.asking.contract import Deviation
-from suite.asking.covering import Meeting, Row, Space
-from suite.records.options import COMBINED
+from attnsuite.asking.case import Case
+from attnsuite.asking.contract import Deviation
+from attnsuite.asking.covering import Meeting, Row, Space
+from attnsuite.records.options import COMBINED
 
 QUICK, FULL = PROFILES = COMBINED
 """`quick`: every pair of levels meets. `full`: so does every triple of the factors that kernels fuse."""

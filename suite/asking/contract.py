@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.asking.call import Call, Calls, Conventions
-from suite.asking.case import Case
-from suite.asking.workload import Workload
-from suite.records import SHAPE, Example, Outcome, UsageError
+from attnsuite.asking.call import Call, Calls, Conventions
+from attnsuite.asking.case import Case
+from attnsuite.asking.workload import Workload
+from attnsuite.records import SHAPE, Example, Outcome, UsageError
 
 if TYPE_CHECKING:
-    from suite.asking.combined import Array
-    from suite.asking.reproduction import Reproducing
+    from attnsuite.asking.combined import Array
+    from attnsuite.asking.reproduction import Reproducing
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from suite.asking.call import Call, Calls
-from suite.asking.case import Case
-from suite.asking.contract import Contract, Deviation
-from suite.records import DTYPES
+from attnsuite.asking.call import Call, Calls
+from attnsuite.asking.case import Case
+from attnsuite.asking.contract import Contract, Deviation
+from attnsuite.records import DTYPES
 
 EVERYWHERE = {**{dtype: dtype for dtype in DTYPES}, "cpu": "the CPU", "cuda": "CUDA devices"}
 """The features of every contract."""
@@ -60,12 +60,12 @@ def rooms(package: str, **others: str) -> dict[str, Any]:
         return lambda: getattr(import_module(f"{package}.{room}"), function)()
 
     def deviations() -> list[Deviation]:
-        from suite.asking.staged import deviations_in  # needs torch, which help and lists do without
+        from attnsuite.asking.staged import deviations_in  # needs torch, which help and lists do without
 
         return deviations_in(f"{package}.deviations")
 
     def controls() -> Mapping[str, Callable[..., Any]]:
-        from suite.asking.staged import controls_in
+        from attnsuite.asking.staged import controls_in
 
         return controls_in(f"{package}.deviations")
 
@@ -75,7 +75,7 @@ def rooms(package: str, **others: str) -> dict[str, Any]:
         return tuple(made("cases.cases")())
 
     def cases() -> list[Case]:
-        from suite.asking.tensors import seeded  # needs torch, as cases do
+        from attnsuite.asking.tensors import seeded  # needs torch, as cases do
 
         return list(made("cases.cases")() if seeded() else usual())
 

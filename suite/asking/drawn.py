@@ -10,15 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.asking.call import Call, Calls, Conventions, Replies, Reply
-from suite.asking.case import Around, Case
-from suite.asking.due import Due, Form, verdict
-from suite.asking.tensors import Array
-from suite.judging import compare, shares
-from suite.judging.patterns import Judge, Seeds
-from suite.judging.shares import Statistic
-from suite.judging.verdicts import Verdict
-from suite.records import Status
+from attnsuite.asking.call import Call, Calls, Conventions, Replies, Reply
+from attnsuite.asking.case import Around, Case
+from attnsuite.asking.due import Due, Form, verdict
+from attnsuite.asking.tensors import Array
+from attnsuite.judging import compare, shares
+from attnsuite.judging.patterns import Judge, Seeds
+from attnsuite.judging.shares import Statistic
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import Status
 
 Count = Callable[[Calls, Sequence[Array]], Sequence[Statistic]]
 """What is counted in the outputs of some calls."""

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.asking import beside
-from suite.asking.call import Calls, Conventions, Replies, Reply
-from suite.asking.case import Case
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS, Bounded
-from suite.judging.verdicts import Verdict, closest, together, unlike
-from suite.judging.whole import Whole
-from suite.records import Status
+from attnsuite.asking import beside
+from attnsuite.asking.call import Calls, Conventions, Replies, Reply
+from attnsuite.asking.case import Case
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS, Bounded
+from attnsuite.judging.verdicts import Verdict, closest, together, unlike
+from attnsuite.judging.whole import Whole
+from attnsuite.records import Status
 
 Array = np.ndarray[Any, Any]
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from suite.asking.staged import Staged
+from attnsuite.asking.staged import Staged
 
 Function = Callable[..., Any]
 

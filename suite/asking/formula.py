@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from suite.asking.beside import telling
-from suite.asking.call import Call, Calls, Conventions
-from suite.asking.case import Case, Traits
-from suite.asking.due import Due, Form, Posed, Within
-from suite.asking.layouts import out_of_order
-from suite.asking.refused import Refused, Row
-from suite.asking.seen import Seen, Shares
-from suite.asking.tensors import PRECISE, Array, Draw, Inputs, as_tensors, dtype_of, generator
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS, Bounded, widest
-from suite.judging.rounded import Rounded
-from suite.records import DTYPES
+from attnsuite.asking.beside import telling
+from attnsuite.asking.call import Call, Calls, Conventions
+from attnsuite.asking.case import Case, Traits
+from attnsuite.asking.due import Due, Form, Posed, Within
+from attnsuite.asking.layouts import out_of_order
+from attnsuite.asking.refused import Refused, Row
+from attnsuite.asking.seen import Seen, Shares
+from attnsuite.asking.tensors import PRECISE, Array, Draw, Inputs, as_tensors, dtype_of, generator
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS, Bounded, widest
+from attnsuite.judging.rounded import Rounded
+from attnsuite.records import DTYPES
 
 EMPTY_ROW = "empty_row"
 """The convention that says what a query answers that may attend to nothing."""

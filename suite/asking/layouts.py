@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking.call import Call, Calls
-from suite.asking.case import Case, Changed
-from suite.asking.contract import Deviation
+from attnsuite.asking.call import Call, Calls
+from attnsuite.asking.case import Case, Changed
+from attnsuite.asking.contract import Deviation
 
 INPUTS = ("query", "key", "value")
 JUNK = 977

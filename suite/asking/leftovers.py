@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking.contract import Deviation
+from attnsuite.asking.contract import Deviation
 
 
 def reused_output(function: Callable[..., Any]) -> Deviation:

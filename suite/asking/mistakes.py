@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from suite.asking.contract import Deviation
+from attnsuite.asking.contract import Deviation
 
 if TYPE_CHECKING:
     from torch import Tensor

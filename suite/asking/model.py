@@ -20,16 +20,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from suite.asking.call import Call, Calls, Conventions
-from suite.asking.due import Due, Form, Near, Posed
-from suite.asking.refused import Refused, Row
-from suite.asking.seen import Seen, Shares
-from suite.asking.tensors import Array, Generator, Inputs, as_tensor, as_tensors, dtype_of, generator
-from suite.asking.tokens import chosen, chosen_and_seen
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS, Precision, widest
-from suite.judging.rounded import Rounded, Unbounded
-from suite.records import DTYPES
+from attnsuite.asking.call import Call, Calls, Conventions
+from attnsuite.asking.due import Due, Form, Near, Posed
+from attnsuite.asking.refused import Refused, Row
+from attnsuite.asking.seen import Seen, Shares
+from attnsuite.asking.tensors import Array, Generator, Inputs, as_tensor, as_tensors, dtype_of, generator
+from attnsuite.asking.tokens import chosen, chosen_and_seen
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS, Precision, widest
+from attnsuite.judging.rounded import Rounded, Unbounded
+from attnsuite.records import DTYPES
 
 Config = Mapping[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]

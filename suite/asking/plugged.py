@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from suite.asking.call import Call, Calls, Conventions, Replies, Reply
-from suite.asking.case import Case, Changed
-from suite.asking.tensors import Array
-from suite.judging.verdicts import Verdict
-from suite.records import Status
+from attnsuite.asking.call import Call, Calls, Conventions, Replies, Reply
+from attnsuite.asking.case import Case, Changed
+from attnsuite.asking.tensors import Array
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import Status
 
 if TYPE_CHECKING:
     from torch import Tensor

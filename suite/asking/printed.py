@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking.call import Calls, Conventions, Replies
-from suite.asking.case import Around, Case, Changed
-from suite.asking.due import Due, Posed
-from suite.asking.tensors import PRECISE, Array, numbers
-from suite.judging import compare
-from suite.judging.verdicts import Verdict
-from suite.records import Example, Figures, Source, Status
+from attnsuite.asking.call import Calls, Conventions, Replies
+from attnsuite.asking.case import Around, Case, Changed
+from attnsuite.asking.due import Due, Posed
+from attnsuite.asking.tensors import PRECISE, Array, numbers
+from attnsuite.judging import compare
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import Example, Figures, Source, Status
 
 DERIVED = 1e-9
 """Relative tolerance of numbers that were derived in high precision rather than printed."""

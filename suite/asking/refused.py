@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from suite.asking.call import Calls, Conventions, Replies
-from suite.asking.case import Around, Case
-from suite.judging.verdicts import Verdict
-from suite.records import Source, Status
+from attnsuite.asking.call import Calls, Conventions, Replies
+from attnsuite.asking.case import Around, Case
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import Source, Status
 
 Row = tuple[str, str, Mapping[str, Any]]
 """A case as a row of a table: its name without the family, why it exists, and what is unusual."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from suite.asking.call import Call, Calls, Conventions, Reply
-from suite.asking.case import Case
-from suite.asking.due import Due
+from attnsuite.asking.call import Call, Calls, Conventions, Reply
+from attnsuite.asking.case import Case
+from attnsuite.asking.due import Due
 
 Simpler = Callable[[Call], Iterator[Call]]
 """Calls that are simpler than one in some respect, those that are most so first."""

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking.call import Calls, Replies, Reply
-from suite.asking.due import Due, Near, Posed, Within
-from suite.asking.printed import Shaped, example
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS, Bounded, Precision
-from suite.judging.rounded import LIBRARY
-from suite.judging.verdicts import Verdict, closest
-from suite.records import Example, Source, Status
+from attnsuite.asking.call import Calls, Replies, Reply
+from attnsuite.asking.due import Due, Near, Posed, Within
+from attnsuite.asking.printed import Shaped, example
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS, Bounded, Precision
+from attnsuite.judging.rounded import LIBRARY
+from attnsuite.judging.verdicts import Verdict, closest
+from attnsuite.records import Example, Source, Status
 
 Array = np.ndarray[Any, Any]
 Arrange = Callable[[Array, Mapping[str, Array]], Array]

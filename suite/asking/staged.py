@@ -23,11 +23,11 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from suite.asking.axes import Axes, Sizes
-from suite.asking.contract import Deviation
-from suite.asking.layouts import in_memory_order
-from suite.asking.leftovers import remembered_tensors, reused_output
-from suite.asking.mistakes import Changed, Stepwise, collected
+from attnsuite.asking.axes import Axes, Sizes
+from attnsuite.asking.contract import Deviation
+from attnsuite.asking.layouts import in_memory_order
+from attnsuite.asking.leftovers import remembered_tensors, reused_output
+from attnsuite.asking.mistakes import Changed, Stepwise, collected
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 Given = Mapping[str, Any]

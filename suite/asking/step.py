@@ -19,15 +19,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from suite.asking.call import Call, Reply
-from suite.asking.due import Form, Near
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS
-from suite.judging.verdicts import Verdict
-from suite.records import Status
+from attnsuite.asking.call import Call, Reply
+from attnsuite.asking.due import Form, Near
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import Status
 
 if TYPE_CHECKING:
-    from suite.judging.compare import Array
+    from attnsuite.judging.compare import Array
 
 Loss = Callable[[Tensor, Mapping[str, Tensor]], Tensor]
 """What a step makes smaller, a number without axes: of the answer and of all inputs by name."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.asking.call import Call
+from attnsuite.asking.call import Call
 
 Array = np.ndarray[Any, Any]
 Generator = np.random.Generator

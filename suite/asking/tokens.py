@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from suite.asking.call import Reply
-from suite.asking.due import Due, Form, Near
-from suite.asking.seen import Seen, Shares
-from suite.judging import compare
-from suite.judging.verdicts import Verdict
-from suite.records import Status
+from attnsuite.asking.call import Reply
+from attnsuite.asking.due import Due, Form, Near
+from attnsuite.asking.seen import Seen, Shares
+from attnsuite.judging import compare
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import Status
 
 Array = np.ndarray[Any, Any]
 

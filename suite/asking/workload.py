@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from suite.asking.call import Call, Conventions
-from suite.records import PASSES
+from attnsuite.asking.call import Call, Conventions
+from attnsuite.records import PASSES
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from suite.judging.verdicts import Verdict
+    from attnsuite.judging.verdicts import Verdict
 
 
 class Workload(ABC):
@@ -73,7 +73,7 @@ class Workload(ABC):
     def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
         """Which rows of `output` and of each gradient, flattened to two axes, to hold against the oracle.
 
-        Of a step: of the loss and of the gradients (suite.asking.step).
+        Of a step: of the loss and of the gradients (attnsuite.asking.step).
         """
 
     def errors(

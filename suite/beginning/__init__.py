@@ -1,5 +1,5 @@
 """Files to begin an implementation with: they run at once, and hold the contract's words as comments."""
 
-from suite.beginning.written import written
+from attnsuite.beginning.written import written
 
 __all__ = ["written"]

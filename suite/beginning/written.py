@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from suite.asking import Contract
-from suite.beginning.helpers import HEADS, SUITE
-from suite.contracts import contract as contract_named
-from suite.contracts import names as contract_names
-from suite.records import UsageError
-from suite.signatures import OWN, SIGNATURES_OF
-from suite.signatures import signature as signature_named
+from attnsuite.asking import Contract
+from attnsuite.beginning.helpers import HEADS, SUITE
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.records import UsageError
+from attnsuite.signatures import OWN, SIGNATURES_OF
+from attnsuite.signatures import signature as signature_named
 
 WIDTH = 118
 """Characters of a comment, without its sign: lines of 120 are what most linters take at most."""

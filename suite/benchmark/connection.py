@@ -9,14 +9,14 @@ from typing import Any
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
-from suite.measure.bench import Bench
-from suite.measure.failures import says_out_of_memory
-from suite.measure.protocol import AnyAnswer, Done, Exchanged, Failed, Layout, read
-from suite.records import Status
-from suite.worker import Died, Failure, Ready, Worker
-from suite.worker.process import REPLY_SHARE
-from suite.worker.turns import Taken, Turn
-from suite.worker.wire import STORAGE_LIMIT
+from attnsuite.measure.bench import Bench
+from attnsuite.measure.failures import says_out_of_memory
+from attnsuite.measure.protocol import AnyAnswer, Done, Exchanged, Failed, Layout, read
+from attnsuite.records import Status
+from attnsuite.worker import Died, Failure, Ready, Worker
+from attnsuite.worker.process import REPLY_SHARE
+from attnsuite.worker.turns import Taken, Turn
+from attnsuite.worker.wire import STORAGE_LIMIT
 
 
 class Here:

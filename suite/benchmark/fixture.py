@@ -15,21 +15,21 @@ from typing import Any, Protocol
 import pytest
 import torch
 
-from suite import registry
-from suite.benchmark.gate import Gate
-from suite.benchmark.implementation import Implementation, declaration_of
-from suite.benchmark.participant import is_approximate
-from suite.benchmark.request import Request, Table
-from suite.benchmark.timing import takes_too_long
-from suite.benchmark.verification import verified
-from suite.conformance.session import alone
-from suite.contracts import contract as contract_named
-from suite.measure.failures import changed_threads, failure
-from suite.measure.protocol import Failed
-from suite.measure.task import Task
-from suite.records import DIRECTIONS, DTYPES, Measurement, Status, UsageError
-from suite.registry import Broken, Loaded, Missing, undisturbed
-from suite.store.rows import lean
+from attnsuite import registry
+from attnsuite.benchmark.gate import Gate
+from attnsuite.benchmark.implementation import Implementation, declaration_of
+from attnsuite.benchmark.participant import is_approximate
+from attnsuite.benchmark.request import Request, Table
+from attnsuite.benchmark.timing import takes_too_long
+from attnsuite.benchmark.verification import verified
+from attnsuite.conformance.session import alone
+from attnsuite.contracts import contract as contract_named
+from attnsuite.measure.failures import changed_threads, failure
+from attnsuite.measure.protocol import Failed
+from attnsuite.measure.task import Task
+from attnsuite.records import DIRECTIONS, DTYPES, Measurement, Status, UsageError
+from attnsuite.registry import Broken, Loaded, Missing, undisturbed
+from attnsuite.store.rows import lean
 
 AXES = ("implementation", "workload", "dtype", "direction")
 """The parameters of a test, for `--benchmark-group-by=param:workload`."""

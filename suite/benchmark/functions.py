@@ -1,4 +1,4 @@
-"""`suite.bench`: functions as they are, without names, files or a command line."""
+"""`attnsuite.bench`: functions as they are, without names, files or a command line."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from suite import registry
-from suite.benchmark.request import Request
-from suite.benchmark.series import Benchmark
-from suite.contracts import contract as contract_named
-from suite.records import Measurement, UsageError
-from suite.records.limits import TIME_LIMIT
-from suite.registry import Loaded
+from attnsuite import registry
+from attnsuite.benchmark.request import Request
+from attnsuite.benchmark.series import Benchmark
+from attnsuite.contracts import contract as contract_named
+from attnsuite.records import Measurement, UsageError
+from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.registry import Loaded
 
 
 def bench(
@@ -46,7 +46,7 @@ def bench(
     functions = [function] if callable(function) else list(given) if isinstance(given, Iterable) else []
     if not functions or not all(map(callable, functions)):
         came = type(function).__name__ if functions or not isinstance(given, Iterable) else "none at all"
-        raise UsageError(f"suite.bench takes a function or several, not {came}")
+        raise UsageError(f"attnsuite.bench takes a function or several, not {came}")
     patterns = (workloads,) if isinstance(workloads, str) else tuple(workloads or ())
     counts = (threads,) if isinstance(threads, int) else tuple(threads)
     request = Request(patterns, profile, str(device), backward, cache, counts, time_limit, budget, step)

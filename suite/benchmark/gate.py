@@ -8,15 +8,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 
-from suite.asking import Case, Contract, questions
-from suite.benchmark.implementation import Implementation, declaration_of, function_here
-from suite.benchmark.kept import Kept, needs_of
-from suite.benchmark.processes import MEASURED, cores, cores_of, with_threads
-from suite.conformance.patience import Patience
-from suite.conformance.session import CheckRequest, Session, alone, has_findings
-from suite.measure.protocol import Failed
-from suite.records import EVERY_CASE, FAILURES, SILENT, Outcome, Status
-from suite.registry import Declaration
+from attnsuite.asking import Case, Contract, questions
+from attnsuite.benchmark.implementation import Implementation, declaration_of, function_here
+from attnsuite.benchmark.kept import Kept, needs_of
+from attnsuite.benchmark.processes import MEASURED, cores, cores_of, with_threads
+from attnsuite.conformance.patience import Patience
+from attnsuite.conformance.session import CheckRequest, Session, alone, has_findings
+from attnsuite.measure.protocol import Failed
+from attnsuite.records import EVERY_CASE, FAILURES, SILENT, Outcome, Status
+from attnsuite.registry import Declaration
 
 WITHOUT_CASES = frozenset({"large"})
 """Features that are about size alone. Cases are small, so a case that needs one of these is used by small workloads

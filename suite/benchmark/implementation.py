@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from suite.registry import Declaration, Loaded
+from attnsuite.registry import Declaration, Loaded
 
 Implementation = Declaration | Loaded
 

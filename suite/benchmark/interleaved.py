@@ -8,21 +8,21 @@ from dataclasses import dataclass, field, replace
 from random import Random, SystemRandom
 from time import perf_counter
 
-from suite.asking import Contract
-from suite.benchmark.accounts import Accounts
-from suite.benchmark.entry import Entry
-from suite.benchmark.gate import Gate
-from suite.benchmark.implementation import Implementation
-from suite.benchmark.own_cores import own_cores
-from suite.benchmark.participant import Participant
-from suite.benchmark.request import Request, Table, with_gradients
-from suite.benchmark.timing import Timing
-from suite.benchmark.weighing import Weighing, Weight
-from suite.benchmark.yardstick import yardstick
-from suite.measure.protocol import Failed, Weighed
-from suite.records import Measurement, Outcome
-from suite.registry import Declaration
-from suite.worker import await_servers, forget_servers
+from attnsuite.asking import Contract
+from attnsuite.benchmark.accounts import Accounts
+from attnsuite.benchmark.entry import Entry
+from attnsuite.benchmark.gate import Gate
+from attnsuite.benchmark.implementation import Implementation
+from attnsuite.benchmark.own_cores import own_cores
+from attnsuite.benchmark.participant import Participant
+from attnsuite.benchmark.request import Request, Table, with_gradients
+from attnsuite.benchmark.timing import Timing
+from attnsuite.benchmark.weighing import Weighing, Weight
+from attnsuite.benchmark.yardstick import yardstick
+from attnsuite.measure.protocol import Failed, Weighed
+from attnsuite.records import Measurement, Outcome
+from attnsuite.registry import Declaration
+from attnsuite.worker import await_servers, forget_servers
 
 WEIGHED_PAIRS = 3
 """Pairs of processes whose memory is measured: it differs by pages, so that the one in the middle tells it."""

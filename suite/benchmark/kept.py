@@ -17,12 +17,12 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
-from suite import machine, registry
-from suite.asking.tensors import seeded
-from suite.machine.cached import cache as cache_folder
-from suite.records import Outcome, Reason, Status, UsageError
-from suite.registry import Declaration
-from suite.store import replace_bytes, replace_file
+from attnsuite import machine, registry
+from attnsuite.asking.tensors import seeded
+from attnsuite.machine.cached import cache as cache_folder
+from attnsuite.records import Outcome, Reason, Status, UsageError
+from attnsuite.registry import Declaration
+from attnsuite.store import replace_bytes, replace_file
 
 Key = tuple[str, str]
 """A case and a dtype."""

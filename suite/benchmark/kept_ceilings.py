@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from suite import machine
-from suite.benchmark.kept import digest, installed
-from suite.machine.cached import cache as cache_folder
-from suite.measure.protocol import Rates
-from suite.records import UsageError
-from suite.store import replace_file
+from attnsuite import machine
+from attnsuite.benchmark.kept import digest, installed
+from attnsuite.machine.cached import cache as cache_folder
+from attnsuite.measure.protocol import Rates
+from attnsuite.records import UsageError
+from attnsuite.store import replace_file
 
 BELIEVED_FOR = 86_400.0
 """Seconds: a machine's ceilings are the best that it could do, and change with what it is, not with what it does."""

@@ -13,13 +13,13 @@ from typing import Any
 
 from torch import Tensor
 
-from suite.asking.rounds import SECRET_NUMBERS
-from suite.benchmark.entry import Entry, Excerpt
-from suite.benchmark.own_clock import HELD, Asking, doubt, lasts, margin, quick, unbounded
-from suite.measure import FEWEST
-from suite.measure.protocol import Rows, garbage
-from suite.records import STEP
-from suite.records.bounded import LONG, UNBELIEVED
+from attnsuite.asking.rounds import SECRET_NUMBERS
+from attnsuite.benchmark.entry import Entry, Excerpt
+from attnsuite.benchmark.own_clock import HELD, Asking, doubt, lasts, margin, quick, unbounded
+from attnsuite.measure import FEWEST
+from attnsuite.measure.protocol import Rows, garbage
+from attnsuite.records import STEP
+from attnsuite.records.bounded import LONG, UNBELIEVED
 
 MOST_CALLS = 64
 """Calls in a pass at most: asking for one takes longer than a short call does."""

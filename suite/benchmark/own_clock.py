@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
-from suite.benchmark.entry import Entry, Racer, Witnessed
-from suite.records import STEP
-from suite.records.bounded import LONG, MARGIN, UNBELIEVED
+from attnsuite.benchmark.entry import Entry, Racer, Witnessed
+from attnsuite.records import STEP
+from attnsuite.records.bounded import LONG, MARGIN, UNBELIEVED
 
 HELD = 2.5e-4
 """Seconds: calls that last so long or longer are held to what they take on new numbers within a share. What is beside a

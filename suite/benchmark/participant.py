@@ -7,15 +7,15 @@ from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
-from suite.benchmark.connection import Elsewhere, Here, lost
-from suite.benchmark.entry import Answered, Witnessed
-from suite.benchmark.implementation import Implementation, declaration_of, function_here
-from suite.benchmark.processes import MEASURED, cores_of, service, timed_as, with_threads
-from suite.benchmark.request import memory_limit
-from suite.benchmark.secret_inputs import Secrets, secrets_of
-from suite.contracts import contract
-from suite.measure.handed import layout_of, tensors_in
-from suite.measure.protocol import (
+from attnsuite.benchmark.connection import Elsewhere, Here, lost
+from attnsuite.benchmark.entry import Answered, Witnessed
+from attnsuite.benchmark.implementation import Implementation, declaration_of, function_here
+from attnsuite.benchmark.processes import MEASURED, cores_of, service, timed_as, with_threads
+from attnsuite.benchmark.request import memory_limit
+from attnsuite.benchmark.secret_inputs import Secrets, secrets_of
+from attnsuite.contracts import contract
+from attnsuite.measure.handed import layout_of, tensors_in
+from attnsuite.measure.protocol import (
     AnyAnswer,
     Ceilings,
     Done,
@@ -31,11 +31,11 @@ from suite.measure.protocol import (
     Weighed,
     garbage,
 )
-from suite.records.limits import IMPORTS_AT_ONCE_LIMIT, TIME_LIMIT
-from suite.registry import Declaration
-from suite.worker import Ready, Worker
-from suite.worker.turns import CALL, IDLE
-from suite.worker.wire import buffer
+from attnsuite.records.limits import IMPORTS_AT_ONCE_LIMIT, TIME_LIMIT
+from attnsuite.registry import Declaration
+from attnsuite.worker import Ready, Worker
+from attnsuite.worker.turns import CALL, IDLE
+from attnsuite.worker.wire import buffer
 
 
 @dataclass

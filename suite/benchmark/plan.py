@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from suite import registry
-from suite.benchmark.implementation import declaration_of
-from suite.benchmark.request import Table
-from suite.benchmark.series import Benchmark
+from attnsuite import registry
+from attnsuite.benchmark.implementation import declaration_of
+from attnsuite.benchmark.request import Table
+from attnsuite.benchmark.series import Benchmark
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from collections.abc import Collection, Sequence
 from random import Random
 from typing import Any
 
-from suite.asking.rounds import ROUND_NUMBERS
-from suite.benchmark.awake import awake
-from suite.benchmark.entry import Entry
-from suite.benchmark.new_numbers import prove
-from suite.benchmark.own_clock import Asking, hold_samples, lasts
-from suite.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
-from suite.measure.protocol import Rows
-from suite.records.bounded import LONG
-from suite.statistics import compare, interval, rounds_needed
+from attnsuite.asking.rounds import ROUND_NUMBERS
+from attnsuite.benchmark.awake import awake
+from attnsuite.benchmark.entry import Entry
+from attnsuite.benchmark.new_numbers import prove
+from attnsuite.benchmark.own_clock import Asking, hold_samples, lasts
+from attnsuite.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
+from attnsuite.measure.protocol import Rows
+from attnsuite.records.bounded import LONG
+from attnsuite.statistics import compare, interval, rounds_needed
 
 FEWEST_OF_SLOW = 3
 """Rounds that an entry takes part in at least, however slow it is."""

@@ -10,15 +10,15 @@ from math import inf
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
-from suite.asking import ALL, Contract, Conventions, Workload
-from suite.benchmark.processes import check_threads, cores
-from suite.conformance.selection import matches
-from suite.conformance.session import check_device
-from suite.measure.protocol import Failed, Job
-from suite.records import PASSES, PROFILES, STEP, Measurement, Shard, Status, UsageError
-from suite.records.limits import TIME_LIMIT
-from suite.records.options import check_cache, check_dtypes, check_processes, check_profile, check_seconds
-from suite.registry import Declaration
+from attnsuite.asking import ALL, Contract, Conventions, Workload
+from attnsuite.benchmark.processes import check_threads, cores
+from attnsuite.conformance.selection import matches
+from attnsuite.conformance.session import check_device
+from attnsuite.measure.protocol import Failed, Job
+from attnsuite.records import PASSES, PROFILES, STEP, Measurement, Shard, Status, UsageError
+from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.records.options import check_cache, check_dtypes, check_processes, check_profile, check_seconds
+from attnsuite.registry import Declaration
 
 BUDGETS = {"quick": 0.3, "standard": 2.5, "full": 2.5}
 """Seconds of timed calls for each implementation in each table, by profile. Every table gets in any case the rounds

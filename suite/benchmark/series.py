@@ -10,26 +10,26 @@ from random import Random, SystemRandom
 from statistics import median
 from typing import Any
 
-from suite import registry
-from suite.asking import Contract, Workload
-from suite.benchmark.accounts import Accounts
-from suite.benchmark.entry import Entry
-from suite.benchmark.gate import Gate
-from suite.benchmark.implementation import Implementation, declaration_of
-from suite.benchmark.kept import Kept
-from suite.benchmark.kept_ceilings import KeptCeilings
-from suite.benchmark.own_cores import own_cores
-from suite.benchmark.participant import Participant, participant
-from suite.benchmark.processes import expect_measured
-from suite.benchmark.request import Request, Table, memory_limit, with_gradients
-from suite.benchmark.timing import TimedTable, Timing
-from suite.benchmark.weighing import Weighing, Weight
-from suite.benchmark.yardstick import yardstick
-from suite.measure.protocol import Energy, Failed, Rates, Weighed
-from suite.records import EVERY_CASE, Measurement, Outcome, Status
-from suite.records.bounded import NOT_BOUNDED
-from suite.store.ranges import AGED_SLACK, RATE_SLACK, is_beyond_reach
-from suite.worker import await_servers
+from attnsuite import registry
+from attnsuite.asking import Contract, Workload
+from attnsuite.benchmark.accounts import Accounts
+from attnsuite.benchmark.entry import Entry
+from attnsuite.benchmark.gate import Gate
+from attnsuite.benchmark.implementation import Implementation, declaration_of
+from attnsuite.benchmark.kept import Kept
+from attnsuite.benchmark.kept_ceilings import KeptCeilings
+from attnsuite.benchmark.own_cores import own_cores
+from attnsuite.benchmark.participant import Participant, participant
+from attnsuite.benchmark.processes import expect_measured
+from attnsuite.benchmark.request import Request, Table, memory_limit, with_gradients
+from attnsuite.benchmark.timing import TimedTable, Timing
+from attnsuite.benchmark.weighing import Weighing, Weight
+from attnsuite.benchmark.yardstick import yardstick
+from attnsuite.measure.protocol import Energy, Failed, Rates, Weighed
+from attnsuite.records import EVERY_CASE, Measurement, Outcome, Status
+from attnsuite.records.bounded import NOT_BOUNDED
+from attnsuite.store.ranges import AGED_SLACK, RATE_SLACK, is_beyond_reach
+from attnsuite.worker import await_servers
 
 HELD_TO_PRODUCTS = ("float64", "float32")
 """The dtypes in which a claim is held against what a matrix product reaches: no honest kernel outdoes one by far.

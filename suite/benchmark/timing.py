@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
-from suite.asking import Contract
-from suite.benchmark.accounts import Accounts
-from suite.benchmark.entry import Entry
-from suite.benchmark.implementation import Implementation
-from suite.benchmark.participant import Participant
-from suite.benchmark.processes import kept_awake
-from suite.benchmark.race import race
-from suite.benchmark.request import Request, Table
-from suite.benchmark.verification import verify
-from suite.machine import nvidia
-from suite.measure.memory import device_uuid
-from suite.measure.protocol import Failed, Prepared
-from suite.records import Reason, Status
+from attnsuite.asking import Contract
+from attnsuite.benchmark.accounts import Accounts
+from attnsuite.benchmark.entry import Entry
+from attnsuite.benchmark.implementation import Implementation
+from attnsuite.benchmark.participant import Participant
+from attnsuite.benchmark.processes import kept_awake
+from attnsuite.benchmark.race import race
+from attnsuite.benchmark.request import Request, Table
+from attnsuite.benchmark.verification import verify
+from attnsuite.machine import nvidia
+from attnsuite.measure.memory import device_uuid
+from attnsuite.measure.protocol import Failed, Prepared
+from attnsuite.records import Reason, Status
 
 TELLING = 0.1
 """A call of this share of the longest allowed, or more, tells what more work will take, in proportion. A shorter one

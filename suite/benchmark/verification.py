@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from suite.benchmark.entry import Entry
-from suite.benchmark.request import Table
-from suite.measure.protocol import Failed, Rows
-from suite.records import Status
+from attnsuite.benchmark.entry import Entry
+from attnsuite.benchmark.request import Table
+from attnsuite.measure.protocol import Failed, Rows
+from attnsuite.records import Status
 
 MORE_CORES = 1.25
 """An entry used more cores than it was given if its processor time is more than this many times what those have to give

@@ -10,11 +10,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from suite import registry
-from suite.benchmark.implementation import Implementation, declaration_of, function_here
-from suite.benchmark.participant import Participant
-from suite.contracts import contract as contract_named
-from suite.registry import Loaded
+from attnsuite import registry
+from attnsuite.benchmark.implementation import Implementation, declaration_of, function_here
+from attnsuite.benchmark.participant import Participant
+from attnsuite.contracts import contract as contract_named
+from attnsuite.registry import Loaded
 
 
 def yardstick(

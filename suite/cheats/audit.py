@@ -8,17 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
-from suite import registry
-from suite.asking import questions
-from suite.benchmark import Benchmark, Request
-from suite.cheats.catalogue import FOLDER, HONEST, catalogue
-from suite.cheats.verdicts import of_bench, of_check
-from suite.conformance.session import CheckRequest, Session, alone
-from suite.contracts import contract
-from suite.records import Cheat, CheatsAudit, Measurement, Outcome, Status, Trial
-from suite.registry import Declaration
-from suite.temporary import temporary
-from suite.walls import found_elsewhere
+from attnsuite import registry
+from attnsuite.asking import questions
+from attnsuite.benchmark import Benchmark, Request
+from attnsuite.cheats.catalogue import FOLDER, HONEST, catalogue
+from attnsuite.cheats.verdicts import of_bench, of_check
+from attnsuite.conformance.session import CheckRequest, Session, alone
+from attnsuite.contracts import contract
+from attnsuite.records import Cheat, CheatsAudit, Measurement, Outcome, Status, Trial
+from attnsuite.registry import Declaration
+from attnsuite.temporary import temporary
+from attnsuite.walls import found_elsewhere
 
 CONTRACT = "attention"
 CASES = ("plain", "behaviour", "state", "order", "threads", "metamorphic")

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.records import MUST, Cheat
+from attnsuite.records import MUST, Cheat
 
 FOLDER = Path(__file__).parent / "submitted"
 CONTROL = "control"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from suite.benchmark.own_clock import quick
-from suite.records import Cheat, Measurement, Outcome, Status, Trial
-from suite.records.bounded import MARGIN, NOT_BOUNDED
-from suite.walls import Keeps, kept
+from attnsuite.benchmark.own_clock import quick
+from attnsuite.records import Cheat, Measurement, Outcome, Status, Trial
+from attnsuite.records.bounded import MARGIN, NOT_BOUNDED
+from attnsuite.walls import Keeps, kept
 
 FORGED = "forged"
 """What is written behind the suite's back is called so."""

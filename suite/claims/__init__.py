@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 from importlib import import_module
 from pkgutil import iter_modules
 
-from suite.claims import statements
-from suite.claims.claim import Claim
-from suite.records import Evidence, UsageError
+from attnsuite.claims import statements
+from attnsuite.claims.claim import Claim
+from attnsuite.records import Evidence, UsageError
 
 
 def claims(patterns: Sequence[str] = (), evidence: Sequence[str] = ()) -> list[Claim]:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from suite.records import Claimed, Evidence, Holds
-from suite.statistics import MARGIN, Interval, interval, lies_within
+from attnsuite.records import Claimed, Evidence, Holds
+from attnsuite.statistics import MARGIN, Interval, interval, lies_within
 
 DEVICE = "cpu"
 """Where claims are measured."""

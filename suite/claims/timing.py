@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from suite.claims.claim import Measured, sampled
-from suite.measure import FEWEST, Stopwatch
-from suite.statistics import exponent
+from attnsuite.claims.claim import Measured, sampled
+from attnsuite.measure import FEWEST, Stopwatch
+from attnsuite.statistics import exponent
 
 BUDGET = 2.0
 """Seconds of rounds for each call; at least FEWEST rounds are made, in which every call has its turn."""

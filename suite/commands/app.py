@@ -9,9 +9,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from suite.commands.declared import COMMANDS
-from suite.commands.declared.common import Command
-from suite.version import VERSION
+from attnsuite.commands.declared import COMMANDS
+from attnsuite.commands.declared.common import Command
+from attnsuite.version import VERSION
 
 
 def application(commands: Mapping[str, type[Command]] = COMMANDS) -> typer.Typer:

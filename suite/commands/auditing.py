@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite import machine
-from suite.commands.checking import single_threaded
-from suite.contracts import contract as contract_named
-from suite.contracts import names as contract_names
-from suite.records import UsageError
-from suite.records.limits import MOST_JOBS
-from suite.report import write_index
-from suite.store import Results, read_outcomes
-from suite.store.files import one_line
+from attnsuite import machine
+from attnsuite.commands.checking import single_threaded
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.records import UsageError
+from attnsuite.records.limits import MOST_JOBS
+from attnsuite.report import write_index
+from attnsuite.store import Results, read_outcomes
+from attnsuite.store.files import one_line
 
 if TYPE_CHECKING:
-    from suite.stopwatch.audit import Plan
+    from attnsuite.stopwatch.audit import Plan
 
 
 def audit(results: Path, jobs: int | None, contract: str | None = None, seeds: int = 0, arrays: int = 0) -> int:
@@ -36,8 +36,8 @@ def audit(results: Path, jobs: int | None, contract: str | None = None, seeds: i
     with one_line(results, "written"):  # before the minutes that an audit takes
         results.mkdir(parents=True, exist_ok=True)
     single_threaded()
-    from suite.conformance.audit import audit as run
-    from suite.report.audit import audit_lines, refuse_foreign_audit, write_audit
+    from attnsuite.conformance.audit import audit as run
+    from attnsuite.report.audit import audit_lines, refuse_foreign_audit, write_audit
 
     if not contract:
         refuse_foreign_audit(results)
@@ -67,8 +67,8 @@ def audit_stopwatch(results: Path, jobs: int | None, plan: Plan | None = None) -
     with one_line(folder, "written"):  # before the minutes that an audit takes
         folder.mkdir(parents=True, exist_ok=True)
     single_threaded()
-    from suite.report.stopwatch import stopwatch_lines, write_stopwatch
-    from suite.stopwatch.audit import Plan, audit
+    from attnsuite.report.stopwatch import stopwatch_lines, write_stopwatch
+    from attnsuite.stopwatch.audit import Plan, audit
 
     found = audit(plan or Plan(), _progress)
     for line in stopwatch_lines(found, started.machine):
@@ -98,8 +98,8 @@ def audit_cheats(results: Path, jobs: int | None) -> int:
     with one_line(folder, "written"):  # before the minutes that an audit takes
         folder.mkdir(parents=True, exist_ok=True)
     single_threaded()
-    from suite.cheats.audit import audit
-    from suite.report.cheats import cheats_lines, write_cheats
+    from attnsuite.cheats.audit import audit
+    from attnsuite.report.cheats import cheats_lines, write_cheats
 
     found = audit(_progress)
     for line in cheats_lines(found):

@@ -9,17 +9,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite import machine
-from suite.commands.checking import single_threaded
-from suite.comparison.spread import FEWEST_RUNS, Spread, spreads, width
-from suite.records import UsageError
-from suite.records.stopwatch import percent
-from suite.statistics import LEVEL
-from suite.store import Results, between_runs
-from suite.store.files import one_line
+from attnsuite import machine
+from attnsuite.commands.checking import single_threaded
+from attnsuite.comparison.spread import FEWEST_RUNS, Spread, spreads, width
+from attnsuite.records import UsageError
+from attnsuite.records.stopwatch import percent
+from attnsuite.statistics import LEVEL
+from attnsuite.store import Results, between_runs
+from attnsuite.store.files import one_line
 
 if TYPE_CHECKING:
-    from suite.stopwatch.audit import Plan
+    from attnsuite.stopwatch.audit import Plan
 
 MOST_RUNS = between_runs.MOST_RUNS
 """Runs that one command makes at most: as many as are kept."""
@@ -37,8 +37,8 @@ def audit_between_runs(results: Path, runs: int, pause: float = 0.0, plan: Plan 
     with one_line(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
     single_threaded()
-    from suite.stopwatch.audit import Plan
-    from suite.stopwatch.between_runs import one_run
+    from attnsuite.stopwatch.audit import Plan
+    from attnsuite.stopwatch.between_runs import one_run
 
     for number in range(runs):
         time.sleep(pause if number else 0.0)

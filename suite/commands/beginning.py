@@ -7,10 +7,10 @@ import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
-from suite.beginning import written
-from suite.records import UsageError
-from suite.registry import locate
-from suite.signatures import SIGNATURES_OF
+from attnsuite.beginning import written
+from attnsuite.records import UsageError
+from attnsuite.registry import locate
+from attnsuite.signatures import SIGNATURES_OF
 
 
 def begin(name: str, contract: str, signature: str) -> None:

@@ -10,22 +10,22 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from suite import campaign, registry
-from suite.commands import sharding
-from suite.commands.checking import chosen, refuse_broken, told
-from suite.commands.json_rows import JsonRows
-from suite.commands.progress import Shown, say_how_it_starts
-from suite.commands.reporting import report
-from suite.contracts import contract as contract_named
-from suite.records import EVERY_CASE, RESULTS, SHAPE, STEP, Measurement, UsageError, escaped
-from suite.registry import Declaration
-from suite.report import refuse_foreign_index
-from suite.statistics import interval
-from suite.store import Results
-from suite.uncollected import importing
+from attnsuite import campaign, registry
+from attnsuite.commands import sharding
+from attnsuite.commands.checking import chosen, refuse_broken, told
+from attnsuite.commands.json_rows import JsonRows
+from attnsuite.commands.progress import Shown, say_how_it_starts
+from attnsuite.commands.reporting import report
+from attnsuite.contracts import contract as contract_named
+from attnsuite.records import EVERY_CASE, RESULTS, SHAPE, STEP, Measurement, UsageError, escaped
+from attnsuite.registry import Declaration
+from attnsuite.report import refuse_foreign_index
+from attnsuite.statistics import interval
+from attnsuite.store import Results
+from attnsuite.uncollected import importing
 
 if TYPE_CHECKING:
-    from suite.benchmark import Benchmark, Request
+    from attnsuite.benchmark import Benchmark, Request
 
 SAID = 8
 """The most rows for which the command is printed that times each again; whoever times more knows his own command."""
@@ -176,7 +176,7 @@ def _place(declaration: Declaration) -> tuple[str, str]:
 
 def say_plan(benchmarks: Sequence[Benchmark]) -> None:
     """Print what would be timed, and about how long that takes."""
-    from suite.benchmark.plan import plan_lines
+    from attnsuite.benchmark.plan import plan_lines
 
     for line in plan_lines(benchmarks) if benchmarks else ():
         print(escaped(line))

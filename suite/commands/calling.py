@@ -8,12 +8,12 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite import registry
-from suite.commands.checking import chosen, refuse_broken
-from suite.commands.declared.check import Check
-from suite.commands.outcomes import nobody, outcomes_of, refuse_places
-from suite.contracts import contract as contract_named
-from suite.records import Outcome, Shard, UsageError
+from attnsuite import registry
+from attnsuite.commands.checking import chosen, refuse_broken
+from attnsuite.commands.declared.check import Check
+from attnsuite.commands.outcomes import nobody, outcomes_of, refuse_places
+from attnsuite.contracts import contract as contract_named
+from attnsuite.records import Outcome, Shard, UsageError
 
 if TYPE_CHECKING:
     import torch

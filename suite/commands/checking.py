@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite import registry
-from suite.contracts import contract as contract_named
-from suite.records import EVERY_CASE, Outcome, UsageError
-from suite.registry import Declaration
+from attnsuite import registry
+from attnsuite.contracts import contract as contract_named
+from attnsuite.records import EVERY_CASE, Outcome, UsageError
+from attnsuite.registry import Declaration
 
 if TYPE_CHECKING:
-    from suite.conformance.session import CheckRequest
+    from attnsuite.conformance.session import CheckRequest
 
 Tell = Callable[[str], None]
 """Takes what is said beside the results."""

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite import machine
-from suite.commands.checking import single_threaded
-from suite.commands.reporting import report
-from suite.report import refuse_foreign_index
-from suite.store import Results
+from attnsuite import machine
+from attnsuite.commands.checking import single_threaded
+from attnsuite.commands.reporting import report
+from attnsuite.report import refuse_foreign_index
+from attnsuite.store import Results
 
 
 def claim(patterns: Sequence[str], evidence: Sequence[str], results: Path) -> int:
@@ -21,8 +21,8 @@ def claim(patterns: Sequence[str], evidence: Sequence[str], results: Path) -> in
     """
     refuse_foreign_index(results)
     single_threaded()
-    from suite.claims import claims
-    from suite.report.claims import headline, line
+    from attnsuite.claims import claims
+    from attnsuite.report.claims import headline, line
 
     chosen = claims(patterns, evidence)
     asked = " ".join(("claims", *(each.name for each in chosen)))

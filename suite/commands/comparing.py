@@ -8,17 +8,17 @@ from dataclasses import asdict
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from suite.commands.json_rows import JsonRows
-from suite.comparison.machines import compared
-from suite.comparison.sides import side
-from suite.records import Measurement, UsageError, escaped
-from suite.records.compared import FAIL_ON, Change, Compared, Ratio
-from suite.report.comparison import failing_lines
-from suite.report.summary import comparison_lines
-from suite.uncollected import uncollected
+from attnsuite.commands.json_rows import JsonRows
+from attnsuite.comparison.machines import compared
+from attnsuite.comparison.sides import side
+from attnsuite.records import Measurement, UsageError, escaped
+from attnsuite.records.compared import FAIL_ON, Change, Compared, Ratio
+from attnsuite.report.comparison import failing_lines
+from attnsuite.report.summary import comparison_lines
+from attnsuite.uncollected import uncollected
 
 if TYPE_CHECKING:
-    from suite.commands.declared.compare import Compare
+    from attnsuite.commands.declared.compare import Compare
 
 ALONE = ("workloads", "python", "contract", "backward", "budget", "pairs")
 """Options that say how both are timed, and so go with --interleaved alone."""

@@ -11,25 +11,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import suite
-from suite import machine, registry
-from suite.commands.comparing import show
-from suite.comparison import paired
-from suite.comparison.outcomes import both, changes
-from suite.contracts import contract as contract_named
-from suite.records import Measurement, Status, UsageError
-from suite.records.compared import Compared
-from suite.records.limits import TIME_LIMIT
-from suite.registry import Declaration
-from suite.store.at_commit import results_at, split
+import attnsuite
+from attnsuite import machine, registry
+from attnsuite.commands.comparing import show
+from attnsuite.comparison import paired
+from attnsuite.comparison.outcomes import both, changes
+from attnsuite.contracts import contract as contract_named
+from attnsuite.records import Measurement, Status, UsageError
+from attnsuite.records.compared import Compared
+from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.registry import Declaration
+from attnsuite.store.at_commit import results_at, split
 
 if TYPE_CHECKING:
-    from suite.benchmark.interleaved import Interleaved, Pair, Rows
-    from suite.benchmark.request import Table
-    from suite.commands.declared.compare import Compare
+    from attnsuite.benchmark.interleaved import Interleaved, Pair, Rows
+    from attnsuite.benchmark.request import Table
+    from attnsuite.commands.declared.compare import Compare
 
 ASK = (
-    "import json, suite.machine as m; "
+    "import json, attnsuite.machine as m; "
     "print(json.dumps({'versions': m.versions(), 'suite': m.suite_hash(), 'torch': bool(__import__('torch'))}))"
 )
 """What an interpreter is asked about itself."""
@@ -102,8 +102,8 @@ def _status(rows: Sequence[Measurement]) -> Measurement:
 
 
 def _interleaved(of: Compare, old: Asked, new: Asked) -> Interleaved:
-    from suite.benchmark import Request
-    from suite.benchmark.interleaved import Interleaved
+    from attnsuite.benchmark import Request
+    from attnsuite.benchmark.interleaved import Interleaved
 
     pairs = _pairs(old, new)
     (contract,) = contracts if len(contracts := {pair.old.contract for pair in pairs}) == 1 else ("",)
@@ -120,7 +120,7 @@ def _interleaved(of: Compare, old: Asked, new: Asked) -> Interleaved:
 
 def _pairs(old: Asked, new: Asked) -> list[Pair]:
     """What is timed against what: the one of either side, or those of one name."""
-    from suite.benchmark.interleaved import Pair
+    from attnsuite.benchmark.interleaved import Pair
 
     if len(old.declarations) == len(new.declarations) == 1:
         one, other = old.declarations[0], new.declarations[0]
@@ -162,7 +162,7 @@ def _parted(word: str) -> tuple[str, str]:
 
 def _at_commit(stack: ExitStack, now: Declaration, target: str, commit: str) -> list[Declaration]:
     """The same function in its file as it was at a commit, with the files of its folder beside it."""
-    if now.plug or not now.file or (now.module and not now.module.startswith("implementations.")):
+    if now.plug or not now.file or (now.module and not now.module.startswith("attnsuite.implementations.")):
         raise UsageError(
             f"{target}@{commit}: of a commit name a file, or install it elsewhere and name that by --python"
         )
@@ -183,7 +183,7 @@ def _pythons(given: Sequence[str]) -> tuple[str, str]:
 
 def _versions(python: str) -> dict[str, str]:
     """The versions of what an interpreter has. UsageError where it is none, or has another suite or no torch."""
-    root = Path(suite.__file__).resolve().parent.parent
+    root = Path(attnsuite.__file__).resolve().parent.parent
     inside = root.name in ("site-packages", "dist-packages")
     environment = {} if inside else {"PYTHONPATH": str(root)}
     try:

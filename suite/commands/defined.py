@@ -7,12 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.machine import suite_hash
-from suite.records import DTYPES, Claimed, Measurement, Refusal, Run, Status, WorkloadFacts
-from suite.store.contents import Placed
+from attnsuite.machine import suite_hash
+from attnsuite.records import DTYPES, Claimed, Measurement, Refusal, Run, Status, WorkloadFacts
+from attnsuite.store.contents import Placed
 
 if TYPE_CHECKING:
-    from suite.asking import Workload
+    from attnsuite.asking import Workload
 
 RELATIVE = 1e-5
 """By how much a number that is kept to six digits may be off."""
@@ -60,14 +60,14 @@ def _work(of: Measurement, run: Run) -> Iterator[str]:
 @cache
 def _registered(name: str) -> Mapping[str, Workload]:
     """The workloads of a contract, by name; none of a contract that this version does not know."""
-    from suite.contracts import contract, names  # needs torch, which folders without times do without
+    from attnsuite.contracts import contract, names  # needs torch, which folders without times do without
 
     return {each.name: each for each in contract(name).workloads()} if name in names() else {}
 
 
 def _statement(of: Claimed) -> Iterator[str]:
     """Where a row of this very version says of a claim what the claim does not."""
-    from suite.claims import every  # needs torch
+    from attnsuite.claims import every  # needs torch
 
     claim = next((each for each in every() if each.name == of.claim), None)
     if claim is None:

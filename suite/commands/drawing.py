@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from suite.charting import absent
-from suite.figures import FIGURES, chosen, targets
-from suite.records import UsageError
-from suite.records.options import check_short_seed
+from attnsuite.charting import absent
+from attnsuite.figures import FIGURES, chosen, targets
+from attnsuite.records import UsageError
+from attnsuite.records.options import check_short_seed
 
 
 def draw(

@@ -1,4 +1,4 @@
-"""`python -m suite.commands.expecting here|elsewhere check|bench …`: what a run of that command is of. It asks nothing.
+"""`python -m attnsuite.commands.expecting here|elsewhere check|bench …`: what a run of that command is of. It asks nothing.
 
 `attnsuite sweep` starts it with the interpreter that is to run the command: what it prints tells which runs in a store
 answer the request, and a request that cannot be carried out is refused before anything is started. What only the
@@ -14,15 +14,15 @@ from dataclasses import asdict
 
 import typer
 
-from suite import campaign, machine, registry
-from suite.commands import benching, outcomes
-from suite.commands.app import application
-from suite.commands.checking import chosen, refuse_broken, told
-from suite.commands.declared.bench import Bench
-from suite.commands.declared.check import Check
-from suite.records import UsageError
-from suite.registry import Declaration
-from suite.sweep.command import Expected
+from attnsuite import campaign, machine, registry
+from attnsuite.commands import benching, outcomes
+from attnsuite.commands.app import application
+from attnsuite.commands.checking import chosen, refuse_broken, told
+from attnsuite.commands.declared.bench import Bench
+from attnsuite.commands.declared.check import Check
+from attnsuite.records import UsageError
+from attnsuite.registry import Declaration
+from attnsuite.sweep.command import Expected
 
 NOT_UNDERSTOOD: type[Exception] = typer.BadParameter.__bases__[0]
 """What typer raises for a command line that it cannot read."""
@@ -53,7 +53,7 @@ class ExpectedBench(Bench):
 
 def refuse_check(options: Check, declarations: Sequence[Declaration]) -> None:
     """UsageError for cases, dtypes, devices that do not exist."""
-    from suite.conformance.divided import session_of
+    from attnsuite.conformance.divided import session_of
 
     request = outcomes.requested(options, declarations, told)
     session = session_of(request, len(declarations), options.jobs)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from suite.commands.checking import single_threaded
-from suite.export import Request, Written
-from suite.export import export as run
+from attnsuite.commands.checking import single_threaded
+from attnsuite.export import Request, Written
+from attnsuite.export import export as run
 
 
 def export(request: Request) -> None:

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from suite import registry
-from suite.records import Explanation, Outcome, UsageError
-from suite.registry import Declaration
-from suite.report import github
-from suite.report.files import as_markdown
+from attnsuite import registry
+from attnsuite.records import Explanation, Outcome, UsageError
+from attnsuite.registry import Declaration
+from attnsuite.report import github
+from attnsuite.report.files import as_markdown
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 """The variable that names the file of the summary."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import Event, Thread
 
-from suite.records import Outcome, Reason, escaped
+from attnsuite.records import Outcome, Reason, escaped
 
 FIRST = (10.0, 30.0, 60.0, 120.0, 240.0, 480.0)
 """Seconds after the start at which a line is written: whoever waits knows soon, and an hour's log has a dozen lines."""

@@ -9,16 +9,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.history import history_of
-from suite.records import History, UsageError
-from suite.report.history import csv_text, json_text, text_lines
-from suite.store import history as store
-from suite.store.at_commit import split
-from suite.store.past import add_commits
-from suite.uncollected import uncollected
+from attnsuite.history import history_of
+from attnsuite.records import History, UsageError
+from attnsuite.report.history import csv_text, json_text, text_lines
+from attnsuite.store import history as store
+from attnsuite.store.at_commit import split
+from attnsuite.store.past import add_commits
+from attnsuite.uncollected import uncollected
 
 if TYPE_CHECKING:
-    from suite.commands.declared.history import History as Options
+    from attnsuite.commands.declared.history import History as Options
 
 MOST_NAMES = 12
 """Names that exist, said where one does not."""

@@ -56,10 +56,10 @@ def heed() -> None:
 
 def _in_order(stopped: KeyboardInterrupt, place: str | None) -> None:
     """End what was started, and say in the file of JUnit that nothing was asked, where nothing was."""
-    from suite.campaign import Interrupted
-    from suite.commands import junit
-    from suite.records import UsageError
-    from suite.walls import clear_up
+    from attnsuite.campaign import Interrupted
+    from attnsuite.commands import junit
+    from attnsuite.records import UsageError
+    from attnsuite.walls import clear_up
 
     clear_up()
     if place is None or isinstance(stopped, Interrupted):  # then it was written with what was found

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from suite.records import UsageError, escaped
+from attnsuite.records import UsageError, escaped
 
 KEYS = frozenset({"implementation", "contract", "status"})
 """What every row written here has. Those of the same files in results/ lack the contract."""

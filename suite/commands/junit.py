@@ -8,9 +8,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from suite.records import FAILURES, Outcome, Status, UsageError, escaped
-from suite.report.conformance.tally import groups
-from suite.store.files import replace_bytes
+from attnsuite.records import FAILURES, Outcome, Status, UsageError, escaped
+from attnsuite.report.conformance.tally import groups
+from attnsuite.store.files import replace_bytes
 
 NAME = "attnsuite"
 """The name of the root, by which a file that was written here is known again."""

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from suite.machine.cached import cache
-from suite.records import DTYPES, Outcome, UsageError
-from suite.registry import Declaration
-from suite.store import replace_file
+from attnsuite.machine.cached import cache
+from attnsuite.records import DTYPES, Outcome, UsageError
+from attnsuite.registry import Declaration
+from attnsuite.store import replace_file
 
 Questions = frozenset[tuple[str, str]]
 """Names of cases, each with a dtype."""

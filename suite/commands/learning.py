@@ -10,18 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite import machine, registry
-from suite.commands.epochs import Epochs
-from suite.commands.reporting import report
-from suite.records import Learned, Run, UsageError
-from suite.records.options import check_jobs, check_short_seed
-from suite.report import refuse_foreign_index
-from suite.store import Results, RunWriter
+from attnsuite import machine, registry
+from attnsuite.commands.epochs import Epochs
+from attnsuite.commands.reporting import report
+from attnsuite.records import Learned, Run, UsageError
+from attnsuite.records.options import check_jobs, check_short_seed
+from attnsuite.report import refuse_foreign_index
+from attnsuite.store import Results, RunWriter
 
 if TYPE_CHECKING:
-    from suite.learning.engine import Watch
-    from suite.learning.task import Task
-    from suite.learning.trained import Job
+    from attnsuite.learning.engine import Watch
+    from attnsuite.learning.task import Task
+    from attnsuite.learning.trained import Job
 
 DEVICE = "cpu"
 """Where models are trained: what is learned here is small, and equal bits are promised."""
@@ -43,9 +43,9 @@ def learn(
     As many trainings run `at_once`; curves and scores are those of one after the other, and so is their order.
     Raises UsageError before any training for a target that lacks what a task needs.
     """
-    from suite.learning.apart import Work, apart
-    from suite.learning.attentions import DEFAULT
-    from suite.learning.trained import Job
+    from attnsuite.learning.apart import Work, apart
+    from attnsuite.learning.attentions import DEFAULT
+    from attnsuite.learning.trained import Job
 
     check_jobs(at_once)
     refuse_foreign_index(results)
@@ -69,8 +69,8 @@ def learn(
 
 def _train(jobs: Sequence[Job], writer: RunWriter, checkpoints: Path | None, at_once: int) -> None:
     """Train what the run does not have yet, and write and say what comes of it."""
-    from suite.learning.apart import Work, apart
-    from suite.learning.engine import import_ahead
+    from attnsuite.learning.apart import Work, apart
+    from attnsuite.learning.engine import import_ahead
 
     if writer.resumed:
         there = f"{len(writer.recorded_learned)} of {len(jobs)} trainings are there already"
@@ -116,7 +116,7 @@ def _data(pairs: Path | None, examples: int | None) -> dict[str, Any]:
     """What changes in a config where the user has data. Raises UsageError, before training, for a file
     that is none, and for more examples than there are.
     """
-    from suite.learning.sentences import loading
+    from attnsuite.learning.sentences import loading
 
     found: dict[str, Any] = {} if examples is None else {"examples": examples}
     there = len(loading.pairs(pairs or loading.SHIPPED))
@@ -132,8 +132,8 @@ def _tasks(named: Sequence[str], changes: Mapping[str, Any], only_plugs: bool) -
 
     Raises UsageError for names that no task has, and for pairs of which nothing can be learned.
     """
-    from suite.learning import tasks
-    from suite.learning.tasks import translation
+    from attnsuite.learning import tasks
+    from attnsuite.learning.tasks import translation
 
     found = {task.name: task for name in named for task in tasks.of_table(name)} or tasks.tasks()
     chosen = [task for task in found.values() if not (only_plugs and task.own)]
@@ -150,7 +150,7 @@ def _tasks(named: Sequence[str], changes: Mapping[str, Any], only_plugs: bool) -
 
 
 def _run(jobs: Sequence[Job]) -> Run:
-    from suite.learning.checkpoint import digest
+    from attnsuite.learning.checkpoint import digest
 
     declared = {job.declaration.full_name: job.declaration for job in jobs if job.declaration}
     sources = {name: registry.source_hash(declaration) for name, declaration in declared.items()}

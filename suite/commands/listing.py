@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite import registry
-from suite.commands.checking import chosen
-from suite.contracts import contract as contract_named
-from suite.contracts import names as contract_names
-from suite.records import UsageError
-from suite.registry import Declaration
-from suite.registry.from_source import listed
+from attnsuite import registry
+from attnsuite.commands.checking import chosen
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.records import UsageError
+from attnsuite.registry import Declaration
+from attnsuite.registry.from_source import listed
 
 WIDEST = 40
 """Characters that names of cases are padded to: those that combine features have longer ones."""
@@ -58,7 +58,7 @@ def show_cases(targets: Sequence[str], contract: str | None, patterns: Sequence[
 
     Raises UsageError for a pattern that nothing matches.
     """
-    from suite.conformance.session import CheckRequest
+    from attnsuite.conformance.session import CheckRequest
 
     kept = {declaration.contract for declaration in chosen(targets, (), contract)}
     request, problems, found = CheckRequest(tuple(patterns)), [], {}

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.commands.reporting import report
-from suite.records import Run, escaped
-from suite.report import refuse_foreign_index
-from suite.store.merging import merged
-from suite.store.parts import asked
+from attnsuite.commands.reporting import report
+from attnsuite.records import Run, escaped
+from attnsuite.report import refuse_foreign_index
+from attnsuite.store.merging import merged
+from attnsuite.store.parts import asked
 
 
 def merge(folders: Sequence[Path], into: Path, partial: bool) -> None:

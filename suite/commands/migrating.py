@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.report.stamps import stamp_all
-from suite.store.migration import migrate as migrated
-from suite.uncollected import uncollected
+from attnsuite.report.stamps import stamp_all
+from attnsuite.store.migration import migrate as migrated
+from attnsuite.uncollected import uncollected
 
 
 @uncollected()

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
-from suite import campaign
-from suite.allocator import keep_freed_memory
-from suite.commands import github, json_rows, junit, last_failed, sharding
-from suite.commands.checking import (
+from attnsuite import campaign
+from attnsuite.allocator import keep_freed_memory
+from attnsuite.commands import github, json_rows, junit, last_failed, sharding
+from attnsuite.commands.checking import (
     Tell,
     asked_again,
     chosen,
@@ -24,15 +24,15 @@ from suite.commands.checking import (
     status,
     told,
 )
-from suite.commands.interrupting import heed
-from suite.commands.json_rows import JsonRows
-from suite.commands.progress import Shown, how_it_starts
-from suite.commands.reporting import report
-from suite.conformance import gaps
-from suite.contracts import contract as contract_named
-from suite.contracts import names as contract_names
-from suite.records import Facts, Outcome, Reason, Run, UsageError
-from suite.records.options import (
+from attnsuite.commands.interrupting import heed
+from attnsuite.commands.json_rows import JsonRows
+from attnsuite.commands.progress import Shown, how_it_starts
+from attnsuite.commands.reporting import report
+from attnsuite.conformance import gaps
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.records import Facts, Outcome, Reason, Run, UsageError
+from attnsuite.records.options import (
     COMBINED,
     check_dtypes,
     check_jobs,
@@ -41,16 +41,16 @@ from suite.records.options import (
     check_seconds,
     check_seed,
 )
-from suite.registry import Declaration, Loaded
-from suite.report import refuse_foreign_index
-from suite.store import Results, RunWriter
-from suite.uncollected import importing
-from suite.walls import begin_to_look
-from suite.worker import expect
+from attnsuite.registry import Declaration, Loaded
+from attnsuite.report import refuse_foreign_index
+from attnsuite.store import Results, RunWriter
+from attnsuite.uncollected import importing
+from attnsuite.walls import begin_to_look
+from attnsuite.worker import expect
 
 if TYPE_CHECKING:
-    from suite.commands.declared.check import Check
-    from suite.conformance.session import CheckRequest, Session
+    from attnsuite.commands.declared.check import Check
+    from attnsuite.conformance.session import CheckRequest, Session
 
 
 def check(options: Check) -> int:
@@ -72,7 +72,7 @@ def check(options: Check) -> int:
     if options.device == "cpu" and (options.isolate or not options.cases or strangers):
         expect({})  # whoever answers in a process of its own needs PyTorch, which is imported here meanwhile
     with importing():  # to look through libraries for garbage takes some per cent of a check
-        import suite.conformance.session  # noqa: F401  with all that it needs
+        import attnsuite.conformance.session  # noqa: F401  with all that it needs
     heed()
     outcomes = outcomes_of(options, declarations, sys.stderr if options.json == "-" else sys.stdout, tell)
     named = {outcome.implementation for outcome in outcomes}
@@ -91,8 +91,8 @@ def outcomes_of(
     Lines for people go to `lines`, hints to `tell`. Implementations in `loaded` are asked in this process. After Ctrl-C
     all this is done with what was found until then, and KeyboardInterrupt raised.
     """
-    from suite.asking import tensors
-    from suite.conformance.divided import session_of
+    from attnsuite.asking import tensors
+    from attnsuite.conformance.divided import session_of
 
     request = requested(options, declarations, tell)
     explains = lines is not None and not options.quiet
@@ -190,8 +190,8 @@ def remember(declarations: Sequence[Declaration], outcomes: Sequence[Outcome], d
 
 def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -> CheckRequest:
     """What is asked of the implementations."""
-    from suite.asking.combined import QUICK
-    from suite.conformance.session import CheckRequest
+    from attnsuite.asking.combined import QUICK
+    from attnsuite.conformance.session import CheckRequest
 
     request = CheckRequest(
         tuple(options.cases),

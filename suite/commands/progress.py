@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from suite.commands.heartbeat import Heartbeat
-from suite.records import Explanation, Measurement, Outcome, escaped
-from suite.report import benchmark_lines, summary_lines
-from suite.store import RunWriter
+from attnsuite.commands.heartbeat import Heartbeat
+from attnsuite.records import Explanation, Measurement, Outcome, escaped
+from attnsuite.report import benchmark_lines, summary_lines
+from attnsuite.store import RunWriter
 
 if TYPE_CHECKING:
-    from suite.benchmark import Table
+    from attnsuite.benchmark import Table
 
 
 def _ignore(_: Any) -> None:

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-from suite.records import UsageError
-from suite.report import past, write_index, write_machine, write_report
-from suite.store import read_outcomes
-from suite.uncollected import uncollected
+from attnsuite.records import UsageError
+from attnsuite.report import past, write_index, write_machine, write_report
+from attnsuite.store import read_outcomes
+from attnsuite.uncollected import uncollected
 
 
 @uncollected()

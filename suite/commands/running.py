@@ -5,18 +5,18 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from suite import campaign, registry
-from suite.commands import benching
-from suite.commands.checking import asked_again, chosen, refuse_broken, single_threaded, status
-from suite.commands.progress import Shown, say_how_it_starts
-from suite.commands.reporting import report
-from suite.records import UsageError
-from suite.records.options import check_jobs, check_name_of_device
-from suite.report import refuse_foreign_index
-from suite.store import Results
+from attnsuite import campaign, registry
+from attnsuite.commands import benching
+from attnsuite.commands.checking import asked_again, chosen, refuse_broken, single_threaded, status
+from attnsuite.commands.progress import Shown, say_how_it_starts
+from attnsuite.commands.reporting import report
+from attnsuite.records import UsageError
+from attnsuite.records.options import check_jobs, check_name_of_device
+from attnsuite.report import refuse_foreign_index
+from attnsuite.store import Results
 
 if TYPE_CHECKING:
-    from suite.commands.declared.run import Run
+    from attnsuite.commands.declared.run import Run
 
 
 def run(options: Run) -> int:
@@ -30,9 +30,9 @@ def run(options: Run) -> int:
     check_name_of_device(device)
     check_jobs(options.jobs)
     single_threaded()
-    from suite.benchmark import Request as BenchRequest
-    from suite.conformance.divided import session_of
-    from suite.conformance.session import CheckRequest
+    from attnsuite.benchmark import Request as BenchRequest
+    from attnsuite.conformance.divided import session_of
+    from attnsuite.conformance.session import CheckRequest
 
     refuse_foreign_index(options.results)
     request = CheckRequest(device=device, isolate=options.isolate)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from suite.records import Measurement, Outcome, Run, Shard
-from suite.store.shards import answered
+from attnsuite.records import Measurement, Outcome, Run, Shard
+from attnsuite.store.shards import answered
 
 
 def place(results: Path, shard: Shard | None) -> Path:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from suite import registry
-from suite.machine import committed, suite_hash
-from suite.records import Run
-from suite.registry.declaration import Declaration
-from suite.report.verification.cheats import Musts
-from suite.store.ranges import COMMIT
+from attnsuite import registry
+from attnsuite.machine import committed, suite_hash
+from attnsuite.records import Run
+from attnsuite.registry.declaration import Declaration
+from attnsuite.report.verification.cheats import Musts
+from attnsuite.store.ranges import COMMIT
 
 HISTORY = "suite/store/history.py"
 """The file that keeps runs, in every version that does."""

@@ -16,25 +16,25 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import typer
 
-from suite.commands import merging
-from suite.commands.checking import told
-from suite.commands.declared.bench import Bench
-from suite.commands.declared.check import Check
-from suite.records import Outcome, UsageError, escaped
-from suite.report import refuse_foreign_index
-from suite.report.files import write
-from suite.report.summary import versions_lines
-from suite.report.versions import NAME, Tried, versions_page
-from suite.store import files
-from suite.sweep import request
-from suite.sweep.carrying import Carried, carry_out
-from suite.sweep.command import Expected, ShardCommand
-from suite.sweep.engines import Engine, Local, Slurm, refuse_options
-from suite.sweep.environments import Environment
-from suite.sweep.request import Asked, Sweep, Words
+from attnsuite.commands import merging
+from attnsuite.commands.checking import told
+from attnsuite.commands.declared.bench import Bench
+from attnsuite.commands.declared.check import Check
+from attnsuite.records import Outcome, UsageError, escaped
+from attnsuite.report import refuse_foreign_index
+from attnsuite.report.files import write
+from attnsuite.report.summary import versions_lines
+from attnsuite.report.versions import NAME, Tried, versions_page
+from attnsuite.store import files
+from attnsuite.sweep import request
+from attnsuite.sweep.carrying import Carried, carry_out
+from attnsuite.sweep.command import Expected, ShardCommand
+from attnsuite.sweep.engines import Engine, Local, Slurm, refuse_options
+from attnsuite.sweep.environments import Environment
+from attnsuite.sweep.request import Asked, Sweep, Words
 
 if TYPE_CHECKING:
-    from suite.commands.declared.sweep import Sweep as Options
+    from attnsuite.commands.declared.sweep import Sweep as Options
 
 ASKED: Mapping[str, type[Check | Bench]] = {"check": Check, "bench": Bench}
 """The subcommands that a sweep may ask."""
@@ -172,7 +172,7 @@ def planned(of: Sweep, launch: str, place: Place) -> Place:
 def expected_of(asked: Asked, python: str, launch: str) -> Expected:
     """What its runs are of, which the interpreter says that is to run it. UsageError as it refuses the request."""
     where = "here" if launch == "local" else "elsewhere"
-    words = [python, "-m", "suite.commands.expecting", where, asked.command, *asked.words]
+    words = [python, "-m", "attnsuite.commands.expecting", where, asked.command, *asked.words]
     done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
     try:
         return Expected(**json.loads(done.stdout))

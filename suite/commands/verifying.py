@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import suite
-from suite.commands import defined, sources
-from suite.records import Refusal, Run, UsageError
-from suite.report import pytest_benchmark
-from suite.report import verification as pages
-from suite.report.machine import PAGES as OF_ROWS
-from suite.report.verification.index import FILES
-from suite.report.versions import NAME as VERSIONS
-from suite.store import Recorded, Verified, between_runs, facts, history, together
-from suite.store import verify as verify_rows
-from suite.store.contents import SIGNS
-from suite.store.runs import RUNS
-from suite.store.verification import KINDS, few
-from suite.uncollected import uncollected
+import attnsuite
+from attnsuite.commands import defined, sources
+from attnsuite.records import Refusal, Run, UsageError
+from attnsuite.report import pytest_benchmark
+from attnsuite.report import verification as pages
+from attnsuite.report.machine import PAGES as OF_ROWS
+from attnsuite.report.verification.index import FILES
+from attnsuite.report.versions import NAME as VERSIONS
+from attnsuite.store import Recorded, Verified, between_runs, facts, history, together
+from attnsuite.store import verify as verify_rows
+from attnsuite.store.contents import SIGNS
+from attnsuite.store.runs import RUNS
+from attnsuite.store.verification import KINDS, few
+from attnsuite.uncollected import uncollected
 
 UNKNOWN = ", so nothing says what is in it; move it away"
 """What is said of what attnsuite does not write."""
@@ -145,7 +145,7 @@ def _results(path: Path, folders: Sequence[Path]) -> Report:
     report = _machines(folders)
     readable = len(report.machines) == len(folders)
     with_runs = {name: of for name, of in report.machines.items() if of.runs}
-    repositories = path, Path(suite.__file__).parent
+    repositories = path, Path(attnsuite.__file__).parent
     report.refusals += pages.of_results(path, with_runs if readable else None, sources.musts(repositories))
     report.refusals += few([*_without_rows(path), *_unknown_beside(path)])
     report.not_checked += _of_their_own(path)
@@ -218,7 +218,7 @@ def _readable(folder: Path, rows: Verified, report: Report) -> None:
     report.refusals += shown.refusals
     report.not_checked += shown.not_checked
     report.files += shown.compared
-    of = sources.held(rows.recorded.runs.values(), (folder, Path(suite.__file__).parent))
+    of = sources.held(rows.recorded.runs.values(), (folder, Path(attnsuite.__file__).parent))
     report.refusals += _unlike_sources(folder, of.amiss)
     report.not_checked += of.not_checked
     report.hashes += of.alike

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from suite.comparison.outcomes import both, changes
-from suite.comparison.ratios import memories, of_one_run, times
-from suite.comparison.sides import Side
-from suite.records import Run, UsageError
-from suite.records.compared import Compared
-from suite.statistics import MARGIN
-from suite.store import Recorded
-from suite.store.place import differences, said
+from attnsuite.comparison.outcomes import both, changes
+from attnsuite.comparison.ratios import memories, of_one_run, times
+from attnsuite.comparison.sides import Side
+from attnsuite.records import Run, UsageError
+from attnsuite.records.compared import Compared
+from attnsuite.statistics import MARGIN
+from attnsuite.store import Recorded
+from attnsuite.store.place import differences, said
 
 NOT_COMPARED = "times and memory are not compared"
 

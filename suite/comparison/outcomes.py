@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from suite.records import Measurement, Outcome, Status
-from suite.records.compared import Change
+from attnsuite.records import Measurement, Outcome, Status
+from attnsuite.records.compared import Change
 
 Row = TypeVar("Row", Outcome, Measurement)
 

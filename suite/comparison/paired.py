@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
-from suite.comparison.ratios import judged_together, memory
-from suite.comparison.signed_rank import pairs_needed, probability, signed_rank
-from suite.records import Measurement
-from suite.records.compared import Ratio
-from suite.statistics import LEVEL, MARGIN, Interval
+from attnsuite.comparison.ratios import judged_together, memory
+from attnsuite.comparison.signed_rank import pairs_needed, probability, signed_rank
+from attnsuite.records import Measurement
+from attnsuite.records.compared import Ratio
+from attnsuite.statistics import LEVEL, MARGIN, Interval
 
 FEWEST_PAIRS = 12
 """Pairs of processes at least. A process may be some per cent faster or slower than another of the same code all its

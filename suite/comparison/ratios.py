@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from statistics import NormalDist, median
 from typing import Protocol
 
-from suite.comparison.spread import Spread, nearest, width
-from suite.records import Measurement, Run, Status
-from suite.records.compared import BETTER, MEMORY, TIME, UNCLEAR, WORSE, Ratio
-from suite.statistics import LEVEL, MARGIN, Interval, interval, judged
-from suite.store import Recorded
+from attnsuite.comparison.spread import Spread, nearest, width
+from attnsuite.records import Measurement, Run, Status
+from attnsuite.records.compared import BETTER, MEMORY, TIME, UNCLEAR, WORSE, Ratio
+from attnsuite.statistics import LEVEL, MARGIN, Interval, interval, judged
+from attnsuite.store import Recorded
 
 RESOLUTION = 2.0**20
 """Bytes by which the peak of the same call may differ from run to run: allocators keep some pages more or less."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.comparison.spread import Spread, spreads
-from suite.records import Run, UsageError
-from suite.store import Recorded, Results, between_runs
-from suite.store.at_commit import results_of
-from suite.store.contents import SIGNS
+from attnsuite.comparison.spread import Spread, spreads
+from attnsuite.records import Run, UsageError
+from attnsuite.store import Recorded, Results, between_runs
+from attnsuite.store.at_commit import results_of
+from attnsuite.store.contents import SIGNS
 
 VERSION = re.compile(r"([\w.-]+)==(\S+)")
 """A library and its version, which runs note."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from statistics import median
 
-from suite.statistics import Interval
+from attnsuite.statistics import Interval
 
 
 def signed_rank(values: Sequence[float], level: float) -> Interval:

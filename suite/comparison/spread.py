@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from suite.quantiles import student
-from suite.records.repeated import Repeated
+from attnsuite.quantiles import student
+from attnsuite.records.repeated import Repeated
 
 FEWEST_RUNS = 5
 """Runs at least: with fewer, Student's t makes every interval wider than differences that anybody looks for."""

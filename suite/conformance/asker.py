@@ -15,17 +15,17 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from suite.asking import Call
-from suite.asking.tensors import seed
-from suite.conformance.questions import Answer, Subject
-from suite.conformance.runner import Check
-from suite.conformance.session import Session, alone
-from suite.records import Outcome, Status, UsageError
-from suite.records.limits import KILL_LIMIT
-from suite.registry import Declaration
-from suite.walls.ends import said_of
-from suite.worker import Died, take_servers
-from suite.worker.forkserver import Servers
+from attnsuite.asking import Call
+from attnsuite.asking.tensors import seed
+from attnsuite.conformance.questions import Answer, Subject
+from attnsuite.conformance.runner import Check
+from attnsuite.conformance.session import Session, alone
+from attnsuite.records import Outcome, Status, UsageError
+from attnsuite.records.limits import KILL_LIMIT
+from attnsuite.registry import Declaration
+from attnsuite.walls.ends import said_of
+from attnsuite.worker import Died, take_servers
+from attnsuite.worker.forkserver import Servers
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from suite import machine
-from suite.asking import Case, Contract, questions
-from suite.conformance import findings
-from suite.conformance.catching import catches, failure
-from suite.conformance.combinations import combinations
-from suite.conformance.questions import Questions
-from suite.conformance.redrawn import lacking, rearranged, redrawn, stranger_as_subject
-from suite.conformance.runner import Check
-from suite.contracts import contract as contract_named
-from suite.records import COMBINED, EXEMPT, Audit, Outcome, Status
+from attnsuite import machine
+from attnsuite.asking import Case, Contract, questions
+from attnsuite.conformance import findings
+from attnsuite.conformance.catching import catches, failure
+from attnsuite.conformance.combinations import combinations
+from attnsuite.conformance.questions import Questions
+from attnsuite.conformance.redrawn import lacking, rearranged, redrawn, stranger_as_subject
+from attnsuite.conformance.runner import Check
+from attnsuite.contracts import contract as contract_named
+from attnsuite.records import COMBINED, EXEMPT, Audit, Outcome, Status
 
 Catch = tuple[str, str, str]
 """A deviation, the case that caught it, and the dtype."""

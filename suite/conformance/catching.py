@@ -6,10 +6,10 @@ import math
 import re
 from collections.abc import Callable
 
-from suite.asking import Call, Case, Deviation
-from suite.judging.verdicts import Verdict
-from suite.records import FAILURES
-from suite.worker import ask
+from attnsuite.asking import Call, Case, Deviation
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import FAILURES
+from attnsuite.worker import ask
 
 SLIP = re.compile(
     r"(NameError|UnboundLocalError|ImportError|ModuleNotFoundError|SyntaxError): "

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from suite.contracts import contract, names
-from suite.records import GIVEN
-from suite.sources import documents
+from attnsuite.contracts import contract, names
+from attnsuite.records import GIVEN
+from attnsuite.sources import documents
 
 
 @dataclass(frozen=True)

@@ -12,22 +12,22 @@ from itertools import groupby
 from multiprocessing.connection import wait
 from typing import Any
 
-from suite import copies
-from suite.asking import Call, Case
-from suite.asking.tensors import seeded
-from suite.conformance.asker import Ask, AskCalls, Failed, FindMisdeclared, Found, Open, Opened, Process, serve
-from suite.conformance.questions import Answer, Subject
-from suite.conformance.runner import Check
-from suite.conformance.session import CheckRequest, Session, alone, unaskable
-from suite.contracts import contract as contract_named
-from suite.contracts import names as contract_names
-from suite.records import Outcome, Status, UsageError
-from suite.records.limits import LAST_WORDS_LIMIT
-from suite.records.options import check_jobs
-from suite.registry import Declaration, Loaded
-from suite.signatures import in_signature
-from suite.worker import Died, branches
-from suite.worker.forkserver import Servers
+from attnsuite import copies
+from attnsuite.asking import Call, Case
+from attnsuite.asking.tensors import seeded
+from attnsuite.conformance.asker import Ask, AskCalls, Failed, FindMisdeclared, Found, Open, Opened, Process, serve
+from attnsuite.conformance.questions import Answer, Subject
+from attnsuite.conformance.runner import Check
+from attnsuite.conformance.session import CheckRequest, Session, alone, unaskable
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.records import Outcome, Status, UsageError
+from attnsuite.records.limits import LAST_WORDS_LIMIT
+from attnsuite.records.options import check_jobs
+from attnsuite.registry import Declaration, Loaded
+from attnsuite.signatures import in_signature
+from attnsuite.worker import Died, branches
+from attnsuite.worker.forkserver import Servers
 
 BATCH = 12
 """Questions that a process is given at once, at least: some 30 ms of work, so that processes end together, and hundreds

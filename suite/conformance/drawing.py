@@ -1,4 +1,4 @@
-"""Draw the array of a contract anew and write its files: `python -m suite.conformance.drawing attention`.
+"""Draw the array of a contract anew and write its files: `python -m attnsuite.conformance.drawing attention`.
 
 A row may hide a mistake, by rounding for example, though the levels meet in it that the mistake needs. So rows are
 added until each mistake is caught that is made only where two levels meet. Of triples so many are caught without that.
@@ -11,10 +11,10 @@ import sys
 from collections.abc import Sequence
 from random import Random
 
-from suite.asking.combined import Array
-from suite.asking.covering import Drawing, Meeting, Row, drawn, for_triples
-from suite.conformance.combinations import array_of, caught_by, caught_in, seen_in
-from suite.contracts import contract as contract_named
+from attnsuite.asking.combined import Array
+from attnsuite.asking.covering import Drawing, Meeting, Row, drawn, for_triples
+from attnsuite.conformance.combinations import array_of, caught_by, caught_in, seen_in
+from attnsuite.contracts import contract as contract_named
 
 SEED = 4
 """Of the array that is kept: among the first 13 seeds, that of the fewest rows."""

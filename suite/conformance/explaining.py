@@ -9,17 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from suite.asking import Call, Case, Deviation
-from suite.asking.beside import ALONE, RIGHT
-from suite.asking.refused import Refused
-from suite.asking.reproduction import Reproducing
-from suite.conformance.diagnosis.separation import Asked, where
-from suite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
-from suite.conformance.questions import Question
-from suite.conformance.runner import Check, answer, judge
-from suite.records import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
-from suite.walls import in_short
-from suite.worker import ask
+from attnsuite.asking import Call, Case, Deviation
+from attnsuite.asking.beside import ALONE, RIGHT
+from attnsuite.asking.refused import Refused
+from attnsuite.asking.reproduction import Reproducing
+from attnsuite.conformance.diagnosis.separation import Asked, where
+from attnsuite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
+from attnsuite.conformance.questions import Question
+from attnsuite.conformance.runner import Check, answer, judge
+from attnsuite.records import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
+from attnsuite.walls import in_short
+from attnsuite.worker import ask
 
 CAUSES = 2
 """Causes of which a reproduction is printed: each takes ten lines, and one repair may be what several need."""

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from suite.machine import DISTRIBUTIONS
-from suite.records import FAILURES, Outcome, UsageError
+from attnsuite.machine import DISTRIBUTIONS
+from attnsuite.records import FAILURES, Outcome, UsageError
 
 LIBRARIES = ("python", *DISTRIBUTIONS)
 """The names that a finding may give versions of."""

@@ -17,11 +17,11 @@ from itertools import zip_longest
 import torch
 from torch import Tensor
 
-from suite.asking import Case, Reply
-from suite.conformance.findings import Finding
-from suite.conformance.runner import Check, answer
-from suite.records import SILENT, Borrowed, BorrowedFinding, Outcome
-from suite.worker import Hung
+from attnsuite.asking import Case, Reply
+from attnsuite.conformance.findings import Finding
+from attnsuite.conformance.runner import Check, answer
+from attnsuite.records import SILENT, Borrowed, BorrowedFinding, Outcome
+from attnsuite.worker import Hung
 
 MOST_ASKED = 12
 """Plain questions of which answers are compared: some milliseconds, and no chance that all are alike by accident."""

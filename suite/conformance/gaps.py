@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.asking import Contract
-from suite.conformance.findings import Finding
-from suite.conformance.selection import matches, nothing_matches
-from suite.records import DTYPES, Outcome, Status, UsageError
+from attnsuite.asking import Contract
+from attnsuite.conformance.findings import Finding
+from attnsuite.conformance.selection import matches, nothing_matches
+from attnsuite.records import DTYPES, Outcome, Status, UsageError
 
 FINDING = "finding/"
 """How a pattern begins that is the id of a finding."""

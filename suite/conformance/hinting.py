@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from suite.asking import Case
-from suite.asking.refused import Refused
-from suite.conformance.runner import Check
-from suite.records import Outcome, Status
-from suite.signatures import SIGNATURES_OF, names, signature
+from attnsuite.asking import Case
+from attnsuite.asking.refused import Refused
+from attnsuite.conformance.runner import Check
+from attnsuite.records import Outcome, Status
+from attnsuite.signatures import SIGNATURES_OF, names, signature
 
 Opened = Callable[[str], Check | None]
 """Gets the same function ready to be asked in the signature of this name; None where it cannot be."""

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from suite.conformance.questions import Question
-from suite.conformance.runner import Check
-from suite.records import Operators, Outcome, Status
+from attnsuite.conformance.questions import Question
+from attnsuite.conformance.runner import Check
+from attnsuite.records import Operators, Outcome, Status
 
 MOST_LOOKED_AT = 40
 """Questions that are looked at: one of each family, a few milliseconds each."""

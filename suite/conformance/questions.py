@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from suite.asking import Call, Case, Contract, Conventions, Reply, Unanswered
-from suite.asking.tensors import seeded
-from suite.records import Outcome, Reason, Status
+from attnsuite.asking import Call, Case, Contract, Conventions, Reply, Unanswered
+from attnsuite.asking.tensors import seeded
+from attnsuite.records import Outcome, Reason, Status
 
 Answer = tuple[Reply, ...] | Unanswered
 """The replies to the calls of a question, or the reason why there are none."""

@@ -10,19 +10,19 @@ from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 
-from suite import machine, registry
-from suite.asking import Case, Contract, Stranger, questions
-from suite.asking.combined import QUICK
-from suite.asking.tensors import seed
-from suite.conformance import findings
-from suite.conformance.findings import Finding
-from suite.conformance.questions import Questions, Subject
-from suite.conformance.runner import Check
-from suite.conformance.session import CheckRequest, Session
-from suite.contracts import contract as contract_named
-from suite.records import Outcome, Redrawn, Status
-from suite.registry import from_function
-from suite.worker import ask
+from attnsuite import machine, registry
+from attnsuite.asking import Case, Contract, Stranger, questions
+from attnsuite.asking.combined import QUICK
+from attnsuite.asking.tensors import seed
+from attnsuite.conformance import findings
+from attnsuite.conformance.findings import Finding
+from attnsuite.conformance.questions import Questions, Subject
+from attnsuite.conformance.runner import Check
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.contracts import contract as contract_named
+from attnsuite.records import Outcome, Redrawn, Status
+from attnsuite.registry import from_function
+from attnsuite.worker import ask
 
 COMPILED = frozenset({"flex"})
 """Shipped implementations that are left out, because they are compiled for every shape: that takes minutes a seed."""

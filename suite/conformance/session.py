@@ -1,4 +1,4 @@
-"""From targets to outcomes: what `attnsuite check`, `suite.check` and the pytest plugin have in common."""
+"""From targets to outcomes: what `attnsuite check`, `attnsuite.check` and the pytest plugin have in common."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from typing import Any, Self
 import torch
 from threadpoolctl import threadpool_limits
 
-from suite import float32, machine, registry
-from suite.asking import Case, Contract, Unanswered, questions
-from suite.asking.combined import PROFILES, QUICK
-from suite.conformance import findings, gaps
-from suite.conformance.explaining import Explainer
-from suite.conformance.findings import Known
-from suite.conformance.forwarding import Forwarding
-from suite.conformance.hinting import Hinting
-from suite.conformance.operators import operators
-from suite.conformance.questions import Answer, Ask, Questions, Subject
-from suite.conformance.runner import Check
-from suite.conformance.selection import matches, nothing_matches
-from suite.contracts import contract as contract_named
-from suite.contracts import names as contract_names
-from suite.records import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, Shard, UsageError
-from suite.records.limits import TIME_LIMIT
-from suite.records.options import check_dtypes, check_name_of_device, check_profile, check_seconds, check_seed
-from suite.registry import Broken, Declaration, Loaded
-from suite.signatures import in_signature, laid
-from suite.signatures import signature as signature_named
-from suite.walls.limits import memory_limit
-from suite.worker import Ready, Worker, ask
+from attnsuite import float32, machine, registry
+from attnsuite.asking import Case, Contract, Unanswered, questions
+from attnsuite.asking.combined import PROFILES, QUICK
+from attnsuite.conformance import findings, gaps
+from attnsuite.conformance.explaining import Explainer
+from attnsuite.conformance.findings import Known
+from attnsuite.conformance.forwarding import Forwarding
+from attnsuite.conformance.hinting import Hinting
+from attnsuite.conformance.operators import operators
+from attnsuite.conformance.questions import Answer, Ask, Questions, Subject
+from attnsuite.conformance.runner import Check
+from attnsuite.conformance.selection import matches, nothing_matches
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.records import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, Shard, UsageError
+from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.records.options import check_dtypes, check_name_of_device, check_profile, check_seconds, check_seed
+from attnsuite.registry import Broken, Declaration, Loaded
+from attnsuite.signatures import in_signature, laid
+from attnsuite.signatures import signature as signature_named
+from attnsuite.walls.limits import memory_limit
+from attnsuite.worker import Ready, Worker, ask
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.records import UsageError
+from attnsuite.records import UsageError
 
 if TYPE_CHECKING:
-    from suite.asking import Contract
+    from attnsuite.asking import Contract
 
 
 @cache

@@ -8,15 +8,15 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from suite.export.config import configured
-from suite.export.exporter import Exporter, exporter
-from suite.export.metadata import labelled
-from suite.export.verifying import Verified, held
-from suite.export.weights import drawn, read, refuse_too_many
-from suite.export.writing import replacing
-from suite.records import DTYPES, UsageError
-from suite.records.options import check_short_seed
-from suite.registry.loading import in_one_line
+from attnsuite.export.config import configured
+from attnsuite.export.exporter import Exporter, exporter
+from attnsuite.export.metadata import labelled
+from attnsuite.export.verifying import Verified, held
+from attnsuite.export.weights import drawn, read, refuse_too_many
+from attnsuite.export.writing import replacing
+from attnsuite.records import DTYPES, UsageError
+from attnsuite.records.options import check_short_seed
+from attnsuite.registry.loading import in_one_line
 
 DATA_ABOVE = 2**31 - 2**20
 """Bytes of weights above which they lie in a file beside the graph's: protobuf writes no message of 2 GiB."""

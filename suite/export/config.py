@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from suite.export.exporter import Exporter
-from suite.records import UsageError
+from attnsuite.export.exporter import Exporter
+from attnsuite.records import UsageError
 
 
 def configured(found: Exporter, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from suite import registry
-from suite.contracts import contract as contract_named
-from suite.contracts import names as contract_names
-from suite.records import UsageError
-from suite.registry import Declaration, Loaded
+from attnsuite import registry
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.records import UsageError
+from attnsuite.registry import Declaration, Loaded
 
 
 class Exports(Protocol):

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from suite import machine
-from suite.export.exporter import Exporter
+from attnsuite import machine
+from attnsuite.export.exporter import Exporter
 
 PRODUCER = "attnsuite"
 LICENCE = "graph: BSD-3-Clause; weights: that of who made them"

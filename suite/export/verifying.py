@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.contracts import contract as contract_named
-from suite.export.exporter import Exporter
-from suite.records import UsageError
-from suite.registry.loading import in_one_line
+from attnsuite.contracts import contract as contract_named
+from attnsuite.export.exporter import Exporter
+from attnsuite.records import UsageError
+from attnsuite.registry.loading import in_one_line
 
 if TYPE_CHECKING:
-    from suite.asking.model import Model
+    from attnsuite.asking.model import Model
 
 REFERENCE = "onnx's reference evaluator"
 """What runs bfloat16, for which onnxruntime has no kernels on a CPU."""
@@ -106,7 +106,7 @@ def _to_numpy(tensor: Any) -> Any:
 
 def _model_of(contract: str) -> Model:
     """What all cases of a contract have in common: how inputs are drawn, and what is true of them."""
-    from suite.asking.model import ModelCase
+    from attnsuite.asking.model import ModelCase
 
     return next(case.model for case in contract_named(contract).cases() if isinstance(case, ModelCase))
 
@@ -122,8 +122,8 @@ def _judged(
     """The error of one answer. UsageError where it is more than the contract allows, of what promises a limit."""
     import torch
 
-    from suite.asking import Call, Reply
-    from suite.asking.tensors import as_tensors, generator
+    from attnsuite.asking import Call, Reply
+    from attnsuite.asking.tensors import as_tensors, generator
 
     dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
     tensors = as_tensors(model.draw(generator("export"), config=config), dtype)

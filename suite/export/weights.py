@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
-from suite.records import UsageError
-from suite.registry.loading import in_one_line
+from attnsuite.records import UsageError
+from attnsuite.registry.loading import in_one_line
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from suite import temporary
-from suite.records import UsageError
+from attnsuite import temporary
+from attnsuite.records import UsageError
 
 NEW, BEFORE = "new", "before"
 """The folders, within the temporary one, of what is written, and of files while they are replaced."""

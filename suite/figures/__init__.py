@@ -1,7 +1,7 @@
 """The documents' figures with our numbers: implementations in, SVG and PNG files out."""
 
-from suite.figures.catalogue import FIGURES as FIGURES
-from suite.figures.catalogue import chosen as chosen
-from suite.figures.figure import DrawnFigure as DrawnFigure
-from suite.figures.files import Target as Target
-from suite.figures.files import targets as targets
+from attnsuite.figures.catalogue import FIGURES as FIGURES
+from attnsuite.figures.catalogue import chosen as chosen
+from attnsuite.figures.figure import DrawnFigure as DrawnFigure
+from attnsuite.figures.files import Target as Target
+from attnsuite.figures.files import targets as targets

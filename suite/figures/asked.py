@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.figures.implementations import implementation, weights_of
-from suite.records import UsageError
-from suite.registry.loading import as_plug, told
-from suite.registry.plugging import gaps
+from attnsuite.figures.implementations import implementation, weights_of
+from attnsuite.records import UsageError
+from attnsuite.registry.loading import as_plug, told
+from attnsuite.registry.plugging import gaps
 
 ROUNDING = 1e-3
 """How far a row's sum may lie from 1 before the picture says so: float32 is far closer, and eyes see no less."""

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 from importlib import import_module
 from pathlib import Path
 
-from suite.figures import drawn
-from suite.figures.figure import DrawnFigure
-from suite.records import UsageError
+from attnsuite.figures import drawn
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.records import UsageError
 
 
 class _Catalogue(Mapping[str, DrawnFigure]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.figures.implementations import function
+from attnsuite.figures.implementations import function
 
 POSITIONS, WIDTH = 60, 32
 """The document's sizes."""

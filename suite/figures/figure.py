@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from suite.figures.picture import Picture
+from attnsuite.figures.picture import Picture
 
 
 @dataclass(frozen=True)

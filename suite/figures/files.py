@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.figures import render
-from suite.figures.picture import Picture
-from suite.records import UsageError
-from suite.store.files import DIGITS, one_line, replace_bytes
+from attnsuite.figures import render
+from attnsuite.figures.picture import Picture
+from attnsuite.records import UsageError
+from attnsuite.store.files import DIGITS, one_line, replace_bytes
 
 MARK = re.compile(rb"<!-- drawn by attnsuite ([0-9a-f]{16}) -->")
 """The mark of an SVG file, behind its opening tag."""

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite import registry
-from suite.records import UsageError
-from suite.registry import Loaded
+from attnsuite import registry
+from attnsuite.records import UsageError
+from attnsuite.registry import Loaded
 
 Function = Callable[..., Any]
 

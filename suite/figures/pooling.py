@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.figures.implementations import function
-from suite.figures.picture import (
+from attnsuite.figures.implementations import function
+from attnsuite.figures.picture import (
     Curves,
     HeatMaps,
     Panel,
@@ -21,7 +21,7 @@ from suite.figures.picture import (
     rounded,
     series,
 )
-from suite.sources import documents
+from attnsuite.sources import documents
 
 DATA = Path(documents.__file__).with_name("nadaraya_watson.json")
 KERNELS = {

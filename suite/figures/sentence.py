@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.figures.picture import Axis
-from suite.sources.documents import examples
+from attnsuite.figures.picture import Axis
+from attnsuite.sources.documents import examples
 
 WORDS = ("Your", "journey", "starts", "with", "one", "step")
 LAYERS = "doc-003/3.4.2-self-attention-v2"

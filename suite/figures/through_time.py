@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.figures.implementations import function
+from attnsuite.figures.implementations import function
 
 
 def gradient(name: str, *tensors: Tensor, seed: int | None = None, **options: Any) -> Tensor:

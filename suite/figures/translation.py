@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.figures.implementations import function, implementation
-from suite.figures.picture import Axis, HeatMaps, heat_map, rounded
-from suite.learning.sentences.preprocessing import BEGIN, END
-from suite.learning.trained import Trained, translator
-from suite.learning.translating import greedy
-from suite.records import UsageError
-from suite.registry.loading import as_plug, told
+from attnsuite.figures.implementations import function, implementation
+from attnsuite.figures.picture import Axis, HeatMaps, heat_map, rounded
+from attnsuite.learning.sentences.preprocessing import BEGIN, END
+from attnsuite.learning.trained import Trained, translator
+from attnsuite.learning.translating import greedy
+from attnsuite.records import UsageError
+from attnsuite.registry.loading import as_plug, told
 
 SENTENCE = "I'm home."
 """The last of the sentences that the documents translate."""

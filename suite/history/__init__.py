@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
-from suite.history.answers import conformance_of
-from suite.history.baseline import beside
-from suite.history.marks import marked
-from suite.history.series import series_of
-from suite.history.statuses import status_changes
-from suite.history.steps import LEAST
-from suite.records import History, Run, Snapshot
-from suite.store import history as store
-from suite.store.at_commit import commit_dates
-from suite.uncollected import uncollected
+from attnsuite.history.answers import conformance_of
+from attnsuite.history.baseline import beside
+from attnsuite.history.marks import marked
+from attnsuite.history.series import series_of
+from attnsuite.history.statuses import status_changes
+from attnsuite.history.steps import LEAST
+from attnsuite.records import History, Run, Snapshot
+from attnsuite.store import history as store
+from attnsuite.store.at_commit import commit_dates
+from attnsuite.uncollected import uncollected
 
 
 @uncollected()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from suite.records import Change, Series
+from attnsuite.records import Change, Series
 
 MANY = 3
 """Series of a table that have to step alike, and at least half of all in it, for the baseline to be suspected."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from suite.records import FAILURES, LETTERS, NOT_ASKED, Answered, Answers, Changed, Conformance, Snapshot
+from attnsuite.records import FAILURES, LETTERS, NOT_ASKED, Answered, Answers, Changed, Conformance, Snapshot
 
 FAILED = frozenset(letter for letter, status in LETTERS.items() if status in FAILURES)
 """The letters of failures that nothing records; known ones are capitals."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from suite.records import Snapshot, Timed
+from attnsuite.records import Snapshot, Timed
 
 Table = tuple[str, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from suite.records import KeptRun, Run, Snapshot
+from attnsuite.records import KeptRun, Run, Snapshot
 
 NONE = "none"
 """What stands for the version of what is not installed."""

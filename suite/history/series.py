@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from suite.history import marks, steps
-from suite.history.alike import with_suspicion
-from suite.records import Change, Point, Run, Series, Snapshot, Timed
+from attnsuite.history import marks, steps
+from attnsuite.history.alike import with_suspicion
+from attnsuite.records import Change, Point, Run, Series, Snapshot, Timed
 
 LEAST_MEMORY = 2**20
 """Bytes: smaller peaks are some pages, which come and go with where a process has its memory."""

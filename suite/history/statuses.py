@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from suite.records import Snapshot, StatusChange, Timed
+from attnsuite.records import Snapshot, StatusChange, Timed
 
 
 def status_changes(kept: Sequence[Snapshot]) -> Iterator[StatusChange]:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from suite.quantiles import student
-from suite.statistics import LEVEL, MARGIN
+from attnsuite.quantiles import student
+from attnsuite.statistics import LEVEL, MARGIN
 
 LEAST = 2
 """Runs on either side of a step."""

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from suite.judging.whole import Whole
+    from attnsuite.judging.whole import Whole
 
 Array = np.ndarray[Any, Any]
 

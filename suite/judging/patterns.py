@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.judging.shares import Share, Spread, Statistic, exactly
+from attnsuite.judging.shares import Share, Spread, Statistic, exactly
 
 Array = np.ndarray[Any, Any]
 Seeds = Sequence[int | None]

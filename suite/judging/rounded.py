@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.judging.precision import QUADRUPLE, Bounded, Precision, widened
+from attnsuite.judging.precision import QUADRUPLE, Bounded, Precision, widened
 
 Array = np.ndarray[Any, Any]
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from suite.judging import compare
-from suite.records import Status
+from attnsuite.judging import compare
+from attnsuite.records import Status
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from suite.judging.precision import Bounded
-    from suite.judging.whole import Whole
+    from attnsuite.judging.precision import Bounded
+    from attnsuite.judging.whole import Whole
 
 Array = np.ndarray[Any, Any]
 

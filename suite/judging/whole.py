@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from suite.judging.precision import Precision
-from suite.judging.shares import FALSE_ALARM
+from attnsuite.judging.precision import Precision
+from attnsuite.judging.shares import FALSE_ALARM
 
 Array = np.ndarray[Any, Any]
 

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-from suite.learning.trained import Trained as Trained
-from suite.learning.trained import translator as translator
+from attnsuite.learning.trained import Trained as Trained
+from attnsuite.learning.trained import translator as translator

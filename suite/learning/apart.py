@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from suite.copies import Copy, compute_gradients
-from suite.learning.engine import Watch
-from suite.records import UsageError
-from suite.walls.descent import end_all_below
+from attnsuite.copies import Copy, compute_gradients
+from attnsuite.learning.engine import Watch
+from attnsuite.records import UsageError
+from attnsuite.walls.descent import end_all_below
 
 Found = TypeVar("Found")
 

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite import registry
-from suite.learning.task import Attention, Task
-from suite.records import UsageError
-from suite.registry import Declaration, Loaded
-from suite.registry.loading import as_plug, told
-from suite.registry.plugging import gaps
-from suite.registry.side_effects import undisturbed
+from attnsuite import registry
+from attnsuite.learning.task import Attention, Task
+from attnsuite.records import UsageError
+from attnsuite.registry import Declaration, Loaded
+from attnsuite.registry.loading import as_plug, told
+from attnsuite.registry.plugging import gaps
+from attnsuite.registry.side_effects import undisturbed
 
 DEFAULT = "attention/matmul"
 """What is plugged in where nothing is named."""

@@ -20,8 +20,8 @@ from typing import Any
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
-from suite.machine import cached
-from suite.records import UsageError
+from attnsuite.machine import cached
+from attnsuite.records import UsageError
 
 BEGINNING = b"attnsuite checkpoint, sha256 "
 """How the first line begins; the digest, 64 hexadecimal digits, ends it."""

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.learning.checkpoint import Checkpoint, State
-from suite.learning.task import Attention, Batch, Task, Training, generator
-from suite.records import UsageError
-from suite.registry.loading import told
-from suite.registry.side_effects import undisturbed
+from attnsuite.learning.checkpoint import Checkpoint, State
+from attnsuite.learning.task import Attention, Batch, Task, Training, generator
+from attnsuite.records import UsageError
+from attnsuite.registry.loading import told
+from attnsuite.registry.side_effects import undisturbed
 
 OPTIMISERS: Mapping[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 Watch = Callable[[int, int], None]

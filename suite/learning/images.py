@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from suite.records import UsageError
+from attnsuite.records import UsageError
 
 GZIP = b"\x1f\x8b"
 """What a file packed by gzip begins with."""

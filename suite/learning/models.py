@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.contracts.models.eager import Part, part
-from suite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
-from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
-from suite.contracts.models.transformer.contract import shapes as transformer_shapes
-from suite.contracts.models.transformer.deviations.staged import Transformer
-from suite.learning.task import Attention
+from attnsuite.contracts.models.eager import Part, part
+from attnsuite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
+from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
+from attnsuite.contracts.models.transformer.contract import shapes as transformer_shapes
+from attnsuite.contracts.models.transformer.deviations.staged import Transformer
+from attnsuite.learning.task import Attention
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

@@ -16,7 +16,7 @@ Batch = tuple[Tensor, ...]
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained, from one seed. The engine (`suite.learning.engine`) calls it, and keeps no other state."""
+    """What is trained, from one seed. The engine (`attnsuite.learning.engine`) calls it, and keeps no other state."""
 
     weights: Mapping[str, Tensor]
     """What is trained: leaf tensors that require a gradient, by name. The engine changes them in place."""

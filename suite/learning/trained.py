@@ -12,17 +12,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite import registry
-from suite.learning.attentions import DEFAULT, Plug, plug
-from suite.learning.checkpoint import Checkpoint
-from suite.learning.engine import Finished, Watch, train
-from suite.learning.sentences.preprocessing import Vocabulary
-from suite.learning.task import Task
-from suite.learning.tasks import task as task_named
-from suite.learning.tasks.translation import corpus, model_config
-from suite.machine import system
-from suite.records import UsageError
-from suite.registry import Declaration
+from attnsuite import registry
+from attnsuite.learning.attentions import DEFAULT, Plug, plug
+from attnsuite.learning.checkpoint import Checkpoint
+from attnsuite.learning.engine import Finished, Watch, train
+from attnsuite.learning.sentences.preprocessing import Vocabulary
+from attnsuite.learning.task import Task
+from attnsuite.learning.tasks import task as task_named
+from attnsuite.learning.tasks.translation import corpus, model_config
+from attnsuite.machine import system
+from attnsuite.records import UsageError
+from attnsuite.registry import Declaration
 
 SUITE = Path(__file__).parent.parent
 SOURCES = ("learning/**/*.py", "learning/**/*.tsv", "contracts/models/**/*.py", "contracts/softmax.py")

@@ -8,10 +8,10 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from suite import registry
-from suite.contracts.models.greedy import Run, Translating
-from suite.learning.sentences.preprocessing import BEGIN, END, Corpus, Vocabulary, tokens
-from suite.registry import Loaded
+from attnsuite import registry
+from attnsuite.contracts.models.greedy import Run, Translating
+from attnsuite.learning.sentences.preprocessing import BEGIN, END, Corpus, Vocabulary, tokens
+from attnsuite.registry import Loaded
 
 GRAMS = 2
 """The longest n-grams that BLEU counts, as documents, section 11.4.3, counts them."""

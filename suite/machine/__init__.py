@@ -13,10 +13,10 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
-from suite.machine import nvidia as nvidia
-from suite.machine import system as system
-from suite.machine.sources import suite_hash as suite_hash
-from suite.records import Machine, Run
+from attnsuite.machine import nvidia as nvidia
+from attnsuite.machine import system as system
+from attnsuite.machine.sources import suite_hash as suite_hash
+from attnsuite.records import Machine, Run
 
 DISTRIBUTIONS = (
     "attnsuite", "torch", "numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "onnxscript", "jax", "jaxlib", "triton",

@@ -1,7 +1,7 @@
 """The NVIDIA devices of this machine, and a meter of what one of them does while something is measured.
 
 A device is a string, so that torch is not needed: `cpu`, `cuda`, `cuda:N`, or better the UUID that torch gives
-(`suite.machine.visible` finds the device of each).
+(`attnsuite.machine.visible` finds the device of each).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextlib import ExitStack, suppress
 from time import perf_counter
 from typing import Any
 
-from suite.machine import nvml, telemetry, unaided
-from suite.machine.telemetry import Absent, Window
+from attnsuite.machine import nvml, telemetry, unaided
+from attnsuite.machine.telemetry import Absent, Window
 
 INTERVAL = 0.05
 """Seconds from sample to sample: drivers refresh their readings every 10 to 100 ms."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from suite.machine.telemetry import Absent
-from suite.machine.visible import addressed, uuid_of
+from attnsuite.machine.telemetry import Absent
+from attnsuite.machine.visible import addressed, uuid_of
 
 _SM, _MEMORY, _DIE, _INSTANT_POWER, _FUNCTION_NOT_FOUND = 1, 2, 0, 186, 13
 """NVML's numbers of two clocks, a sensor, a field and an error. They are part of its interface, and do not change."""

@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-import suite
+import attnsuite
 
 
 def suite_hash(folder: Path | None = None) -> str:
@@ -19,7 +19,7 @@ def suite_hash(folder: Path | None = None) -> str:
 
 @cache
 def _own() -> str:
-    return _hashed(Path(suite.__file__).parent)
+    return _hashed(Path(attnsuite.__file__).parent)
 
 
 def _hashed(folder: Path) -> str:

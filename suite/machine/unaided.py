@@ -6,7 +6,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from suite.machine import system
+from attnsuite.machine import system
 
 TOOL = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 """It comes with the driver and asks NVML, so that the names are those which pynvml gives."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from suite.machine.telemetry import Absent
+from attnsuite.machine.telemetry import Absent
 
 _NUMBERED = re.compile(r"cuda(?::(\d+))?")
 _UUID = re.compile(r"(GPU-|MIG-)?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)

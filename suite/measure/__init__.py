@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from suite.measure.clock import Before, Call, Escaped, clock_of
-from suite.statistics import MARGIN, Interval, interval
+from attnsuite.measure.clock import Before, Call, Escaped, clock_of
+from attnsuite.statistics import MARGIN, Interval, interval
 
 __all__ = ["Escaped", "Stopwatch", "measure"]
 
@@ -137,7 +137,7 @@ def measure(call: Callable[[], Any], *, device: str = "cpu", budget: float = 2.0
     """Sample a callable in this process until the interval of its median is narrow, or the budget is spent.
 
     Returns the seconds of one call, sample by sample. `budget` is in seconds of timed calls; at least `fewest` samples
-    are taken in any case. To compare two callables, do not measure one after the other: `suite.benchmark` interleaves
+    are taken in any case. To compare two callables, do not measure one after the other: `attnsuite.benchmark` interleaves
     them. Raises what the callable raises.
     """
     stopwatch = Stopwatch(lambda _: call(), device=device)

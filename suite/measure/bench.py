@@ -11,15 +11,15 @@ from typing import Any
 
 import torch
 
-from suite import float32
-from suite.machine import nvidia
-from suite.measure import Stopwatch
-from suite.measure.ceilings import ceilings
-from suite.measure.failures import Dishonest, attempt, set_threads
-from suite.measure.handed import Handed
-from suite.measure.memory import device_uuid
-from suite.measure.own_process import OwnProcess
-from suite.measure.protocol import (
+from attnsuite import float32
+from attnsuite.machine import nvidia
+from attnsuite.measure import Stopwatch
+from attnsuite.measure.ceilings import ceilings
+from attnsuite.measure.failures import Dishonest, attempt, set_threads
+from attnsuite.measure.handed import Handed
+from attnsuite.measure.memory import device_uuid
+from attnsuite.measure.own_process import OwnProcess
+from attnsuite.measure.protocol import (
     Answer,
     Ceilings,
     Done,
@@ -37,9 +37,9 @@ from suite.measure.protocol import (
     Weighed,
     written,
 )
-from suite.measure.task import Task
-from suite.measure.weighing import Scale, make_task
-from suite.worker.turns import Taken, Turn, take_turns
+from attnsuite.measure.task import Task
+from attnsuite.measure.weighing import Scale, make_task
+from attnsuite.worker.turns import Taken, Turn, take_turns
 
 ENERGY_SECONDS = 2.0
 """How long calls are made in a row to measure their energy: NVML's counter moves some ten times a second."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib import import_module
 
-from suite.measure.bench import begin, begin_to_weigh
+from attnsuite.measure.bench import begin, begin_to_weigh
 
 __all__ = ["begin", "begin_to_weigh"]
 

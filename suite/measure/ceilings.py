@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from suite.measure import measure
+from attnsuite.measure import measure
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
-from suite.uncollected import uncollected
+from attnsuite.uncollected import uncollected
 
 LARGEST_FLUSH = 2**27
 """Bytes written at most to flush a CPU's cache: a server's last level may be larger, but it is not one core's alone."""

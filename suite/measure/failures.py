@@ -7,10 +7,10 @@ from typing import TypeVar
 
 import torch
 
-from suite.measure.clock import Escaped
-from suite.measure.protocol import Failed
-from suite.records import Status
-from suite.registry.loading import in_one_line
+from attnsuite.measure.clock import Escaped
+from attnsuite.measure.protocol import Failed
+from attnsuite.records import Status
+from attnsuite.registry.loading import in_one_line
 
 Result = TypeVar("Result")
 

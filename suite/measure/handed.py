@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.measure.one_thread import one_thread
-from suite.measure.protocol import Layout
-from suite.measure.task import Task
-from suite.worker.turns import CALL, Taken, Turn
-from suite.worker.wire import DTYPES, buffer
+from attnsuite.measure.one_thread import one_thread
+from attnsuite.measure.protocol import Layout
+from attnsuite.measure.task import Task
+from attnsuite.worker.turns import CALL, Taken, Turn
+from attnsuite.worker.wire import DTYPES, buffer
 
 
 class Handed:

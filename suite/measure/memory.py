@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from suite.machine import nvidia
-from suite.records.measurement import METERS
+from attnsuite.machine import nvidia
+from attnsuite.records.measurement import METERS
 
 KNOWN_ALLOCATIONS = (2**20, 2**22, 2**24, 2**26)
 """Bytes of the allocations by which the resident meter is calibrated, a factor of 4 apart; the median counts."""

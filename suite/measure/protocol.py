@@ -1,6 +1,6 @@
 """What crosses between a benchmark and a process that it measures: jobs, answers, and why there is no answer.
 
-Every verb of `suite.measure.bench` answers one of these records or `Failed`. Between processes they are JSON and
+Every verb of `attnsuite.measure.bench` answers one of these records or `Failed`. Between processes they are JSON and
 tensors; what comes in is checked here, field by field, for it comes from a process that runs somebody's code.
 """
 
@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from suite.measure import MOST_CALLS
-from suite.records import MEASURED_STATUSES, Reason, Status
-from suite.records.measurement import METERS
-from suite.worker.replies import Checks, are_tensors, misfit
-from suite.worker.wire import DTYPES, as_data
+from attnsuite.measure import MOST_CALLS
+from attnsuite.records import MEASURED_STATUSES, Reason, Status
+from attnsuite.records.measurement import METERS
+from attnsuite.worker.replies import Checks, are_tensors, misfit
+from attnsuite.worker.wire import DTYPES, as_data
 
 SHORTEST_TIME = 1e-9
 """Seconds: a process may claim no shorter time. No call takes less."""

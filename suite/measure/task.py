@@ -13,16 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking import Workload
-from suite.asking.pairs import output_of
-from suite.asking.step import LOSS
-from suite.measure import SAMPLE, Stopwatch, calls_per_sample
-from suite.measure.clock import Before, Call
-from suite.measure.one_thread import one_thread
-from suite.measure.step import Step
-from suite.records import STEP
-from suite.signatures import Adapted
-from suite.worker.snapshots import METHODS, as_it_lies, plain_tensor
+from attnsuite.asking import Workload
+from attnsuite.asking.pairs import output_of
+from attnsuite.asking.step import LOSS
+from attnsuite.measure import SAMPLE, Stopwatch, calls_per_sample
+from attnsuite.measure.clock import Before, Call
+from attnsuite.measure.one_thread import one_thread
+from attnsuite.measure.step import Step
+from attnsuite.records import STEP
+from attnsuite.signatures import Adapted
+from attnsuite.worker.snapshots import METHODS, as_it_lies, plain_tensor
 
 NEW_NUMBERS = 0.2
 """Seconds of calls on new numbers, one call at least, that show whether the function remembers answers."""

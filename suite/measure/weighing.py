@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 
-from suite.allocator import return_freed_memory
-from suite.asking import Workload
-from suite.contracts import contract
-from suite.measure import kernels, memory
-from suite.measure.failures import Result, attempt
-from suite.measure.own_process import OwnProcess, answer_of_a_copy
-from suite.measure.protocol import Failed, Job, Rehearsed, Weighed, read, written
-from suite.measure.task import Task
+from attnsuite.allocator import return_freed_memory
+from attnsuite.asking import Workload
+from attnsuite.contracts import contract
+from attnsuite.measure import kernels, memory
+from attnsuite.measure.failures import Result, attempt
+from attnsuite.measure.own_process import OwnProcess, answer_of_a_copy
+from attnsuite.measure.protocol import Failed, Job, Rehearsed, Weighed, read, written
+from attnsuite.measure.task import Task
 
 LONG_CALL = 0.3
 """Seconds: a call that takes longer is weighed and profiled at the same time, so that it need not be made twice."""

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from suite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
-from suite.records.cheats import MUST, Cheat, CheatsAudit, Trial
-from suite.records.claim import Claimed, Evidence, Holds
-from suite.records.escaping import escaped
-from suite.records.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
-from suite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
-from suite.records.history import Answers, Change, Changed, Conformance, History, KeptRun, Point, Series, StatusChange
-from suite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
-from suite.records.measurement import Measurement
-from suite.records.operators import Operators
-from suite.records.outcome import Outcome
-from suite.records.refusal import Refusal
-from suite.records.run import Machine, Run
-from suite.records.shard import Shard
-from suite.records.snapshot import LETTERS, NOT_ASKED, Answered, Snapshot, Timed
-from suite.records.source import GIVEN, Figures, Source
-from suite.records.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, SILENT, STATUSES, Reason, Status
-from suite.records.words import (
+from attnsuite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
+from attnsuite.records.cheats import MUST, Cheat, CheatsAudit, Trial
+from attnsuite.records.claim import Claimed, Evidence, Holds
+from attnsuite.records.escaping import escaped
+from attnsuite.records.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
+from attnsuite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
+from attnsuite.records.history import (
+    Answers,
+    Change,
+    Changed,
+    Conformance,
+    History,
+    KeptRun,
+    Point,
+    Series,
+    StatusChange,
+)
+from attnsuite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
+from attnsuite.records.measurement import Measurement
+from attnsuite.records.operators import Operators
+from attnsuite.records.outcome import Outcome
+from attnsuite.records.refusal import Refusal
+from attnsuite.records.run import Machine, Run
+from attnsuite.records.shard import Shard
+from attnsuite.records.snapshot import LETTERS, NOT_ASKED, Answered, Snapshot, Timed
+from attnsuite.records.source import GIVEN, Figures, Source
+from attnsuite.records.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, SILENT, STATUSES, Reason, Status
+from attnsuite.records.words import (
     CACHES,
     DIRECTIONS,
     DTYPES,

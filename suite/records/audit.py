@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from suite.records.outcome import Outcome
+from attnsuite.records.outcome import Outcome
 
 COMBINED = "combined"
 """The family of cases that combine features."""

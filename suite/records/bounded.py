@@ -9,6 +9,6 @@ UNBELIEVED = 1.5
 """A claim is refused where calls take more than this many times as long; between `MARGIN` and this the row says that
 the claim is not bounded. An answer that is remembered every second time makes it 2."""
 LONG = 1e-3
-"""Seconds: the suite's own clock bounds calls that take this long or longer; see `suite.benchmark.own_clock`."""
+"""Seconds: the suite's own clock bounds calls that take this long or longer; see `attnsuite.benchmark.own_clock`."""
 NOT_BOUNDED = f"the suite's own clock does not bound this time within {MARGIN:.0%}"
 """How a row says that it could not."""

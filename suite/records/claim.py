@@ -61,7 +61,7 @@ class Claimed:
     """The median of the samples, or the one number."""
     low: float | None = None
     high: float | None = None
-    """The interval of the median, at the level of `suite.statistics`; the number itself where it is exact."""
+    """The interval of the median, at the level of `attnsuite.statistics`; the number itself where it is exact."""
     detail: str = ""
     """What else there is to know: numbers on the way, the reason why there is none."""
     numbers: Mapping[str, float] = field(default_factory=dict)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from suite.records.measurement import Measurement
-from suite.records.outcome import Outcome
-from suite.records.status import Status
+from attnsuite.records.measurement import Measurement
+from attnsuite.records.outcome import Outcome
+from attnsuite.records.status import Status
 
 TIME, MEMORY = "time", "memory"
 """What a ratio is of."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from suite.records.operators import Operators
-from suite.records.outcome import Outcome
+from attnsuite.records.operators import Operators
+from attnsuite.records.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)

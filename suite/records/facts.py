@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from suite.records.operators import Operators
-from suite.records.status import Status
+from attnsuite.records.operators import Operators
+from attnsuite.records.status import Status
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from suite.records.measurement import table_in_words
+from attnsuite.records.measurement import table_in_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from suite.records.escaping import escaped
-from suite.records.status import BENCHMARK_FAILURES, Reason, Status
+from attnsuite.records.escaping import escaped
+from attnsuite.records.status import BENCHMARK_FAILURES, Reason, Status
 
 METERS = frozenset({"output", "resident", "retained", "constant", "calibration", "allocator", "driver"})
 """The meters of `Measurement.memory`, by name."""

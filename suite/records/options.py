@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from suite.records.limits import MOST_JOBS, MOST_PROCESSES
-from suite.records.words import CACHES, DTYPES, UsageError
+from attnsuite.records.limits import MOST_JOBS, MOST_PROCESSES
+from attnsuite.records.words import CACHES, DTYPES, UsageError
 
 COMBINED = ("quick", "full")
 """How features are combined: every pair of levels meets, or every triple of the factors that kernels fuse."""

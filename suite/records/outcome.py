@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from suite.records.escaping import escaped
-from suite.records.status import FAILURES, Reason, Status
+from attnsuite.records.escaping import escaped
+from attnsuite.records.status import FAILURES, Reason, Status
 
 
 @dataclass(frozen=True, slots=True)

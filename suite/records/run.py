@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from suite.records.facts import Facts
-from suite.records.shard import Shard
+from attnsuite.records.facts import Facts
+from attnsuite.records.shard import Shard
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from suite.records.words import UsageError
+from attnsuite.records.words import UsageError
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from suite.records.measurement import table_in_words
-from suite.records.run import Run
-from suite.records.status import Status
+from attnsuite.records.measurement import table_in_words
+from attnsuite.records.run import Run
+from attnsuite.records.status import Status
 
 NOT_ASKED = "."
 """The letter of a question that was not asked."""

@@ -20,12 +20,12 @@ DISAGREEMENT = 0.03
 """The largest share by which another stopwatch may differ from ours, in the median over workloads and implementations:
 the margin below which no difference is claimed."""
 SHARE_LEVEL = 0.95
-"""Confidence level of the intervals of shares. That of times and verdicts is `suite.statistics.LEVEL`."""
+"""Confidence level of the intervals of shares. That of times and verdicts is `attnsuite.statistics.LEVEL`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One comparison with the baseline. Its speed-up, interval and verdict are those of `suite.statistics.compare`."""
+    """One comparison with the baseline. Its speed-up, interval and verdict are those of `attnsuite.statistics.compare`."""
 
     table: int
     threads: int

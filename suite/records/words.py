@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.records.escaping import escaped
+from attnsuite.records.escaping import escaped
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 """The dtypes in which cases are asked, the widest first, which is their order in tables."""

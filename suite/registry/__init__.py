@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from suite.registry.declaration import Broken, Declaration, Loaded, Missing, implementation
-from suite.registry.discovery import ENTRY_POINTS, contracts, discover
-from suite.registry.importing import import_lines
-from suite.registry.loading import absent, from_function, load, locate, source_hash
-from suite.registry.naming import introduction
-from suite.registry.reading import line_of
-from suite.registry.side_effects import undisturbed
-from suite.registry.signing import asked_in
-from suite.registry.styles import modes_kept
-from suite.registry.targets import find, spelled
+from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing, implementation
+from attnsuite.registry.discovery import ENTRY_POINTS, contracts, discover
+from attnsuite.registry.importing import import_lines
+from attnsuite.registry.loading import absent, from_function, load, locate, source_hash
+from attnsuite.registry.naming import introduction
+from attnsuite.registry.reading import line_of
+from attnsuite.registry.side_effects import undisturbed
+from attnsuite.registry.signing import asked_in
+from attnsuite.registry.styles import modes_kept
+from attnsuite.registry.targets import find, spelled
 
 __all__ = [
     "ENTRY_POINTS",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.contracts import names as contract_names
-from suite.records import UsageError
-from suite.registry.from_source import listed, makes_models
-from suite.registry.reading import ModuleSource
+from attnsuite.contracts import names as contract_names
+from attnsuite.records import UsageError
+from attnsuite.registry.from_source import listed, makes_models
+from attnsuite.registry.reading import ModuleSource
 
 
 def the_one(source: ModuleSource, file: Path, contract: str) -> str:

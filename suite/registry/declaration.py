@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, overload
 
-from suite.contracts import names as contract_names
-from suite.records import Status, escaped
-from suite.signatures import names as signatures
+from attnsuite.contracts import names as contract_names
+from attnsuite.records import Status, escaped
+from attnsuite.signatures import names as signatures
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-OWN = ("implementations.", "suite.stopwatch.")
+OWN = ("attnsuite.implementations.", "attnsuite.stopwatch.")
 """How modules begin whose implementations come with attnsuite: those that are listed, and the stopwatch's copies."""
 
 

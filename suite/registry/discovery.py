@@ -8,13 +8,13 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
-from suite.contracts import names as contract_names
-from suite.records import UsageError
-from suite.registry.declaration import Declaration
-from suite.registry.from_source import of_file, of_source
-from suite.registry.loading import locate
-from suite.registry.plugging import plugs
-from suite.registry.reading import read
+from attnsuite.contracts import names as contract_names
+from attnsuite.records import UsageError
+from attnsuite.registry.declaration import Declaration
+from attnsuite.registry.from_source import of_file, of_source
+from attnsuite.registry.loading import locate
+from attnsuite.registry.plugging import plugs
+from attnsuite.registry.reading import read
 
 ENTRY_POINTS = "attnsuite.implementations"
 """The group of entry points. One is `contract/name = package.module:function`, or a module with decorated functions."""

@@ -7,14 +7,14 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from suite.contracts import contract as contract_named
-from suite.contracts import names as contract_names
-from suite.records import UsageError
-from suite.registry.declaration import Declaration
-from suite.registry.naming import INPUTS
-from suite.registry.reading import FunctionSource, ModuleSource, read
-from suite.registry.signing import signed
-from suite.signatures import SIGNATURES_OF
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.records import UsageError
+from attnsuite.registry.declaration import Declaration
+from attnsuite.registry.naming import INPUTS
+from attnsuite.registry.reading import FunctionSource, ModuleSource, read
+from attnsuite.registry.signing import signed
+from attnsuite.signatures import SIGNATURES_OF
 
 MOST_LISTED = 12
 """The most names in a message: more would not be read."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.registry.declaration import Declaration
-from suite.registry.styles import in_python
+from attnsuite.registry.declaration import Declaration
+from attnsuite.registry.styles import in_python
 
 
 def import_lines(declaration: Declaration) -> tuple[str, ...]:

@@ -19,13 +19,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from suite.records import UsageError
-from suite.registry.declaration import Broken, Declaration, Loaded, Missing
-from suite.registry.reading import syntax_tree
-from suite.registry.side_effects import diverted, undisturbed
-from suite.registry.signing import adapt, asked_in, library_of, parameters
-from suite.registry.styles import Unfit, styled
-from suite.signatures import Ambiguous
+from attnsuite.records import UsageError
+from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing
+from attnsuite.registry.reading import syntax_tree
+from attnsuite.registry.side_effects import diverted, undisturbed
+from attnsuite.registry.signing import adapt, asked_in, library_of, parameters
+from attnsuite.registry.styles import Unfit, styled
+from attnsuite.signatures import Ambiguous
 
 INSTALLED = ("site-packages", "dist-packages")
 """The names of folders into which packages are installed. Packages there have nothing to do with each other."""
@@ -100,9 +100,13 @@ def _beside_a_package(declaration: Declaration, error: BaseException) -> str:
 
 def as_plug(plug: Loaded) -> Callable[..., Any]:
     """What its host calls: somebody else's attention may return its weights too, which a host does not expect."""
-    from suite.asking.pairs import output_alone
+    from attnsuite.asking.pairs import output_alone
 
-    return plug.function if plug.declaration.module.startswith("implementations.") else output_alone(plug.function)
+    return (
+        plug.function
+        if plug.declaration.module.startswith("attnsuite.implementations.")
+        else output_alone(plug.function)
+    )
 
 
 def absent(declaration: Declaration) -> Missing | None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from suite.contracts import contract as contract_named
-from suite.contracts import names as contract_names
-from suite.registry.declaration import Declaration
-from suite.registry.signing import said
-from suite.signatures import OWN, SIGNATURES_OF, names, signature
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.registry.declaration import Declaration
+from attnsuite.registry.signing import said
+from attnsuite.signatures import OWN, SIGNATURES_OF, names, signature
 
 INPUTS = ("query", "key", "value")
 """What every signature of attention takes by place."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from suite.contracts import contract, names
-from suite.registry.declaration import Declaration
+from attnsuite.contracts import contract, names
+from attnsuite.registry.declaration import Declaration
 
 PARAMETER = "attention"
 """The name of the parameter that takes a plug, and of the contract that the plug keeps."""

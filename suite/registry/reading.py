@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from suite.registry.assignments import METHODS, AssignedSource, assigned
-from suite.registry.declaration import checked
+from attnsuite.registry.assignments import METHODS, AssignedSource, assigned
+from attnsuite.registry.declaration import checked
 
-HOMES = ("attnsuite", "suite", "suite.registry")
+HOMES = ("attnsuite", "suite", "attnsuite.registry")
 """The modules that have the decorator."""
 
 _one_at_a_time = threading.Lock()
@@ -140,7 +140,7 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _decorators(statements: Sequence[ast.stmt]) -> frozenset[str]:
-    """The names under which this module knows the decorator: `implementation`, `suite.implementation`."""
+    """The names under which this module knows the decorator: `implementation`, `attnsuite.implementation`."""
     names = set()
     for node in statements:
         if isinstance(node, ast.ImportFrom) and node.module in HOMES:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from suite.contracts import contract
-from suite.records import UsageError
-from suite.registry.declaration import Declaration
-from suite.registry.styles import called
-from suite.signatures import OWN, SIGNATURES_OF, Ambiguous, adapted, introduction, recognised, signature
+from attnsuite.contracts import contract
+from attnsuite.records import UsageError
+from attnsuite.registry.declaration import Declaration
+from attnsuite.registry.styles import called
+from attnsuite.signatures import OWN, SIGNATURES_OF, Ambiguous, adapted, introduction, recognised, signature
 
 ASKED_FOR, DECLARED = "--signature", "@implementation"
 """Who says which signature it is, in place of the parameters that tell it."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from suite.contracts import contract, names
+from attnsuite.contracts import contract, names
 
 MOST_NAMED = 3
 """The most names of arguments or weights in a message: more would not be read."""

@@ -11,16 +11,16 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
-from suite.records import UsageError
-from suite.registry.choice import the_one
-from suite.registry.declaration import Declaration
-from suite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
-from suite.registry.from_source import decorated, listed, of_source
-from suite.registry.loading import load, locate, on_path
-from suite.registry.naming import taken_as_attention
-from suite.registry.plugging import may_take_plug, plugged, takes_plug
-from suite.registry.reading import ModuleSource, read
-from suite.registry.signing import asked_in, check_signature, check_taken
+from attnsuite.records import UsageError
+from attnsuite.registry.choice import the_one
+from attnsuite.registry.declaration import Declaration
+from attnsuite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
+from attnsuite.registry.from_source import decorated, listed, of_source
+from attnsuite.registry.loading import load, locate, on_path
+from attnsuite.registry.naming import taken_as_attention
+from attnsuite.registry.plugging import may_take_plug, plugged, takes_plug
+from attnsuite.registry.reading import ModuleSource, read
+from attnsuite.registry.signing import asked_in, check_signature, check_taken
 
 LONGEST_PATH = 4096
 """Characters: no system has longer paths that can be opened (PATH_MAX of Linux)."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from suite.records import EXEMPT, Audit, Combinations, Meetings, Run
-from suite.report import provenance
-from suite.report.cells import LONGEST_CODE, code, joined, listed, plain, said
-from suite.report.files import write
-from suite.report.ours import refuse_foreign
-from suite.report.page import Column, Page, Section, Table, beside_page, blocks, note, points, section, table
+from attnsuite.records import EXEMPT, Audit, Combinations, Meetings, Run
+from attnsuite.report import provenance
+from attnsuite.report.cells import LONGEST_CODE, code, joined, listed, plain, said
+from attnsuite.report.files import write
+from attnsuite.report.ours import refuse_foreign
+from attnsuite.report.page import Column, Page, Section, Table, beside_page, blocks, note, points, section, table
 
 TITLE = "The suite against itself"
 MOST_NAMED = 4

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from suite.records import escaped
+from attnsuite.records import escaped
 
 LONGEST = 240
 """Characters of a text in a cell, two lines of a page: a submission may say more. The row in results/ has all of it."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from suite.records import MUST, CheatsAudit, Run, Trial
-from suite.report import provenance
-from suite.report.cells import LONGEST_CODE, code, plain
-from suite.report.files import write
-from suite.report.page import Page, Section, Table, blocks, note, points, section, table
+from attnsuite.records import MUST, CheatsAudit, Run, Trial
+from attnsuite.report import provenance
+from attnsuite.report.cells import LONGEST_CODE, code, plain
+from attnsuite.report.files import write
+from attnsuite.report.page import Page, Section, Table, blocks, note, points, section, table
 
 LONGEST_COMPLAINT = 160
 """Characters of what happened, in a cell."""

@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from suite.records import Measurement, Outcome
-from suite.records.compared import FAIL_ON, MEMORY, SLOWER, TIME, UNCLEAR, WRONG, Change, Compared, Ratio
-from suite.report.cells import Cell, cell, plain, text
-from suite.report.page import Block, Column, Page, Section, Table, note, points, section
-from suite.report.units import Unit, significant, size, time_unit
+from attnsuite.records import Measurement, Outcome
+from attnsuite.records.compared import FAIL_ON, MEMORY, SLOWER, TIME, UNCLEAR, WRONG, Change, Compared, Ratio
+from attnsuite.report.cells import Cell, cell, plain, text
+from attnsuite.report.page import Block, Column, Page, Section, Table, note, points, section
+from attnsuite.report.units import Unit, significant, size, time_unit
 
 MOST_LINES = 20
 """Changes, or ratios, that are listed under one heading; of more, the others are counted. `--json` has all."""

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from suite.records import FAILURES, ContractFacts, Example, Facts, Measurement, Outcome, Run, Status
-from suite.store import Recorded
+from attnsuite.records import FAILURES, ContractFacts, Example, Facts, Measurement, Outcome, Run, Status
+from attnsuite.store import Recorded
 
 
 def contracts(recorded: Recorded) -> dict[str, ContractFacts]:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from suite.report import stamps
-from suite.report.ours import is_page, is_table, refuse_foreign, same_kind, text_of
-from suite.report.page import Block, Page, Table
-from suite.report.render import csv, html, markdown
-from suite.store import replace_file
-from suite.store.files import one_line
+from attnsuite.report import stamps
+from attnsuite.report.ours import is_page, is_table, refuse_foreign, same_kind, text_of
+from attnsuite.report.page import Block, Page, Table
+from attnsuite.report.render import csv, html, markdown
+from attnsuite.store import replace_file
+from attnsuite.store.files import one_line
 
 FORMS = (markdown,)
 """What a page is written as."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from suite.records import FAILURES, Explanation, Outcome, escaped
-from suite.report.cells import code, said
-from suite.report.conformance.tally import Group, breakdown, by_implementation, count, groups
-from suite.report.page import Block, Page, Section, Table, note, points, section, table
+from attnsuite.records import FAILURES, Explanation, Outcome, escaped
+from attnsuite.report.cells import code, said
+from attnsuite.report.conformance.tally import Group, breakdown, by_implementation, count, groups
+from attnsuite.report.page import Block, Page, Section, Table, note, points, section, table
 
 LONGEST_SAID = 400
 """Characters of a message: five lines of a job's summary."""

@@ -10,11 +10,11 @@ from itertools import groupby
 from math import log
 from pathlib import Path
 
-from suite.records import Change, Changed, History, KeptRun, Series
-from suite.report.cells import plain
-from suite.report.files import as_csv
-from suite.report.page import Column, table
-from suite.report.units import size, time_unit
+from attnsuite.records import Change, Changed, History, KeptRun, Series
+from attnsuite.report.cells import plain
+from attnsuite.report.files import as_csv
+from attnsuite.report.page import Column, table
+from attnsuite.report.units import size, time_unit
 
 BARS = "▁▂▃▄▅▆▇█"
 """The heights of a small line, one for each run."""

@@ -6,17 +6,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from suite.records import Measurement, Outcome
-from suite.report import facts, provenance
-from suite.report.benchmark import pivots
-from suite.report.benchmark.views import material
-from suite.report.benchmark.wording import ATTENTION
-from suite.report.cells import NOTHING, Span, code, joined, listed, said, text
-from suite.report.conformance.page import LONGEST_FINDING, headline
-from suite.report.conformance.tally import by_implementation, count
-from suite.report.files import refuse_foreign_page, write
-from suite.report.page import Block, Chart, Note, Page, Section, Table, blocks, note, section, table
-from suite.store import Recorded
+from attnsuite.records import Measurement, Outcome
+from attnsuite.report import facts, provenance
+from attnsuite.report.benchmark import pivots
+from attnsuite.report.benchmark.views import material
+from attnsuite.report.benchmark.wording import ATTENTION
+from attnsuite.report.cells import NOTHING, Span, code, joined, listed, said, text
+from attnsuite.report.conformance.page import LONGEST_FINDING, headline
+from attnsuite.report.conformance.tally import by_implementation, count
+from attnsuite.report.files import refuse_foreign_page, write
+from attnsuite.report.page import Block, Chart, Note, Page, Section, Table, blocks, note, section, table
+from attnsuite.store import Recorded
 
 INDEX = "README"
 """The name of the index, without its ending."""

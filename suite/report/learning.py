@@ -7,13 +7,26 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from suite.records import WRONG_GRADIENTS, Learned
-from suite.report import provenance, wrong_gradients
-from suite.report.cells import NOTHING, Cell, code, number, plain
-from suite.report.page import Block, Chart, Column, Mark, Page, Panel, Picture, Section, Table, blocks, note, section
-from suite.report.page import table as table_of
-from suite.report.units import duration
-from suite.store import Recorded
+from attnsuite.records import WRONG_GRADIENTS, Learned
+from attnsuite.report import provenance, wrong_gradients
+from attnsuite.report.cells import NOTHING, Cell, code, number, plain
+from attnsuite.report.page import (
+    Block,
+    Chart,
+    Column,
+    Mark,
+    Page,
+    Panel,
+    Picture,
+    Section,
+    Table,
+    blocks,
+    note,
+    section,
+)
+from attnsuite.report.page import table as table_of
+from attnsuite.report.units import duration
+from attnsuite.store import Recorded
 
 LONGEST_FACT = 600
 """Characters of a config in words."""

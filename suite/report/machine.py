@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from suite.report.benchmark.page import benchmark
-from suite.report.charts.files import Charts, write_charts
-from suite.report.claims import claims
-from suite.report.conformance.page import conformance
-from suite.report.files import remove, rendered, write
-from suite.report.learning import CURVES, learning
-from suite.report.page import Page
-from suite.report.pytest_benchmark import write_benchmark_json
-from suite.store import Recorded
+from attnsuite.report.benchmark.page import benchmark
+from attnsuite.report.charts.files import Charts, write_charts
+from attnsuite.report.claims import claims
+from attnsuite.report.conformance.page import conformance
+from attnsuite.report.files import remove, rendered, write
+from attnsuite.report.learning import CURVES, learning
+from attnsuite.report.page import Page
+from attnsuite.report.pytest_benchmark import write_benchmark_json
+from attnsuite.store import Recorded
 
 OF_CONFORMANCE = (
     *("conformance.md", "conformance.csv", "conformance_features.csv", "conformance_failures.csv"),

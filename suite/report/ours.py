@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from suite.records import UsageError
+from attnsuite.records import UsageError
 
 HEADER = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
 """The first line of a CSV file: the keys of its columns."""

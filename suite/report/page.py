@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
-from suite.report.cells import LONGEST_CODE, NOTHING, Cell, Said, Span, cell, spans, text
+from attnsuite.report.cells import LONGEST_CODE, NOTHING, Cell, Said, Span, cell, spans, text
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from suite.records import Run
-from suite.report.cells import NOTHING, text
-from suite.report.page import Note, Table, note, table
+from attnsuite.records import Run
+from attnsuite.report.cells import NOTHING, text
+from attnsuite.report.page import Note, Table, note, table
 
 LONGEST_FACT = 600
 """Characters of a line about a run: the versions of a dozen libraries fit."""

@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
-from suite.records import Measurement, Run, Status
-from suite.report.benchmark import wording
-from suite.report.cells import plain
-from suite.report.ours import refuse_foreign, text_of
-from suite.store import Recorded, replace_file
-from suite.store.files import one_line
-from suite.store.rows import lean
+from attnsuite.records import Measurement, Run, Status
+from attnsuite.report.benchmark import wording
+from attnsuite.report.cells import plain
+from attnsuite.report.ours import refuse_foreign, text_of
+from attnsuite.store import Recorded, replace_file
+from attnsuite.store.files import one_line
+from attnsuite.store.rows import lean
 
 FORMAT_OF = "5.3.1"
 """The version of pytest-benchmark that reads what is written here, and in whose name it is written."""

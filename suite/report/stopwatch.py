@@ -9,8 +9,8 @@ from operator import attrgetter
 from pathlib import Path
 from statistics import median
 
-from suite.records import Machine, Run
-from suite.records.stopwatch import (
+from attnsuite.records import Machine, Run
+from attnsuite.records.stopwatch import (
     DISAGREEMENT,
     FALSE_CLAIMS,
     FOUND,
@@ -21,14 +21,14 @@ from suite.records.stopwatch import (
     Trial,
     percent,
 )  # fmt: skip
-from suite.report import provenance
-from suite.report.benchmark import wording
-from suite.report.cells import Cell, code, number, text
-from suite.report.files import write
-from suite.report.page import Column, Page, Section, Table, blocks, points, section, table
-from suite.report.units import duration, significant, time_unit
-from suite.statistics import LEVEL, MARGIN, VERDICTS
-from suite.store.files import one_line
+from attnsuite.report import provenance
+from attnsuite.report.benchmark import wording
+from attnsuite.report.cells import Cell, code, number, text
+from attnsuite.report.files import write
+from attnsuite.report.page import Column, Page, Section, Table, blocks, points, section, table
+from attnsuite.report.units import duration, significant, time_unit
+from attnsuite.statistics import LEVEL, MARGIN, VERDICTS
+from attnsuite.store.files import one_line
 
 STOPWATCH = "stopwatch"
 """The name of the page and of its table, without their endings."""

@@ -6,19 +6,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from suite.records import EVERY_CASE, FAILURES, ContractFacts, Measurement, Outcome, Reason, Status
-from suite.records.compared import Compared
-from suite.report.benchmark import wording
-from suite.report.benchmark.columns import TOO_FEW
-from suite.report.benchmark.timed_tables import BASELINE, Row, tables
-from suite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
-from suite.report.comparison import comparison_page
-from suite.report.conformance.tally import breakdown, by_implementation, count, devices, groups
-from suite.report.page import Block, Column, Note, Page, Points, Section, Table, note, section
-from suite.report.render import terminal
-from suite.report.units import Unit, percent, time_unit
-from suite.report.versions import Tried, versions_page
-from suite.statistics import Interval
+from attnsuite.records import EVERY_CASE, FAILURES, ContractFacts, Measurement, Outcome, Reason, Status
+from attnsuite.records.compared import Compared
+from attnsuite.report.benchmark import wording
+from attnsuite.report.benchmark.columns import TOO_FEW
+from attnsuite.report.benchmark.timed_tables import BASELINE, Row, tables
+from attnsuite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
+from attnsuite.report.comparison import comparison_page
+from attnsuite.report.conformance.tally import breakdown, by_implementation, count, devices, groups
+from attnsuite.report.page import Block, Column, Note, Page, Points, Section, Table, note, section
+from attnsuite.report.render import terminal
+from attnsuite.report.units import Unit, percent, time_unit
+from attnsuite.report.versions import Tried, versions_page
+from attnsuite.statistics import Interval
 
 MOST_REASONS = 8
 """The most reasons for declining that are listed; of more, the others are counted."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from suite.records import DTYPES, FAILURES, Outcome
-from suite.report.cells import NOTHING, Cell, code, said, strong, text
-from suite.report.page import Column, Page, Section, Table, blocks, note, points, section
+from attnsuite.records import DTYPES, FAILURES, Outcome
+from attnsuite.report.cells import NOTHING, Cell, code, said, strong, text
+from attnsuite.report.page import Column, Page, Section, Table, blocks, note, points, section
 
 NAME = "versions"
 """The name of the page, without its ending, and of its table for programs."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from suite.records import RIGHT_GRADIENT, Learned
-from suite.report.cells import Span, code
-from suite.report.page import Block, Column, Table, note
-from suite.report.page import table as table_of
+from attnsuite.records import RIGHT_GRADIENT, Learned
+from attnsuite.report.cells import Span, code
+from attnsuite.report.page import Block, Column, Table, note
+from attnsuite.report.page import table as table_of
 
 SHOWN: tuple[tuple[str, Callable[[int, int], bool]], ...] = (
     ("Shows in every seed", lambda seen, seeds: seen == seeds),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from suite.signatures.adapted import Adapted, adapted, laid
-from suite.signatures.catalogue import OWN, SIGNATURES_OF, names, signature
-from suite.signatures.recognition import Ambiguous, recognised
-from suite.signatures.said import in_signature, introduction
-from suite.signatures.signature import Signature
+from attnsuite.signatures.adapted import Adapted, adapted, laid
+from attnsuite.signatures.catalogue import OWN, SIGNATURES_OF, names, signature
+from attnsuite.signatures.recognition import Ambiguous, recognised
+from attnsuite.signatures.said import in_signature, introduction
+from attnsuite.signatures.signature import Signature
 
 __all__ = [
     "OWN",

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from suite.signatures.catalogue import signature
-from suite.signatures.signature import Question, Signature
+from attnsuite.signatures.catalogue import signature
+from attnsuite.signatures.signature import Question, Signature
 
 NEEDS_NO_FLAG = "grouped heads need no flag in this signature"
 HAS_ALL_AXES = "inputs and mask have all axes in this signature, so that a mask cannot have more of them"

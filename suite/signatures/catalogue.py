@@ -6,8 +6,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from suite.records import UsageError
-from suite.signatures.signature import Signature
+from attnsuite.records import UsageError
+from attnsuite.signatures.signature import Signature
 
 OWN = "sdpa"
 """The contract's own signature, in which nothing is adapted."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Deviation
-from suite.signatures.signature import Signature
+from attnsuite.asking import Deviation
+from attnsuite.signatures.signature import Signature
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,7 +47,7 @@ class _Aligned:
         self.answer, self.conventions = answer, conventions or {}
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
-        from suite.contracts.attention.computation.asked import as_attention
+        from attnsuite.contracts.attention.computation.asked import as_attention
 
         return as_attention(self.answer, conventions=self.conventions)(*inputs, **options)
 
@@ -73,8 +73,8 @@ def _reshaped(asked: Any) -> Tensor:
 
 
 def _correct(asked: Any) -> Any:
-    from suite.contracts.attention.computation.asked import check
-    from suite.contracts.attention.computation.dense import correct
+    from attnsuite.contracts.attention.computation.asked import check
+    from attnsuite.contracts.attention.computation.dense import correct
 
     check(asked)
     return correct(asked)

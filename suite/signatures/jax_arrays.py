@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from suite.signatures.arrays import Arrays
+from attnsuite.signatures.arrays import Arrays
 
 
 def _to(tensor: Any) -> Any:

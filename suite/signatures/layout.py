@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from suite.signatures.signature import Question, Signature
+from attnsuite.signatures.signature import Question, Signature
 
 AXES = 4
 """Items, heads, positions and widths: what libraries have. A call of a lower rank gets the others with size 1."""

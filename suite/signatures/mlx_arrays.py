@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from suite.signatures.arrays import Arrays
+from attnsuite.signatures.arrays import Arrays
 
 NO_GRADIENT = "gradients of MLX's arrays are not led back to PyTorch"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite.signatures.arrays import Arrays
+from attnsuite.signatures.arrays import Arrays
 
 NO_BFLOAT16 = "numpy has no bfloat16"
 NO_GRADIENT = "numpy's arrays carry no gradient"

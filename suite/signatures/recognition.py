@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from suite.signatures.catalogue import OWN, names, signature
+from attnsuite.signatures.catalogue import OWN, names, signature
 
 INPUTS = 3
 """Query, key and value come first, whatever they are called."""

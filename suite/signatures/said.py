@@ -8,15 +8,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Call, Calls, Contract
-from suite.records import Outcome, Status
-from suite.signatures.catalogue import OWN, SIGNATURES_OF, signature
-from suite.signatures.deviations import deviations
-from suite.signatures.signature import Question, Signature
-from suite.signatures.written import written
+from attnsuite.asking import Call, Calls, Contract
+from attnsuite.records import Outcome, Status
+from attnsuite.signatures.catalogue import OWN, SIGNATURES_OF, signature
+from attnsuite.signatures.deviations import deviations
+from attnsuite.signatures.signature import Question, Signature
+from attnsuite.signatures.written import written
 
 if TYPE_CHECKING:
-    from suite.asking.reproduction import Reproducing
+    from attnsuite.asking.reproduction import Reproducing
 
 PLAIN_ENGLISH = {
     "scale": r"\bscale\b(?==)|(?<=given )scale\b|(?<=takes no )scale\b|(?<=and no )scale\b|(?<=lacks )scale\b",

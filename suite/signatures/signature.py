@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from suite.signatures.arrays import Arrays
+from attnsuite.signatures.arrays import Arrays
 
 if TYPE_CHECKING:
     from torch import Tensor

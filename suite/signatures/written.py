@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from suite.asking import Call
-from suite.signatures.signature import Question, Signature
+from attnsuite.asking import Call
+from attnsuite.signatures.signature import Question, Signature
 
 TO_FOUR = {4: "", 3: "[None]", 2: "[None, None]"}
 OF_RANK = {4: "", 3: "[0]", 2: "[0, 0]"}

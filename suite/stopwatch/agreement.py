@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch.utils.benchmark import Timer
 
-from implementations.attention import matmul, torch_sdpa
-from suite.asking import Workload
-from suite.measure import Stopwatch, calls_per_sample
-from suite.records.stopwatch import Agreement
+from attnsuite.asking import Workload
+from attnsuite.implementations.attention import matmul, torch_sdpa
+from attnsuite.measure import Stopwatch, calls_per_sample
+from attnsuite.records.stopwatch import Agreement
 
 TORCH, TRITON = "torch.utils.benchmark", "triton.testing.do_bench"
 """The other stopwatches by name."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from random import Random
 from time import perf_counter
 
-from suite.asking import Workload
-from suite.benchmark.processes import cores
-from suite.benchmark.request import BUDGETS
-from suite.contracts import contract
-from suite.records.stopwatch import Agreement, StopwatchAudit, Trial, percent
-from suite.stopwatch.agreement import TRITON, no_triton, with_torch, with_triton
-from suite.stopwatch.tables import CONTRACT, AuditTable
+from attnsuite.asking import Workload
+from attnsuite.benchmark.processes import cores
+from attnsuite.benchmark.request import BUDGETS
+from attnsuite.contracts import contract
+from attnsuite.records.stopwatch import Agreement, StopwatchAudit, Trial, percent
+from attnsuite.stopwatch.agreement import TRITON, no_triton, with_torch, with_triton
+from attnsuite.stopwatch.tables import CONTRACT, AuditTable
 
 Progress = Callable[[str], None]
 

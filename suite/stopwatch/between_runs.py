@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from random import Random
 from statistics import median
 
-from suite.benchmark.entry import Entry
-from suite.benchmark.participant import Participant
-from suite.records.repeated import Repeated
-from suite.stopwatch.audit import Plan, named
-from suite.stopwatch.tables import BASELINE, CONTRACT, AuditTable
+from attnsuite.benchmark.entry import Entry
+from attnsuite.benchmark.participant import Participant
+from attnsuite.records.repeated import Repeated
+from attnsuite.stopwatch.audit import Plan, named
+from attnsuite.stopwatch.tables import BASELINE, CONTRACT, AuditTable
 
 IDENTICAL = 3
 """Implementations identical to the baseline in each table. They share its process, so that more tell little more."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from implementations.attention.matmul import attention
+from attnsuite.implementations.attention.matmul import attention
 
 
 def slowed(share: float) -> Callable[..., Tensor]:

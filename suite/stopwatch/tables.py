@@ -7,16 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from random import Random
 
-from suite.asking import Workload
-from suite.benchmark.entry import Entry
-from suite.benchmark.participant import Participant
-from suite.benchmark.processes import cores, kept_awake
-from suite.benchmark.race import race
-from suite.measure.protocol import Failed, Job
-from suite.records.stopwatch import SLOWDOWNS, Trial
-from suite.registry import Declaration
-from suite.statistics import compare
-from suite.worker import forget_servers
+from attnsuite.asking import Workload
+from attnsuite.benchmark.entry import Entry
+from attnsuite.benchmark.participant import Participant
+from attnsuite.benchmark.processes import cores, kept_awake
+from attnsuite.benchmark.race import race
+from attnsuite.measure.protocol import Failed, Job
+from attnsuite.records.stopwatch import SLOWDOWNS, Trial
+from attnsuite.registry import Declaration
+from attnsuite.statistics import compare
+from attnsuite.worker import forget_servers
 
 CONTRACT, BASELINE = "attention", "matmul"
 FIRST_WORKLOAD = "documents/one-sentence"
@@ -76,7 +76,7 @@ class AuditTable:
     def _declarations(self) -> Iterator[Declaration]:
         for full_name, share in self.injected.items():
             function = f"slower_{100 * share:.0f}" if share else "plain"
-            yield Declaration(CONTRACT, full_name.removeprefix(f"{CONTRACT}/"), function, "suite.stopwatch.slowed")
+            yield Declaration(CONTRACT, full_name.removeprefix(f"{CONTRACT}/"), function, "attnsuite.stopwatch.slowed")
 
     def _entry(self, each: Participant) -> Entry[Participant] | None:
         job = _job(self.workload.name)

@@ -8,17 +8,17 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from suite.records import Claimed, Learned, Machine, Measurement, Outcome, Run, UsageError
-from suite.statistics import Interval, interval
-from suite.store import contents, files
-from suite.store.files import replace_bytes as replace_bytes
-from suite.store.files import replace_file as replace_file
-from suite.store.place import place
-from suite.store.recorded import Recorded as Recorded
-from suite.store.verification import Verified as Verified
-from suite.store.verification import verify as verify
-from suite.store.writer import RunWriter as RunWriter
-from suite.uncollected import uncollected
+from attnsuite.records import Claimed, Learned, Machine, Measurement, Outcome, Run, UsageError
+from attnsuite.statistics import Interval, interval
+from attnsuite.store import contents, files
+from attnsuite.store.files import replace_bytes as replace_bytes
+from attnsuite.store.files import replace_file as replace_file
+from attnsuite.store.place import place
+from attnsuite.store.recorded import Recorded as Recorded
+from attnsuite.store.verification import Verified as Verified
+from attnsuite.store.verification import verify as verify
+from attnsuite.store.writer import RunWriter as RunWriter
+from attnsuite.uncollected import uncollected
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own

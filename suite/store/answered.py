@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from suite.records import EVERY_CASE, Measurement, Outcome, Run, UsageError
-from suite.store.contents import Placed
+from attnsuite.records import EVERY_CASE, Measurement, Outcome, Run, UsageError
+from attnsuite.store.contents import Placed
 
 Question: TypeAlias = tuple[str, ...]
 """A case and a dtype, or a timed table."""

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
-from suite.machine.committed import unpack
-from suite.records import UsageError
-from suite.records.limits import TIME_LIMIT
-from suite.temporary import temporary
+from attnsuite.machine.committed import unpack
+from attnsuite.records import UsageError
+from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.temporary import temporary
 
 RUN_DIGITS = 12
 """Digits by which a run names its commit."""

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from suite.records.repeated import Repeated
-from suite.store import together
-from suite.store.files import Damaged, parsed_rows, replace_file, row_text
-from suite.store.typed import typed
+from attnsuite.records.repeated import Repeated
+from attnsuite.store import together
+from attnsuite.store.files import Damaged, parsed_rows, replace_file, row_text
+from attnsuite.store.typed import typed
 
 FILE = "between_runs.jsonl"
 """A row for each implementation in each run, the newest last."""

@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from suite.store import together
-from suite.store.files import Damaged
+from attnsuite.store import together
+from attnsuite.store.files import Damaged
 
 
 def line(value: float | Iterable[float] | None, digits: int) -> str:

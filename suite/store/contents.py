@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from suite.records import Claimed, Learned, Measurement, Outcome, Refusal, Run, UsageError
-from suite.store import facts, rows, runs, table, together
-from suite.store.files import Amiss, Row, encoded, parsed_rows, raised, row_text
-from suite.store.kinds import CLAIMED, LEARNED, MEASUREMENTS, OUTCOMES, Kind
-from suite.store.recorded import Recorded, newest
-from suite.store.runs import RUNS
+from attnsuite.records import Claimed, Learned, Measurement, Outcome, Refusal, Run, UsageError
+from attnsuite.store import facts, rows, runs, table, together
+from attnsuite.store.files import Amiss, Row, encoded, parsed_rows, raised, row_text
+from attnsuite.store.kinds import CLAIMED, LEARNED, MEASUREMENTS, OUTCOMES, Kind
+from attnsuite.store.recorded import Recorded, newest
+from attnsuite.store.runs import RUNS
 
 JOURNAL = "journal.jsonl"
 """The rows of runs that are not finished, one by one as they came, each with the id of its run."""

@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 from statistics import median
 from typing import Any, TypeAlias
 
-from suite.records import (
+from attnsuite.records import (
     CACHES,
     DTYPES,
     EVERY_CASE,
@@ -23,8 +23,8 @@ from suite.records import (
     Run,
     Status,
 )
-from suite.records.bounded import LONG, MARGIN, NOT_BOUNDED, UNBELIEVED
-from suite.store import due_ranges
+from attnsuite.records.bounded import LONG, MARGIN, NOT_BOUNDED, UNBELIEVED
+from attnsuite.store import due_ranges
 
 Complaints: TypeAlias = Iterator[str]
 ROUNDED = 1e-5

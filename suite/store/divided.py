@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from suite.records import Shard
-from suite.store.parts import Kinds, Part, asked, grouped
+from attnsuite.records import Shard
+from attnsuite.store.parts import Kinds, Part, asked, grouped
 
 LISTED = 12
 """The most shards that are named in a line; of more, the others are counted."""

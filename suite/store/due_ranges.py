@@ -6,7 +6,7 @@ import math
 import re
 from typing import NamedTuple
 
-from suite.records import Claimed, Holds
+from attnsuite.records import Claimed, Holds
 
 NUMBER = r"([−-]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)"
 ROUNDED = 1e-5

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from suite.records import EVERY_CASE, SHAPE, Measurement, Outcome
-from suite.store.contents import Contents
-from suite.store.recorded import ages
+from attnsuite.records import EVERY_CASE, SHAPE, Measurement, Outcome
+from attnsuite.store.contents import Contents
+from attnsuite.store.recorded import ages
 
 
 @dataclass(frozen=True)

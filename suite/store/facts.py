@@ -8,9 +8,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from suite.records import Facts
-from suite.store.files import Amiss, Damaged, digest, parsed, raised
-from suite.store.typed import object_of, typed
+from attnsuite.records import Facts
+from attnsuite.store.files import Amiss, Damaged, digest, parsed, raised
+from attnsuite.store.typed import object_of, typed
 
 FACTS = "facts.json"
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from suite.records import Refusal, UsageError
+from attnsuite.records import Refusal, UsageError
 
 Row = Mapping[str, Any]
 DIGITS = 16

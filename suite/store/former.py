@@ -8,12 +8,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from suite.records import Facts, Measurement, Outcome, Reason, Run, Status, UsageError
-from suite.store import rows, runs, together
-from suite.store.contents import Contents
-from suite.store.files import Row, parsed_rows
-from suite.store.kinds import MEASUREMENTS, OUTCOMES, Record
-from suite.store.runs import FORMAT, FORMER, RUNS
+from attnsuite.records import Facts, Measurement, Outcome, Reason, Run, Status, UsageError
+from attnsuite.store import rows, runs, together
+from attnsuite.store.contents import Contents
+from attnsuite.store.files import Row, parsed_rows
+from attnsuite.store.kinds import MEASUREMENTS, OUTCOMES, Record
+from attnsuite.store.runs import FORMAT, FORMER, RUNS
 
 FILES = (RUNS, OUTCOMES.file, MEASUREMENTS.file)
 TOO_SLOW = "too slow"

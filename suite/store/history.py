@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from suite.records import Refusal, Run, Snapshot, Status, UsageError
-from suite.store import columns, contents, files, ranges, snapshots
-from suite.store.files import Damaged, Refused
-from suite.store.recorded import Recorded
-from suite.uncollected import uncollected
+from attnsuite.records import Refusal, Run, Snapshot, Status, UsageError
+from attnsuite.store import columns, contents, files, ranges, snapshots
+from attnsuite.store.files import Damaged, Refused
+from attnsuite.store.recorded import Recorded
+from attnsuite.uncollected import uncollected
 
 FOLDER = "history"
 """The folder beside those of machines."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from suite.records import Facts, Measurement, Operators, Outcome, Run, UsageError
-from suite.store.contents import AnyRecord
-from suite.store.parts import Part
+from attnsuite.records import Facts, Measurement, Operators, Outcome, Run, UsageError
+from attnsuite.store.contents import AnyRecord
+from attnsuite.store.parts import Part
 
 OF_ALL = ("contracts", "gaps", "conventions", "findings", "again", "baselines")
 """The facts about contracts and implementations that all parts of a request note alike."""

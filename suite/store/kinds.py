@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from suite.records import DTYPES, Claimed, Learned, Measurement, Outcome
-from suite.store import rows
-from suite.store.files import row_text
-from suite.store.typed import texts_of
+from attnsuite.records import DTYPES, Claimed, Learned, Measurement, Outcome
+from attnsuite.store import rows
+from attnsuite.store.files import row_text
+from attnsuite.store.typed import texts_of
 
 Record = TypeVar("Record", Outcome, Measurement, Learned, Claimed)
 Numbers = Mapping[str, str]

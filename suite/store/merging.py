@@ -10,17 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from suite.records import Machine, Run, UsageError
-from suite.store import contents, files, history, joining, parts, together
-from suite.store.contents import AnyRecord, Contents
-from suite.store.divided import Divided
-from suite.store.existing import Existing
-from suite.store.parts import Kinds, Part, grouped
-from suite.store.place import known, place, unlike
-from suite.store.recorded import newest
-from suite.store.runs import RUNS
-from suite.store.writer import unused
-from suite.uncollected import uncollected
+from attnsuite.records import Machine, Run, UsageError
+from attnsuite.store import contents, files, history, joining, parts, together
+from attnsuite.store.contents import AnyRecord, Contents
+from attnsuite.store.divided import Divided
+from attnsuite.store.existing import Existing
+from attnsuite.store.parts import Kinds, Part, grouped
+from attnsuite.store.place import known, place, unlike
+from attnsuite.store.recorded import newest
+from attnsuite.store.runs import RUNS
+from attnsuite.store.writer import unused
+from attnsuite.uncollected import uncollected
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from suite.records import Run, UsageError
-from suite.store import contents, files, former, together
-from suite.store.contents import Contents
-from suite.store.place import beside, said, unlike
-from suite.store.recorded import newest
+from attnsuite.records import Run, UsageError
+from attnsuite.store import contents, files, former, together
+from attnsuite.store.contents import Contents
+from attnsuite.store.place import beside, said, unlike
+from attnsuite.store.recorded import newest
 
 
 def migrate(results: Path) -> Iterator[str]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from suite.records import Machine, Run, UsageError
-from suite.store import contents
-from suite.store.contents import AnyRecord
-from suite.store.place import differences
+from attnsuite.records import Machine, Run, UsageError
+from attnsuite.store import contents
+from attnsuite.store.contents import AnyRecord
+from attnsuite.store.place import differences
 
 LONGEST_REQUEST = 100
 """Characters of a request in a line about it."""

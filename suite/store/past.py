@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from suite.records import UsageError
-from suite.store import contents, former, history
-from suite.store.at_commit import commits, results_at
-from suite.store.migration import migrate
+from attnsuite.records import UsageError
+from attnsuite.store import contents, former, history
+from attnsuite.store.at_commit import commits, results_at
+from attnsuite.store.migration import migrate
 
 
 class Added(NamedTuple):

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from suite.records import Machine, UsageError
-from suite.store import together
-from suite.store.files import parsed_rows
-from suite.store.runs import RUNS
-from suite.store.typed import object_of, typed
+from attnsuite.records import Machine, UsageError
+from attnsuite.store import together
+from attnsuite.store.files import parsed_rows
+from attnsuite.store.runs import RUNS
+from attnsuite.store.typed import object_of, typed
 
 LEAST_DIFFERENCE = 0.05
 """By how much, relative to the larger, memories differ that are not one: a kernel keeps a few MB more or less for

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any, TypeAlias
 
-from suite.records import (
+from attnsuite.records import (
     DTYPES,
     EVERY_CASE,
     Claimed,
@@ -24,8 +24,8 @@ from suite.records import (
     Status,
     UsageError,
 )
-from suite.records.measurement import METERS
-from suite.statistics import interval
+from attnsuite.records.measurement import METERS
+from attnsuite.statistics import interval
 
 Complaints: TypeAlias = Iterator[str]
 CLOCK_SLACK = 5.0

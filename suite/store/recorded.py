@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from suite.records import EVERY_CASE, Claimed, Learned, Measurement, Outcome, Run
+from attnsuite.records import EVERY_CASE, Claimed, Learned, Measurement, Outcome, Run
 
 Record = TypeVar("Record", Outcome, Measurement, Learned, Claimed)
 

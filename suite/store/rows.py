@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
-from suite.records import (
+from attnsuite.records import (
     CACHES,
     DIRECTIONS,
     EVERY_CASE,
@@ -18,8 +18,8 @@ from suite.records import (
     Measurement,
     Outcome,
 )
-from suite.store.files import Row
-from suite.store.typed import one_of, text_of, typed
+from attnsuite.store.files import Row
+from attnsuite.store.typed import one_of, text_of, typed
 
 LONGEST_TEXT = 2000
 """A submission may say megabytes; a row keeps this many characters of it."""

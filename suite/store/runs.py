@@ -7,10 +7,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from suite.records import Facts, Machine, Run, UsageError
-from suite.store import facts
-from suite.store.files import Amiss, Damaged, Refused, Row, digest, parsed_rows, raised, row_text
-from suite.store.typed import each_of, object_of, typed
+from attnsuite.records import Facts, Machine, Run, UsageError
+from attnsuite.store import facts
+from attnsuite.store.files import Amiss, Damaged, Refused, Row, digest, parsed_rows, raised, row_text
+from attnsuite.store.typed import each_of, object_of, typed
 
 RUNS = "runs.jsonl"
 FORMAT, FORMER = 2, 1

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from suite.records import Run
-from suite.store import contents
-from suite.store.contents import AnyRecord
-from suite.store.place import place
-from suite.store.writer import identity
-from suite.uncollected import uncollected
+from attnsuite.records import Run
+from attnsuite.store import contents
+from attnsuite.store.contents import AnyRecord
+from attnsuite.store.place import place
+from attnsuite.store.writer import identity
+from attnsuite.uncollected import uncollected
 
 
 @uncollected()

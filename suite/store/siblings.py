@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from statistics import median
 from typing import Any, NamedTuple, TypeAlias
 
-from suite.records import CACHES, Learned, Measurement, Status
-from suite.store.contents import Placed
-from suite.store.ranges import AGED_SLACK, HALF, RATE_SLACK, is_beyond
+from attnsuite.records import CACHES, Learned, Measurement, Status
+from attnsuite.store.contents import Placed
+from attnsuite.store.ranges import AGED_SLACK, HALF, RATE_SLACK, is_beyond
 
 WIDENED = "float32"
 """What kernels widen half types to before they multiply."""

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from suite.records import FAILURES, LETTERS, NOT_ASKED, Answered, Facts, Measurement, Outcome, Run, Snapshot, Timed
-from suite.statistics import Interval, interval
-from suite.store import columns, runs
-from suite.store.files import parsed
-from suite.store.typed import list_of, object_of, text_of, texts_of, typed, whole_of
+from attnsuite.records import FAILURES, LETTERS, NOT_ASKED, Answered, Facts, Measurement, Outcome, Run, Snapshot, Timed
+from attnsuite.statistics import Interval, interval
+from attnsuite.store import columns, runs
+from attnsuite.store.files import parsed
+from attnsuite.store.typed import list_of, object_of, text_of, texts_of, typed, whole_of
 
 FORMAT = 1
 LARGEST = 100_000

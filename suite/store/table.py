@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, NamedTuple
 
-from suite.store import columns, together
-from suite.store.files import Amiss, Damaged, Refused, Row, digest, encoded, parsed_rows, raised, row_text
-from suite.store.kinds import Kind, Numbers, Record
-from suite.store.runs import Block, Counted, Held
+from attnsuite.store import columns, together
+from attnsuite.store.files import Amiss, Damaged, Refused, Row, digest, encoded, parsed_rows, raised, row_text
+from attnsuite.store.kinds import Kind, Numbers, Record
+from attnsuite.store.runs import Block, Counted, Held
 
 
 def written(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from suite.store.files import one_line
+from attnsuite.store.files import one_line
 
 BEGUN, COMPLETE = ".begun", ".complete"
 """The folder that new files are written to, before and after all of them are there. Renaming it is what replaces the

@@ -9,7 +9,7 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
-from suite.records import (
+from attnsuite.records import (
     ContractFacts,
     Evidence,
     Example,

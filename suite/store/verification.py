@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.records import Refusal, Run, UsageError
-from suite.store import answered, between_runs, columns, contents, contradictions, facts, ranges, siblings, together
-from suite.store.contents import JOURNAL, Contents, Placed
-from suite.store.files import Refused, parsed_rows
-from suite.store.kinds import CLAIMED, LEARNED, MEASUREMENTS, OUTCOMES
-from suite.store.recorded import Recorded
-from suite.store.runs import RUNS
-from suite.uncollected import uncollected
+from attnsuite.records import Refusal, Run, UsageError
+from attnsuite.store import answered, between_runs, columns, contents, contradictions, facts, ranges, siblings, together
+from attnsuite.store.contents import JOURNAL, Contents, Placed
+from attnsuite.store.files import Refused, parsed_rows
+from attnsuite.store.kinds import CLAIMED, LEARNED, MEASUREMENTS, OUTCOMES
+from attnsuite.store.recorded import Recorded
+from attnsuite.store.runs import RUNS
+from attnsuite.uncollected import uncollected
 
 KINDS = (OUTCOMES, MEASUREMENTS, LEARNED, CLAIMED)
 MOST_NAMED = 3

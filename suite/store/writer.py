@@ -10,12 +10,12 @@ from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 
-from suite.records import EVERY_CASE, SHAPE, Claimed, Learned, Measurement, Operators, Outcome, Run, UsageError
-from suite.store import contents, files, history, rows, runs, together
-from suite.store.contents import JOURNAL, AnyRecord, Contents
-from suite.store.kinds import Record
-from suite.store.recorded import newest
-from suite.store.runs import RUNS
+from attnsuite.records import EVERY_CASE, SHAPE, Claimed, Learned, Measurement, Operators, Outcome, Run, UsageError
+from attnsuite.store import contents, files, history, rows, runs, together
+from attnsuite.store.contents import JOURNAL, AnyRecord, Contents
+from attnsuite.store.kinds import Record
+from attnsuite.store.recorded import newest
+from attnsuite.store.runs import RUNS
 
 
 class RunWriter:

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from suite.records import Measurement, Outcome
-from suite.sweep.command import ShardCommand
-from suite.sweep.engines import Engine, Started, ended
+from attnsuite.records import Measurement, Outcome
+from attnsuite.sweep.command import ShardCommand
+from attnsuite.sweep.engines import Engine, Started, ended
 
 PAUSE = 0.2
 """Seconds between two looks at what runs."""

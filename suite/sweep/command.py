@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from suite.records import Measurement, Outcome, Run, Shard
-from suite.store import Results
+from attnsuite.records import Measurement, Outcome, Run, Shard
+from attnsuite.store import Results
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ShardCommand:
     def line(self) -> list[str]:
         """The words of the plain command."""
         where = ["--shard", str(self.shard), "--results", str(self.folder)]
-        return [self.python, "-m", "suite", *self.words, *where]
+        return [self.python, "-m", "attnsuite", *self.words, *where]
 
     @property
     def shell(self) -> str:

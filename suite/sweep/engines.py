@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from suite import temporary
-from suite.records import UsageError
-from suite.store import replace_file
-from suite.sweep.command import ShardCommand
-from suite.sweep.tied import __file__ as TIED
-from suite.walls.ends import said_of
+from attnsuite import temporary
+from attnsuite.records import UsageError
+from attnsuite.store import replace_file
+from attnsuite.sweep.command import ShardCommand
+from attnsuite.sweep.tied import __file__ as TIED
+from attnsuite.walls.ends import said_of
 
 ENGINES = ("local", "slurm")
 FOREVER = 10 * 365 * 24 * 60

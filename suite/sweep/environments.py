@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from suite.records import UsageError
-from suite.store import replace_file
+from attnsuite.records import UsageError
+from attnsuite.store import replace_file
 
 BUILT = "built.json"
 """What stands in an environment that is whole: what was installed, by which interpreter, beside which packages."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite.records import Shard, UsageError
+from attnsuite.records import Shard, UsageError
 
 MOST_SHARDS = 10_000
 """More would wait for the scheduler of a cluster longer than they compute."""

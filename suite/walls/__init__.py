@@ -12,14 +12,14 @@ from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from suite.records import UsageError
-from suite.temporary import left_behind, remove
-from suite.walls import capabilities, cgroups, descent, landlock, limits, mounts, network, processes, seccomp
-from suite.walls.user import enter
-from suite.walls.wall import Keeps as Keeps
-from suite.walls.wall import Room as Room
-from suite.walls.wall import Wall as Wall
-from suite.walls.wall import works
+from attnsuite.records import UsageError
+from attnsuite.temporary import left_behind, remove
+from attnsuite.walls import capabilities, cgroups, descent, landlock, limits, mounts, network, processes, seccomp
+from attnsuite.walls.user import enter
+from attnsuite.walls.wall import Keeps as Keeps
+from attnsuite.walls.wall import Room as Room
+from attnsuite.walls.wall import Wall as Wall
+from attnsuite.walls.wall import works
 
 WALLS: Sequence[Wall] = (
     *(cgroups.WALL, processes.WALL, mounts.WALL, network.WALL, descent.WALL),
@@ -48,7 +48,7 @@ def begin_to_look() -> None:
 @cache
 def _looking(process: int) -> subprocess.Popen[str]:
     """What looks for walls, for this process: a copy of it, which has another number, has to have its own."""
-    program = [sys.executable, "-P", "-m", "suite.walls", "--names"]
+    program = [sys.executable, "-P", "-m", "attnsuite.walls", "--names"]
     path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
     return subprocess.Popen(
         program,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from suite.walls import available, in_words
+from attnsuite.walls import available, in_words
 
 if __name__ == "__main__":
     print(json.dumps(available()) if sys.argv[1:] == ["--names"] else in_words(available()))

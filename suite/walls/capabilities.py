@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 
-from suite.walls.system import NO_NEW_PRIVILEGES, function, prctl
-from suite.walls.wall import Room, Wall
+from attnsuite.walls.system import NO_NEW_PRIVILEGES, function, prctl
+from attnsuite.walls.wall import Room, Wall
 
 VERSION_3 = 0x20080522
 """The layout of the two structures below."""

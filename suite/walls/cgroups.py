@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from suite.records.limits import KILL_LIMIT
-from suite.walls.limits import PROCESSES_LIMIT
-from suite.walls.wall import Keeps, Room, Wall
+from attnsuite.records.limits import KILL_LIMIT
+from attnsuite.walls.limits import PROCESSES_LIMIT
+from attnsuite.walls.wall import Keeps, Room, Wall
 
 OWN = Path("/proc/self/cgroup")
 MOUNTED = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/unified"))

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from suite.walls.system import SUBREAPER, prctl
-from suite.walls.wall import Keeps, Room, Wall
+from attnsuite.walls.system import SUBREAPER, prctl
+from attnsuite.walls.wall import Keeps, Room, Wall
 
 LIMIT = 5.0
 """Seconds for which is looked for processes that start others as they are ended."""

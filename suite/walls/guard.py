@@ -14,15 +14,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from suite.walls import named
-from suite.walls.descent import end_all_below
-from suite.walls.life import die_with_the_parent
-from suite.walls.mounts import protect_system
-from suite.walls.processes import show_own_processes
-from suite.walls.room import move_in
-from suite.walls.system import DIE_WITH_PARENT, NEW_MOUNTS, NEW_PROCESSES, prctl
-from suite.walls.user import enter
-from suite.walls.wall import Room, Wall
+from attnsuite.walls import named
+from attnsuite.walls.descent import end_all_below
+from attnsuite.walls.life import die_with_the_parent
+from attnsuite.walls.mounts import protect_system
+from attnsuite.walls.processes import show_own_processes
+from attnsuite.walls.room import move_in
+from attnsuite.walls.system import DIE_WITH_PARENT, NEW_MOUNTS, NEW_PROCESSES, prctl
+from attnsuite.walls.user import enter
+from attnsuite.walls.wall import Room, Wall
 
 
 def main(worker: str, channel: int, life: int, given: str) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from suite.walls.system import (
+from attnsuite.walls.system import (
     LANDLOCK_ADD,
     LANDLOCK_CREATE,
     LANDLOCK_RESTRICT,
@@ -19,7 +19,7 @@ from suite.walls.system import (
     kernel,
     prctl,
 )
-from suite.walls.wall import Keeps, Room, Wall
+from attnsuite.walls.wall import Keeps, Room, Wall
 
 WRITE, READ, TRUNCATE = 1 << 1, 1 << 2, 1 << 14
 CHANGES = WRITE | sum(1 << bit for bit in range(4, 13))

@@ -7,7 +7,7 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
-from suite.walls.wall import Keeps, Room, Wall
+from attnsuite.walls.wall import Keeps, Room, Wall
 
 FILES_LIMIT = 1 << 31
 """Bytes that a file may have, and a folder in memory: more than a compiler's cache takes, less than memory."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from suite.walls.descent import below
-from suite.walls.mounts import SHARED_MEMORY
+from attnsuite.walls.descent import below
+from attnsuite.walls.mounts import SHARED_MEMORY
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PROCESSES = Path("/proc")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from suite.walls.limits import FILES_LIMIT, NAMES_LIMIT
-from suite.walls.system import (
+from attnsuite.walls.limits import FILES_LIMIT, NAMES_LIMIT
+from attnsuite.walls.system import (
     BIND,
     NEW_MOUNTS,
     NO_DEVICES,
@@ -18,7 +18,7 @@ from suite.walls.system import (
     make_writable,
     mount,
 )
-from suite.walls.wall import Keeps, Room, Wall
+from attnsuite.walls.wall import Keeps, Room, Wall
 
 ROOT = Path("/")
 SHARED_MEMORY, TERMINALS, PROCESSES = Path("/dev/shm"), Path("/dev/pts"), Path("/proc")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.walls.system import NEW_NETWORK
-from suite.walls.wall import Keeps, Wall
+from attnsuite.walls.system import NEW_NETWORK
+from attnsuite.walls.wall import Keeps, Wall
 
 WALL = Wall("network namespace", frozenset({Keeps.NETWORK}), namespaces=NEW_NETWORK)

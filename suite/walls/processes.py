@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from suite.walls.system import NEW_IPC, NEW_MOUNTS, NEW_PROCESSES, NO_DEVICES, NO_SETUID, PRIVATE, RECURSIVE, mount
-from suite.walls.user import enter
-from suite.walls.wall import Keeps, Wall, works
+from attnsuite.walls.system import NEW_IPC, NEW_MOUNTS, NEW_PROCESSES, NO_DEVICES, NO_SETUID, PRIVATE, RECURSIVE, mount
+from attnsuite.walls.user import enter
+from attnsuite.walls.wall import Keeps, Wall, works
 
 DRIVER = Path("/dev/nvidiactl")
 """NVIDIA's driver: CUDA says error 304 in a process that does not find itself in /proc (driver 580, on an H100)."""

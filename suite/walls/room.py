@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from suite.temporary import make
-from suite.walls.wall import Room
+from attnsuite.temporary import make
+from attnsuite.walls.wall import Room
 
 TEMPORARY = ("TMPDIR", "TEMP", "TMP")
 """Variables that name the folder for temporary files."""

@@ -14,9 +14,9 @@ import platform
 import socket
 from collections.abc import Mapping, Sequence
 
-from suite.walls.processes import DRIVER
-from suite.walls.system import NAMESPACES, NO_NEW_PRIVILEGES, kernel, prctl
-from suite.walls.wall import Keeps, Room, Wall
+from attnsuite.walls.processes import DRIVER
+from attnsuite.walls.system import NAMESPACES, NO_NEW_PRIVILEGES, kernel, prctl
+from attnsuite.walls.wall import Keeps, Room, Wall
 
 ALWAYS = (
     *("socket", "connect", "bind", "io_uring_setup"),

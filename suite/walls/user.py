@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from suite.walls.system import NEW_USER, function
+from attnsuite.walls.system import NEW_USER, function
 
 
 def enter(namespaces: int) -> None:

@@ -9,19 +9,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from suite.worker.forkserver import await_servers, branches, forget_servers, take_servers
-from suite.worker.started import expect
+from attnsuite.worker.forkserver import await_servers, branches, forget_servers, take_servers
+from attnsuite.worker.started import expect
 
 if TYPE_CHECKING:
-    from suite.worker.asking import ask as ask
-    from suite.worker.snapshots import fingerprint as fingerprint
-    from suite.worker.snapshots import placed as placed
-    from suite.worker.wire import storage_of as storage_of
-    from suite.worker.worker import Died as Died
-    from suite.worker.worker import Failure as Failure
-    from suite.worker.worker import Hung as Hung
-    from suite.worker.worker import Ready as Ready
-    from suite.worker.worker import Worker as Worker
+    from attnsuite.worker.asking import ask as ask
+    from attnsuite.worker.snapshots import fingerprint as fingerprint
+    from attnsuite.worker.snapshots import placed as placed
+    from attnsuite.worker.wire import storage_of as storage_of
+    from attnsuite.worker.worker import Died as Died
+    from attnsuite.worker.worker import Failure as Failure
+    from attnsuite.worker.worker import Hung as Hung
+    from attnsuite.worker.worker import Ready as Ready
+    from attnsuite.worker.worker import Worker as Worker
 
 __all__ = [
     "Died", "Failure", "Hung", "Ready", "Worker", "ask", "await_servers", "branches", "expect", "fingerprint",
@@ -38,7 +38,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
-        raise AttributeError(f"module 'suite.worker' has no attribute {name!r}")
-    found = getattr(import_module(f"suite.worker.{_HOMES[name]}"), name)
+        raise AttributeError(f"module 'attnsuite.worker' has no attribute {name!r}")
+    found = getattr(import_module(f"attnsuite.worker.{_HOMES[name]}"), name)
     globals()[name] = found
     return found

@@ -13,16 +13,16 @@ from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any
 
-from suite.records import UsageError
-from suite.registry import Declaration, Loaded, Missing, load
-from suite.registry.loading import in_one_line
-from suite.walls.life import die_with_the_parent
-from suite.worker import asking
-from suite.worker.context import lost
-from suite.worker.files import answering
-from suite.worker.greeting import Greeting, Import, greeting
-from suite.worker.turns import EXCHANGE
-from suite.worker.wire import TURN, as_data, pack, unpack
+from attnsuite.records import UsageError
+from attnsuite.registry import Declaration, Loaded, Missing, load
+from attnsuite.registry.loading import in_one_line
+from attnsuite.walls.life import die_with_the_parent
+from attnsuite.worker import asking
+from attnsuite.worker.context import lost
+from attnsuite.worker.files import answering
+from attnsuite.worker.greeting import Greeting, Import, greeting
+from attnsuite.worker.turns import EXCHANGE
+from attnsuite.worker.wire import TURN, as_data, pack, unpack
 
 ASK, FILES = "ask", "files"
 """The verbs that every worker answers: calls as data; and which files it depends on, None where that is not known.

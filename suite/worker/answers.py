@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
-from suite.asking import Reply
-from suite.worker.snapshots import overlap, place_of, same_bits
+from attnsuite.asking import Reply
+from attnsuite.worker.snapshots import overlap, place_of, same_bits
 
 
 @dataclass(frozen=True)

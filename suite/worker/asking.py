@@ -14,15 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite import float32
-from suite.asking import Call, Reply
-from suite.asking.pairs import is_pair, name_of, output_of, unclear, weights_of
-from suite.registry import undisturbed
-from suite.registry.loading import in_one_line
-from suite.worker.answers import Answer, Pass, parted
-from suite.worker.at_once import at_once
-from suite.worker.context import beside, lost
-from suite.worker.inputs import (
+from attnsuite import float32
+from attnsuite.asking import Call, Reply
+from attnsuite.asking.pairs import is_pair, name_of, output_of, unclear, weights_of
+from attnsuite.registry import undisturbed
+from attnsuite.registry.loading import in_one_line
+from attnsuite.worker.answers import Answer, Pass, parted
+from attnsuite.worker.at_once import at_once
+from attnsuite.worker.context import beside, lost
+from attnsuite.worker.inputs import (
     AS_SENT,
     OUTPUT_GRADIENT,
     compared,
@@ -31,10 +31,10 @@ from suite.worker.inputs import (
     name_of_weight,
     sent_with,
 )
-from suite.worker.operators import recorded
-from suite.worker.probe import Probe
-from suite.worker.setting import setting, unwritable
-from suite.worker.snapshots import (
+from attnsuite.worker.operators import recorded
+from attnsuite.worker.probe import Probe
+from attnsuite.worker.setting import setting, unwritable
+from attnsuite.worker.snapshots import (
     SUBCLASS,
     kind_of,
     layout,
@@ -43,7 +43,7 @@ from suite.worker.snapshots import (
     seen_through,
     snapshot_of,
 )
-from suite.worker.wire import as_data, storage_of
+from attnsuite.worker.wire import as_data, storage_of
 
 LOST_BEFORE = "not called: an earlier call has lost this process's CUDA context"
 """What is answered in the suite's own process, which no other replaces."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from suite.temporary import PREFIX
+from attnsuite.temporary import PREFIX
 
 Files = list[str]
 COMPILERS = frozenset({"cc", "c++", "gcc", "g++", "clang", "clang++", "ptxas", "ldconfig"})

@@ -19,13 +19,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from suite.records.limits import FORK_LIMIT, KILL_LIMIT, TIME_LIMIT
-from suite.worker.server import LONGEST_MESSAGE, MARK, MARK_LENGTH, PASSED_ON, WORKER
+from attnsuite.records.limits import FORK_LIMIT, KILL_LIMIT, TIME_LIMIT
+from attnsuite.worker.server import LONGEST_MESSAGE, MARK, MARK_LENGTH, PASSED_ON, WORKER
 
 SERVERS_KEPT = 8
 """How many servers are kept, those asked last: each holds an interpreter with PyTorch in it. A benchmark on one thread
 and on all cores has five: for the contract, and two for each number of threads where two processes are timed."""
-_MAIN = "import sys; from suite.worker.server import main; main(*map(int, sys.argv[1:3]), sys.argv[3:])"
+_MAIN = "import sys; from attnsuite.worker.server import main; main(*map(int, sys.argv[1:3]), sys.argv[3:])"
 
 
 class Forked:

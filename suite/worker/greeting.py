@@ -7,12 +7,12 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from suite.registry import Declaration
-from suite.registry.declaration import checked
-from suite.registry.signing import ASKED_FOR, DECLARED
-from suite.signatures import names
-from suite.worker.replies import MOST_NAMES, is_names, shortened
-from suite.worker.wire import Garbage
+from attnsuite.registry import Declaration
+from attnsuite.registry.declaration import checked
+from attnsuite.registry.signing import ASKED_FOR, DECLARED
+from attnsuite.signatures import names
+from attnsuite.worker.replies import MOST_NAMES, is_names, shortened
+from attnsuite.worker.wire import Garbage
 
 SAID = (ASKED_FOR, DECLARED)
 """Who says a signature, where no parameter tells it."""

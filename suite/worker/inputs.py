@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from suite.asking import Call, Reply
-from suite.worker.snapshots import fingerprint, is_copy, placed
+from attnsuite.asking import Call, Reply
+from attnsuite.worker.snapshots import fingerprint, is_copy, placed
 
 OUTPUT_GRADIENT = "output_gradient"
 Left = Mapping[str, str]

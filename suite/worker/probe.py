@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking.plugged import Attended
+from attnsuite.asking.plugged import Attended
 
 
 class Probe:

@@ -15,12 +15,12 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from suite.walls.descent import below, signal_all
-from suite.walls.ends import said_of
-from suite.walls.memory import taken
-from suite.worker.started import finish, signal_group, start
-from suite.worker.turns import ANSWERED, END, FAILED, HEAD, READY, Taken, beyond
-from suite.worker.wire import STORAGE_LIMIT, TURN, Garbage, TooLarge, pack, unpack
+from attnsuite.walls.descent import below, signal_all
+from attnsuite.walls.ends import said_of
+from attnsuite.walls.memory import taken
+from attnsuite.worker.started import finish, signal_group, start
+from attnsuite.worker.turns import ANSWERED, END, FAILED, HEAD, READY, Taken, beyond
+from attnsuite.worker.wire import STORAGE_LIMIT, TURN, Garbage, TooLarge, pack, unpack
 
 PRINTED_LIMIT = 8_000
 """How many bytes of what the process printed are kept: the last ones."""
@@ -42,7 +42,7 @@ class TooMuch(Exception):
 
 
 class Process:
-    """A process that runs `suite.worker`, in a session of its own and marked, so that all it starts dies with it.
+    """A process that runs `attnsuite.worker`, in a session of its own and marked, so that all it starts dies with it.
 
     It is bound to these `cores`, where any are given. A `fresh` one is an interpreter of its own, as is one of
     another `python`; others are forked, where the system can, from one that has imported what they share: the worker,

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
-from suite.asking import Call, Reply
-from suite.worker.wire import Garbage
+from attnsuite.asking import Call, Reply
+from attnsuite.worker.wire import Garbage
 
 Checks = Mapping[Any, Callable[[Any], bool]]
 """Whether a value is what an annotation says, by the annotation."""

@@ -14,9 +14,9 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from suite.uncollected import importing, look_through_once
-from suite.walls.guard import read, surround
-from suite.walls.life import die_with_the_parent
+from attnsuite.uncollected import importing, look_through_once
+from attnsuite.walls.guard import read, surround
+from attnsuite.walls.life import die_with_the_parent
 
 MARK = "ATTNSUITE_WORKER"
 """An environment variable with another value in each worker: what a worker started inherits it, and is found by it."""
@@ -24,7 +24,7 @@ MARK_LENGTH = 32
 """Characters of a mark, the digits of a UUID. In a forked worker it is written over the one of its server in place."""
 LONGEST_MESSAGE = 1 << 16
 """Bytes of a question to a server, or of its answer, at most."""
-WORKER = "suite.worker.__main__"
+WORKER = "attnsuite.worker.__main__"
 """The module that every worker runs."""
 PASSED_ON = ("PYTEST_CURRENT_TEST", "ATTNSUITE_CACHE")
 """Variables that change from test to test and that no library reads as it starts. They are sent with each fork, so that

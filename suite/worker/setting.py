@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from suite.asking import Call
-from suite.asking.layouts import JUNK
-from suite.registry.loading import in_one_line
+from attnsuite.asking import Call
+from attnsuite.asking.layouts import JUNK
+from attnsuite.registry.loading import in_one_line
 
 
 @contextmanager

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from suite.records.limits import KILL_LIMIT
-from suite.registry.loading import UNLESS_SET
-from suite.walls import WALLS, Room, found_elsewhere, sweep, take_down
-from suite.walls.descent import children, signal_all
-from suite.walls.guard import written
-from suite.walls.room import make_room
-from suite.worker.forkserver import Forked, bound, server_of
-from suite.worker.server import MARK, WORKER
+from attnsuite.records.limits import KILL_LIMIT
+from attnsuite.registry.loading import UNLESS_SET
+from attnsuite.walls import WALLS, Room, found_elsewhere, sweep, take_down
+from attnsuite.walls.descent import children, signal_all
+from attnsuite.walls.guard import written
+from attnsuite.walls.room import make_room
+from attnsuite.worker.forkserver import Forked, bound, server_of
+from attnsuite.worker.server import MARK, WORKER
 
 
 class Fresh:
@@ -40,10 +40,10 @@ class Fresh:
     ) -> None:
         channel, output, life = inherited
         ends = [str(channel), str(life)]
-        guarded = ["suite.walls.guard", WORKER, *ends, json.dumps(walls)]
+        guarded = ["attnsuite.walls.guard", WORKER, *ends, json.dumps(walls)]
         with bound(cores):
             self._popen = subprocess.Popen(
-                [python or sys.executable, "-P", "-m", *(guarded if walls else ["suite.worker", *ends])],
+                [python or sys.executable, "-P", "-m", *(guarded if walls else ["attnsuite.worker", *ends])],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -12,18 +12,18 @@ from threading import Event
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
-from suite.asking import Call, Reply
-from suite.records import Status, UsageError
-from suite.records.limits import IMPORT_LIMIT, LAST_WORDS_LIMIT, TIME_LIMIT
-from suite.registry import Broken, Declaration, Missing, absent, find
-from suite.worker.files import files_from
-from suite.worker.greeting import Import, greeting_from
-from suite.worker.inputs import Left, compared, fingerprints, sent_with
-from suite.worker.process import Process, TooMuch
-from suite.worker.replies import LONGEST_WORDS, replies_from
-from suite.worker.started import expect
-from suite.worker.turns import EXCHANGE, Taken, Turn
-from suite.worker.wire import Garbage, as_data
+from attnsuite.asking import Call, Reply
+from attnsuite.records import Status, UsageError
+from attnsuite.records.limits import IMPORT_LIMIT, LAST_WORDS_LIMIT, TIME_LIMIT
+from attnsuite.registry import Broken, Declaration, Missing, absent, find
+from attnsuite.worker.files import files_from
+from attnsuite.worker.greeting import Import, greeting_from
+from attnsuite.worker.inputs import Left, compared, fingerprints, sent_with
+from attnsuite.worker.process import Process, TooMuch
+from attnsuite.worker.replies import LONGEST_WORDS, replies_from
+from attnsuite.worker.started import expect
+from attnsuite.worker.turns import EXCHANGE, Taken, Turn
+from attnsuite.worker.wire import Garbage, as_data
 
 EXCHANGES = 2
 """Time limits that all turns of an exchange may take together: of calls that take long there is one, and no call."""
@@ -76,7 +76,7 @@ class Worker:
     included; `start_limit` covers import. `environment` is added to this process's own. An implementation that
     could not be started is not tried again. Use it as a context manager, from one thread at a time. The process is
     bound to these `cores`, where the system allows. `service`, `module:function`, names what answers the verbs other
-    than `ask`; see `suite.worker.__main__`. The process is an interpreter of its own on a GPU, whose drivers need not
+    than `ask`; see `attnsuite.worker.__main__`. The process is an interpreter of its own on a GPU, whose drivers need not
     survive a fork; else it may be forked from one that has imported PyTorch.
 
     One that is `walled` is kept from what is not its own, as far as this machine can, and has a folder for itself to

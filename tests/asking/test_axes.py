@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.asking.axes import Axes, broadcasts
+from attnsuite.asking.axes import Axes, broadcasts
 
 MAPS = Axes(x="… e", w="e f", b="f")
 

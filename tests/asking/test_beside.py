@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from torch import Tensor
 
-from suite.asking.beside import JUDGED_KEYS, RIGHT, telling
-from suite.contracts import contract
-from suite.judging.verdicts import Verdict
-from suite.records import DTYPES
-from suite.worker import ask
+from attnsuite.asking.beside import JUDGED_KEYS, RIGHT, telling
+from attnsuite.contracts import contract
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import DTYPES
+from attnsuite.worker import ask
 
 Change = Callable[[Tensor], Tensor]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.asking.covering import Contradiction, Row, Space, drawn, met_in
+from attnsuite.asking.covering import Contradiction, Row, Space, drawn, met_in
 
 MEALS = Space(
     {"meat": ("beef", "fish", "none"), "wine": ("red", "white"), "cheese": ("blue", "mild"), "bread": ("rye", "corn")},

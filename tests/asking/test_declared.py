@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from suite.asking import Call
-from suite.asking.declared import configured, needed_by
+from attnsuite.asking import Call
+from attnsuite.asking.declared import configured, needed_by
 
 X = torch.zeros(2)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from suite.asking import Reply
-from suite.asking.due import Form, Near, Within, verdict
-from suite.judging.precision import Bounded
+from attnsuite.asking import Reply
+from attnsuite.asking.due import Form, Near, Within, verdict
+from attnsuite.judging.precision import Bounded
 
 FORM = Form((2, 3), torch.float64)
 RIGHT = torch.arange(6.0).double().reshape(2, 3)

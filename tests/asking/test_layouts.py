@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from suite.asking.layouts import in_memory_order, scattered
+from attnsuite.asking.layouts import in_memory_order, scattered
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool])

@@ -10,17 +10,17 @@ import pytest
 import torch
 from torch import Tensor
 
-import suite
-from suite.asking.formula import Again
-from suite.contracts import contract, names
-from suite.contracts.blocks.positionwise_ffn.deviations import Network
-from suite.worker import ask
+import attnsuite
+from attnsuite.asking.formula import Again
+from attnsuite.contracts import contract, names
+from attnsuite.contracts.blocks.positionwise_ffn.deviations import Network
+from attnsuite.worker import ask
 
 ASKED = [name for name in names() if any(isinstance(case, Again) for case in contract(name).cases())]
 
 
 def said(function: Callable[..., Any]) -> str:
-    (outcome,) = suite.check(function, contract="positionwise_ffn", cases="again", dtypes="float32")
+    (outcome,) = attnsuite.check(function, contract="positionwise_ffn", cases="again", dtypes="float32")
     assert outcome.status == "wrong"
     return outcome.detail
 
@@ -69,6 +69,6 @@ def test_an_answer_that_is_remembered_by_its_tensors_is_named() -> None:
 @pytest.mark.parametrize("name", ASKED)
 def test_what_is_right_in_every_call_passes(name: str) -> None:
     for control in contract(name).controls().values():
-        outcomes = suite.check(control, contract=name, cases="again")
+        outcomes = attnsuite.check(control, contract=name, cases="again")
 
         assert {outcome.status for outcome in outcomes} == {"passed"}

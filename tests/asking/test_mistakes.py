@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.asking import Deviation
-from suite.asking.axes import Axes, Sizes
-from suite.asking.changes import first_for_all, hidden_last, repeated_beyond, turned
-from suite.asking.mistakes import Changed, Wrong, collected, formula, given, if_given, mistakes, rows, then
-from suite.asking.staged import Given, Staged
+from attnsuite.asking import Deviation
+from attnsuite.asking.axes import Axes, Sizes
+from attnsuite.asking.changes import first_for_all, hidden_last, repeated_beyond, turned
+from attnsuite.asking.mistakes import Changed, Wrong, collected, formula, given, if_given, mistakes, rows, then
+from attnsuite.asking.staged import Given, Staged
 
 X, W = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 10.0], [0.0, 1.0]])
 

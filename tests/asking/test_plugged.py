@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import suite
-from suite.asking.plugged import Attended, Attends
-from suite.contracts import contract
-from suite.records import Outcome
-from suite.worker import ask
+import attnsuite
+from attnsuite.asking.plugged import Attended, Attends
+from attnsuite.contracts import contract
+from attnsuite.records import Outcome
+from attnsuite.worker import ask
 
 DUE = Attends((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 6), "float32")
 SHAPES = {"query": [2, 4, 3, 8], "key": [2, 4, 5, 8], "value": [2, 4, 5, 6]}
@@ -31,7 +31,7 @@ def deviation(of: str, name: str) -> Callable[..., Any]:
 
 
 def outcome(of: str, name: str, case: str) -> Outcome:
-    (found,) = suite.check(deviation(of, name), contract=of, cases=case, dtypes="float32")
+    (found,) = attnsuite.check(deviation(of, name), contract=of, cases=case, dtypes="float32")
     return found
 
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from suite.asking import Reply
-from suite.asking.formula import Formula
-from suite.asking.printed import Printed, Shaped
-from suite.asking.tensors import Generator, Inputs
-from suite.contracts import contract, names
-from suite.contracts.steps.kernel_pooling.cases import Curve
-from suite.judging.rounded import Rounded
-from suite.judging.verdicts import Verdict
-from suite.records import Figures, Source
-from suite.sources import documents
+from attnsuite.asking import Reply
+from attnsuite.asking.formula import Formula
+from attnsuite.asking.printed import Printed, Shaped
+from attnsuite.asking.tensors import Generator, Inputs
+from attnsuite.contracts import contract, names
+from attnsuite.contracts.steps.kernel_pooling.cases import Curve
+from attnsuite.judging.rounded import Rounded
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import Figures, Source
+from attnsuite.sources import documents
 
 SOURCE = Source("doc-9/2-halves", "doc-9", "2", "output")
 DERIVED = [1 / 6, 1 / 3, 0.5]

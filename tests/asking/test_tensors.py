@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from suite.asking.tensors import generator, seed, seeded
-from suite.contracts import contract
+from attnsuite.asking.tensors import generator, seed, seeded
+from attnsuite.contracts import contract
 
 
 def test_seed_0_is_what_is_drawn_without_a_seed():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from clocks import Time
 
-from suite.benchmark import entry
+from attnsuite.benchmark import entry
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ import pytest
 from processes import words_of
 from workers import LINUX
 
-from suite.benchmark import awake as awake_module
-from suite.benchmark.awake import MOST_CORES, awake
-from suite.benchmark.processes import cores, cores_of, kept_awake, taken_by
+from attnsuite.benchmark import awake as awake_module
+from attnsuite.benchmark.awake import MOST_CORES, awake
+from attnsuite.benchmark.processes import cores, cores_of, kept_awake, taken_by
 
 SPINS = f"""
 import time
-from suite.benchmark.awake import awake
+from attnsuite.benchmark.awake import awake
 with awake({cores()[:1]}):
     print(1, flush=True)
     time.sleep(60)

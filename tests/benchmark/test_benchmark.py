@@ -17,19 +17,19 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from workers import SUBMISSIONS
 
-import suite
-from suite import registry
-from suite.benchmark import Benchmark, Request, timing
-from suite.benchmark.accounts import Accounts
-from suite.benchmark.entry import Entry
-from suite.benchmark.functions import with_unique_names
-from suite.benchmark.gate import Gate
-from suite.benchmark.participant import Participant
-from suite.benchmark.timing import LongestCall, TimedTable, Timing
-from suite.contracts import contract
-from suite.measure.protocol import Ceilings, Energy, Failed, Job, Prepared
-from suite.records import EVERY_CASE, Measurement, Outcome, Status, UsageError
-from suite.registry import Declaration, from_function
+import attnsuite
+from attnsuite import registry
+from attnsuite.benchmark import Benchmark, Request, timing
+from attnsuite.benchmark.accounts import Accounts
+from attnsuite.benchmark.entry import Entry
+from attnsuite.benchmark.functions import with_unique_names
+from attnsuite.benchmark.gate import Gate
+from attnsuite.benchmark.participant import Participant
+from attnsuite.benchmark.timing import LongestCall, TimedTable, Timing
+from attnsuite.contracts import contract
+from attnsuite.measure.protocol import Ceilings, Energy, Failed, Job, Prepared
+from attnsuite.records import EVERY_CASE, Measurement, Outcome, Status, UsageError
+from attnsuite.registry import Declaration, from_function
 
 CONTRACT = contract("attention")
 TINY = "documents/one-sentence"
@@ -66,7 +66,7 @@ def test_a_closure_is_timed_here_and_its_row_says_so(many_threads: int) -> None:
         return sdpa(query, key, value)
 
     random = torch.get_rng_state()
-    (row,) = suite.bench(kernel, workloads=TINY)
+    (row,) = attnsuite.bench(kernel, workloads=TINY)
 
     assert (row.implementation, row.status, row.threads) == ("attention/kernel", "measured", 1)
     assert row.detail == "timed in this process, for no other can import it; its memory is not told from the suite's"
@@ -285,7 +285,7 @@ def test_a_user_s_interrupt_ends_a_benchmark_in_this_process(passed: Callable[..
 @pytest.mark.parametrize("given", [3, [], [sdpa, 3]])
 def test_only_functions_are_benchmarked(given: Any) -> None:
     with pytest.raises(UsageError, match=r"suite\.bench takes a function or several, not (int|none at all|list)"):
-        suite.bench(given)
+        attnsuite.bench(given)
 
 
 # Again

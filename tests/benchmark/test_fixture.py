@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from suite import registry
-from suite.benchmark.fixture import Plan, Speed, Stage, judge, speed_test, timer
-from suite.benchmark.gate import Gate
-from suite.contracts import contract
-from suite.measure.task import Task
-from suite.pytest_plugin import benchmarks
-from suite.records import Measurement, UsageError
-from suite.registry import Declaration
+from attnsuite import registry
+from attnsuite.benchmark.fixture import Plan, Speed, Stage, judge, speed_test, timer
+from attnsuite.benchmark.gate import Gate
+from attnsuite.contracts import contract
+from attnsuite.measure.task import Task
+from attnsuite.pytest_plugin import benchmarks
+from attnsuite.records import Measurement, UsageError
+from attnsuite.registry import Declaration
 
 # The timer
 
@@ -25,7 +25,7 @@ from suite.registry import Declaration
 def test_the_timer_waits_before_it_looks_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[Any] = []
     monkeypatch.setattr(torch.cuda, "synchronize", happened.append)
-    monkeypatch.setattr("suite.benchmark.fixture.perf_counter", lambda: happened.append("clock") or 1.5)
+    monkeypatch.setattr("attnsuite.benchmark.fixture.perf_counter", lambda: happened.append("clock") or 1.5)
 
     seconds = timer("cuda:1")()
 
@@ -33,7 +33,7 @@ def test_the_timer_waits_before_it_looks_at_the_clock(monkeypatch: pytest.Monkey
 
 
 def test_tests_on_cuda_have_that_timer_and_others_pytest_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.benchmark.request.check_device", lambda device: None)
+    monkeypatch.setattr("attnsuite.benchmark.request.check_device", lambda device: None)
     plans = {device: Plan(("vit/b16",), device=device) for device in ("cpu", "cuda:0")}
 
     marks = {

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from suite.benchmark import Benchmark, Request
-from suite.benchmark.gate import Gate
-from suite.conformance.findings import Finding
-from suite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW
-from suite.conformance.questions import Question, Questions
-from suite.conformance.session import Session
-from suite.contracts import contract
-from suite.measure.protocol import Failed
-from suite.records import Outcome, Status, UsageError
-from suite.registry import Declaration
+from attnsuite.benchmark import Benchmark, Request
+from attnsuite.benchmark.gate import Gate
+from attnsuite.conformance.findings import Finding
+from attnsuite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW
+from attnsuite.conformance.questions import Question, Questions
+from attnsuite.conformance.session import Session
+from attnsuite.contracts import contract
+from attnsuite.measure.protocol import Failed
+from attnsuite.records import Outcome, Status, UsageError
+from attnsuite.registry import Declaration
 
 CONTRACT = contract("attention")
 QUESTIONS = Questions(CONTRACT, keep=False)
@@ -117,7 +117,7 @@ class Asked:
 
 
 def gate_of(monkeypatch: pytest.MonkeyPatch, asked: Asked, time_limit: float = 60.0) -> Gate:
-    monkeypatch.setattr("suite.conformance.session.Session.check", lambda *_: asked)
+    monkeypatch.setattr("attnsuite.conformance.session.Session.check", lambda *_: asked)
     return Gate(CONTRACT, "cpu", time_limit, _cases=CASES)
 
 
@@ -142,8 +142,8 @@ def test_what_a_finding_says_of_inputs_that_no_workload_has_is_not_asked(
 ) -> None:
     of = ("attention/x",), ("layout/query_*",), {}, "It is wrong.", "It is.", ""
     finding = Finding("strided", *of, sometimes=("layout/key_offset",), concerns_workloads=concerns)
-    monkeypatch.setattr("suite.conformance.session.Session.findings", lambda *_: [finding])
-    shipped = replace(X, file="", module="implementations.attention.x")
+    monkeypatch.setattr("attnsuite.conformance.session.Session.findings", lambda *_: [finding])
+    shipped = replace(X, file="", module="attnsuite.implementations.attention.x")
     asked, others = Asked(lambda case: "passed"), Asked(lambda case: "passed")
 
     gate_of(monkeypatch, asked).ask([shipped], [("float32", FORWARD)])
@@ -172,7 +172,7 @@ def test_mistakes_get_names_where_they_are_shown(monkeypatch: pytest.MonkeyPatch
 def test_those_that_are_asked_at_once_share_questions_and_no_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """The truth of a question takes longer than its answer, and is computed once for all."""
     sessions: list[Session] = []
-    monkeypatch.setattr("suite.benchmark.processes.cores", lambda: [0, 1, 2])
+    monkeypatch.setattr("attnsuite.benchmark.processes.cores", lambda: [0, 1, 2])
     monkeypatch.setattr(Session, "check", lambda self, *_: (sessions.append(self), Asked(lambda case: "passed"))[1])
 
     Gate(CONTRACT, "cpu", 60.0, threads=1, _cases=CASES).ask(

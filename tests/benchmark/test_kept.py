@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from suite import registry
-from suite.benchmark import kept
-from suite.benchmark.gate import Gate
-from suite.benchmark.kept import Kept, needs_of
-from suite.conformance import runner
-from suite.contracts import contract
-from suite.records import Outcome, Status
-from suite.registry import Declaration
+from attnsuite import registry
+from attnsuite.benchmark import kept
+from attnsuite.benchmark.gate import Gate
+from attnsuite.benchmark.kept import Kept, needs_of
+from attnsuite.conformance import runner
+from attnsuite.contracts import contract
+from attnsuite.records import Outcome, Status
+from attnsuite.registry import Declaration
 
 PASSED = Outcome("attention/mine", "attention", "plain/small", "float32", "cpu", Status.PASSED)
 WRONG = Outcome("attention/mine", "attention", "keys/17", "float32", "cpu", Status.WRONG, "it is wrong")
@@ -129,7 +129,9 @@ def test_a_process_that_loaded_something_else_is_not_what_was_asked(mine: Declar
 
 
 def test_a_gate_asks_what_has_not_changed_once(mine: Declaration, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = "from suite import implementation\nimport torch\n\n\n@implementation()\ndef attention(query, key, value):\n"
+    body = (
+        "from attnsuite import implementation\nimport torch\n\n\n@implementation()\ndef attention(query, key, value):\n"
+    )
     Path(mine.file).write_text(
         f"{body}    return torch.nn.functional.scaled_dot_product_attention(query, key, value)\n"
     )

@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.benchmark.connection import Elsewhere
-from suite.benchmark.participant import Participant
-from suite.measure.bench import Bench
-from suite.measure.protocol import Done, Failed, Job, Sampled, Weighed
-from suite.records import Status
-from suite.registry import Declaration
-from suite.worker import Died, Ready
+from attnsuite.benchmark.connection import Elsewhere
+from attnsuite.benchmark.participant import Participant
+from attnsuite.measure.bench import Bench
+from attnsuite.measure.protocol import Done, Failed, Job, Sampled, Weighed
+from attnsuite.records import Status
+from attnsuite.registry import Declaration
+from attnsuite.worker import Died, Ready
 
 
 @dataclass

@@ -11,13 +11,13 @@ import pytest
 from clocks import Time
 from racers import Asked, Fake, Slower, asked, entry_of, noisy, race, short
 
-from suite.benchmark import new_numbers
-from suite.benchmark.entry import Witnessed
-from suite.benchmark.new_numbers import Terms, Witness
-from suite.benchmark.own_clock import HELD, Asking
-from suite.measure import FEWEST
-from suite.measure.protocol import Failed
-from suite.records import Status
+from attnsuite.benchmark import new_numbers
+from attnsuite.benchmark.entry import Witnessed
+from attnsuite.benchmark.new_numbers import Terms, Witness
+from attnsuite.benchmark.own_clock import HELD, Asking
+from attnsuite.measure import FEWEST
+from attnsuite.measure.protocol import Failed
+from attnsuite.records import Status
 
 
 @pytest.mark.parametrize("claims", [0.1, 1 / 3])

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from workers import LIMIT
 
-from suite.benchmark import own_cores as module
-from suite.benchmark.own_cores import own_cores
-from suite.walls import network
-from suite.worker import Ready, Worker
+from attnsuite.benchmark import own_cores as module
+from attnsuite.benchmark.own_cores import own_cores
+from attnsuite.walls import network
+from attnsuite.worker import Ready, Worker
 
 TAKES = """
 import contextlib, socket

@@ -12,21 +12,21 @@ import pytest
 from processes import is_over
 from workers import LINUX, SUBMISSIONS
 
-from suite import registry
-from suite.asking.rounds import SECRET_NUMBERS
-from suite.benchmark import Benchmark, Request
-from suite.benchmark.connection import Elsewhere, lost
-from suite.benchmark.entry import Witnessed
-from suite.benchmark.gate import Gate
-from suite.benchmark.participant import Participant, is_approximate
-from suite.benchmark.processes import NUMBER
-from suite.benchmark.secret_inputs import secrets_of
-from suite.contracts import contract
-from suite.measure.protocol import Failed, Job, Prepared, Weighed
-from suite.records import UsageError, limits
-from suite.registry import Broken, Declaration, Missing
-from suite.walls import found_elsewhere
-from suite.worker import Died, Hung, Ready, Worker, forkserver
+from attnsuite import registry
+from attnsuite.asking.rounds import SECRET_NUMBERS
+from attnsuite.benchmark import Benchmark, Request
+from attnsuite.benchmark.connection import Elsewhere, lost
+from attnsuite.benchmark.entry import Witnessed
+from attnsuite.benchmark.gate import Gate
+from attnsuite.benchmark.participant import Participant, is_approximate
+from attnsuite.benchmark.processes import NUMBER
+from attnsuite.benchmark.secret_inputs import secrets_of
+from attnsuite.contracts import contract
+from attnsuite.measure.protocol import Failed, Job, Prepared, Weighed
+from attnsuite.records import UsageError, limits
+from attnsuite.registry import Broken, Declaration, Missing
+from attnsuite.walls import found_elsewhere
+from attnsuite.worker import Died, Hung, Ready, Worker, forkserver
 
 NAMELESS = Declaration("attention", "x", "x")
 
@@ -328,7 +328,7 @@ def test_what_workloads_need_is_imported_once_for_all_who_are_timed(write: Calla
         """
         import sys
 
-        room = "suite.contracts.attention.workloads"
+        room = "attnsuite.contracts.attention.workloads"
         raise ImportError(f"{room}: {room in sys.modules}")
 
         def attention(query, key, value): ...
@@ -338,7 +338,7 @@ def test_what_workloads_need_is_imported_once_for_all_who_are_timed(write: Calla
     with ExitStack() as stack:
         _, unready, _ = bench._ready(bench._started(1, stack), 1, stack)
 
-        assert [row.detail for row in unready] == ["ImportError: suite.contracts.attention.workloads: True"]
+        assert [row.detail for row in unready] == ["ImportError: attnsuite.contracts.attention.workloads: True"]
 
 
 def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:

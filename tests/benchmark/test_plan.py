@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from suite import campaign, registry
-from suite.__main__ import app
-from suite.benchmark import request as asking
-from suite.benchmark.plan import duration, plan_lines, planned
-from suite.benchmark.request import Request
+from attnsuite import campaign, registry
+from attnsuite.__main__ import app
+from attnsuite.benchmark import request as asking
+from attnsuite.benchmark.plan import duration, plan_lines, planned
+from attnsuite.benchmark.request import Request
 
 TWO_HOURS = 7200.0
 

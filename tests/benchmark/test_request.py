@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 
-from suite.asking import Call
-from suite.benchmark import Request, processes, request
-from suite.contracts import contract
-from suite.contracts.attention.workloads import Workload
-from suite.records import UsageError
-from suite.registry import Declaration
+from attnsuite.asking import Call
+from attnsuite.benchmark import Request, processes, request
+from attnsuite.contracts import contract
+from attnsuite.contracts.attention.workloads import Workload
+from attnsuite.records import UsageError
+from attnsuite.registry import Declaration
 
 CONTRACT = contract("attention")
 TINY = "documents/one-sentence"

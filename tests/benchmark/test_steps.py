@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from implementations.multi_head_attention.split_heads import multi_head_attention as split_heads
-from implementations.seq2seq_attention.eager import seq2seq_attention
-from implementations.transformer.eager import transformer
-from suite.benchmark import Benchmark, Request
-from suite.contracts import contract
-from suite.contracts.attention.deviations.gradients import gradient_lacks_mean
-from suite.records import Measurement, Outcome, Status
-from suite.registry import from_function
+from attnsuite.benchmark import Benchmark, Request
+from attnsuite.contracts import contract
+from attnsuite.contracts.attention.deviations.gradients import gradient_lacks_mean
+from attnsuite.implementations.multi_head_attention.split_heads import multi_head_attention as split_heads
+from attnsuite.implementations.seq2seq_attention.eager import seq2seq_attention
+from attnsuite.implementations.transformer.eager import transformer
+from attnsuite.records import Measurement, Outcome, Status
+from attnsuite.registry import from_function
 
 CEILINGS = {("float32", 1): {"flops": 1e18, "bytes": 1e9}}
 """Those of no machine: to measure real ones takes seconds."""

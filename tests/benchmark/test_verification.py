@@ -9,12 +9,12 @@ import torch
 from clocks import Time
 from racers import Fake, entry_of
 
-from suite.benchmark import request
-from suite.benchmark.entry import Excerpt
-from suite.benchmark.verification import verify
-from suite.contracts import contract
-from suite.measure.protocol import Failed
-from suite.records import Status
+from attnsuite.benchmark import request
+from attnsuite.benchmark.entry import Excerpt
+from attnsuite.benchmark.verification import verify
+from attnsuite.contracts import contract
+from attnsuite.measure.protocol import Failed
+from attnsuite.records import Status
 
 CONTRACT = contract("attention")
 TINY = "documents/one-sentence"

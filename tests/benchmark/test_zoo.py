@@ -15,14 +15,14 @@ import pytest
 from workers import LIMIT as LONG_LIMIT
 from workers import SUBMISSIONS
 
-from suite import registry
-from suite.benchmark import Benchmark, Request, series, timing
-from suite.benchmark.participant import Participant
-from suite.contracts import contract
-from suite.measure.protocol import Failed, Job, Prepared
-from suite.records import EVERY_CASE, Measurement, Outcome
-from suite.records.bounded import NOT_BOUNDED
-from suite.worker import forget_servers
+from attnsuite import registry
+from attnsuite.benchmark import Benchmark, Request, series, timing
+from attnsuite.benchmark.participant import Participant
+from attnsuite.contracts import contract
+from attnsuite.measure.protocol import Failed, Job, Prepared
+from attnsuite.records import EVERY_CASE, Measurement, Outcome
+from attnsuite.records.bounded import NOT_BOUNDED
+from attnsuite.worker import forget_servers
 
 pytestmark = pytest.mark.slow
 CONTRACT = contract("attention")

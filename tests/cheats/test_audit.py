@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from builders_of_cheats import an_audit
 
-from suite.cheats import audit as audit_module
-from suite.cheats.audit import audit
-from suite.cheats.catalogue import catalogue
-from suite.commands import auditing
-from suite.conformance.session import CheckRequest, Session
-from suite.records import CheatsAudit, UsageError
-from suite.records.bounded import NOT_BOUNDED
-from suite.temporary import PREFIX
-from suite.walls import WALLS, Keeps, found_elsewhere, kept
-from suite.worker import started
+from attnsuite.cheats import audit as audit_module
+from attnsuite.cheats.audit import audit
+from attnsuite.cheats.catalogue import catalogue
+from attnsuite.commands import auditing
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.records import CheatsAudit, UsageError
+from attnsuite.records.bounded import NOT_BOUNDED
+from attnsuite.temporary import PREFIX
+from attnsuite.walls import WALLS, Keeps, found_elsewhere, kept
+from attnsuite.worker import started
 
 FEW = ("honest", "wrong_zeros", "clock_halved", "lazy_instance")
 MORE = (

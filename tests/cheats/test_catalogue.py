@@ -15,13 +15,13 @@ import torch
 from builders import outcome
 from clocks import Time
 
-from suite import measure
-from suite.cheats import catalogue as catalogue_module
-from suite.cheats.catalogue import CONTROL, FOLDER, HONEST, catalogue
-from suite.cheats.verdicts import of_bench, of_check
-from suite.measure import bench, clock
-from suite.records import Cheat, Measurement, Status
-from suite.records.bounded import NOT_BOUNDED, UNBELIEVED
+from attnsuite import measure
+from attnsuite.cheats import catalogue as catalogue_module
+from attnsuite.cheats.catalogue import CONTROL, FOLDER, HONEST, catalogue
+from attnsuite.cheats.verdicts import of_bench, of_check
+from attnsuite.measure import bench, clock
+from attnsuite.records import Cheat, Measurement, Status
+from attnsuite.records.bounded import NOT_BOUNDED, UNBELIEVED
 
 KINDS = {
     "control", "the clock", "work after the return", "lazy results", "caches", "drift", "behind the suite's back",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.claims import claims, every, topics
-from suite.claims.claim import (
+from attnsuite.claims import claims, every, topics
+from attnsuite.claims.claim import (
     ABOVE_ONE,
     ABOVE_ZERO,
     SLOWER,
@@ -24,8 +24,8 @@ from suite.claims.claim import (
     power,
     sampled,
 )
-from suite.records import Evidence, Holds, UsageError
-from suite.statistics import Interval, lies_within
+from attnsuite.records import Evidence, Holds, UsageError
+from attnsuite.statistics import Interval, lies_within
 
 TWENTY = [0.90 + 0.01 * place for place in range(20)]
 """Samples of a median of 0.995, whose interval is about 0.94 to 1.05."""

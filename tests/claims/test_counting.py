@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.claims.counting import dependence, flops, largest_bytes, layers_until, longest_chain
-from suite.claims.layers import LAYERS, Sizes, inputs
+from attnsuite.claims.counting import dependence, flops, largest_bytes, layers_until, longest_chain
+from attnsuite.claims.layers import LAYERS, Sizes, inputs
 
 
 def test_flops_are_two_for_each_multiplication() -> None:

@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
-from suite.claims import every
-from suite.claims.claim import Claim, Range, at_least, at_most, exactly, power
-from suite.records import Claimed, Evidence, Holds
+from attnsuite.claims import every
+from attnsuite.claims.claim import Claim, Range, at_least, at_most, exactly, power
+from attnsuite.records import Claimed, Evidence, Holds
 
 WRONG = {
     "causal/own",

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.claims import every
-from suite.claims.layers import LAYERS, inputs
-from suite.claims.statements import image_size, scoring, seq2seq_training
-from suite.claims.statements.complexity import POWERS, TIMED
-from suite.records import Evidence
+from attnsuite.claims import every
+from attnsuite.claims.layers import LAYERS, inputs
+from attnsuite.claims.statements import image_size, scoring, seq2seq_training
+from attnsuite.claims.statements.complexity import POWERS, TIMED
+from attnsuite.records import Evidence
 
 STEPS: dict[str, Callable[[], Callable[[], Tensor]]] = {
     "image": lambda: image_size.step(16),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from suite.claims.claim import SLOWER, at_most, power
-from suite.claims.timing import MOST_ROUNDS, power_of, raced, ratio
-from suite.measure import FEWEST
-from suite.records import Holds
+from attnsuite.claims.claim import SLOWER, at_most, power
+from attnsuite.claims.timing import MOST_ROUNDS, power_of, raced, ratio
+from attnsuite.measure import FEWEST
+from attnsuite.records import Holds
 
 SIZES = (16, 32, 64)
 NOISE = [1.0, 1.02, 0.97, 1.01, 0.99, 1.04, 0.98, 1.0, 1.03, 0.96, 1.02, 1.01]

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from implementations.transformer.eager import softmax_attention, transformer
-from suite.claims.claim import ABOVE_ZERO, at_most
-from suite.claims.statements.head_importance import Importance, difference, heads, least, ranked, without
-from suite.claims.statements.learned_positions import CHANCE, LEARNED, RATE, STEPS
-from suite.claims.training import LENGTH, Model, Small, accuracy, loss, seeded, sequences, train
-from suite.contracts.models.transformer.contract import shapes
-from suite.records import Holds
+from attnsuite.claims.claim import ABOVE_ZERO, at_most
+from attnsuite.claims.statements.head_importance import Importance, difference, heads, least, ranked, without
+from attnsuite.claims.statements.learned_positions import CHANCE, LEARNED, RATE, STEPS
+from attnsuite.claims.training import LENGTH, Model, Small, accuracy, loss, seeded, sequences, train
+from attnsuite.contracts.models.transformer.contract import shapes
+from attnsuite.implementations.transformer.eager import softmax_attention, transformer
+from attnsuite.records import Holds
 
 CONFIG = {
     "source_vocab": 11, "target_vocab": 13, "width": 16, "heads": 4, "ffn_width": 8, "encoder_blocks": 1,

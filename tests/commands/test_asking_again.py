@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.__main__ import main
-from suite.contracts import names
+from attnsuite.__main__ import main
+from attnsuite.contracts import names
 
 Write = Callable[[str, str], Path]
 Command = Callable[..., tuple[object, str]]
 
 MODEL = """
-import implementations.transformer.eager as eager
+import attnsuite.implementations.transformer.eager as eager
 
 def transformer(config, weights, *, attention=None):
     model = eager.transformer(config, weights, attention=attention)
@@ -137,7 +137,7 @@ def test_the_device_is_asked_again(attnsuite: Command) -> None:
         ("bad.py:attention", "def attention(:"),
         (
             "bad.py",
-            "from suite import implementation\n@implementation\ndef f(): ...\n@implementation\ndef g(): ...",
+            "from attnsuite import implementation\n@implementation\ndef f(): ...\n@implementation\ndef g(): ...",
         ),
         ("transformer/eager+bad.py", "def attention(:"),
         ("bad.py+chunked --contract transformer", "def attention(:"),

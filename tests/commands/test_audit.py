@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from suite.commands import auditing
-from suite.records import UsageError
+from attnsuite.commands import auditing
+from attnsuite.records import UsageError
 
 
 def test_one_contract_is_audited_and_no_page_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import suite
+import attnsuite
 
 Status = Callable[..., object]
-HOME = str(Path(suite.__file__).parent.parent)
+HOME = str(Path(attnsuite.__file__).parent.parent)
 
 FILES = {
     "right.py": "def attention(query, key, value): return value\n",
@@ -27,7 +27,7 @@ FILES = {
     "later.py": "async def attention(query, key, value): return value\n",
     "yielding.py": "def attention(query, key, value): yield value\n",
     "twins.py": (
-        "from suite import implementation\n@implementation()\ndef attention(q, k, v): ...\n"
+        "from attnsuite import implementation\n@implementation()\ndef attention(q, k, v): ...\n"
         "@implementation()\ndef attention(query, key, value): ...\n"
     ),
     "both.py": "def attention(q, k, v, softmax_scale=None, attn_bias=None): return v\n",
@@ -171,7 +171,7 @@ def test_what_cannot_be_carried_out_is_one_line_and_status_2(
 @pytest.mark.parametrize("line", [line for line in UNDONE[::27] if line.isprintable()])
 def test_the_console_script_says_it_too(line: str, files: Path) -> None:
     surroundings = {**os.environ, "PYTHONPATH": HOME}
-    command = [sys.executable, "-m", "suite", *words(line)]
+    command = [sys.executable, "-m", "attnsuite", *words(line)]
 
     done = subprocess.run(
         command, cwd=files, env=surroundings, capture_output=True, text=True, timeout=300, check=False

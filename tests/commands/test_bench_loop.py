@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-import suite
+import attnsuite
 
-HOME = str(Path(suite.__file__).parent.parent)
+HOME = str(Path(attnsuite.__file__).parent.parent)
 LIMIT = 900
 """Seconds for a command, on a machine that does other things."""
 MINE = '''\
@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def attnsuite(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": HOME, "ATTNSUITE_CACHE": str(folder / "cache")}
-    command = [sys.executable, "-m", "suite", *words]
+    command = [sys.executable, "-m", "attnsuite", *words]
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
     )
@@ -124,15 +124,15 @@ def asked(text: str) -> tuple[int, int, int]:
 def test_what_is_imported_ahead_is_what_is_asked_for_later() -> None:
     """Whatever the suite itself puts into the environment in between, or each benchmark imports PyTorch for nobody."""
     program = """
-import suite.worker
-from suite.worker import forkserver
+import attnsuite.worker
+from attnsuite.worker import forkserver
 started = []
 forkserver.ForkServer.start = lambda *of: started.append(of) or type("Server", (), {"alive": True})
-suite.worker.expect({"FOR": "a benchmark"}, [0], "suite.measure.bench:begin")
-import suite.commands.benching, suite.benchmark, suite.conformance.session, threadpoolctl
-import suite.registry
-suite.registry.load(*suite.registry.find(["attention/matmul"]))
-suite.worker.expect({"FOR": "a benchmark"}, [0], "suite.measure.bench:begin")
+attnsuite.worker.expect({"FOR": "a benchmark"}, [0], "attnsuite.measure.bench:begin")
+import attnsuite.commands.benching, attnsuite.benchmark, attnsuite.conformance.session, threadpoolctl
+import attnsuite.registry
+attnsuite.registry.load(*attnsuite.registry.find(["attention/matmul"]))
+attnsuite.worker.expect({"FOR": "a benchmark"}, [0], "attnsuite.measure.bench:begin")
 print(len(started))
 """
     put = {"KMP_DUPLICATE_LIB_OK", "ORT_DISABLE_TELEMETRY", "XLA_PYTHON_CLIENT_PREALLOCATE"}

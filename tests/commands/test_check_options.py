@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import suite
+import attnsuite
 
 Status = Callable[..., object]
 Write = Callable[[str, str], Path]
@@ -110,9 +110,9 @@ def test_outcomes_are_stored_without_timing_and_earlier_cases_stay(
     printed = capsys.readouterr().out
     assert status_of("check", "mine.py", "--case", "scale/half", "--dtype", "float32", "--results", "out") == 1
 
-    stored = suite.load_results(tmp_path / "out")
+    stored = attnsuite.load_results(tmp_path / "out")
     assert set(stored["case"]) > {"plain/small", "scale/half"}
-    assert len(suite.load_results(tmp_path / "out", "benchmark")) == 0
+    assert len(attnsuite.load_results(tmp_path / "out", "benchmark")) == 0
     (machine,) = (runs.parent for runs in (tmp_path / "out").glob("*/runs.jsonl"))
     assert str(Path("out") / machine.name / "conformance.md") in printed
     assert not (machine / "benchmark.md").exists()
@@ -124,13 +124,13 @@ def test_a_check_that_stopped_at_a_failure_is_resumed(
 ) -> None:
     write("mine.py", WRONG_BELOW_TWO_HEADS)
     assert status_of("check", "mine.py", *CASES, "--fail-fast", "--results", "out") == 1
-    some = len(suite.load_results(tmp_path / "out"))
+    some = len(attnsuite.load_results(tmp_path / "out"))
     capsys.readouterr()
 
     assert status_of("check", "mine.py", *CASES, "--results", "out") == 1
 
     assert f"{some} outcomes and 0 measurements are there already" in capsys.readouterr().err
-    assert len(suite.load_results(tmp_path / "out")) > some
+    assert len(attnsuite.load_results(tmp_path / "out")) > some
 
 
 def test_a_readme_of_somebody_else_is_not_written_over(write: Write, status_of: Status, tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from suite import claims as room
-from suite.claims.claim import Claim, Measured, at_most, number, sampled
-from suite.commands import claiming
-from suite.commands.reporting import report
-from suite.records import Evidence, Holds, UsageError
-from suite.store import Recorded, Results, load, rows
+from attnsuite import claims as room
+from attnsuite.claims.claim import Claim, Measured, at_most, number, sampled
+from attnsuite.commands import claiming
+from attnsuite.commands.reporting import report
+from attnsuite.records import Evidence, Holds, UsageError
+from attnsuite.store import Recorded, Results, load, rows
 
 
 def one() -> Measured:
@@ -198,7 +198,7 @@ def test_a_name_that_no_claim_has_is_refused_before_anything_is_written(tmp_path
 
 def test_the_command_line_measures_what_is_named(tmp_path: Path) -> None:
     words = ("claims", "normalisation", "--evidence", "exact", "--results", str(tmp_path))
-    done = subprocess.run([sys.executable, "-m", "suite", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "attnsuite", *words], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
     assert "normalisation/layer  does not hold: " in done.stdout

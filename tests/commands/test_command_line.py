@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commanded import KERNELS, WITHOUT_TORCH, Run, Write, rows
 
-from suite.contracts import contract
+from attnsuite.contracts import contract
 
 KEYS = ["implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds"]
 
@@ -92,7 +92,7 @@ def test_list_shows_one_file_and_what_it_does_not_take(
         "kernel.py",
         '''
         """A kernel of mine."""
-        from suite import implementation
+        from attnsuite import implementation
 
         @implementation(lacks={"gqa": "no groups yet"}, conventions={"empty_row": {"bool_mask": "nan"}})
         def attention(query, key, value, *, attn_mask=None, dropout_p=0.0, is_causal=False, enable_gqa=False): ...
@@ -206,7 +206,8 @@ def test_a_missing_library_among_others_is_a_row(
     write: Write, status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(
-        "missing.py", "import suite\n@suite.implementation(requires=['nosuchlibrary'])\ndef attention(q, k, v): ...\n"
+        "missing.py",
+        "import suite\n@attnsuite.implementation(requires=['nosuchlibrary'])\ndef attention(q, k, v): ...\n",
     )
 
     status = status_of("check", "matmul", "missing.py", "--case", "plain/small", "--dtype", "float32")

@@ -11,11 +11,11 @@ import pytest
 from builders import BASELINES, RUN, measured, outcome
 from stored import MACHINE
 
-from suite.benchmark import interleaved, timing
-from suite.commands import comparing_now
-from suite.records import Facts
-from suite.records.repeated import Repeated
-from suite.store import Results, between_runs
+from attnsuite.benchmark import interleaved, timing
+from attnsuite.commands import comparing_now
+from attnsuite.records import Facts
+from attnsuite.records.repeated import Repeated
+from attnsuite.store import Results, between_runs
 
 SOURCES = {"attention/matmul": "1a", "attention/chunked": "2b"}
 FIRST = replace(RUN, id="20260102T030405", machine=MACHINE, sources=SOURCES, finished="", facts=Facts(BASELINES))

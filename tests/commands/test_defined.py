@@ -6,12 +6,12 @@ import pytest
 from honest import FACTS, HONEST, WORK, timed
 from stored import folder, record
 
-from suite.claims import every
-from suite.commands import defined, verifying
-from suite.contracts import contract
-from suite.machine import suite_hash
-from suite.records import Claimed, Evidence, Holds, WorkloadFacts
-from suite.store import verify
+from attnsuite.claims import every
+from attnsuite.commands import defined, verifying
+from attnsuite.contracts import contract
+from attnsuite.machine import suite_hash
+from attnsuite.records import Claimed, Evidence, Holds, WorkloadFacts
+from attnsuite.store import verify
 
 LADDER = contract("attention").workload("ladder/1k")
 DUE = dict(LADDER.work("float32", "forward"))

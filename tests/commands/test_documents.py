@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.records import FAILURES
+from attnsuite.records import FAILURES
 
 HOME = Path(__file__).parents[1] / "submissions" / "documents"
 StatusOf = Callable[..., object]

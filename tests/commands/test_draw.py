@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.figures import FIGURES
+from attnsuite.figures import FIGURES
 
 HOME = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ def drawing_is_possible():
 def run(*arguments, cwd, path=()):
     """The command in a process of its own, with folders put first where Python looks for modules."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, HOME)))}
-    command = [sys.executable, "-m", "suite", "draw", *arguments]
+    command = [sys.executable, "-m", "attnsuite", "draw", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
 
 

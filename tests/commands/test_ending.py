@@ -8,7 +8,7 @@ import sys
 import pytest
 from commanded import environment
 
-from suite.version import VERSION
+from attnsuite.version import VERSION
 
 TAKEN_APART = "# destroy "
 """What Python says, where it is asked to with `-v`, of each module that it takes apart at the end."""
@@ -16,7 +16,7 @@ PROGRAM = """
 import atexit
 import sys
 
-import suite.__main__ as module
+import attnsuite.__main__ as module
 
 
 def begun(*given, app=module.app, **options):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from suite.commands.epochs import Epochs
+from attnsuite.commands.epochs import Epochs
 
 pyte = pytest.importorskip("pyte")
 

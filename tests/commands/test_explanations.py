@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from suite.commands.declared.check import Check
-from suite.commands.outcomes import check
+from attnsuite.commands.declared.check import Check
+from attnsuite.commands.outcomes import check
 
 WRONG = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 

@@ -63,7 +63,7 @@ def test_no_answer_takes_longer_than_the_suite_s_own_clock_says(write: Write, st
 def test_gaps_that_only_the_import_tells_are_noted(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    decorator = '    from suite import implementation\n\n    @implementation(lacks={"causal": "not yet"})'
+    decorator = '    from attnsuite import implementation\n\n    @implementation(lacks={"causal": "not yet"})'
     write("kernels_of_mine.py", f"{decorator}{HONEST}")
     write("gap.py", "from kernels_of_mine import attention")
     asked = ("--case", "plain", "--case", "causal", "--dtype", "float32", "--results", "out")

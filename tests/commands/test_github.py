@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.records import Borrowed, BorrowedFinding, Explanation, Outcome
-from suite.report import github
-from suite.report.files import as_markdown
+from attnsuite.records import Borrowed, BorrowedFinding, Explanation, Outcome
+from attnsuite.report import github
+from attnsuite.report.files import as_markdown
 
 Status = Callable[..., object]
 Write = Callable[[str, str], Path]

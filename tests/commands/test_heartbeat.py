@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from suite.commands import heartbeat
-from suite.commands.heartbeat import Heartbeat
-from suite.commands.outcomes import said_stopped
-from suite.records import Outcome, Reason, Status
+from attnsuite.commands import heartbeat
+from attnsuite.commands.heartbeat import Heartbeat
+from attnsuite.commands.outcomes import said_stopped
+from attnsuite.records import Outcome, Reason, Status
 
 StatusOf = Callable[..., object]
 SLOW = """\

@@ -15,10 +15,10 @@ import pytest
 from builders import MACHINE, RUN, measured, outcome
 from stored import record
 
-from suite.__main__ import main
-from suite.records import Run
-from suite.store import history as store
-from suite.store import rows, runs
+from attnsuite.__main__ import main
+from attnsuite.records import Run
+from attnsuite.store import history as store
+from attnsuite.store import rows, runs
 
 NASTY = "attention/<b>\x1b[31m"
 """A name that would colour a terminal."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from suite.commands import json_rows, junit
-from suite.records import Outcome, Status, UsageError
+from attnsuite.commands import json_rows, junit
+from attnsuite.records import Outcome, Status, UsageError
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).parent.parent / "junit.xsd"))
 SAID = {

@@ -13,14 +13,14 @@ from unittest.mock import ANY
 import pytest
 from toys import ASKING, TOY
 
-from suite.commands import learning
-from suite.copies import Copy, compute_gradients
-from suite.learning import tasks
-from suite.learning.apart import _heard
-from suite.learning.checkpoint import Checkpoint, State
-from suite.learning.tasks.translation import BAHDANAU
-from suite.records import UsageError
-from suite.store import Results, load
+from attnsuite.commands import learning
+from attnsuite.copies import Copy, compute_gradients
+from attnsuite.learning import tasks
+from attnsuite.learning.apart import _heard
+from attnsuite.learning.checkpoint import Checkpoint, State
+from attnsuite.learning.tasks.translation import BAHDANAU
+from attnsuite.records import UsageError
+from attnsuite.store import Results, load
 
 Write = Callable[[str, str], Path]
 OPEN = replace(TOY, name="open", own="", needs=frozenset({"causal", "gradient"}), printed={"error": 0.125})

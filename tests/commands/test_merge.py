@@ -10,7 +10,7 @@ import pytest
 from shards import CHECK, OTHER, stored, timed
 from stored import MACHINE, measurement, outcome
 
-from suite.store import read_outcomes
+from attnsuite.store import read_outcomes
 
 Status = Callable[..., object]
 Capture = pytest.CaptureFixture[str]

@@ -6,8 +6,8 @@ import sys
 import pytest
 from builders import RUN, outcome
 
-from suite.__main__ import main
-from suite.store import load, rows, runs
+from attnsuite.__main__ import main
+from attnsuite.store import load, rows, runs
 
 
 def said(monkeypatch, capsys, *arguments):

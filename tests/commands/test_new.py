@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from suite import registry
-from suite.conformance.session import CheckRequest, Session
-from suite.contracts import contract, names
-from suite.registry import Loaded
-from suite.signatures import names as signature_names
+from attnsuite import registry
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.contracts import contract, names
+from attnsuite.registry import Loaded
+from attnsuite.signatures import names as signature_names
 
 RULES = Path(__file__).parents[2] / "pyproject.toml"
 PLAIN = (

@@ -13,8 +13,7 @@ import pytest
 import torch
 
 import attnsuite
-import suite
-from suite.commands.declared.check import Check
+from attnsuite.commands.declared.check import Check
 
 Write = Callable[[str, str], Path]
 RIGHT = "def attention(query, key, value):\n    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value\n"
@@ -38,7 +37,7 @@ def test_it_is_light_until_it_is_used() -> None:
     assert done.stdout == "False\n"
 
 
-HOME = Path(suite.__file__).parent.parent
+HOME = Path(attnsuite.__file__).parent.parent
 
 
 def test_its_types_are_exported() -> None:

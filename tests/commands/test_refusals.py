@@ -142,7 +142,7 @@ def test_what_cannot_be_carried_out_is_one_line_and_status_2(
     write(
         "missing.py",
         """
-        from suite import implementation
+        from attnsuite import implementation
 
         @implementation(requires=["nosuchlibrary"])
         def attention(query, key, value): ...
@@ -184,7 +184,7 @@ def test_json_does_not_overwrite_what_is_no_result(attnsuite: Run, write: Write)
 def test_a_full_standard_output_is_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "suite", "check", "matmul", "--case", "plain/small", "--dtype", "float32"],
+            [sys.executable, "-m", "attnsuite", "check", "matmul", "--case", "plain/small", "--dtype", "float32"],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment(),
         )  # fmt: skip
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.conformance.session import CheckRequest
-from suite.contracts import contract
-from suite.contracts.attention.cases import combined
+from attnsuite.conformance.session import CheckRequest
+from attnsuite.contracts import contract
+from attnsuite.contracts.attention.cases import combined
 
 Status = Callable[..., object]
 Write = Callable[[str, str], Path]

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-import suite
-from suite.benchmark import Request
-from suite.contracts import contract
-from suite.records import Shard, UsageError
+import attnsuite
+from attnsuite.benchmark import Request
+from attnsuite.contracts import contract
+from attnsuite.records import Shard, UsageError
 
 Status = Callable[..., object]
 Write = Callable[[str, str], Path]
-HOME = Path(suite.__file__).parent.parent
+HOME = Path(attnsuite.__file__).parent.parent
 ASKED = ("--case", "plain", "--case", "causal", "--case", "scale", "--dtype", "float32")
 KERNEL = """
     import torch
@@ -131,7 +131,7 @@ def test_the_tables_of_a_workload_are_timed_in_one_shard() -> None:
 @pytest.mark.slow
 def test_a_killed_shard_goes_on_with_what_was_in_flight(write: Write, tmp_path: Path) -> None:
     write("mine.py", KERNEL.replace("return", "__import__('time').sleep(0.05); return"))
-    words = [sys.executable, "-m", "suite", "check", str(tmp_path / "mine.py"), "--case", "plain"]
+    words = [sys.executable, "-m", "attnsuite", "check", str(tmp_path / "mine.py"), "--case", "plain"]
     command = [*words, "--results", str(tmp_path / "results"), "--shard", "1/1"]
     around = {**os.environ, "PYTHONPATH": str(HOME)}
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
-import suite
-from suite import campaign, registry
-from suite.commands.progress import Shown
-from suite.conformance.divided import session_of
-from suite.conformance.session import CheckRequest
-from suite.records import Outcome, UsageError
+import attnsuite
+from attnsuite import campaign, registry
+from attnsuite.commands.progress import Shown
+from attnsuite.conformance.divided import session_of
+from attnsuite.conformance.session import CheckRequest
+from attnsuite.records import Outcome, UsageError
 
 SIGNED = Path(__file__).parents[1] / "submissions" / "signed.py"
 FLASH = "flash_attn, known by softmax_scale: axes (b, s, h, d); "
@@ -198,7 +198,7 @@ def test_the_decorator_names_a_signature_and_changes_its_conventions(check: Chec
         "mine.py",
         """\
         import torch
-        from suite import implementation
+        from attnsuite import implementation
 
         @implementation(signature="flash_attn", conventions={"causal": "upper_left"}, lacks={"gqa": "one kind"})
         def attention(q, k, v, causal=False):
@@ -215,7 +215,9 @@ def test_the_decorator_names_a_signature_and_changes_its_conventions(check: Chec
 
 
 def test_a_decorator_with_an_unknown_signature_says_which_there_are(check: Check, write: Write) -> None:
-    file = write("mine.py", "import suite\n\n@suite.implementation(signature='flash')\ndef attention(q, k, v): ...\n")
+    file = write(
+        "mine.py", "import suite\n\n@attnsuite.implementation(signature='flash')\ndef attention(q, k, v): ...\n"
+    )
 
     found = check(str(file), "plain")
 
@@ -232,7 +234,7 @@ def test_a_function_at_hand_is_recognised_too() -> None:
 
     import torch
 
-    outcomes = suite.check(mine, dtypes="float32", cases=("plain/small", "scale/half"))
+    outcomes = attnsuite.check(mine, dtypes="float32", cases=("plain/small", "scale/half"))
 
     assert {each.status for each in outcomes} == {"passed"}
 
@@ -275,8 +277,10 @@ def test_a_signature_whose_library_is_not_installed_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     decorator: str,
 ) -> None:
-    monkeypatch.setattr("suite.registry.loading.locate", lambda library: None)
-    kernel = f"from suite import implementation\n{decorator}\ndef attention(q, k, v, *, scale, mask=None): return v\n"
+    monkeypatch.setattr("attnsuite.registry.loading.locate", lambda library: None)
+    kernel = (
+        f"from attnsuite import implementation\n{decorator}\ndef attention(q, k, v, *, scale, mask=None): return v\n"
+    )
     options = () if decorator else ("--signature", "mlx")
 
     status = status_of("check", str(write("mine.py", kernel)), "--case", "plain/small", *options)

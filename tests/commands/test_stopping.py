@@ -28,12 +28,12 @@ from commanded import (
 from lxml import etree
 from processes import is_served
 
-import suite
-from suite.benchmark import request
-from suite.commands.interrupting import until_interrupted
-from suite.conformance.operators import MOST_LOOKED_AT
-from suite.contracts import contract
-from suite.records import EVERY_CASE
+import attnsuite
+from attnsuite.benchmark import request
+from attnsuite.commands.interrupting import until_interrupted
+from attnsuite.conformance.operators import MOST_LOOKED_AT
+from attnsuite.contracts import contract
+from attnsuite.records import EVERY_CASE
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).parent.parent / "junit.xsd"))
 RECORDING = (SUBMISSIONS / "records_calls.py").read_text(encoding="utf-8")
@@ -42,7 +42,17 @@ RECORDING = (SUBMISSIONS / "records_calls.py").read_text(encoding="utf-8")
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_ctrl_c_ends_with_130_and_keeps_the_rows(jobs: str, write: Write, tmp_path: Path) -> None:
     write("kernels.py", KERNELS)
-    command = [sys.executable, "-m", "suite", "check", "kernels.py:attention", "--json", "rows.json", "--jobs", jobs]
+    command = [
+        sys.executable,
+        "-m",
+        "attnsuite",
+        "check",
+        "kernels.py:attention",
+        "--json",
+        "rows.json",
+        "--jobs",
+        jobs,
+    ]
     child = subprocess.Popen(
         command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
     )
@@ -65,7 +75,7 @@ def test_what_was_found_before_a_signal_is_reported(
     write("kernels.py", KERNELS)
     options = ["--dtype", "float32", "--json", "rows.json", "--junit", "out.xml", "--jobs", jobs]
     child = subprocess.Popen(
-        [sys.executable, "-m", "suite", "check", "kernels.py:unscaled", *options],
+        [sys.executable, "-m", "attnsuite", "check", "kernels.py:unscaled", *options],
         cwd=tmp_path,
         env={**environment(), "TMPDIR": str(tmp_path / "temporary")},
         stdout=subprocess.PIPE,
@@ -99,7 +109,7 @@ def test_what_was_found_before_a_signal_is_reported(
 
 def test_a_signal_before_anything_was_asked_ends_the_check_with_its_status(write: Write, tmp_path: Path) -> None:
     write("kernel.py", "import time\ntime.sleep(600)\ndef attention(query, key, value): ...")
-    command = [sys.executable, "-m", "suite", "check", "kernel.py", "--junit", "out.xml"]
+    command = [sys.executable, "-m", "attnsuite", "check", "kernel.py", "--junit", "out.xml"]
     child = subprocess.Popen(
         command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -123,7 +133,7 @@ def test_a_signal_while_the_check_begins_is_said_in_the_file_of_junit(
     waiting = write("waiting/torch.py", "import pathlib, time\npathlib.Path('begun').touch()\ntime.sleep(600)\n").parent
     write("kernels.py", KERNELS)
     child = subprocess.Popen(
-        [sys.executable, "-m", "suite", "check", "kernels.py:attention", "--junit", "out.xml", "--jobs", jobs],
+        [sys.executable, "-m", "attnsuite", "check", "kernels.py:attention", "--junit", "out.xml", "--jobs", jobs],
         cwd=tmp_path,
         env=environment(waiting),
         stdout=subprocess.PIPE,
@@ -176,7 +186,7 @@ def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(
 ) -> None:
     write("kernel.py", RECORDING)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    command = [sys.executable, "-m", "suite", "run", "kernel.py", "--results", "out"]
+    command = [sys.executable, "-m", "attnsuite", "run", "kernel.py", "--results", "out"]
     child = subprocess.Popen(command, cwd=tmp_path, env=environment(), text=True)
     machine = first_folder(tmp_path / "out", child)
     wait_for_lines(machine / "journal.jsonl", 900, child)
@@ -188,7 +198,7 @@ def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(
     status = status_of("run", "kernel.py", "--results", "out")
 
     said = capsys.readouterr().err
-    found = suite.load_results(tmp_path / "out").to_dict("records")
+    found = attnsuite.load_results(tmp_path / "out").to_dict("records")
     questions = Counter((row["case"], row["dtype"]) for row in found)
     assert status == 0
     assert "resuming the run of " in said
@@ -268,7 +278,7 @@ def test_a_signal_that_an_import_keeps_to_itself_ends_a_command(
     folder = write("waiting/mpmath.py", made_of_it.format(come=come, itself=ITSELF)).parent
     write("kernels.py", KERNELS)
     done = subprocess.run(
-        [sys.executable, "-m", "suite", *words.split()],
+        [sys.executable, "-m", "attnsuite", *words.split()],
         cwd=tmp_path,
         env=environment(folder),
         capture_output=True,
@@ -287,7 +297,7 @@ def test_a_benchmark_that_is_stopped_leaves_nothing(
     write("kernel.py", "import time\ntime.sleep(600)\ndef attention(query, key, value): ...")
     (tmp_path / "temporary").mkdir()
     child = subprocess.Popen(
-        [sys.executable, "-m", "suite", "bench", "kernel.py", "--workload", "vit/b16"],
+        [sys.executable, "-m", "attnsuite", "bench", "kernel.py", "--workload", "vit/b16"],
         cwd=tmp_path,
         env={**environment(), "TMPDIR": str(tmp_path / "temporary")},
         stderr=subprocess.PIPE,

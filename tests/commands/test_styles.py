@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch import nn
 
-import suite
-from suite.records import UsageError
+import attnsuite
+from attnsuite.records import UsageError
 
 STYLES = Path(__file__).parents[1] / "submissions" / "styles.py"
 IS_A_CLASS = "is a class: an instance made without arguments is called"
@@ -164,7 +164,7 @@ def test_a_class_may_be_decorated(write: Write, status_of: StatusOf, capsys: pyt
         "decorated.py",
         """
         import torch
-        from suite import implementation
+        from attnsuite import implementation
 
         @implementation(conventions={"empty_row": "mean"})
         class Mine:
@@ -292,7 +292,7 @@ def test_weights_come_along_unasked_where_they_are_judged_when_asked(
     file = write(
         "always.py",
         """
-        from implementations.multi_head_attention.split_heads import multi_head_attention as eager
+        from attnsuite.implementations.multi_head_attention.split_heads import multi_head_attention as eager
 
         def multi_head_attention(query, key, value, *weights, **named):
             return eager(query, key, value, *weights, **named | {"need_weights": True})
@@ -336,7 +336,7 @@ def test_a_module_of_the_caller_s_is_in_training_mode_again_afterwards() -> None
     module = nn.Sequential(nn.Dropout(0.5), in_python("Module")())
     module[0].eval()
 
-    outcomes = suite.check(module[1], dtypes="float32", cases="plain/small")
+    outcomes = attnsuite.check(module[1], dtypes="float32", cases="plain/small")
 
     assert [outcome.status for outcome in outcomes] == ["passed"]
     assert (module.training, module[0].training, module[1].training) == (True, False, True)
@@ -345,10 +345,10 @@ def test_a_module_of_the_caller_s_is_in_training_mode_again_afterwards() -> None
 
 def test_a_class_can_be_checked_from_python_and_one_that_cannot_be_made_is_refused() -> None:
     assert [
-        outcome.status for outcome in suite.check(in_python("Plain"), cases="plain/small", dtypes=torch.float32)
+        outcome.status for outcome in attnsuite.check(in_python("Plain"), cases="plain/small", dtypes=torch.float32)
     ] == ["passed"]
     with pytest.raises(UsageError, match="Made is a class that is made with width, heads"):
-        suite.check(in_python("Made"))
+        attnsuite.check(in_python("Made"))
 
 
 # Plugged in

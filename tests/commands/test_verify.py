@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from corrupting import CHECKED, REAL, TIMED, Corrupter, copied, remembered
 
-from suite.__main__ import main
-from suite.commands import reporting, sources, verifying
-from suite.report import stamps
-from suite.store import Results, replace_file
+from attnsuite.__main__ import main
+from attnsuite.commands import reporting, sources, verifying
+from attnsuite.report import stamps
+from attnsuite.store import Results, replace_file
 
 AT_ONCE = 100
 """Random corruptions of each kind of file."""
@@ -78,7 +78,7 @@ def test_a_page_without_charts_is_good_but_names_no_other_package_than_those_tha
     for chart in page.parent.glob("*.svg"):
         chart.unlink()
     with monkeypatch.context() as without:
-        without.setattr("suite.report.charts.files.absent", lambda: ["altair"])
+        without.setattr("attnsuite.report.charts.files.absent", lambda: ["altair"])
         reporting.report(results)
     capsys.readouterr()
     assert said(monkeypatch, capsys, results)[0] == 0
@@ -264,8 +264,8 @@ def test_an_audit_without_a_stamp_is_refused_and_migrate_stamps_it(results, monk
 
 
 def test_a_report_that_could_not_draw_is_as_good(results, monkeypatch, capsys):
-    from suite.commands import reporting
-    from suite.report.charts import files
+    from attnsuite.commands import reporting
+    from attnsuite.report.charts import files
 
     for chart in results.glob("*/*.svg"):
         chart.unlink()
@@ -305,9 +305,9 @@ def run_of(repository, **changed):
 
     from stored import RUN
 
-    from suite.machine import suite_hash
-    from suite.registry import source_hash
-    from suite.registry.declaration import Declaration
+    from attnsuite.machine import suite_hash
+    from attnsuite.registry import source_hash
+    from attnsuite.registry.declaration import Declaration
 
     mine, eager = (
         Declaration("x", "x", "", file=str(repository / "implementations" / name))
@@ -365,7 +365,7 @@ def test_sources_that_cannot_be_held_against_a_commit_are_named(repository, chan
 def test_whether_a_run_is_kept_is_told_by_the_sources_of_its_version(repository, commit, keeps):
     from dataclasses import replace
 
-    from suite.machine import suite_hash
+    from attnsuite.machine import suite_hash
 
     run = run_of(repository)
     run = run if commit is None else replace(run, commit=commit)

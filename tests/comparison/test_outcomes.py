@@ -2,7 +2,7 @@
 
 from builders import measured, outcome, without_time
 
-from suite.comparison.outcomes import both, changes
+from attnsuite.comparison.outcomes import both, changes
 
 
 def test_what_is_alike_is_no_change():

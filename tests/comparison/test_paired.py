@@ -8,9 +8,9 @@ import pytest
 from builders import measured
 from scipy.stats import wilcoxon
 
-from suite.comparison.paired import FEWEST_PAIRS, TOO_FEW_PAIRS, Paired, memories, pairs_of, times
-from suite.comparison.signed_rank import pairs_needed, probability, signed_rank
-from suite.statistics import LEVEL
+from attnsuite.comparison.paired import FEWEST_PAIRS, TOO_FEW_PAIRS, Paired, memories, pairs_of, times
+from attnsuite.comparison.signed_rank import pairs_needed, probability, signed_rank
+from attnsuite.statistics import LEVEL
 
 
 def offset(kind, random):
@@ -53,7 +53,7 @@ def test_several_comparisons_still_find_five_per_cent():
 
 def test_rounds_alone_would_tell_the_same_code_apart():
     """The simulation tells a comparison of pairs from one that has one process a side and many rounds."""
-    from suite.statistics import compare
+    from attnsuite.statistics import compare
 
     random = Random("rounds alone")
     rows = [(row("normal", random, rounds=100), row("normal", random, rounds=100)) for _ in range(100)]

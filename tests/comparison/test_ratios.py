@@ -7,10 +7,10 @@ from random import Random
 import pytest
 from builders import RUN, measured, recorded, samples, without_time
 
-from suite.comparison import ratios
-from suite.comparison.ratios import memories, memory, of_one_run, times
-from suite.comparison.spread import FEWEST_RUNS, Spread, nearest, spreads, width
-from suite.records.repeated import Repeated
+from attnsuite.comparison import ratios
+from attnsuite.comparison.ratios import memories, memory, of_one_run, times
+from attnsuite.comparison.spread import FEWEST_RUNS, Spread, nearest, spreads, width
+from attnsuite.records.repeated import Repeated
 
 SOURCES = {"attention/matmul": "1a", "attention/chunked": "2b"}
 OLD = replace(RUN, id="r1", sources=SOURCES)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from kept_answers import KeptAnswers
 
-from suite.conformance.diagnosis import names
+from attnsuite.conformance.diagnosis import names
 
 
 @pytest.fixture(scope="session", autouse=True)

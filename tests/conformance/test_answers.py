@@ -14,16 +14,16 @@ from checks import CONTRACT, NOWHERE, Function, check, only, subject
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from suite import worker
-from suite.asking import Call, Reply, Unanswered
-from suite.conformance.findings import Finding
-from suite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW
-from suite.conformance.questions import Question, Questions
-from suite.conformance.runner import Check
-from suite.conformance.session import CheckRequest
-from suite.records import Reason, Status
-from suite.registry import Broken, Missing
-from suite.worker import Died, Hung
+from attnsuite import worker
+from attnsuite.asking import Call, Reply, Unanswered
+from attnsuite.conformance.findings import Finding
+from attnsuite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW
+from attnsuite.conformance.questions import Question, Questions
+from attnsuite.conformance.runner import Check
+from attnsuite.conformance.session import CheckRequest
+from attnsuite.records import Reason, Status
+from attnsuite.registry import Broken, Missing
+from attnsuite.worker import Died, Hung
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.asking import Deviation
-from suite.conformance.catching import catches
-from suite.contracts import contract
+from attnsuite.asking import Deviation
+from attnsuite.conformance.catching import catches
+from attnsuite.contracts import contract
 
 
 def is_caught(function: Callable[..., Any]) -> bool:

@@ -10,9 +10,9 @@ from checks import about, check, counted, only, refuse, statuses
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from implementations.attention.matmul import attention as matmul
-from suite.conformance.runner import CORE_DECLINED
-from suite.records import Reason
+from attnsuite.conformance.runner import CORE_DECLINED
+from attnsuite.implementations.attention.matmul import attention as matmul
+from attnsuite.records import Reason
 
 # Declining beforehand
 

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-import suite
-from suite.conformance.diagnosis import EXAMINED, Diagnosis, Diagnostician
-from suite.conformance.questions import Questions, Subject
-from suite.conformance.runner import judge
-from suite.contracts.attention.contract import CONTRACT
-from suite.records import Outcome
-from suite.registry import implementation
-from suite.worker import ask
+import attnsuite
+from attnsuite.conformance.diagnosis import EXAMINED, Diagnosis, Diagnostician
+from attnsuite.conformance.questions import Questions, Subject
+from attnsuite.conformance.runner import judge
+from attnsuite.contracts.attention.contract import CONTRACT
+from attnsuite.records import Outcome
+from attnsuite.registry import implementation
+from attnsuite.worker import ask
 
 # Wrong kernels, as their authors would write them
 
@@ -82,7 +82,7 @@ def tiles_the_heads(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bo
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_known_mistake_is_named(kernel: Callable[..., Tensor], case: str, deviation: str, dtype: str) -> None:
-    (outcome,) = suite.check(kernel, cases=case, dtypes=dtype)
+    (outcome,) = attnsuite.check(kernel, cases=case, dtypes=dtype)
 
     assert outcome.status == "wrong"
     assert outcome.detail.startswith(f'equals "{deviation}": ')
@@ -90,7 +90,7 @@ def test_a_known_mistake_is_named(kernel: Callable[..., Tensor], case: str, devi
 
 
 def test_the_mistake_is_said_in_words() -> None:
-    (outcome,) = suite.check(forgets_the_scale, cases="plain/small", dtypes="float32")
+    (outcome,) = attnsuite.check(forgets_the_scale, cases="plain/small", dtypes="float32")
 
     assert outcome.detail.startswith('equals "unscaled": the scores are not divided by √e; output[')
 
@@ -99,20 +99,20 @@ def test_a_mistake_that_nobody_knows_has_no_name() -> None:
     def adds_a_little(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return scaled_dot_product_attention(query, key, value) + 0.01
 
-    (outcome,) = suite.check(adds_a_little, cases="plain/small", dtypes="float32")
+    (outcome,) = attnsuite.check(adds_a_little, cases="plain/small", dtypes="float32")
 
     assert outcome.status == "wrong"
     assert outcome.detail.startswith("output[")
 
 
 def test_a_correct_answer_has_no_diagnosis() -> None:
-    outcomes = suite.check(scaled_dot_product_attention, cases=("plain", "causal"), dtypes="float32")
+    outcomes = attnsuite.check(scaled_dot_product_attention, cases=("plain", "causal"), dtypes="float32")
 
     assert {(outcome.status, outcome.detail) for outcome in outcomes} == {("passed", "")}
 
 
 def test_what_is_wrong_about_an_answer_other_than_its_numbers_has_no_diagnosis() -> None:
-    (outcome,) = suite.check(lambda query, key, value: None, cases="plain/small", dtypes="float32")
+    (outcome,) = attnsuite.check(lambda query, key, value: None, cases="plain/small", dtypes="float32")
 
     assert outcome.detail == "returned None, should return a Tensor"
 
@@ -162,7 +162,7 @@ def test_what_is_established_is_tried_first_and_alone(monkeypatch: pytest.Monkey
     tried: list[Any] = []
     diagnostician = established(forgets_the_scale, *UNSCALED)
     diagnostician.matches.update({"divides_by_width": 1, "ignores_scale": 1})
-    monkeypatch.setattr("suite.conformance.diagnosis.names.ask", lambda *asked: tried.append(asked) or ask(*asked))
+    monkeypatch.setattr("attnsuite.conformance.diagnosis.names.ask", lambda *asked: tried.append(asked) or ask(*asked))
 
     assert diagnostician.diagnose(*question("keys/17", forgets_the_scale)).deviations == ("unscaled",)
     assert len(tried) == 1
@@ -282,7 +282,7 @@ def test_work_is_counted_so_that_every_machine_tries_as_much(monkeypatch: pytest
         return ask(function, calls)
 
     unknown = question("plain/small", lambda query, key, value: scaled_dot_product_attention(query, key, value) + 0.1)
-    monkeypatch.setattr("suite.conformance.diagnosis.names.ask", counted)
+    monkeypatch.setattr("attnsuite.conformance.diagnosis.names.ask", counted)
     limited = Diagnostician(CONTRACT, {}, budget=300.0)
     limited.diagnose(*unknown)
     limited.diagnose(*unknown)
@@ -318,7 +318,7 @@ def test_a_wrongly_declared_convention_is_no_mistake_of_the_computation() -> Non
 
     implementation(conventions={"causal": "lower_right"})(declared)
 
-    outcome = suite.check(declared, cases="causal/more_keys", dtypes="float32")[0]
+    outcome = attnsuite.check(declared, cases="causal/more_keys", dtypes="float32")[0]
 
     assert outcome.status == "wrong"
     assert outcome.detail.startswith(
@@ -350,7 +350,7 @@ def test_a_mistake_that_breaks_a_relation_is_named_by_each_answer() -> None:
         mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril(1)
         return scaled_dot_product_attention(query, key, value, attn_mask=mask if is_causal else None)
 
-    (outcome,) = suite.check(sees_the_next, cases="metamorphic/future_changed", dtypes="float32")
+    (outcome,) = attnsuite.check(sees_the_next, cases="metamorphic/future_changed", dtypes="float32")
 
     assert "allows_one_future_key" in outcome.diagnosis
 
@@ -396,8 +396,8 @@ def test_the_plainest_softmax_is_named_and_nan_everywhere_is_not() -> None:
             scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
         return scores.softmax(-1) @ value
 
-    first, *named = [o for o in suite.check(textbook, cases="empty_row_gradients", dtypes="float32") if o.fails]
-    (nan_alone,) = suite.check(textbook, cases="empty_row_gradients/all_float", dtypes="float32")
+    first, *named = [o for o in attnsuite.check(textbook, cases="empty_row_gradients", dtypes="float32") if o.fails]
+    (nan_alone,) = attnsuite.check(textbook, cases="empty_row_gradients/all_float", dtypes="float32")
 
     assert first.diagnosis, "several mistakes explain the first answer"
     assert {outcome.diagnosis for outcome in named} == {("takes_softmax_of_empty_row",)}

@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
-from suite import registry
-from suite.asking.tensors import seed
-from suite.conformance import divided
-from suite.conformance.asker import Process
-from suite.conformance.diagnosis import side_by_side
-from suite.conformance.divided import DividedSession, session_of
-from suite.conformance.patience import HUNG_IN_A_ROW
-from suite.conformance.session import CheckRequest, Session
-from suite.records import Outcome, UsageError
-from suite.worker import Hung, Worker
+from attnsuite import registry
+from attnsuite.asking.tensors import seed
+from attnsuite.conformance import divided
+from attnsuite.conformance.asker import Process
+from attnsuite.conformance.diagnosis import side_by_side
+from attnsuite.conformance.divided import DividedSession, session_of
+from attnsuite.conformance.patience import HUNG_IN_A_ROW
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.records import Outcome, UsageError
+from attnsuite.worker import Hung, Worker
 
 Write = Callable[[str, str], Path]
 
@@ -68,7 +68,7 @@ def takes_masks(query, key, value, attn_mask=None):
 BEGINS = """
 import sys
 
-from suite.worker import forkserver
+from attnsuite.worker import forkserver
 
 start = forkserver.ForkServer.start
 
@@ -79,7 +79,7 @@ def told(*of):
 
 
 forkserver.ForkServer.start = told
-from suite.__main__ import main
+from attnsuite.__main__ import main
 
 main()
 """
@@ -168,10 +168,10 @@ def test_declarations_that_are_not_so(write: Write) -> None:
     file = write(
         "declared.py",
         """
-        import suite
+        import attnsuite
         from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-        @suite.implementation(lacks={"rank3": "heads alone", "soul": "none"}, conventions={"causal": "upside_down"})
+        @attnsuite.implementation(lacks={"rank3": "heads alone", "soul": "none"}, conventions={"causal": "upside_down"})
         def kernel(query, key, value):
             return sdpa(query, key, value)
         """,
@@ -333,8 +333,8 @@ def end_when_alone(other: Process, slow: Process) -> None:
 
 
 FAILS = """
-from suite.commands.calling import check
-from suite.conformance import session
+from attnsuite.commands.calling import check
+from attnsuite.conformance import session
 
 session.Check.answered = lambda *_: 1 / 0
 check("attention/matmul", cases="plain", jobs=2)
@@ -344,7 +344,7 @@ import warnings
 
 import jax
 
-from suite.commands.calling import check
+from attnsuite.commands.calling import check
 
 if __name__ == "__main__":
     jax.numpy.ones(3).sum()

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from suite import registry
-from suite.conformance import explaining
-from suite.conformance.diagnosis import names
-from suite.conformance.explaining import MOST_LINES, Explainer
-from suite.conformance.runner import Check
-from suite.conformance.session import CheckRequest, Session
-from suite.records import Explanation, Outcome, Status
+from attnsuite import registry
+from attnsuite.conformance import explaining
+from attnsuite.conformance.diagnosis import names
+from attnsuite.conformance.explaining import MOST_LINES, Explainer
+from attnsuite.conformance.runner import Check
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.records import Explanation, Outcome, Status
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 

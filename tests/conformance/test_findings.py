@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from suite import machine
-from suite.conformance.findings import Finding, load, mark, passing
-from suite.contracts import contract, names
-from suite.records import FAILURES, STATUSES, Outcome, UsageError
+from attnsuite import machine
+from attnsuite.conformance.findings import Finding, load, mark, passing
+from attnsuite.contracts import contract, names
+from attnsuite.records import FAILURES, STATUSES, Outcome, UsageError
 
 Write = Callable[[str, str], Path]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite.asking import Reply
-from suite.conformance.forwarding import alike, equal
-from suite.conformance.session import CheckRequest, Session
-from suite.records import Explanation, Outcome
-from suite.registry import find
+from attnsuite.asking import Reply
+from attnsuite.conformance.forwarding import alike, equal
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.records import Explanation, Outcome
+from attnsuite.registry import find
 
 FORWARDS = Path(__file__).parents[1] / "submissions" / "forwards.py"
 CASES = ("plain", "bool_mask/rank_1", "scale", "bad_input/more_keys_than_values")
@@ -89,7 +89,7 @@ def test_the_same_mistake_in_a_computation_of_its_own_is_not_blamed_on_a_library
 
 
 def test_what_passes_is_compared_with_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("suite.conformance.forwarding.answer", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr("attnsuite.conformance.forwarding.answer", lambda *_: pytest.fail("asked"))
 
     _, said = explained("attention", "plain/small")
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from checks import about, check, only
 
-from suite.conformance.gaps import Gap, KnownGap, of_contract, read
-from suite.contracts import contract
-from suite.records import Outcome, Shard, UsageError
+from attnsuite.conformance.gaps import Gap, KnownGap, of_contract, read
+from attnsuite.contracts import contract
+from attnsuite.records import Outcome, Shard, UsageError
 
 Write = Callable[[str, str], Path]
 Status = Callable[..., object]
@@ -108,8 +108,8 @@ def test_a_gap_covers_names_families_and_patterns_in_its_dtypes(write: Write) ->
 
 
 def test_a_finding_s_gap_has_its_cases_and_none_where_the_finding_does_not_apply(write: Write) -> None:
-    from suite import machine
-    from suite.conformance.findings import load
+    from attnsuite import machine
+    from attnsuite.conformance.findings import load
 
     of = contract("attention")
     gaps = read(write("gaps.txt", "finding/sdpa-cpu-mask-of-rank-1: we forward"))
@@ -245,7 +245,7 @@ def test_a_test_run_expects_the_failures_of_gaps_and_is_as_strict(
     write("pytest.ini", "[pytest]\nstrict = true\nfilterwarnings = error\npythonpath = .\n")
     write(
         "test_mine.py",
-        "from mine import attention\nfrom suite.pytest_plugin import conformance\n"
+        "from mine import attention\nfrom attnsuite.pytest_plugin import conformance\n"
         "test_mine = conformance(attention, cases=['scale/half'], dtypes='float32', known_gaps='gaps.txt')\n",
     )
     chosen = [f"--attention-{word.removeprefix('--')}" if word.startswith("--") else word for word in ASKED]

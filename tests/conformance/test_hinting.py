@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from suite import registry
-from suite.conformance.divided import DividedSession
-from suite.conformance.session import CheckRequest, Session
+from attnsuite import registry
+from attnsuite.conformance.divided import DividedSession
+from attnsuite.conformance.session import CheckRequest, Session
 
 FILE = Path(__file__).parents[1] / "submissions" / "other_arrays.py"
 PLAIN = "no plain question is answered with tensors of PyTorch; given arrays of numpy it answers plain/small"

@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import Tensor
 
-import suite
-from suite.asking import Calls, Case, Deviation
-from suite.conformance.diagnosis import names
-from suite.conformance.diagnosis.in_float32 import InFloat32, in_float32
-from suite.conformance.diagnosis.names import PART_IN_FLOAT32
-from suite.contracts import contract
-from suite.worker import ask
+import attnsuite
+from attnsuite.asking import Calls, Case, Deviation
+from attnsuite.conformance.diagnosis import names
+from attnsuite.conformance.diagnosis.in_float32 import InFloat32, in_float32
+from attnsuite.conformance.diagnosis.names import PART_IN_FLOAT32
+from attnsuite.contracts import contract
+from attnsuite.worker import ask
 
 FAMILIES = ("plain", "causal", "keys", "gradients", "float_mask", "bool_mask", "metamorphic", "documents", "behaviour")
 OTHERS = ("float_mask", "causal", "gradients", "numerics", "gradient_numerics", "eps", "size", "batch")
@@ -62,7 +62,7 @@ def narrow_weights(
     [(narrow_inside, "computes_float64_in_float32", 0.95), (narrow_weights, PART_IN_FLOAT32, 0.75)],
 )
 def test_what_is_computed_in_float32_is_named_nearly_everywhere(kernel: Kernel, name: str, share: float) -> None:
-    outcomes = [each for each in suite.check(kernel, cases=FAMILIES, dtypes=("float64", "float32")) if each.fails]
+    outcomes = [each for each in attnsuite.check(kernel, cases=FAMILIES, dtypes=("float64", "float32")) if each.fails]
 
     named = Counter(outcome.diagnosis for outcome in outcomes if outcome.dtype == "float64")
     assert named[(name,)] >= share * named.total(), named
@@ -70,7 +70,7 @@ def test_what_is_computed_in_float32_is_named_nearly_everywhere(kernel: Kernel, 
 
 
 def test_it_is_said_in_words() -> None:
-    (outcome,) = suite.check(narrow_inside, cases="plain/small", dtypes="float64")
+    (outcome,) = attnsuite.check(narrow_inside, cases="plain/small", dtypes="float64")
 
     says = "off as far as float32 rounds, in numbers that float32 has: float64 is computed in float32; output["
     assert outcome.detail.startswith(says)
@@ -125,7 +125,7 @@ def test_a_factor_as_small_is_not_taken_for_rounding(monkeypatch: pytest.MonkeyP
         powers = (powers - powers.amax(-1, keepdim=True)).exp()
         return powers @ value / (powers.sum(-1, keepdim=True) + 1e-7)
 
-    outcomes = [each for each in suite.check(divides_by_more, cases="plain", dtypes="float64") if each.fails]
+    outcomes = [each for each in attnsuite.check(divides_by_more, cases="plain", dtypes="float64") if each.fails]
 
     assert outcomes
     assert not any(PART_IN_FLOAT32 in outcome.diagnosis for outcome in outcomes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mistaken import MISTAKEN
 
-import suite
+import attnsuite
 
 NOT_TO_BE_NAMED = {"weights in half", "ε in the sum", "1/√64 always", "output in (b, l, h, e)"}
 """Their answers depend on the last bit of what is rounded, are too near the truth, equal those of several mistakes in
@@ -14,7 +14,7 @@ this case, or have another shape."""
 def test_what_shows_in_the_plainest_case_is_named_there() -> None:
     wrong = {}
     for says, (attention, names) in MISTAKEN.items():
-        (outcome,) = suite.check(attention, cases="plain/small", dtypes="float32")
+        (outcome,) = attnsuite.check(attention, cases="plain/small", dtypes="float32")
         if outcome.fails and not names & set(outcome.diagnosis):
             wrong[says] = outcome.diagnosis
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-import suite
+import attnsuite
 
 Function = Callable[..., Tensor]
 
@@ -112,7 +112,7 @@ def root_mean_square(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor) -> Tens
 def names(function: Function, contract: str, dtype: str) -> Counter[str]:
     """How many wrong answers get each name."""
     cases = ASKED.get(contract)
-    outcomes = suite.check(function, contract=contract, dtypes=dtype, **({"cases": cases} if cases else {}))
+    outcomes = attnsuite.check(function, contract=contract, dtypes=dtype, **({"cases": cases} if cases else {}))
     return Counter(name for outcome in outcomes for name in outcome.diagnosis)
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import suite
+import attnsuite
 
 
 def without_largest(
@@ -31,7 +31,7 @@ def without_largest(
 )
 def test_powers_that_overflow_or_vanish_are_named(case: str) -> None:
     cases = ("numerics/huge_logits_causal", "numerics/huge_logits", "numerics/huge_equal_logits", case)
-    outcomes = suite.check(without_largest, cases=cases, dtypes=("float64", "float32"))
+    outcomes = attnsuite.check(without_largest, cases=cases, dtypes=("float64", "float32"))
     failing = {outcome.diagnosis for outcome in outcomes if outcome.fails}
 
     assert failing == {("does_not_subtract_largest",)}
@@ -40,13 +40,13 @@ def test_powers_that_overflow_or_vanish_are_named(case: str) -> None:
 def test_what_is_nan_everywhere_is_no_mistake_with_masks_where_overflow_is_established() -> None:
     everywhere = ("numerics/allowed_below_fill", "numerics/far_below_zero_masked")
     cases = ("numerics/huge_logits_causal", "numerics/huge_logits", *everywhere)
-    outcomes = suite.check(without_largest, cases=cases, dtypes=("float64", "float32"))
+    outcomes = attnsuite.check(without_largest, cases=cases, dtypes=("float64", "float32"))
 
     assert {outcome.diagnosis for outcome in outcomes if outcome.fails} == {("does_not_subtract_largest",)}
 
 
 def test_nan_everywhere_that_equals_several_mistakes_names_none_of_them() -> None:
-    (outcome,) = suite.check(without_largest, cases="numerics/allowed_below_fill", dtypes="float32")
+    (outcome,) = attnsuite.check(without_largest, cases="numerics/allowed_below_fill", dtypes="float32")
 
     assert outcome.status == "wrong"
     assert outcome.diagnosis == ()

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from suite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW, Patience
-from suite.records import Outcome, Reason, Status
-from suite.records.limits import TIME_LIMIT
+from attnsuite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW, Patience
+from attnsuite.records import Outcome, Reason, Status
+from attnsuite.records.limits import TIME_LIMIT
 
 
 def left(statuses: Iterable[str], time_limit: float = TIME_LIMIT, reason: Reason = Reason.NONE) -> Patience:

@@ -11,12 +11,12 @@ import torch
 from checks import subject
 from torch import Tensor
 
-from suite.asking import Contract
-from suite.conformance import redrawn as room
-from suite.conformance.questions import Subject
-from suite.conformance.redrawn import correct, rearranged, redrawn
-from suite.contracts import contract
-from suite.contracts.attention.cases import combined
+from attnsuite.asking import Contract
+from attnsuite.conformance import redrawn as room
+from attnsuite.conformance.questions import Subject
+from attnsuite.conformance.redrawn import correct, rearranged, redrawn
+from attnsuite.contracts import contract
+from attnsuite.contracts.attention.cases import combined
 
 
 def test_a_contract_is_asked_under_each_seed() -> None:

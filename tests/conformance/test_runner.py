@@ -10,9 +10,9 @@ import pytest
 from checks import CASES, about, check, counted, only, refuse
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from suite.conformance import findings
-from suite.conformance.questions import Questions
-from suite.contracts.attention.contract import CONTRACT
+from attnsuite.conformance import findings
+from attnsuite.conformance.questions import Questions
+from attnsuite.contracts.attention.contract import CONTRACT
 
 # Findings
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from suite.asking.case import HOW, Traits
-from suite.conformance.diagnosis.separation import Asked, where
+from attnsuite.asking.case import HOW, Traits
+from attnsuite.conformance.diagnosis.separation import Asked, where
 
 CAUSAL: Traits = {"causal": ("is_causal",)}
 WIDE: Traits = {"width": ("a width above 64", "a width above 8")}

@@ -14,12 +14,12 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-import suite
-from suite import registry
-from suite.conformance.session import CheckRequest, Session
-from suite.contracts import contract
-from suite.records import EVERY_CASE, Outcome, UsageError
-from suite.registry import Declaration
+import attnsuite
+from attnsuite import registry
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.contracts import contract
+from attnsuite.records import EVERY_CASE, Outcome, UsageError
+from attnsuite.registry import Declaration
 
 Write = Callable[[str, str], Path]
 
@@ -44,11 +44,11 @@ def run(target: str | Path, *cases: str, time_limit: float = 60.0, **request: An
     return list(Session(asked).run(declaration))
 
 
-# suite.check
+# attnsuite.check
 
 
 def test_a_lambda_is_checked() -> None:
-    outcomes = suite.check(
+    outcomes = attnsuite.check(
         lambda q, k, v: scaled_dot_product_attention(q, k, v),
         cases=("plain/small", "causal/square_2"),
         dtypes="float32",
@@ -62,7 +62,7 @@ def test_a_lambda_is_checked() -> None:
 
 
 def test_a_builtin_is_checked_and_its_bad_input_in_a_process_of_its_own() -> None:
-    outcomes = suite.check(scaled_dot_product_attention, cases=("causal/square_5", "bad_input/narrow_keys"))
+    outcomes = attnsuite.check(scaled_dot_product_attention, cases=("causal/square_5", "bad_input/narrow_keys"))
 
     assert {outcome.implementation for outcome in outcomes} == {"attention/scaled_dot_product_attention"}
     assert {outcome.status for outcome in outcomes} == {"passed"}
@@ -74,19 +74,19 @@ def test_an_object_that_can_be_called_is_checked() -> None:
         def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             return scaled_dot_product_attention(query, key, value)
 
-    outcomes = suite.check(Kernel(), cases="plain/small", dtypes="float32")
+    outcomes = attnsuite.check(Kernel(), cases="plain/small", dtypes="float32")
 
     assert in_words(outcomes) == [("plain/small", "float32", "passed")]
 
 
 def test_what_the_decorator_declares_counts() -> None:
-    @suite.implementation(lacks={"float16": "too coarse"}, conventions={"causal": "upper_right"})
+    @attnsuite.implementation(lacks={"float16": "too coarse"}, conventions={"causal": "upper_right"})
     def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         if query.dtype == torch.float16:
             raise ValueError("float16")
         return scaled_dot_product_attention(query, key, value)
 
-    outcomes = suite.check(kernel, cases="plain/small", dtypes="float16")
+    outcomes = attnsuite.check(kernel, cases="plain/small", dtypes="float16")
 
     assert in_words(outcomes) == [("plain/small", "float16", "declined"), ("declared/causal", "*", "wrong")]
 
@@ -103,7 +103,7 @@ def test_what_the_decorator_declares_counts() -> None:
     ],
 )
 def test_dtypes_are_names_or_torch_s_own(dtypes: Any, asked: list[str]) -> None:
-    outcomes = suite.check(scaled_dot_product_attention, cases="plain/small", dtypes=dtypes)
+    outcomes = attnsuite.check(scaled_dot_product_attention, cases="plain/small", dtypes=dtypes)
 
     assert [outcome.dtype for outcome in outcomes] == asked
 
@@ -121,10 +121,10 @@ def test_dtypes_are_names_or_torch_s_own(dtypes: Any, asked: list[str]) -> None:
 def test_cases_are_names_families_or_patterns(cases: Any, chosen: set[str]) -> None:
     if not chosen:
         with pytest.raises(UsageError):
-            suite.check(scaled_dot_product_attention, cases=cases, dtypes="float32")
+            attnsuite.check(scaled_dot_product_attention, cases=cases, dtypes="float32")
         return
 
-    outcomes = suite.check(scaled_dot_product_attention, cases=cases, dtypes="float32")
+    outcomes = attnsuite.check(scaled_dot_product_attention, cases=cases, dtypes="float32")
 
     assert {outcome.case for outcome in outcomes} == chosen
     assert len(outcomes) == len(chosen)
@@ -147,7 +147,7 @@ def test_cases_are_names_families_or_patterns(cases: Any, chosen: set[str]) -> N
 )
 def test_a_request_that_cannot_be_carried_out_says_what_exists(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError) as refused:
-        suite.check(**{"target": scaled_dot_product_attention} | arguments)
+        attnsuite.check(**{"target": scaled_dot_product_attention} | arguments)
 
     assert says in str(refused.value)
 
@@ -158,7 +158,7 @@ def test_a_request_that_cannot_be_carried_out_says_what_exists(arguments: dict[s
 def test_on_a_gpu_those_that_ship_answer_apart_as_well(
     monkeypatch: pytest.MonkeyPatch, device: str, isolate: bool, apart: bool
 ) -> None:
-    monkeypatch.setattr("suite.conformance.session.check_device", lambda device: None)
+    monkeypatch.setattr("attnsuite.conformance.session.check_device", lambda device: None)
     request = CheckRequest(device=device, isolate=isolate)
     found = Session(request)._found(next(each for each in registry.discover() if each.name == "matmul"))
 
@@ -172,13 +172,13 @@ def test_cuda_without_cuda_is_refused() -> None:
     with pytest.raises(
         UsageError, match=r"^cuda:1 was asked for, but torch 2\S* sees no CUDA device here; cpu exists$"
     ):
-        suite.check(scaled_dot_product_attention, device="cuda:1")
+        attnsuite.check(scaled_dot_product_attention, device="cuda:1")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_cuda_device_too_many_is_refused() -> None:
     with pytest.raises(UsageError, match=r"^cuda:99 was asked for, but there are only \d+ CUDA devices"):
-        suite.check(scaled_dot_product_attention, device="cuda:99")
+        attnsuite.check(scaled_dot_product_attention, device="cuda:99")
 
 
 def test_numpy_computes_on_one_thread_meanwhile_and_on_as_many_as_before_afterwards() -> None:
@@ -192,7 +192,7 @@ def test_numpy_computes_on_one_thread_meanwhile_and_on_as_many_as_before_afterwa
         return scaled_dot_product_attention(query, key, value)
 
     with threadpool_limits(2, user_api="blas"):
-        suite.check(attention, cases="plain/small", dtypes="float32")
+        attnsuite.check(attention, cases="plain/small", dtypes="float32")
         after = threads()
 
     assert (set(seen), after) == ({1}, 2)
@@ -222,7 +222,7 @@ def test_the_caller_s_torch_is_left_as_it_was(untidy: Callable[..., Tensor]) -> 
     expected = torch.rand(3)
     torch.manual_seed(1)
 
-    outcomes = suite.check(untidy, cases=("plain/small", "dropout/zero"), dtypes="float32")
+    outcomes = attnsuite.check(untidy, cases=("plain/small", "dropout/zero"), dtypes="float32")
 
     assert {outcome.status for outcome in outcomes} == {"passed"}
     assert torch.get_num_threads() == 3
@@ -238,7 +238,7 @@ def test_one_thread_answers_while_a_check_runs() -> None:
         seen.add(torch.get_num_threads())
         return scaled_dot_product_attention(query, key, value)
 
-    suite.check(attention, cases="plain/small", dtypes="float32")
+    attnsuite.check(attention, cases="plain/small", dtypes="float32")
 
     assert seen == {1}
 
@@ -248,7 +248,7 @@ def test_ctrl_c_is_the_user_s() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        suite.check(interrupted, cases="plain/small")
+        attnsuite.check(interrupted, cases="plain/small")
 
 
 # Processes of their own
@@ -300,7 +300,7 @@ def test_a_file_that_hangs_is_hung_after_the_time_limit(write: Write) -> None:
         ("import os; os._exit(3)\ndef attention(query, key, value): ...", "died", "died: exit status 3"),
         ("def attention(:", "raised", "SyntaxError"),
         (
-            'from suite import implementation\n@implementation(requires=["nosuchlibrary"])\n'
+            'from attnsuite import implementation\n@implementation(requires=["nosuchlibrary"])\n'
             "def attention(query, key, value): ...",
             "missing",
             "No module named 'nosuchlibrary'",
@@ -328,7 +328,7 @@ def test_an_implementation_of_an_unknown_contract_is_one_row() -> None:
 
 @pytest.mark.parametrize("isolate", [True, False])
 def test_what_ships_with_the_suite_answers_here_unless_isolated(isolate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = "implementations.attention.chunked"
+    module = "attnsuite.implementations.attention.chunked"
     monkeypatch.delitem(sys.modules, module, raising=False)
 
     outcomes = run("attention/chunked", "plain/small", isolate=isolate)
@@ -346,7 +346,7 @@ def test_a_time_limit_is_above_zero() -> None:
 
 IMITATION = """
 import torch
-from suite import implementation
+from attnsuite import implementation
 
 @implementation(variant="math")
 def attention(*tensors, **options):

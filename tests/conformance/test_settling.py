@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-import suite
-from suite.conformance.session import Session, requested
-from suite.conformance.settling import WAITING, Settling
-from suite.records import Outcome, Status
-from suite.registry import from_function
+import attnsuite
+from attnsuite.conformance.session import Session, requested
+from attnsuite.conformance.settling import WAITING, Settling
+from attnsuite.records import Outcome, Status
+from attnsuite.registry import from_function
 
 
 def outcome(number: int) -> Outcome:
@@ -54,7 +54,7 @@ def leaves_out_every_scale(query: Tensor, key: Tensor, value: Tensor, *, scale: 
 
 def test_the_first_failure_of_a_second_mistake_has_its_name_where_later_ones_confirm_it() -> None:
     cases = ("plain", "scale/integer", "scale/half", "scale/small")
-    named = {o.case: o for o in suite.check(leaves_out_every_scale, cases=cases, dtypes="float32") if o.fails}
+    named = {o.case: o for o in attnsuite.check(leaves_out_every_scale, cases=cases, dtypes="float32") if o.fails}
 
     assert named["scale/integer"].diagnosis == ("leaves_out_given_scale",), "a scale of 2 cut to 1 gives the same"
     assert named["scale/integer"].detail.startswith('equals "leaves_out_given_scale": ')
@@ -71,8 +71,8 @@ def several_names(outcomes: list[Outcome]) -> list[str]:
 
 
 def test_of_two_names_the_one_is_said_that_others_settle() -> None:
-    ambiguous = suite.check(ignores_boolean_masks, cases="bool_mask/rank_1", dtypes="float32")
-    settled = suite.check(ignores_boolean_masks, cases=("bool_mask", "empty_row"), dtypes="float32")
+    ambiguous = attnsuite.check(ignores_boolean_masks, cases="bool_mask/rank_1", dtypes="float32")
+    settled = attnsuite.check(ignores_boolean_masks, cases=("bool_mask", "empty_row"), dtypes="float32")
 
     assert several_names(ambiguous) == ["bool_mask/rank_1"]
     assert several_names(settled) == []
@@ -94,7 +94,7 @@ def test_where_the_first_failure_ends_the_check_it_does_not_wait() -> None:
     asked: list[str] = []
     ambiguous = "bool_mask/rank_1"
 
-    outcomes = suite.check(
+    outcomes = attnsuite.check(
         counting(asked), cases=(ambiguous, "bool_mask/padding", "bool_mask/random"), dtypes="float32", fail_fast=True
     )
 
@@ -131,6 +131,6 @@ def ignores_every_other_mask_of_one_query() -> Callable[..., Tensor]:
 
 
 def test_mistakes_that_later_answers_refute_are_no_pair() -> None:
-    outcomes = suite.check(ignores_every_other_mask_of_one_query(), cases="bool_mask", dtypes="float32")
+    outcomes = attnsuite.check(ignores_every_other_mask_of_one_query(), cases="bool_mask", dtypes="float32")
 
     assert any(each.status == Status.WRONG for each in outcomes)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from suite.asking import Call
-from suite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
+from attnsuite.asking import Call
+from attnsuite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
 
 
 def call(size: int) -> Call:

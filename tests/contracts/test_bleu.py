@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from implementations.bleu import eager, loops
+from attnsuite.implementations.bleu import eager, loops
 
 sacrebleu = pytest.importorskip("sacrebleu.metrics", reason="pip install attnsuite[test]")
 

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from suite import registry
-from suite.asking import Case, Contract, Deviation, Reply, Stranger
-from suite.asking.refused import Refused
-from suite.conformance import audit
-from suite.conformance.catching import failure, shows_the_mistake
-from suite.conformance.questions import Question, Questions
-from suite.conformance.session import Session, requested
-from suite.contracts import contract, names
-from suite.judging.verdicts import Verdict
-from suite.records import Outcome
-from suite.worker import ask
+from attnsuite import registry
+from attnsuite.asking import Case, Contract, Deviation, Reply, Stranger
+from attnsuite.asking.refused import Refused
+from attnsuite.conformance import audit
+from attnsuite.conformance.catching import failure, shows_the_mistake
+from attnsuite.conformance.questions import Question, Questions
+from attnsuite.conformance.session import Session, requested
+from attnsuite.contracts import contract, names
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import Outcome
+from attnsuite.worker import ask
 
 NAMES = [name for name in names() if name != "attention"]
 REGISTERED = registry.find([f"{name}/*" for name in NAMES])

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.asking.formula import FormulaCase
-from suite.contracts import contract
-from suite.judging.verdicts import Verdict
-from suite.worker import ask
+from attnsuite.asking.formula import FormulaCase
+from attnsuite.contracts import contract
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.worker import ask
 
 DRAWS = 200
 UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from suite.asking import Case
-from suite.contracts import contract, names
-from suite.worker import ask
+from attnsuite.asking import Case
+from attnsuite.contracts import contract, names
+from attnsuite.worker import ask
 
 MISCALLED = re.compile(r"TypeError: .*(positional argument|unexpected keyword argument)")
 FAMILIES = 6

@@ -13,13 +13,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.asking import Workload
-from suite.asking.step import LOSS, ROWS, of_next_tokens, says
-from suite.contracts import contract
-from suite.contracts.models import workloads
-from suite.judging.verdicts import Verdict
-from suite.measure.task import Task
-from suite.records import STEP
+from attnsuite.asking import Workload
+from attnsuite.asking.step import LOSS, ROWS, of_next_tokens, says
+from attnsuite.contracts import contract
+from attnsuite.contracts.models import workloads
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.measure.task import Task
+from attnsuite.records import STEP
 
 Attention = Callable[..., Tensor]
 

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from suite.contracts import contract, names
-from suite.contracts.attention.features.mask import Mask
-from suite.contracts.attention.workloads.workload import VERIFIED_SCORES, Workload
-from suite.judging.verdicts import Verdict
-from suite.records import PASSES, PROFILES
+from attnsuite.contracts import contract, names
+from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.contracts.attention.workloads.workload import VERIFIED_SCORES, Workload
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import PASSES, PROFILES
 
 CONTRACT = contract("attention")
 WORKLOADS = {workload.name: workload for workload in CONTRACT.workloads()}
@@ -31,8 +31,8 @@ def test_all_that_workloads_need_is_known_before_it_is_imported() -> None:
     program = """
 import sys
 
-import suite.measure.bench
-from suite.contracts import contract, names, rooms_of_workloads
+import attnsuite.measure.bench
+from attnsuite.contracts import contract, names, rooms_of_workloads
 
 for name in ["no contract", *names()]:
     for room in rooms_of_workloads([name]):

@@ -18,12 +18,12 @@ pytest.importorskip("onnxscript")
 import onnx
 import onnxruntime
 
-from suite.export import Request, export
-from suite.export.config import read as read_config
-from suite.export.exporter import exporter
-from suite.export.weights import drawn, read
-from suite.export.writing import BEFORE, NEW
-from suite.records import UsageError
+from attnsuite.export import Request, export
+from attnsuite.export.config import read as read_config
+from attnsuite.export.exporter import exporter
+from attnsuite.export.weights import drawn, read
+from attnsuite.export.writing import BEFORE, NEW
+from attnsuite.records import UsageError
 
 CONFIG: dict[str, Any] = {
     "image_height": 8, "image_width": 8, "patch": 4, "channels": 1, "width": 16, "heads": 4, "mlp_width": 24,
@@ -34,7 +34,7 @@ SUBMISSIONS = Path(__file__).parent.parent / "submissions"
 
 
 def due() -> dict[str, tuple[int, ...]]:
-    from suite.contracts.models.vision_transformer.contract import shapes
+    from attnsuite.contracts.models.vision_transformer.contract import shapes
 
     return shapes(CONFIG)
 
@@ -47,7 +47,7 @@ def request_(tmp_path: Path) -> Request:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same graph is exported once: PyTorch's exporter takes seconds."""
-    from implementations import _export
+    from attnsuite.implementations import _export
 
     original = _export.Exports.graph
 
@@ -105,7 +105,7 @@ def test_a_file_that_exists_is_replaced_by_force_alone(request_: Request) -> Non
 
 @pytest.mark.usefixtures("quick")
 def test_a_graph_whose_answer_is_wrong_is_not_written(request_: Request, monkeypatch: pytest.MonkeyPatch) -> None:
-    from implementations import _export
+    from attnsuite.implementations import _export
 
     original = _export.Exports.write
 
@@ -122,7 +122,7 @@ def test_a_graph_whose_answer_is_wrong_is_not_written(request_: Request, monkeyp
 
 @pytest.mark.usefixtures("quick")
 def test_a_graph_that_onnx_refuses_is_not_written(request_: Request, monkeypatch: pytest.MonkeyPatch) -> None:
-    from implementations import _export
+    from attnsuite.implementations import _export
 
     original = _export.Exports.write
 
@@ -137,7 +137,7 @@ def test_a_graph_that_onnx_refuses_is_not_written(request_: Request, monkeypatch
 
 @pytest.mark.usefixtures("quick")
 def test_an_interrupt_leaves_everything_as_it_was(request_: Request, monkeypatch: pytest.MonkeyPatch) -> None:
-    from suite import export as room
+    from attnsuite import export as room
 
     export(replace(request_, data_above=0))
     before = contents(request_.file.parent)
@@ -176,7 +176,7 @@ def test_what_a_killed_export_has_left_is_removed_by_the_next(request_: Request,
     """Unless it was killed while it moved files: then what lay there before may be in it."""
     folder = request_.file.parent
     program = (
-        f"from pathlib import Path; from suite.export.writing import replacing; place = Path({str(request_.file)!r})\n"
+        f"from pathlib import Path; from attnsuite.export.writing import replacing; place = Path({str(request_.file)!r})\n"
         "with replacing(place, False) as file:\n    file.touch(); print('there', flush=True); input()"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -446,7 +446,7 @@ def attnsuite(*arguments: object, path: Path | None = None) -> subprocess.Comple
 
     home = str(SUBMISSIONS.parent.parent)
     surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, filter(None, (path, home))))}
-    command = [sys.executable, "-m", "suite", "export", *map(str, arguments)]
+    command = [sys.executable, "-m", "attnsuite", "export", *map(str, arguments)]
     return subprocess.run(command, env=surroundings, capture_output=True, text=True, timeout=120, check=False)
 
 

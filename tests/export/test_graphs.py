@@ -17,12 +17,12 @@ pytest.importorskip("onnxscript")
 import onnx
 import onnxruntime
 
-import suite
-from suite.asking.tensors import generator
-from suite.contracts import contract
-from suite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
-from suite.export import Request, Written, export
-from suite.export.weights import drawn
+import attnsuite
+from attnsuite.asking.tensors import generator
+from attnsuite.contracts import contract
+from attnsuite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
+from attnsuite.export import Request, Written, export
+from attnsuite.export.weights import drawn
 
 SMALL: Mapping[str, Mapping[str, Any]] = {
     "transformer": {
@@ -126,7 +126,7 @@ def test_the_opset_is_the_one_that_was_asked_for(written: Any) -> None:
 
 
 def test_any_batch_and_any_length_has_the_eager_model_s_answer(written: Any) -> None:
-    from implementations.transformer.eager import transformer
+    from attnsuite.implementations.transformer.eager import transformer
 
     file, _ = written("transformer")
     config = json.loads({e.key: e.value for e in onnx.load(file).metadata_props}["config"])
@@ -141,7 +141,7 @@ def test_any_batch_and_any_length_has_the_eager_model_s_answer(written: Any) -> 
 
 
 def due(name: str, config: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
-    found: Mapping[str, tuple[int, ...]] = import_module(f"suite.contracts.models.{name}.contract").shapes(config)
+    found: Mapping[str, tuple[int, ...]] = import_module(f"attnsuite.contracts.models.{name}.contract").shapes(config)
     return found
 
 
@@ -244,7 +244,7 @@ def test_the_errors_of_8_bits_are_measured_and_promised_by_nobody(written: Any) 
 @pytest.mark.parametrize("name", ["transformer", "vision_transformer"])
 def test_8_bits_neither_keep_the_contract_nor_break_it(name: str) -> None:
     module = import_module(f"implementations.{name}.onnx_export")
-    outcomes = suite.check(module.int8, name, "float32", cases=("plain", "bad_input", "sizes"))
+    outcomes = attnsuite.check(module.int8, name, "float32", cases=("plain", "bad_input", "sizes"))
 
     statuses = {outcome.case.split("/")[0]: set[str]() for outcome in outcomes}
     for outcome in outcomes:
@@ -259,13 +259,13 @@ def test_who_promises_nothing_cannot_decline_the_core_by_any_other_word() -> Non
     def transformer(config: Any, weights: Any) -> Any:
         raise NotImplementedError("no limit of its errors is promised: accuracy is measured")
 
-    outcomes = suite.check(transformer, contract="transformer", cases="plain", dtypes="float32")
+    outcomes = attnsuite.check(transformer, contract="transformer", cases="plain", dtypes="float32")
 
     assert {outcome.status for outcome in outcomes} == {"wrong"}
 
 
 def test_a_model_of_another_dtype_is_not_quantised_and_says_so() -> None:
-    from implementations.vision_transformer import onnx_export
+    from attnsuite.implementations.vision_transformer import onnx_export
 
     case = next(each for each in contract("vision_transformer").cases() if each.name == "plain/usual")
     (call, *_) = case.calls("float16")
@@ -294,7 +294,7 @@ def test_bfloat16_is_run_by_onnx_itself_where_onnxruntime_cannot(folder: Path) -
 
 
 def test_the_shapes_that_implementations_ask_for_are_the_contract_s() -> None:
-    from implementations.seq2seq_attention._checks import shapes
+    from attnsuite.implementations.seq2seq_attention._checks import shapes
 
     config = {**SMALL["seq2seq_attention"], "score": "additive", "cell": "lstm", "window": None}
 
@@ -304,6 +304,6 @@ def test_the_shapes_that_implementations_ask_for_are_the_contract_s() -> None:
 @pytest.mark.slow
 def test_numbers_between_operators_are_as_precise_as_the_graph() -> None:
     """PyTorch's exporter rounds Python's numbers to float32; the root of the width of a head is none of these."""
-    found = suite.check("seq2seq_attention/onnx_export", cases="score/scaled_dot", dtypes="float64")
+    found = attnsuite.check("seq2seq_attention/onnx_export", cases="score/scaled_dot", dtypes="float64")
 
     assert [outcome.status for outcome in found] == ["passed"]

@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 import pytest
 from translators import untrained
 
-from suite.figures import FIGURES, targets
-from suite.figures.picture import Axis, HeatMap, HeatMaps, Way
-from suite.figures.translation import heads, translate
+from attnsuite.figures import FIGURES, targets
+from attnsuite.figures.picture import Axis, HeatMap, HeatMaps, Way
+from attnsuite.figures.translation import heads, translate
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
-from suite.figures import render
+from attnsuite.figures import render
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<script>alert('1')</script>&amp;]]>\x1b[31m\x00\udc80\u202e"

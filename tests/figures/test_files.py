@@ -6,9 +6,9 @@ import zlib
 
 import pytest
 
-from suite.figures import targets
-from suite.figures.picture import Axis, HeatMap, HeatMaps
-from suite.records import UsageError
+from attnsuite.figures import targets
+from attnsuite.figures.picture import Axis, HeatMap, HeatMaps
+from attnsuite.records import UsageError
 
 pytest.importorskip("altair")
 pytest.importorskip("vl_convert")

@@ -6,11 +6,19 @@ import math
 import pytest
 import torch
 
-from suite.contracts.steps.kernel_pooling.cases import DATA
-from suite.figures import FIGURES, encoding, pooling, sentence, through_time
-from suite.figures.drawn import bptt_errors, bptt_schemes, causal_mask, dropout_mask, kernels, masked_softmax, scoring
-from suite.figures.implementations import function, weights_of
-from suite.sources.documents import examples
+from attnsuite.contracts.steps.kernel_pooling.cases import DATA
+from attnsuite.figures import FIGURES, encoding, pooling, sentence, through_time
+from attnsuite.figures.drawn import (
+    bptt_errors,
+    bptt_schemes,
+    causal_mask,
+    dropout_mask,
+    kernels,
+    masked_softmax,
+    scoring,
+)
+from attnsuite.figures.implementations import function, weights_of
+from attnsuite.sources.documents import examples
 
 PRINTED = json.loads(DATA.read_text())
 CHOICES = {

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from suite.figures import FIGURES, targets
-from suite.figures.drawn import bptt_errors
+from attnsuite.figures import FIGURES, targets
+from attnsuite.figures.drawn import bptt_errors
 
 HOME = Path(__file__).parents[2] / "docs"
 PAGE = (HOME / "figures.md").read_text(encoding="utf-8")

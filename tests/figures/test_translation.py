@@ -4,9 +4,9 @@ import pytest
 import torch
 from translators import FRENCH, untrained
 
-from suite.figures.drawn import cross_attention, decoder_attention, encoder_attention
-from suite.figures.translation import heads, translate
-from suite.records import UsageError
+from attnsuite.figures.drawn import cross_attention, decoder_attention, encoder_attention
+from attnsuite.figures.translation import heads, translate
+from attnsuite.records import UsageError
 
 KINDS = {".attention": encoder_attention, ".self_attention": decoder_attention, ".cross_attention": cross_attention}
 

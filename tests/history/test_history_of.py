@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from builders import MACHINE, RUN, measured, outcome, samples, without_time
 
-from suite.history import history_of
-from suite.records import History, Measurement, Outcome, Run, Series, UsageError
-from suite.store import history as store
+from attnsuite.history import history_of
+from attnsuite.records import History, Measurement, Outcome, Run, Series, UsageError
+from attnsuite.store import history as store
 
 MIB = 2.0**20
 

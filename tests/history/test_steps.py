@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from ruptures import KernelCPD
 
-from suite.history import steps
-from suite.statistics import MARGIN
+from attnsuite.history import steps
+from attnsuite.statistics import MARGIN
 
 
 def runs(*levels: tuple[float, int], spread: float = 0.01, seed: int = 0) -> list[float]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-import suite
-from implementations.attention import chunked
-from implementations.attention._chunks import FLASH_TILE, Chunks, chosen
-from suite.contracts import contract
-from suite.worker import ask
+import attnsuite
+from attnsuite.contracts import contract
+from attnsuite.implementations.attention import chunked
+from attnsuite.implementations.attention._chunks import FLASH_TILE, Chunks, chosen
+from attnsuite.worker import ask
 
 TILES = [Chunks(1, 2, 3, 5, 5, one=False), Chunks(2, 3, 8, 16, 16, one=False)]
 FAMILIES = (
@@ -23,7 +23,7 @@ FAMILIES = (
 def test_tiles_of_any_size_keep_the_contract(tile: Chunks, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunked, "chosen", lambda *sizes: tile)
 
-    found = suite.check(chunked.attention, cases=FAMILIES, dtypes=dtype)
+    found = attnsuite.check(chunked.attention, cases=FAMILIES, dtypes=dtype)
 
     assert [outcome for outcome in found if outcome.status != "passed"] == []
 
@@ -53,7 +53,7 @@ def test_sums_that_would_overflow_or_vanish_are_those_of_shifted_powers(
 def test_a_backward_in_tiles_of_its_own_keeps_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunked, "chosen", lambda *sizes: Chunks(1, 1, 3, 5, 2, one=False))
 
-    found = suite.check(chunked.attention, cases=("gradients", "mask_gradient", "window"), dtypes="float64")
+    found = attnsuite.check(chunked.attention, cases=("gradients", "mask_gradient", "window"), dtypes="float64")
 
     assert [outcome for outcome in found if outcome.status != "passed"] == []
 

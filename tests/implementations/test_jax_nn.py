@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-jax_nn = pytest.importorskip("implementations.attention.jax_nn")
+jax_nn = pytest.importorskip("attnsuite.implementations.attention.jax_nn")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from implementations.attention.matmul import attention
+from attnsuite.implementations.attention.matmul import attention
 
 
 class Products(TorchDispatchMode):

@@ -10,12 +10,12 @@ import onnxruntime
 from onnx import TensorProto, helper
 from torch.profiler import profile
 
-from implementations import _sessions
-from implementations._sessions import Session
-from suite.asking import Reply
-from suite.conformance.questions import Questions, Subject
-from suite.conformance.runner import Check
-from suite.contracts import contract
+from attnsuite.asking import Reply
+from attnsuite.conformance.questions import Questions, Subject
+from attnsuite.conformance.runner import Check
+from attnsuite.contracts import contract
+from attnsuite.implementations import _sessions
+from attnsuite.implementations._sessions import Session
 
 
 def doubled() -> bytes:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-import suite
-from suite.judging.compare import difference, error_ratio, errors, marginal, numbers
+import attnsuite
+from attnsuite.judging.compare import difference, error_ratio, errors, marginal, numbers
 
 Array = np.ndarray[Any, Any]
 
@@ -259,7 +259,7 @@ def test_tensors_become_float64_without_loss(dtype: torch.dtype) -> None:
 
 
 def test_nobody_else_compares_tensors() -> None:
-    sources = [file for file in Path(suite.__file__).parent.rglob("*.py") if file.name != "compare.py"]
+    sources = [file for file in Path(attnsuite.__file__).parent.rglob("*.py") if file.name != "compare.py"]
 
     assert [file.name for file in sources if "allclose" in file.read_text(encoding="utf-8")] == []
     assert len(sources) > 20

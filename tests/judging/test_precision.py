@@ -8,8 +8,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from suite.asking.tensors import generator
-from suite.judging.precision import QUADRUPLE, product, widened
+from attnsuite.asking.tensors import generator
+from attnsuite.judging.precision import QUADRUPLE, product, widened
 
 SHAPES = [((2, 3, 5, 7), (2, 3, 7, 4)), ((2, 3, 1, 7), (2, 3, 7, 4)), ((5, 7), (7, 1)), ((2, 1, 5, 7), (3, 7, 4))]
 EMPTY = [((2, 5, 0), (2, 0, 4)), ((2, 0, 7), (2, 7, 4)), ((0, 5, 7), (0, 7, 4)), ((2, 5, 7), (2, 7, 0))]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from suite.asking.tensors import generator
-from suite.judging.precision import PRECISIONS, widest
-from suite.judging.rounded import Rounded
+from attnsuite.asking.tensors import generator
+from attnsuite.judging.precision import PRECISIONS, widest
+from attnsuite.judging.rounded import Rounded
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from suite.judging import patterns, shares
-from suite.judging.shares import FALSE_ALARM, QUESTIONS, Share, Spread, exactly
+from attnsuite.judging import patterns, shares
+from attnsuite.judging.shares import FALSE_ALARM, QUESTIONS, Share, Spread, exactly
 
 TAIL = FALSE_ALARM / QUESTIONS / 2
 """Of the only statistic of a question."""

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.judging.compare import numbers, together
-from suite.judging.precision import PRECISIONS
-from suite.judging.whole import Directions, Scatter, Whole, counted, rounding, step, top
+from attnsuite.judging.compare import numbers, together
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.judging.whole import Directions, Scatter, Whole, counted, rounding, step, top
 
 Array = np.ndarray[Any, Any]
 SEEDS = st.integers(0, 2**32 - 1)

@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from suite.copies import compute_gradients
-from suite.learning import apart as apart_module
-from suite.learning.apart import Work, apart
-from suite.learning.engine import Watch
-from suite.records import UsageError
+from attnsuite.copies import compute_gradients
+from attnsuite.learning import apart as apart_module
+from attnsuite.learning.apart import Work, apart
+from attnsuite.learning.engine import Watch
+from attnsuite.records import UsageError
 
 pytestmark = pytest.mark.skipif(not compute_gradients(), reason="no copy of this process may be made")
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from toys import TOY
 
-from suite import registry
-from suite.learning.attentions import Plug, plug
-from suite.learning.engine import deterministic
-from suite.records import UsageError
+from attnsuite import registry
+from attnsuite.learning.attentions import Plug, plug
+from attnsuite.learning.engine import deterministic
+from attnsuite.records import UsageError
 
 Write = Callable[[str, str], Path]
 TASK = replace(TOY, own="", needs=frozenset({"bool_mask", "causal", "gradient"}), uses=frozenset({"dropout"}))
@@ -249,7 +249,7 @@ def test_a_gradient_that_raises_is_refused(write: Write) -> None:
 
 def test_one_that_is_missing_or_broken_is_named(write: Write) -> None:
     missing = """
-        from suite import implementation
+        from attnsuite import implementation
 
 
         @implementation(requires=["not_there"])

@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from suite.contracts import contract
-from suite.contracts.models.vision_transformer.cases.draws import model
-from suite.contracts.models.vision_transformer.contract import shapes
-from suite.learning.engine import train
-from suite.learning.task import generator
-from suite.learning.tasks import digits, wrong_gradients
-from suite.learning.tasks.digits import ACCURACY, DIGITS, MODEL, beginning, prepare, vision_transformer
-from suite.learning.tasks.wrong_gradients import MISTAKES
-from suite.records import RIGHT_GRADIENT, WRONG_GRADIENTS, UsageError
+from attnsuite.contracts import contract
+from attnsuite.contracts.models.vision_transformer.cases.draws import model
+from attnsuite.contracts.models.vision_transformer.contract import shapes
+from attnsuite.learning.engine import train
+from attnsuite.learning.task import generator
+from attnsuite.learning.tasks import digits, wrong_gradients
+from attnsuite.learning.tasks.digits import ACCURACY, DIGITS, MODEL, beginning, prepare, vision_transformer
+from attnsuite.learning.tasks.wrong_gradients import MISTAKES
+from attnsuite.records import RIGHT_GRADIENT, WRONG_GRADIENTS, UsageError
 
 CONFIG = {name: DIGITS.config[name] for name in MODEL}
 

@@ -19,14 +19,14 @@ import pytest
 import torch
 from toys import SLOPE, TOY
 
-import suite
-from suite.learning.checkpoint import Checkpoint, _first_line, cache
-from suite.learning.engine import deterministic, train
-from suite.learning.task import Task, Training, generator
-from suite.records import UsageError
+import attnsuite
+from attnsuite.learning.checkpoint import Checkpoint, _first_line, cache
+from attnsuite.learning.engine import deterministic, train
+from attnsuite.learning.task import Task, Training, generator
+from attnsuite.records import UsageError
 
 TESTS = Path(__file__).parent.parent
-HOME = Path(suite.__file__).parent.parent
+HOME = Path(attnsuite.__file__).parent.parent
 
 
 class Killed(Exception):
@@ -51,10 +51,10 @@ def test_the_same_seed_gives_the_same_bits() -> None:
 TRAINS_ALL_THAT_IS_IMPORTED_AHEAD = """
 import sys
 from pathlib import Path
-from suite.learning import tasks
-from suite.learning.engine import import_ahead
-from suite.learning.trained import Job
-from suite.registry import find
+from attnsuite.learning import tasks
+from attnsuite.learning.engine import import_ahead
+from attnsuite.learning.trained import Job
+from attnsuite.registry import find
 
 (plug,) = find(["attention/matmul"])
 jobs = [Job(task.changed(epochs=1), 0, None if task.own else plug) for task in tasks.of_table(sys.argv[1])]

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from suite.learning.images import images, labels
-from suite.records import UsageError
+from attnsuite.learning.images import images, labels
+from attnsuite.records import UsageError
 
 PIXELS = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 IMAGES = bytes.fromhex("00000803 00000002 00000003 00000004") + PIXELS.tobytes()

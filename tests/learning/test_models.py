@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite import registry
-from suite.learning import models
-from suite.learning.task import generator
+from attnsuite import registry
+from attnsuite.learning import models
+from attnsuite.learning.task import generator
 
 TRANSFORMER = {"source_vocab": 11, "target_vocab": 13, "width": 16, "heads": 4, "ffn_width": 24, "encoder_blocks": 2,
                "decoder_blocks": 2, "decoding": "full"}  # fmt: skip

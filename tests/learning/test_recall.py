@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from suite.learning.engine import train
-from suite.learning.task import generator
-from suite.learning.tasks import recall
-from suite.learning.tasks.recall import ACCURACY, CHANCE, RECALL, UNIFORM, drawn, uniform
-from suite.records import UsageError
+from attnsuite.learning.engine import train
+from attnsuite.learning.task import generator
+from attnsuite.learning.tasks import recall
+from attnsuite.learning.tasks.recall import ACCURACY, CHANCE, RECALL, UNIFORM, drawn, uniform
+from attnsuite.records import UsageError
 
 
 def test_the_value_that_is_due_stood_after_the_key_that_is_asked() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from suite.learning.sentences import grammar
-from suite.learning.sentences.loading import SHIPPED, pairs
-from suite.learning.sentences.preprocessing import END, PAD, RESERVED, UNKNOWN, Corpus, Vocabulary, tokens
-from suite.records import UsageError
+from attnsuite.learning.sentences import grammar
+from attnsuite.learning.sentences.loading import SHIPPED, pairs
+from attnsuite.learning.sentences.preprocessing import END, PAD, RESERVED, UNKNOWN, Corpus, Vocabulary, tokens
+from attnsuite.records import UsageError
 
 Write = Callable[[str, str], Path]
 

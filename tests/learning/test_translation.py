@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.learning import models
-from suite.learning.engine import train
-from suite.learning.sentences.loading import pairs
-from suite.learning.sentences.preprocessing import BEGIN, END, PAD, Corpus, tokens
-from suite.learning.task import Training, generator
-from suite.learning.tasks import of_table, task, tasks
-from suite.learning.tasks.translation import (
+from attnsuite.learning import models
+from attnsuite.learning.engine import train
+from attnsuite.learning.sentences.loading import pairs
+from attnsuite.learning.sentences.preprocessing import BEGIN, END, PAD, Corpus, tokens
+from attnsuite.learning.task import Training, generator
+from attnsuite.learning.tasks import of_table, task, tasks
+from attnsuite.learning.tasks.translation import (
     BAHDANAU,
     DOCUMENTS,
     PRINTED,
@@ -26,9 +26,9 @@ from suite.learning.tasks.translation import (
     model_config,
     printed,
 )
-from suite.learning.trained import Job, no_attention, translator
-from suite.learning.translating import bleu, greedy, translate
-from suite.records import UsageError
+from attnsuite.learning.trained import Job, no_attention, translator
+from attnsuite.learning.translating import bleu, greedy, translate
+from attnsuite.records import UsageError
 
 TRANSLATED = {
     "seq2seq_attention": ("va !", "j'ai perdu .", "je l'ai .", "je suis chez moi ."),
@@ -45,7 +45,7 @@ def small(of: str) -> Training:
 
 
 def _matmul():  # type: ignore[no-untyped-def]
-    from suite import registry
+    from attnsuite import registry
 
     return registry.find(["attention/matmul"])[0]
 
@@ -158,7 +158,7 @@ def test_a_translator_that_does_not_exist_is_named() -> None:
 
 
 def test_a_translator_s_weights_are_those_of_its_contract(monkeypatch, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    from suite.learning import trained
+    from attnsuite.learning import trained
 
     monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path))
     monkeypatch.setattr(

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from suite.machine import nvidia, unaided
+from attnsuite.machine import nvidia, unaided
 
 
 @pytest.fixture(autouse=True)

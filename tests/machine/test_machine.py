@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from suite import machine
-from suite.records import Machine
-from suite.store import runs
+from attnsuite import machine
+from attnsuite.records import Machine
+from attnsuite.store import runs
 
 
 def test_here_describes_this_machine():
@@ -118,7 +118,7 @@ def test_a_machine_that_was_written_before_caches_were_is_read():
 
 
 def test_versions_leave_out_what_is_absent_and_import_nothing():
-    program = "import sys; from suite.machine import versions; print(versions()); assert 'numpy' not in sys.modules"
+    program = "import sys; from attnsuite.machine import versions; print(versions()); assert 'numpy' not in sys.modules"
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
     assert "'python': '3" in printed

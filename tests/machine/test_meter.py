@@ -17,7 +17,7 @@ from pretended_nvml import (
     measured,
 )
 
-from suite.machine import nvidia, nvml, telemetry
+from attnsuite.machine import nvidia, nvml, telemetry
 
 
 def test_a_window_tells_everything_in_its_unit(install):

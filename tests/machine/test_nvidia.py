@@ -18,7 +18,7 @@ from pretended_nvml import (
     measured,
 )
 
-from suite.machine import nvidia
+from attnsuite.machine import nvidia
 
 # Absent
 
@@ -80,7 +80,7 @@ def test_another_device_has_no_telemetry_and_no_thread(device, install):
 
 
 def test_nothing_here_imports_torch_or_the_library():
-    program = "import sys; import suite.machine.nvidia; assert not {'torch', 'pynvml', 'numpy'} & set(sys.modules)"
+    program = "import sys; import attnsuite.machine.nvidia; assert not {'torch', 'pynvml', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

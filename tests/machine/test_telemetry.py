@@ -2,7 +2,7 @@
 
 import pytest
 
-from suite.machine.telemetry import Window, summarised
+from attnsuite.machine.telemetry import Window, summarised
 
 
 def window(seconds=2.0, counter=(5000.0, 5700.0), watts=None, power_from="instant", **absent):

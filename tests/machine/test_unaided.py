@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from suite import machine
-from suite.machine import nvidia, unaided
+from attnsuite import machine
+from attnsuite.machine import nvidia, unaided
 
 NAME = "NVIDIA H100 80GB HBM3"
 

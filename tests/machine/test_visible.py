@@ -2,8 +2,8 @@
 
 import pytest
 
-from suite.machine.telemetry import Absent
-from suite.machine.visible import addressed, uuid_of
+from attnsuite.machine.telemetry import Absent
+from attnsuite.machine.visible import addressed, uuid_of
 
 FIRST, SECOND = "GPU-4d0a9b1e-52c7-8f3b-9a61-0c5f2e7d8b34", "GPU-4d77aa01-0e9c-1b2d-3c4e-5f6071829304"
 INSTANCE = "MIG-7f1c6f0a-7c3e-5d55-8a52-3f0f6f1f2a10"

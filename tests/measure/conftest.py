@@ -14,7 +14,7 @@ from clocks import Device, Time
 def now(monkeypatch: pytest.MonkeyPatch) -> Time:
     """The clock of everything that is timed in this process."""
     turned = Time()
-    for module in ("suite.measure", "suite.measure.clock", "suite.measure.task"):
+    for module in ("attnsuite.measure", "attnsuite.measure.clock", "attnsuite.measure.task"):
         monkeypatch.setattr(import_module(module), "perf_counter", turned)
     return turned
 

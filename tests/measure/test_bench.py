@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from workers import LINUX
 
-from suite.measure import Escaped, bench, clock
-from suite.measure.bench import Bench
-from suite.measure.own_process import OwnProcess
-from suite.measure.protocol import (
+from attnsuite.measure import Escaped, bench, clock
+from attnsuite.measure.bench import Bench
+from attnsuite.measure.own_process import OwnProcess
+from attnsuite.measure.protocol import (
     AnyAnswer,
     Done,
     Energy,
@@ -31,7 +31,7 @@ from suite.measure.protocol import (
     Weighed,
     read,
 )
-from suite.records import PASSES, Status
+from attnsuite.records import PASSES, Status
 
 JOB = Job("attention", "documents/one-sentence", "float32", "forward")
 Function = Callable[..., Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from clocks import Time
 
-from suite.measure import ceilings
-from suite.measure.ceilings import Sizes
+from attnsuite.measure import ceilings
+from attnsuite.measure.ceilings import Sizes
 
 
 def test_ceilings_are_the_best_of_all_samples(now: Time, monkeypatch: pytest.MonkeyPatch) -> None:

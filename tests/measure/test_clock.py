@@ -11,7 +11,7 @@ import pytest
 import torch
 from clocks import Device, Time
 
-from suite.measure import Escaped, clock
+from attnsuite.measure import Escaped, clock
 
 # A CPU's
 

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from suite.asking.rounds import SECRET_NUMBERS, grown, moved, other_tokens
-from suite.benchmark.secret_inputs import Secrets, secrets_of
-from suite.contracts import contract
-from suite.contracts.attention.workloads.workload import Workload
-from suite.measure.handed import Handed, layout_of, tensors_in
-from suite.measure.protocol import Job
-from suite.measure.task import Task
-from suite.records import PASSES, STEP
-from suite.registry import Loaded, find, load
-from suite.worker.wire import buffer
+from attnsuite.asking.rounds import SECRET_NUMBERS, grown, moved, other_tokens
+from attnsuite.benchmark.secret_inputs import Secrets, secrets_of
+from attnsuite.contracts import contract
+from attnsuite.contracts.attention.workloads.workload import Workload
+from attnsuite.measure.handed import Handed, layout_of, tensors_in
+from attnsuite.measure.protocol import Job
+from attnsuite.measure.task import Task
+from attnsuite.records import PASSES, STEP
+from attnsuite.registry import Loaded, find, load
+from attnsuite.worker.wire import buffer
 
 SIGNED = Path(__file__).parent.parent / "submissions" / "signed.py"
 SMALL = Workload("test/small", "", 16, 16, 8, 2)
@@ -168,11 +168,11 @@ def test_inputs_are_made_once_for_all_and_not_more_than_there_is_room_for(monkey
     size = sum(tensor.nbytes for tensor in secrets.of(SECRET).values())
     assert secrets.room == 2**26 // size
     before = secrets.of(SECRET)
-    monkeypatch.setattr("suite.benchmark.secret_inputs.KEPT", 3 * size)
+    monkeypatch.setattr("attnsuite.benchmark.secret_inputs.KEPT", 3 * size)
     others = [secrets.of(SECRET + n) for n in range(1, 4)]
     assert secrets.of(SECRET) is not before, "it was made anew"
     assert secrets.of(SECRET + 3) is others[-1]
-    monkeypatch.setattr("suite.benchmark.secret_inputs.KEPT", 1)
+    monkeypatch.setattr("attnsuite.benchmark.secret_inputs.KEPT", 1)
     only = secrets.of(SECRET)
     assert secrets.room == 1
     assert secrets.of(SECRET) is only, "to look how much room there is takes none"

@@ -13,7 +13,7 @@ from torch.autograd import DeviceType
 from torch.autograd.profiler import profile
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from suite.measure import kernels
+from attnsuite.measure import kernels
 
 
 def test_the_operator_that_really_ran_is_named() -> None:

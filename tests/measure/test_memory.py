@@ -11,8 +11,8 @@ import pytest
 import torch
 from workers import LINUX, run_program
 
-from suite.benchmark.processes import MEASURED
-from suite.measure import memory
+from attnsuite.benchmark.processes import MEASURED
+from attnsuite.measure import memory
 
 MiB = 2**20
 SLACK = MiB

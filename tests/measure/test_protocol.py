@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from suite.measure.protocol import (
+from attnsuite.measure.protocol import (
     Ceilings,
     Done,
     Energy,
@@ -23,8 +23,8 @@ from suite.measure.protocol import (
     read,
     written,
 )
-from suite.records import Status
-from suite.records.measurement import METERS
+from attnsuite.records import Status
+from attnsuite.records.measurement import METERS
 
 NOTHING_TAKEN = dict.fromkeys(METERS, 0.0)
 

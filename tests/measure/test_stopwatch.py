@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from clocks import Device, Time
 
-from suite import measure
-from suite.measure import Stopwatch
-from suite.statistics import interval
+from attnsuite import measure
+from attnsuite.measure import Stopwatch
+from attnsuite.statistics import interval
 
 
 def test_the_first_call_is_timed_without_what_comes_before_it(now: Time) -> None:

@@ -12,13 +12,13 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from suite import measure
-from suite.contracts import contract
-from suite.contracts.attention.workloads.workload import Workload
-from suite.measure import task
-from suite.measure.handed import Handed, layout_of
-from suite.measure.task import Task
-from suite.records import PASSES
+from attnsuite import measure
+from attnsuite.contracts import contract
+from attnsuite.contracts.attention.workloads.workload import Workload
+from attnsuite.measure import task
+from attnsuite.measure.handed import Handed, layout_of
+from attnsuite.measure.task import Task
+from attnsuite.records import PASSES
 
 SMALL = Workload("test/small", "", 16, 16, 8, 2)
 

@@ -15,10 +15,10 @@ import pytest
 import torch
 from runs import report_of
 
-from suite.records import Machine, Measurement, Run
-from suite.registry import discover
-from suite.report.pytest_benchmark import write_benchmark_json
-from suite.store import Recorded
+from attnsuite.records import Machine, Measurement, Run
+from attnsuite.registry import discover
+from attnsuite.report.pytest_benchmark import write_benchmark_json
+from attnsuite.store import Recorded
 
 Write = Callable[[str, str], Path]
 Pytest = Callable[..., subprocess.CompletedProcess[str]]

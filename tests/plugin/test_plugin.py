@@ -11,8 +11,8 @@ import pytest
 from runs import run_pytest_in
 from torch.nn.functional import scaled_dot_product_attention
 
-from suite.pytest_plugin import conformance
-from suite.records import UsageError
+from attnsuite.pytest_plugin import conformance
+from attnsuite.records import UsageError
 
 Write = Callable[[str, str], Path]
 Pytest = Callable[..., subprocess.CompletedProcess[str]]
@@ -22,7 +22,7 @@ SUBMISSIONS = Path(__file__).parent.parent / "submissions"
 
 
 THREE_LINES = """
-from suite.pytest_plugin import conformance
+from attnsuite.pytest_plugin import conformance
 from theirs.kernels import unscaled
 test_unscaled = conformance(unscaled, cases=["plain/o*", "causal/square_5", "bad_input/narrow_keys"], dtypes="float32")
 """
@@ -57,8 +57,8 @@ reproduction = ""
 WITH_FINDINGS = """
 from dataclasses import replace
 from pathlib import Path
-from suite.conformance import session
-from suite.contracts.attention import contract
+from attnsuite.conformance import session
+from attnsuite.contracts.attention import contract
 
 session.has_findings = lambda declaration: True
 contract.CONTRACT = replace(contract.CONTRACT, findings=Path(__file__).with_name("findings.toml"))
@@ -156,7 +156,8 @@ def test_what_cannot_be_asked_is_one_line_and_nothing_runs(
     run: Pytest, write: Write, arguments: str, says: str
 ) -> None:
     write(
-        "missing.py", "import suite\n@suite.implementation(requires=['nosuchlibrary'])\ndef attention(q, k, v): ...\n"
+        "missing.py",
+        "import suite\n@attnsuite.implementation(requires=['nosuchlibrary'])\ndef attention(q, k, v): ...\n",
     )
 
     done = run(*arguments.split())

@@ -4,8 +4,8 @@ import sys
 
 import torch
 
-from suite.asking import Call
-from suite.worker import Worker
+from attnsuite.asking import Call
+from attnsuite.worker import Worker
 
 tensors = {name: torch.ones(2, 2) for name in ("query", "key", "value")}
 worker = Worker(sys.argv[1], walled=True)

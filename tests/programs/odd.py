@@ -2,7 +2,7 @@
 
 import torch
 
-from suite.worker import __main__ as worker
+from attnsuite.worker import __main__ as worker
 
 
 def begin():

@@ -7,8 +7,8 @@ import tempfile
 
 import torch
 
-from suite.allocator import return_freed_memory
-from suite.measure import memory
+from attnsuite.allocator import return_freed_memory
+from attnsuite.measure import memory
 
 MiB = 2**20
 kept = []

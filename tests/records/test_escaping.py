@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from suite.commands.json_rows import JsonRows
-from suite.records import Outcome, Status, UsageError, escaped
-from suite.report import summary_lines
-from suite.report.cells import plain
-from suite.report.page import Page, note
-from suite.report.render import markdown
+from attnsuite.commands.json_rows import JsonRows
+from attnsuite.records import Outcome, Status, UsageError, escaped
+from attnsuite.report import summary_lines
+from attnsuite.report.cells import plain
+from attnsuite.report.page import Page, note
+from attnsuite.report.render import markdown
 
 WORDS = "red \x1b[31m, right to left \u202e, half a character \udc80, bell \x07, C1 \x9b"
 SHOWN = r"red \x1b[31m, right to left \u202e, half a character \udc80, bell \x07, C1 \x9b"

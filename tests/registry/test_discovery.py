@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from targets import PLAIN, Write, names
 
-from suite import implementation
-from suite.registry import Broken, discover, load
+from attnsuite import implementation
+from attnsuite.registry import Broken, discover, load
 
 # What a room declares
 
@@ -42,9 +42,9 @@ def test_a_declaration_is_read_from_the_source(room: Path) -> None:
 
 def test_listing_the_shipped_room_imports_neither_torch_nor_an_implementation() -> None:
     program = (
-        "import sys; from suite.registry import discover; found = discover(); "
+        "import sys; from attnsuite.registry import discover; found = discover(); "
         "print(*(d.full_name for d in found if not d.broken)); "
-        "assert 'torch' not in sys.modules and not any(m.startswith('implementations.') for m in sys.modules)"
+        "assert 'torch' not in sys.modules and not any(m.startswith('attnsuite.implementations.') for m in sys.modules)"
     )
     listed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert {"attention/matmul", "attention/loops", "attention/torch_sdpa.flash"} <= set(listed.split())
@@ -61,23 +61,23 @@ def test_listing_the_shipped_room_imports_neither_torch_nor_an_implementation() 
             "decorates no function with @implementation",
         ),
         (
-            "from suite import implementation\nLACKS = {}\n@implementation(lacks=LACKS)\ndef f(): ...",
+            "from attnsuite import implementation\nLACKS = {}\n@implementation(lacks=LACKS)\ndef f(): ...",
             "line 3: lacks of @implementation is not a literal, so it cannot be read without an import",
         ),
         (
-            "from suite import implementation as declare\n@declare(**{})\ndef f(): ...",
+            "from attnsuite import implementation as declare\n@declare(**{})\ndef f(): ...",
             "line 2: the arguments of @implementation have to be given by keyword, one by one",
         ),
         (
-            "from suite import implementation\n@implementation(requires='jax')\ndef f(): ...",
+            "from attnsuite import implementation\n@implementation(requires='jax')\ndef f(): ...",
             "line 2: requires is a list of the names of libraries, not 'jax'",
         ),
         (
-            "from suite import implementation\n@implementation(needs=['jax'])\ndef f(): ...",
+            "from attnsuite import implementation\n@implementation(needs=['jax'])\ndef f(): ...",
             "line 2: @implementation got an unexpected keyword argument 'needs'",
         ),
         (
-            "from suite import implementation\n@implementation\ndef f(): ...\n@implementation\ndef g(): ...",
+            "from attnsuite import implementation\n@implementation\ndef f(): ...\n@implementation\ndef g(): ...",
             "lines 3 and 5 both declare 'odd': keep one, or give each a variant",
         ),
     ],

@@ -15,15 +15,15 @@ import pytest
 import torch
 from targets import PLAIN, SUBMISSIONS, Write, loaded
 
-from suite import implementation, registry
-from suite.registry import Broken, Declaration, Loaded, Missing, discover, find, load, reading
+from attnsuite import implementation, registry
+from attnsuite.registry import Broken, Declaration, Loaded, Missing, discover, find, load, reading
 
 # Loading
 
 
 def test_a_missing_library_is_missing(write: Write) -> None:
     file = write(
-        "k.py", "from suite import implementation\n@implementation(requires=['json', 'nosuch.lib'])\ndef f(): ..."
+        "k.py", "from attnsuite import implementation\n@implementation(requires=['json', 'nosuch.lib'])\ndef f(): ..."
     )
     result = loaded(file)
     assert isinstance(result, Missing)
@@ -191,7 +191,7 @@ def test_parameters_come_from_the_function_where_the_source_does_not_tell(write:
 
 
 def test_declarations_made_at_import_are_known_when_loaded(importable: Path, write: Write) -> None:
-    write("home.py", "from suite import implementation\n@implementation(lacks={'gqa': 'no'})\ndef f(query): ...")
+    write("home.py", "from attnsuite import implementation\n@implementation(lacks={'gqa': 'no'})\ndef f(query): ...")
     write("facade.py", "from home import f as attention")
     (declaration,) = find(["facade:attention"])
     assert load(declaration).declaration.lacks == {"gqa": "no"}
@@ -199,7 +199,7 @@ def test_declarations_made_at_import_are_known_when_loaded(importable: Path, wri
 
 def test_every_shipped_implementation_is_loaded_or_missing() -> None:
     for declaration in discover():
-        if declaration.module.startswith("implementations."):
+        if declaration.module.startswith("attnsuite.implementations."):
             assert isinstance(load(declaration), Loaded | Missing), declaration.full_name
 
 
@@ -208,7 +208,7 @@ def test_every_shipped_implementation_is_loaded_or_missing() -> None:
 
 @pytest.mark.parametrize("folder", ["site-packages", "mine"])
 def test_of_what_is_installed_beside_it_a_source_hash_follows_its_own_package_alone(write: Write, folder: str) -> None:
-    text = "from implementations.blocks import norm\nfrom library.functional import relu\nimport single"
+    text = "from attnsuite.implementations.blocks import norm\nfrom library.functional import relu\nimport single"
     file = write(f"{folder}/implementations/attention/mine.py", text)
     imported = ("implementations/blocks", "library/functional", "single")
     for name in imported:

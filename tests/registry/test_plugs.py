@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from suite import registry
-from suite.conformance.session import Session, requested
-from suite.contracts import contract
-from suite.records import FAILURES, UsageError
-from suite.registry import Broken, Declaration, Loaded, Missing
-from suite.registry.plugging import plugged, takes_plug
-from suite.worker import Worker, ask
+from attnsuite import registry
+from attnsuite.conformance.session import Session, requested
+from attnsuite.contracts import contract
+from attnsuite.records import FAILURES, UsageError
+from attnsuite.registry import Broken, Declaration, Loaded, Missing
+from attnsuite.registry.plugging import plugged, takes_plug
+from attnsuite.worker import Worker, ask
 
 Write = Callable[[str, str], Path]
 
-HOST = Declaration("transformer", "eager", "transformer", "implementations.transformer.eager",
+HOST = Declaration("transformer", "eager", "transformer", "attnsuite.implementations.transformer.eager",
                    parameters=("config", "weights", "attention"), lacks={"cached": "no"})  # fmt: skip
 PLUG = Declaration("attention", "mine", "attention", file="/mine.py", parameters=None)
 UNSCALED = '''
@@ -254,7 +254,7 @@ def test_the_source_of_both_counts(write: Write) -> None:
 
 
 IGNORES = """
-from implementations.transformer import eager
+from attnsuite.implementations.transformer import eager
 
 def transformer(config, weights, *, attention=None):
     return eager.transformer(config, weights)

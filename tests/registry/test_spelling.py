@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from suite.registry import discover, find, spelled
+from attnsuite.registry import discover, find, spelled
 
 Write = Callable[[str, str], Path]
 
 MODEL = "def transformer(config, weights, *, attention=None): ..."
 DECORATED = """
-from suite import implementation
+from attnsuite import implementation
 
 @implementation(variant="one")
 def first(config, weights, *, attention=None): ...

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from targets import PLAIN, Write, complaint, names
 
-from suite import registry
-from suite.registry import Loaded, discover, find, load
+from attnsuite import registry
+from attnsuite.registry import Loaded, discover, find, load
 
 # Targets
 

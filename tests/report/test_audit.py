@@ -5,12 +5,12 @@ from dataclasses import replace
 from builders import NASTY, RUN, outcome
 from markdown_it import MarkdownIt
 
-from suite.records import Audit, Combinations, Meetings, Redrawn
-from suite.report.audit import audit_lines, audit_page, write_audit
-from suite.report.index import AUDIT_TABLES
-from suite.report.page import Table
-from suite.report.render import markdown
-from suite.report.verification.index import of_results
+from attnsuite.records import Audit, Combinations, Meetings, Redrawn
+from attnsuite.report.audit import audit_lines, audit_page, write_audit
+from attnsuite.report.index import AUDIT_TABLES
+from attnsuite.report.page import Table
+from attnsuite.report.render import markdown
+from attnsuite.report.verification.index import of_results
 
 SOUND = Audit(
     {"unscaled": {"scale": frozenset({"scale/a"})}, "unmasked": {"mask": frozenset({"mask/a", "mask/b"})}},

@@ -11,15 +11,15 @@ from builders import BASELINES, MACHINE, NASTY, measured, without_time
 from markdown_it import MarkdownIt
 from pages import TIMED, about_all, cells, page, recorded
 
-from suite.records import ContractFacts, Facts, Reason, UsageError, WorkloadFacts
-from suite.report import files, write_index
-from suite.report.benchmark import absences, wording
-from suite.report.benchmark import page as page_of
-from suite.report.benchmark.page import benchmark
-from suite.report.benchmark.timed_tables import tables
-from suite.report.benchmark.views import material
-from suite.report.charts.files import Charts
-from suite.report.machine import write_benchmark
+from attnsuite.records import ContractFacts, Facts, Reason, UsageError, WorkloadFacts
+from attnsuite.report import files, write_index
+from attnsuite.report.benchmark import absences, wording
+from attnsuite.report.benchmark import page as page_of
+from attnsuite.report.benchmark.page import benchmark
+from attnsuite.report.benchmark.timed_tables import tables
+from attnsuite.report.benchmark.views import material
+from attnsuite.report.charts.files import Charts
+from attnsuite.report.machine import write_benchmark
 
 WORK = {"attended": 4e9, "convention": 8e9, "bytes": 1e6}
 

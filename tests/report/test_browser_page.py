@@ -12,15 +12,15 @@ import pytest
 from builders import MACHINE, NASTY, RUN, measured, outcome, without_time
 from pages import TIMED, recorded
 
-from suite.records import ContractFacts, Facts, UsageError
-from suite.report import write_report
-from suite.report.benchmark.overall import geometric_mean, overall, tied
-from suite.report.benchmark.views import material
-from suite.report.browser.history import Line, Moment
-from suite.report.browser.page import report_page
-from suite.report.verification.index import of_results
-from suite.statistics import Comparison
-from suite.store import facts as stored_facts
+from attnsuite.records import ContractFacts, Facts, UsageError
+from attnsuite.report import write_report
+from attnsuite.report.benchmark.overall import geometric_mean, overall, tied
+from attnsuite.report.benchmark.views import material
+from attnsuite.report.browser.history import Line, Moment
+from attnsuite.report.browser.page import report_page
+from attnsuite.report.verification.index import of_results
+from attnsuite.statistics import Comparison
+from attnsuite.store import facts as stored_facts
 
 
 def times():

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from ladders import everything, measured, recorded
 
-from suite.records import UsageError
-from suite.report.charts import files
-from suite.report.charts.files import Charts, write_charts
-from suite.report.machine import write_benchmark
-from suite.report.page import Mark, Panel, Picture
+from attnsuite.records import UsageError
+from attnsuite.report.charts import files
+from attnsuite.report.charts.files import Charts, write_charts
+from attnsuite.report.machine import write_benchmark
+from attnsuite.report.page import Mark, Panel, Picture
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ from pathlib import Path
 from builders import RUN
 from builders_of_cheats import an_audit
 
-from suite.report.cheats import cheats_lines, cheats_page, write_cheats
-from suite.report.index import index, there
-from suite.report.page import Section, Table
-from suite.report.render import markdown
-from suite.report.verification.index import of_results
+from attnsuite.report.cheats import cheats_lines, cheats_page, write_cheats
+from attnsuite.report.index import index, there
+from attnsuite.report.page import Section, Table
+from attnsuite.report.render import markdown
+from attnsuite.report.verification.index import of_results
 
 
 def sections(page):

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from builders import RUN
 
-from suite.records import Claimed, Evidence, Holds
-from suite.report.claims import claims, headline, line, measured
-from suite.report.render import markdown
-from suite.store import Recorded
+from attnsuite.records import Claimed, Evidence, Holds
+from attnsuite.report.claims import claims, headline, line, measured
+from attnsuite.report.render import markdown
+from attnsuite.store import Recorded
 
 CLAIM = Claimed(
     "claims/toy", "toy/number", "cpu", "doc-004", "11.1", "it grows", "power of n", "nearest to 2",

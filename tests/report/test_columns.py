@@ -7,10 +7,10 @@ import pytest
 from builders import BASELINES, measured, without_time
 from pages import about_all, cells, column, page, recorded
 
-from suite.report.benchmark import columns
-from suite.report.benchmark.timed_tables import tables
-from suite.report.benchmark.views import material
-from suite.report.render import csv
+from attnsuite.report.benchmark import columns
+from attnsuite.report.benchmark.timed_tables import tables
+from attnsuite.report.benchmark.views import material
+from attnsuite.report.render import csv
 
 WORK = {"attended": 4e9, "convention": 8e9, "bytes": 1e6}
 

@@ -7,12 +7,12 @@ from builders import MACHINE, NASTY, RUN, outcome, recorded
 from markdown_it import MarkdownIt
 from pages import cells
 
-from suite.records import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, UsageError
-from suite.report import write_index
-from suite.report.conformance import page as page_of
-from suite.report.conformance.page import WORDS, conformance
-from suite.report.machine import write_conformance
-from suite.report.render import markdown
+from attnsuite.records import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, UsageError
+from attnsuite.report import write_index
+from attnsuite.report.conformance import page as page_of
+from attnsuite.report.conformance.page import WORDS, conformance
+from attnsuite.report.machine import write_conformance
+from attnsuite.report.render import markdown
 
 FACTS = {
     "attention": ContractFacts(

@@ -8,16 +8,16 @@ import builders
 import pytest
 from builders import BASELINES, MACHINE, outcome, recorded
 
-from suite.commands import reporting
-from suite.records import Facts, WorkloadFacts
-from suite.report import provenance, write_index
-from suite.report.benchmark.views import material, workloads
-from suite.report.charts import files as charts_of
-from suite.report.charts.files import write_charts
-from suite.report.charts.pictures import pictures
-from suite.report.machine import write_benchmark
-from suite.report.pytest_benchmark import write_benchmark_json
-from suite.store import Results
+from attnsuite.commands import reporting
+from attnsuite.records import Facts, WorkloadFacts
+from attnsuite.report import provenance, write_index
+from attnsuite.report.benchmark.views import material, workloads
+from attnsuite.report.charts import files as charts_of
+from attnsuite.report.charts.files import write_charts
+from attnsuite.report.charts.pictures import pictures
+from attnsuite.report.machine import write_benchmark
+from attnsuite.report.pytest_benchmark import write_benchmark_json
+from attnsuite.store import Results
 
 LADDER = {f"ladder/{k}k": WorkloadFacts("ladder", "one head", "growth", 1024 * k) for k in (1, 2, 4)}
 ATTENTION = {"vit/b16": WorkloadFacts("vit", "12 heads", "a layer", 197), **LADDER}

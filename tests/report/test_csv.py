@@ -6,9 +6,9 @@ import io
 import pytest
 from builders import NASTY
 
-from suite.report.cells import code, number, text
-from suite.report.page import Column, table
-from suite.report.render.csv import render
+from attnsuite.report.cells import code, number, text
+from attnsuite.report.page import Column, table
+from attnsuite.report.render.csv import render
 
 
 def rows(of):

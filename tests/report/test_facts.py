@@ -6,12 +6,12 @@ import builders
 import pytest
 from builders import MACHINE, outcome, recorded
 
-from suite.commands import reporting
-from suite.records import EVERY_CASE, ContractFacts, Example, Facts, Measurement, Status
-from suite.report import facts, write_index
-from suite.report.conformance.features import columns, conventions, gaps, needs
-from suite.report.machine import write_conformance
-from suite.store import Results
+from attnsuite.commands import reporting
+from attnsuite.records import EVERY_CASE, ContractFacts, Example, Facts, Measurement, Status
+from attnsuite.report import facts, write_index
+from attnsuite.report.conformance.features import columns, conventions, gaps, needs
+from attnsuite.report.machine import write_conformance
+from attnsuite.store import Results
 
 
 def example(identity, computed="1.0"):

@@ -7,9 +7,9 @@ import pytest
 from builders import NASTY, measured, outcome
 from pages import TIMED, recorded
 
-from suite.records import UsageError
-from suite.report import files, write_machine
-from suite.report.page import Chart, Column, Note, Page, Points, Section, Table, note, table
+from attnsuite.records import UsageError
+from attnsuite.report import files, write_machine
+from attnsuite.report.page import Chart, Column, Note, Page, Points, Section, Table, note, table
 
 
 def html(page):

@@ -8,11 +8,11 @@ import pytest
 from builders import BASELINES, measured
 from pages import TIMED, cells, column, ladder, page, recorded
 
-from suite.records import Facts
-from suite.report.benchmark.growth import growth_table, growths, power
-from suite.report.benchmark.timed_tables import tables
-from suite.report.benchmark.views import material, workloads
-from suite.report.render import csv
+from attnsuite.records import Facts
+from attnsuite.report.benchmark.growth import growth_table, growths, power
+from attnsuite.report.benchmark.timed_tables import tables
+from attnsuite.report.benchmark.views import material, workloads
+from attnsuite.report.render import csv
 
 
 def test_planted_powers_are_found_again():

@@ -10,9 +10,9 @@ import pytest
 from builders import MACHINE, measured, outcome, without_time
 from pages import TIMED, recorded
 
-from suite.records import ContractFacts, Facts
-from suite.report import write_report
-from suite.report.browser.history import Line, Moment
+from attnsuite.records import ContractFacts, Facts
+from attnsuite.report import write_report
+from attnsuite.report.browser.history import Line, Moment
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from builders import MACHINE, measured, outcome, without_time
 from pages import LATER, TIMED, cells, recorded
 
-from suite.report import write_index
-from suite.store import Results, read_outcomes
+from attnsuite.report import write_index
+from attnsuite.store import Results, read_outcomes
 
 
 def test_index_shows_conformance_then_times_then_findings(tmp_path):

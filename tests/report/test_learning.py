@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from builders import MACHINE, RUN
 
-from suite.records import Learned
-from suite.report import write_machine
-from suite.report.learning import by_task, learning, pictures
-from suite.report.render import markdown
-from suite.store import Recorded
+from attnsuite.records import Learned
+from attnsuite.report import write_machine
+from attnsuite.report.learning import by_task, learning, pictures
+from attnsuite.report.render import markdown
+from attnsuite.store import Recorded
 
 PLAIN = Learned(
     "attention/matmul", "digits", 0, "cpu", (2.0, 1.0, 0.5), {"accuracy": 0.975}, beside={"logistic regression": 0.96},
@@ -67,7 +67,7 @@ def test_curves_of_one_epoch_are_no_picture() -> None:
 def test_lines_that_look_alike_are_drawn_one_by_one() -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from suite.report.render import svg
+    from attnsuite.report.render import svg
 
     (picture,) = pictures(recorded(*(replace(PLAIN, seed=seed) for seed in (0, 1, 2)))).values()
     drawn = svg.render(picture)

@@ -1,7 +1,7 @@
 """A message of a submission that is one very long word, in the lines that a check ends with."""
 
-from suite.records import Outcome, Status
-from suite.report import summary_lines
+from attnsuite.records import Outcome, Status
+from attnsuite.report import summary_lines
 
 
 def test_a_very_long_word_is_shortened_in_its_middle_and_what_follows_is_seen():

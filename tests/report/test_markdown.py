@@ -4,9 +4,9 @@ import pytest
 from builders import NASTY
 from markdown_it import MarkdownIt
 
-from suite.report.cells import code, emphasis, plain, strong, text
-from suite.report.page import Chart, Column, Page, Points, Section, Table, blocks, note, section, table
-from suite.report.render.markdown import render
+from attnsuite.report.cells import code, emphasis, plain, strong, text
+from attnsuite.report.page import Chart, Column, Page, Points, Section, Table, blocks, note, section, table
+from attnsuite.report.render.markdown import render
 
 
 def parsed(markdown):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from suite.records import UsageError
-from suite.report import refuse_foreign_index, write_index
-from suite.report.files import remove, write
-from suite.report.page import Column, Page, note, table
+from attnsuite.records import UsageError
+from attnsuite.report import refuse_foreign_index, write_index
+from attnsuite.report.files import remove, write
+from attnsuite.report.page import Column, Page, note, table
 
 PAGE = Page("Conformance on here", (note("words"),), {"conformance": table([Column(key="implementation")], [["a"]])})
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from builders import RUN, measured
 
-from suite.report import past
-from suite.store import history
+from attnsuite.report import past
+from attnsuite.store import history
 
 
 def keep(results: Path, seconds: Sequence[float]) -> None:

@@ -7,9 +7,9 @@ import pytest
 from builders import BASELINES
 from ladders import CHARTED, everything, measured, recorded, shown
 
-from suite.report.benchmark.timed_tables import tables
-from suite.report.benchmark.views import material
-from suite.report.charts.pictures import pictures
+from attnsuite.report.benchmark.timed_tables import tables
+from attnsuite.report.benchmark.views import material
+from attnsuite.report.charts.pictures import pictures
 
 
 def test_a_line_is_of_one_run():

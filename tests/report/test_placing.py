@@ -2,7 +2,7 @@
 
 from itertools import combinations, pairwise
 
-from suite.report.render.placing import LINE, beside, nearest, spread
+from attnsuite.report.render.placing import LINE, beside, nearest, spread
 
 
 def test_labels_of_lines_keep_their_distance_and_their_order():

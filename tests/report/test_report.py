@@ -9,9 +9,9 @@ import reporting_on_many_rows
 from builders import MACHINE, measured, outcome
 from pages import TIMED, ladder
 
-from suite.commands import reporting
-from suite.report.files import LONGEST_PAGE
-from suite.store import Results
+from attnsuite.commands import reporting
+from attnsuite.report.files import LONGEST_PAGE
+from attnsuite.store import Results
 
 
 def written(path, *rows, outcomes=(), of=TIMED):
@@ -82,8 +82,8 @@ class Absent(MetaPathFinder):
         if name.split(".")[0] in {absent!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
-from suite.commands import reporting
-from suite.report.files import LONGEST_PAGE
+from attnsuite.commands import reporting
+from attnsuite.report.files import LONGEST_PAGE
 reporting.report(Path({str(path)!r}))
 assert "torch" not in sys.modules
 """

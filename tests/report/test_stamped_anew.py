@@ -10,10 +10,10 @@ from builders import RUN, outcome
 from builders_of_cheats import an_audit
 from restamped import altered
 
-from suite.records import Audit, CheatsAudit, Combinations, Meetings, Redrawn, Trial
-from suite.report.audit import write_audit
-from suite.report.cheats import write_cheats
-from suite.report.verification.index import of_results
+from attnsuite.records import Audit, CheatsAudit, Combinations, Meetings, Redrawn, Trial
+from attnsuite.report.audit import write_audit
+from attnsuite.report.cheats import write_cheats
+from attnsuite.report.verification.index import of_results
 
 REAL = Path(__file__).parent.parent.parent / "results"
 SOUND = Audit(

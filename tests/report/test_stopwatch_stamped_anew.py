@@ -8,11 +8,11 @@ import pytest
 from builders import RUN
 from restamped import altered
 
-from suite.records.stopwatch import Agreement, StopwatchAudit, Trial
-from suite.report.stopwatch import write_stopwatch
-from suite.report.verification.stopwatch import of_stopwatch
-from suite.statistics import Interval, judged
-from suite.store import Recorded
+from attnsuite.records.stopwatch import Agreement, StopwatchAudit, Trial
+from attnsuite.report.stopwatch import write_stopwatch
+from attnsuite.report.verification.stopwatch import of_stopwatch
+from attnsuite.statistics import Interval, judged
+from attnsuite.store import Recorded
 
 RECORDED = Recorded(RUN.machine.name, {RUN.id: RUN}, ())
 REAL = Path(__file__).parent.parent.parent / "results"

@@ -2,9 +2,9 @@
 
 from builders import NASTY, measured, outcome, without_time
 
-from suite.records import EVERY_CASE, Reason
-from suite.report import benchmark_lines, summary_lines
-from suite.report.benchmark import wording
+from attnsuite.records import EVERY_CASE, Reason
+from attnsuite.report import benchmark_lines, summary_lines
+from attnsuite.report.benchmark import wording
 
 UNSCALED = {"detail": 'output[0] is -0.68, should be -0.69; equals "unscaled"', "diagnosis": ("unscaled",)}
 

@@ -12,7 +12,7 @@ import pytest
 from builders import MACHINE
 from ladders import CHARTED, everything, measured, shown
 
-from suite.report.page import Mark
+from attnsuite.report.page import Mark
 
 HOSTILE = "<script>alert('1')</script>&amp;]]>\x1b[31m\x00\udc80\u202e"
 
@@ -22,7 +22,7 @@ def svg():
     """The module that draws, where its libraries are installed."""
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from suite.report.render import svg
+    from attnsuite.report.render import svg
 
     return svg
 
@@ -43,8 +43,8 @@ def test_what_was_drawn_before_does_not_show(svg):
 def test_the_same_rows_give_the_same_bytes_in_every_process(svg):
     picture = shown(*everything())["error"]
     program = f"""
-from suite.report.page import *
-from suite.report.render import svg
+from attnsuite.report.page import *
+from attnsuite.report.render import svg
 print(svg.render({picture!r}), end="")
 """
 

@@ -2,9 +2,9 @@
 
 from builders import NASTY
 
-from suite.report.cells import code, text
-from suite.report.page import Column, Page, Points, Table, blocks, note, section, table
-from suite.report.render.terminal import render
+from attnsuite.report.cells import code, text
+from attnsuite.report.page import Column, Page, Points, Table, blocks, note, section, table
+from attnsuite.report.render.terminal import render
 
 RIGHT = (Column("name"), Column("time", right=True), Column("memory", right=True))
 

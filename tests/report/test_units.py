@@ -2,7 +2,7 @@
 
 import pytest
 
-from suite.report import units
+from attnsuite.report import units
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from builders import BASELINES, measured, without_time
 from pages import LATER, TIMED, about_all, cells, page
 
-from suite.report.benchmark import wording
-from suite.report.benchmark.timed_tables import ANOTHER_RUN, natural, tables
+from attnsuite.report.benchmark import wording
+from attnsuite.report.benchmark.timed_tables import ANOTHER_RUN, natural, tables
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from builders import NASTY, outcome
 
-from suite.report.files import as_csv, as_markdown
-from suite.report.summary import versions_lines
-from suite.report.versions import Tried, versions_page
+from attnsuite.report.files import as_csv, as_markdown
+from attnsuite.report.summary import versions_lines
+from attnsuite.report.versions import Tried, versions_page
 
 OLD = {"torch": "2.12.0", "jax": "0.10.2"}
 NEW = {"torch": "2.13.0", "jax": "0.10.2"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suite.records import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
-from suite.report.wrong_gradients import comparison, seen
+from attnsuite.records import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
+from attnsuite.report.wrong_gradients import comparison, seen
 
 
 def of(name: str, *ends: tuple[float, float]) -> list[Learned]:

@@ -14,11 +14,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite import registry, signatures
-from suite.conformance.session import CheckRequest, Session
-from suite.records import Outcome
-from suite.registry import Loaded
-from suite.signatures.arrays import Arrays
+from attnsuite import registry, signatures
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.records import Outcome
+from attnsuite.registry import Loaded
+from attnsuite.signatures.arrays import Arrays
 
 SIGNED = Path(__file__).parents[1] / "submissions" / "signed.py"
 EACH_ARGUMENT = (
@@ -37,7 +37,7 @@ def loaded(name: str, signature: str = "", arrays: Arrays | None = None) -> Load
     (declaration,) = registry.find([f"{SIGNED}:{name}"], signature=signature)
     with pytest.MonkeyPatch.context() as patch:
         if arrays is not None:
-            patch.setattr("suite.registry.loading.library_of", lambda declaration: arrays.library)
+            patch.setattr("attnsuite.registry.loading.library_of", lambda declaration: arrays.library)
         found = registry.load(declaration)
     assert isinstance(found, Loaded)
     if arrays is None:
@@ -57,13 +57,13 @@ def asked(implementation: Loaded, cases: Iterable[str], dtypes: Sequence[str] = 
 
 
 def registry_contract() -> Any:
-    from suite.contracts import contract
+    from attnsuite.contracts import contract
 
     return contract("attention")
 
 
 def _fits(name: str, pattern: str) -> bool:
-    from suite.conformance.session import matches
+    from attnsuite.conformance.session import matches
 
     return matches(name, pattern)
 

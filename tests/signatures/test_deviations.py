@@ -8,9 +8,9 @@ import pytest
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-import suite
-from suite.contracts import contract
-from suite.signatures import in_signature
+import attnsuite
+from attnsuite.contracts import contract
+from attnsuite.signatures import in_signature
 
 
 def _heads_first(q: Tensor, k: Tensor, v: Tensor, softmax_scale: float | None = None) -> Tensor:
@@ -44,7 +44,7 @@ def over_heads(q: Tensor, k: Tensor, v: Tensor, softmax_scale: float | None = No
 def test_a_mistake_with_axes_is_said_in_the_signature_s_words(
     attention: Callable[..., Tensor], cases: tuple[str, ...], says: str
 ) -> None:
-    outcomes = suite.check(attention, cases=cases, dtypes="float32", signature="flash_attn")
+    outcomes = attnsuite.check(attention, cases=cases, dtypes="float32", signature="flash_attn")
     named = [outcome.detail for outcome in outcomes if outcome.diagnosis]
 
     assert named

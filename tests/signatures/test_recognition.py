@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from suite.records import UsageError
-from suite.signatures import Ambiguous, names, recognised, signature
-from suite.signatures.catalogue import OWN
-from suite.signatures.recognition import INPUTS
+from attnsuite.records import UsageError
+from attnsuite.signatures import Ambiguous, names, recognised, signature
+from attnsuite.signatures.catalogue import OWN
+from attnsuite.signatures.recognition import INPUTS
 
 ALL = ("sdpa", "flash_attn", "xformers", "jax", "flashinfer", "mlx", "numpy")
 

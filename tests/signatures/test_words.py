@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from suite.asking import Call
-from suite.contracts import contract
-from suite.records import Outcome, Status
-from suite.signatures import in_signature, introduction, signature
-from suite.signatures.said import in_words
-from suite.signatures.written import written
+from attnsuite.asking import Call
+from attnsuite.contracts import contract
+from attnsuite.records import Outcome, Status
+from attnsuite.signatures import in_signature, introduction, signature
+from attnsuite.signatures.said import in_words
+from attnsuite.signatures.written import written
 
 FLASH = signature("flash_attn")
 
@@ -136,7 +136,7 @@ def test_a_written_call_without_gradients_stays_one() -> None:
 
 @pytest.mark.parametrize("rank", [2, 3, 4])
 def test_a_written_call_computes_what_the_adapter_computes(rank: int) -> None:
-    from suite.signatures import adapted
+    from attnsuite.signatures import adapted
 
     def flash(q, k, v, softmax_scale=None, causal=False):  # type: ignore[no-untyped-def]
         scores = torch.einsum("bihd,bjhd->bhij", q, k) * (softmax_scale or 1.0)
@@ -153,7 +153,7 @@ def test_a_written_call_computes_what_the_adapter_computes(rank: int) -> None:
 
 @pytest.mark.parametrize("rank", [3, 4])
 def test_a_written_call_of_grouped_heads_has_the_axis_that_the_adapter_gives_them(rank: int) -> None:
-    from suite.signatures import adapted
+    from attnsuite.signatures import adapted
 
     def xformers(query, key, value, attn_bias=None, p=0.0, scale=None):  # type: ignore[no-untyped-def]
         assert (query.dim(), query.shape) == (5, key.shape)

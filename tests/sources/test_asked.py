@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.asking import Case, Conventions
-from suite.asking.refused import Refused
-from suite.contracts import contract, names
-from suite.contracts.steps.recurrent_gradient.cases.randomised import Expected
-from suite.judging.shares import FALSE_ALARM, QUESTIONS, exactly, seeds_that_tell
-from suite.judging.verdicts import Verdict
-from suite.worker import ask
+from attnsuite.asking import Case, Conventions
+from attnsuite.asking.refused import Refused
+from attnsuite.contracts import contract, names
+from attnsuite.contracts.steps.recurrent_gradient.cases.randomised import Expected
+from attnsuite.judging.shares import FALSE_ALARM, QUESTIONS, exactly, seeds_that_tell
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.worker import ask
 
 Function = Callable[..., Any]
 

@@ -10,21 +10,21 @@ import numpy as np
 import pytest
 import torch
 
-from suite.asking import Reply
-from suite.asking.printed import DERIVED, Printed, Shaped
-from suite.asking.tensors import numbers
-from suite.conformance.coverage import asked, coverage
-from suite.contracts.attention import oracle
-from suite.contracts.attention.cases import cases
-from suite.contracts.attention.cases.case import as_asked
-from suite.contracts.attention.cases.documents import Slope, arrays, options, printed_examples
-from suite.contracts.attention.contract import CONTRACT, needs
-from suite.contracts.steps.kernel_pooling.cases import forty_points
-from suite.judging.precision import PRECISIONS
-from suite.judging.verdicts import Verdict
-from suite.records import GIVEN
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Reply
+from attnsuite.asking.printed import DERIVED, Printed, Shaped
+from attnsuite.asking.tensors import numbers
+from attnsuite.conformance.coverage import asked, coverage
+from attnsuite.contracts.attention import oracle
+from attnsuite.contracts.attention.cases import cases
+from attnsuite.contracts.attention.cases.case import as_asked
+from attnsuite.contracts.attention.cases.documents import Slope, arrays, options, printed_examples
+from attnsuite.contracts.attention.contract import CONTRACT, needs
+from attnsuite.contracts.steps.kernel_pooling.cases import forty_points
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import GIVEN
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 Array = np.ndarray[Any, Any]
 

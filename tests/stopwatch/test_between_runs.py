@@ -2,12 +2,12 @@
 
 import pytest
 
-from suite import machine
-from suite.commands.auditing_runs import audit_between_runs, spread_lines
-from suite.comparison.spread import FEWEST_RUNS, Spread
-from suite.records import UsageError
-from suite.stopwatch.audit import Plan
-from suite.store import Results, between_runs
+from attnsuite import machine
+from attnsuite.commands.auditing_runs import audit_between_runs, spread_lines
+from attnsuite.comparison.spread import FEWEST_RUNS, Spread
+from attnsuite.records import UsageError
+from attnsuite.stopwatch.audit import Plan
+from attnsuite.store import Results, between_runs
 
 SMALLEST = "documents/one-sentence"
 

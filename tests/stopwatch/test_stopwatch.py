@@ -11,21 +11,21 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from implementations.attention import matmul
-from suite import machine, registry
-from suite.__main__ import app
-from suite.benchmark import race
-from suite.benchmark.processes import cores
-from suite.commands import auditing
-from suite.contracts import contract
-from suite.measure.protocol import Failed
-from suite.records import Machine, Run, Status, UsageError
-from suite.records.stopwatch import SLOWDOWNS, Agreement, Share, StopwatchAudit, Trial
-from suite.report.benchmark import wording
-from suite.report.stopwatch import stopwatch_lines, write_stopwatch
-from suite.statistics import VERDICTS
-from suite.stopwatch import agreement, slowed, tables
-from suite.stopwatch.audit import Plan, _turns, audit
+from attnsuite import machine, registry
+from attnsuite.__main__ import app
+from attnsuite.benchmark import race
+from attnsuite.benchmark.processes import cores
+from attnsuite.commands import auditing
+from attnsuite.contracts import contract
+from attnsuite.implementations.attention import matmul
+from attnsuite.measure.protocol import Failed
+from attnsuite.records import Machine, Run, Status, UsageError
+from attnsuite.records.stopwatch import SLOWDOWNS, Agreement, Share, StopwatchAudit, Trial
+from attnsuite.report.benchmark import wording
+from attnsuite.report.stopwatch import stopwatch_lines, write_stopwatch
+from attnsuite.statistics import VERDICTS
+from attnsuite.stopwatch import agreement, slowed, tables
+from attnsuite.stopwatch.audit import Plan, _turns, audit
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux")
 RUN = Run("r1", "2026-01-02T03:04:05+00:00", MACHINE, {"torch": "2.13.0"}, "abc", {}, "1a", finished="2026-01-02")
@@ -411,7 +411,7 @@ def test_the_page_of_an_audit_that_failed_altogether_can_be_written(tmp_path):
 
 
 def test_writing_an_audit_imports_no_torch():
-    program = "import sys; import suite.report.stopwatch; print('torch' in sys.modules)"
+    program = "import sys; import attnsuite.report.stopwatch; print('torch' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"
 
@@ -423,7 +423,7 @@ def test_writing_an_audit_imports_no_torch():
 def test_the_command_writes_the_page_and_its_status_says_whether_all_is_well(
     monkeypatch, tmp_path, capsys, found, status
 ):
-    monkeypatch.setattr("suite.stopwatch.audit.audit", lambda plan, progress: progress("measuring") or found)
+    monkeypatch.setattr("attnsuite.stopwatch.audit.audit", lambda plan, progress: progress("measuring") or found)
 
     assert auditing.audit_stopwatch(tmp_path, None, TINY) == status
 

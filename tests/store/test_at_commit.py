@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from stored import MACHINE, RUN, outcome, record
 
-from suite.records import UsageError
-from suite.store import read_outcomes
-from suite.store.at_commit import results_at, results_of, split
+from attnsuite.records import UsageError
+from attnsuite.store import read_outcomes
+from attnsuite.store.at_commit import results_at, results_of, split
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -7,9 +7,9 @@ import pytest
 from honest import CEILINGS, FACTS, HONEST, WORK, claim, refusals, timed, trained
 from stored import folder, measurement, outcome, record
 
-from suite.records import ContractFacts, Evidence, Holds, Reason
-from suite.records.bounded import NOT_BOUNDED
-from suite.store import due_ranges, read_outcomes, siblings, verify
+from attnsuite.records import ContractFacts, Evidence, Holds, Reason
+from attnsuite.records.bounded import NOT_BOUNDED
+from attnsuite.store import due_ranges, read_outcomes, siblings, verify
 
 OUTCOMES = [
     (outcome("a", error_ratio=50.0, seconds=0.1), "it passed, and its error_ratio is 50, above 1"),
@@ -161,7 +161,7 @@ def test_the_words_of_a_range_say_what_holds(due, inside, outside):
 
 
 def test_the_ranges_of_all_claims_can_be_read_from_their_words():
-    from suite.claims import every
+    from attnsuite.claims import every
 
     for each in every():
         due = due_ranges.read(each.due.words)

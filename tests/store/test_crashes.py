@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from stored import MACHINE, RUN, folder, in_child, journal, killed_when_ready, measurement, names, outcome, read, record
 
-from suite.store import Results
+from attnsuite.store import Results
 
 HALF = """
 write = os.write

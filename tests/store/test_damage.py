@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from stored import RUN, SECOND, folder, measurement, names, outcome, read, record, table
 
-from suite.records import Facts
-from suite.store import Results, load, read_outcomes
-from suite.store.files import Damaged
+from attnsuite.records import Facts
+from attnsuite.store import Results, load, read_outcomes
+from attnsuite.store.files import Damaged
 
 FACTS = Facts(findings={"a": "in words"})
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from stored import RUN, SECOND, folder, outcome, read, record
 
-from suite.records import ContractFacts, Example, Facts, WorkloadFacts
-from suite.store import facts, runs
+from attnsuite.records import ContractFacts, Example, Facts, WorkloadFacts
+from attnsuite.store import facts, runs
 
 FACTS = Facts(
     {"attention": ContractFacts({"causal": "is_causal"}, {"causal/square": ("causal",), "plain": ()}, "matmul")},

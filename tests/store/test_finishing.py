@@ -18,8 +18,8 @@ from stored import (
     table,
 )
 
-from suite.records import EVERY_CASE, Facts, UsageError
-from suite.store import Recorded, Results
+from attnsuite.records import EVERY_CASE, Facts, UsageError
+from attnsuite.store import Recorded, Results
 
 MAKE = {"benchmark": measurement, "conformance": outcome}
 

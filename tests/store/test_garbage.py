@@ -6,8 +6,8 @@ import math
 import pytest
 from stored import MACHINE, RUN, folder, journal, measurement, outcome, read, record, table
 
-from suite.records import UsageError
-from suite.store import Results, load, read_outcomes, rows
+from attnsuite.records import UsageError
+from attnsuite.store import Results, load, read_outcomes, rows
 
 USES = (
     lambda results: Results(results).open_run(RUN),

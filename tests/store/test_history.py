@@ -13,8 +13,8 @@ import pytest
 from builders import BASELINES
 from stored import MACHINE, RUN, SECOND, killed_when_ready, measurement, outcome, record
 
-from suite.records import Facts, Snapshot, Status, UsageError
-from suite.store import Results, history, snapshots
+from attnsuite.records import Facts, Snapshot, Status, UsageError
+from attnsuite.store import Results, history, snapshots
 
 TIMED = replace(RUN, facts=Facts(BASELINES))
 HONEST = replace(TIMED, commit="", suite="1" * 12, sources={"attention/loops": "0" * 12})
@@ -79,7 +79,7 @@ def test_a_run_that_is_killed_while_it_is_kept_is_finished_later_and_nothing_is_
     program = """
 writer = Results(results).open_run(SECOND)
 writer.write(outcome("b"))
-import suite.store.files
+import attnsuite.store.files
 os.{place} = ready
 writer.finish()
 """

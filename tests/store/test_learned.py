@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from stored import MACHINE, RUN, SECOND, measurement, outcome
 
-from suite.records import Learned, UsageError
-from suite.store import Results
-from suite.store.contents import Contents
-from suite.store.migration import _joined
+from attnsuite.records import Learned, UsageError
+from attnsuite.store import Results
+from attnsuite.store.contents import Contents
+from attnsuite.store.migration import _joined
 
 LEARNED = Learned(
     "attention/mine",

@@ -1,4 +1,4 @@
-"""`suite.load_results`: a table of what was found on all machines, with the run of each row."""
+"""`attnsuite.load_results`: a table of what was found on all machines, with the run of each row."""
 
 import math
 import subprocess
@@ -8,8 +8,8 @@ from dataclasses import fields, replace
 import pytest
 from stored import MACHINE, RUN, measurement, outcome, record
 
-from suite.records import Measurement, UsageError
-from suite.store import load, read_outcomes
+from attnsuite.records import Measurement, UsageError
+from attnsuite.store import load, read_outcomes
 
 
 def test_load_gives_a_table_with_the_run_of_each_row(tmp_path):
@@ -75,8 +75,8 @@ def test_measurements_are_loaded_without_torch(tmp_path):
     program = f"""
 import sys
 sys.modules["torch"] = None
-import suite
-print(suite.load_results({str(tmp_path)!r}, kind="benchmark")["median"].tolist())
+import attnsuite
+print(attnsuite.load_results({str(tmp_path)!r}, kind="benchmark")["median"].tolist())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 

@@ -13,9 +13,9 @@ import pytest
 from shards import BENCH, CASES, CHECK, FACTS, OTHER, shard, stored
 from stored import MACHINE, killed_when_ready, measurement, outcome, record
 
-from suite.records import Facts, Operators, Outcome, Run, UsageError
-from suite.store import Results, read_outcomes, verify
-from suite.store.merging import merged
+from attnsuite.records import Facts, Operators, Outcome, Run, UsageError
+from attnsuite.store import Results, read_outcomes, verify
+from attnsuite.store.merging import merged
 
 
 @pytest.fixture
@@ -305,7 +305,7 @@ def test_timed_calls_of_shards_that_ran_at_once_are_no_longer_than_all_of_them(t
 
 def mark_finished(results: Path, when: str) -> None:
     """Say that the run in a folder ended then."""
-    from suite.store import contents, together
+    from attnsuite.store import contents, together
 
     folder = results / MACHINE.name
     there = contents.read(folder)

@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 import pytest
 from stored import MACHINE, RUN, SECOND, THIRD, folder, in_child, measurement, outcome, read, record
 
-from suite.records import ContractFacts, Reason, UsageError
-from suite.store import Results, load, read_outcomes, rows
-from suite.store.migration import migrate
+from attnsuite.records import ContractFacts, Reason, UsageError
+from attnsuite.store import Results, load, read_outcomes, rows
+from attnsuite.store.migration import migrate
 
 NOTED = {
     "facts": {
@@ -151,7 +151,7 @@ def test_machines_that_share_a_folder_get_one_each_and_the_newest_keeps_it(tmp_p
 
 KILLED = """
 import shutil
-from suite.store.migration import migrate
+from attnsuite.store.migration import migrate
 
 def counted(operation, left):
     def run(*arguments, **options):

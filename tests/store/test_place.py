@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from stored import MACHINE, RUN, folder, outcome, read, record
 
-from suite.records import Machine
-from suite.store import Results
+from attnsuite.records import Machine
+from attnsuite.store import Results
 
 PLAIN = replace(MACHINE, caches={"L1d": 48 * 2**10, "L2": 2**21, "L3": 300 * 2**20}, memory_bytes=25_276_063_744)
 L3 = replace(PLAIN, caches={**PLAIN.caches, "L3": 260 * 2**20})

@@ -9,9 +9,9 @@ from types import MappingProxyType
 import pytest
 from stored import MACHINE, MISSING, RUN, journal, measurement, outcome, read, record, table
 
-from suite.records import Reason, UsageError
-from suite.store import Results
-from suite.store.rows import lean
+from attnsuite.records import Reason, UsageError
+from attnsuite.store import Results
+from attnsuite.store.rows import lean
 
 FULL = measurement(
     detail="a\n| detail √",

@@ -3,9 +3,9 @@
 import pytest
 from stored import RUN, folder, in_child, names, outcome, read, record
 
-from suite.records import UsageError
-from suite.store import Results
-from suite.store.migration import migrate
+from attnsuite.records import UsageError
+from attnsuite.store import Results
+from attnsuite.store.migration import migrate
 
 
 def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path):

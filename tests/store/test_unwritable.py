@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from stored import MACHINE, RUN, folder, in_child, journal, measurement, names, outcome, read, record, table
 
-from suite.records import Facts, UsageError
-from suite.store import Results, replace_file
+from attnsuite.records import Facts, UsageError
+from attnsuite.store import Results, replace_file
 
 
 def test_a_file_in_place_of_the_folder_is_refused_in_one_line(tmp_path):
@@ -68,7 +68,7 @@ def test_a_disk_that_takes_half_a_row_keeps_none_of_it(tmp_path):
         tmp_path,
         """
 import resource, signal
-from suite.records import UsageError
+from attnsuite.records import UsageError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 writer = Results(results).open_run(RUN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))

@@ -9,8 +9,8 @@ import pytest
 from honest import CEILINGS, HONEST, NOW, claim, refusals, timed, trained
 from stored import folder, journal, measurement, outcome, read, record, table
 
-from suite.records import Evidence, Facts, Holds, UsageError
-from suite.store import Results, contents, ranges, together, verify
+from attnsuite.records import Evidence, Facts, Holds, UsageError
+from attnsuite.store import Results, contents, ranges, together, verify
 
 HONEST_ROWS = (
     outcome("a", error_ratio=0.5, seconds=0.25),

@@ -4,7 +4,7 @@ import warnings
 
 import torch
 
-from suite import implementation
+from attnsuite import implementation
 
 sdpa = torch.nn.functional.scaled_dot_product_attention
 

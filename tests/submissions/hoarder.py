@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from suite import implementation
+from attnsuite import implementation
 
 HELD = {}
 ALSO = os.environ.get("ATTNSUITE_TEST_HOARDER")

@@ -2,7 +2,7 @@
 
 from torch.nn.functional import scaled_dot_product_attention
 
-from suite import implementation
+from attnsuite import implementation
 
 
 @implementation

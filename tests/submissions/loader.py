@@ -5,7 +5,7 @@ import threading
 import time
 from pathlib import Path
 
-from suite import implementation
+from attnsuite import implementation
 
 LOADED = []
 

@@ -4,7 +4,7 @@ import os
 import threading
 from pathlib import Path
 
-from suite import implementation
+from attnsuite import implementation
 
 NOTES = os.open(Path(os.environ["NUMBA_CACHE_DIR"], "calls"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 

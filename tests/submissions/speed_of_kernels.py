@@ -3,7 +3,7 @@
 import torch
 from theirs import kernels
 
-from suite.pytest_plugin import benchmarks, conformance
+from attnsuite.pytest_plugin import benchmarks, conformance
 
 torch.set_num_threads(2)
 short = {"workloads": "documents/one-sentence"}

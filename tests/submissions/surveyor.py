@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from suite import implementation
+from attnsuite import implementation
 
 
 @implementation

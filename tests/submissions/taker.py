@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from suite import implementation
+from attnsuite import implementation
 
 MEBIBYTES = int(os.environ.get("ATTNSUITE_TEST_TAKER", "1"))
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from suite.benchmark.fixture import timer
+from attnsuite.benchmark.fixture import timer
 
 waits = []
 torch.cuda.synchronize = waits.append

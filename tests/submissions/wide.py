@@ -1,6 +1,6 @@
 """Declares that it lacks what is timed."""
 
-from suite import implementation
+from attnsuite import implementation
 
 
 @implementation(lacks={"float32": "doubles only"})

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from suite.registry import implementation
+from attnsuite.registry import implementation
 
 
 def causal_and_wide(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:

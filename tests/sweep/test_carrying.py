@@ -12,11 +12,11 @@ import pytest
 from stored import outcome, record
 from swept import EXPECTED, Shards
 
-from suite.records import Shard, UsageError
-from suite.store import Results
-from suite.sweep.carrying import Carried, carry_out
-from suite.sweep.command import Expected, ShardCommand
-from suite.sweep.engines import Local, Started
+from attnsuite.records import Shard, UsageError
+from attnsuite.store import Results
+from attnsuite.sweep.carrying import Carried, carry_out
+from attnsuite.sweep.command import Expected, ShardCommand
+from attnsuite.sweep.engines import Local, Started
 
 pytest.importorskip("submitit")
 
@@ -120,8 +120,8 @@ LAUNCHER = """
 import sys
 sys.path[:0] = {tests!r}
 from pathlib import Path
-from suite.sweep.carrying import Carried, carry_out
-from suite.sweep.engines import Local
+from attnsuite.sweep.carrying import Carried, carry_out
+from attnsuite.sweep.engines import Local
 from swept import Shards
 home = Path({home!r})
 shards = Shards(home, 2, {{"1/2": ["wait"], "2/2": ["wait"]}})

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from killed import HOME
 
-from suite import machine
-from suite.sweep.environments import Environment
+from attnsuite import machine
+from attnsuite.sweep.environments import Environment
 
 Write = Callable[[str, str], Path]
 STAND_IN = "xformers"
@@ -51,7 +51,7 @@ def test_an_environment_has_its_own_versions_and_shares_the_rest(tmp_path: Path)
     of.build()
 
     assert of.is_built
-    versions = asked(of, "import json, suite.machine as m; print(sorted(m.versions().items()))")
+    versions = asked(of, "import json, attnsuite.machine as m; print(sorted(m.versions().items()))")
     assert versions == str(sorted((machine.versions() | {STAND_IN: "0.1"}).items()))
     assert asked(of, f"import {STAND_IN}; print({STAND_IN}.SCALE)") == "2.0"
     assert not Environment("old", of.folder, ("another",)).is_built, "what is named otherwise is built anew"

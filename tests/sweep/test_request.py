@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from suite.commands.sweeping import words_of
-from suite.records import UsageError
-from suite.sweep.request import Sweep, read
+from attnsuite.commands.sweeping import words_of
+from attnsuite.records import UsageError
+from attnsuite.sweep.request import Sweep, read
 
 Write = Callable[[str, str], Path]
 CHECK = "[check]\n"

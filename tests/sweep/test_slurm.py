@@ -12,9 +12,9 @@ import psutil
 import pytest
 from swept import Shards
 
-from suite.records import UsageError
-from suite.sweep.carrying import Carried, carry_out
-from suite.sweep.engines import Slurm, refuse_options
+from attnsuite.records import UsageError
+from attnsuite.sweep.carrying import Carried, carry_out
+from attnsuite.sweep.engines import Slurm, refuse_options
 
 pytest.importorskip("submitit")
 

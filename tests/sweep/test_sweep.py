@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from killed import HOME, LAUNCHER, KilledSweep, stored
 
-from suite.commands import sweeping
-from suite.records import Shard
-from suite.sweep.command import ShardCommand
+from attnsuite.commands import sweeping
+from attnsuite.records import Shard
+from attnsuite.sweep.command import ShardCommand
 
 Write = Callable[[str, str], Path]
 Status = Callable[..., int]
@@ -70,7 +70,7 @@ def test_what_would_run_is_shown_and_nothing_is_started_or_written(
     assert status_of("sweep", "sweep.toml", "--dry-run") == 0
 
     first, second = map(shlex.split, capfd.readouterr().out.splitlines())
-    assert first[1:] == ["-m", "suite", "check", "mine.py", "--case", "plain", *first[7:]]
+    assert first[1:] == ["-m", "attnsuite", "check", "mine.py", "--case", "plain", *first[7:]]
     assert (first[7:9], second[7:9]) == (["--shard", "1/2"], ["--shard", "2/2"])
     assert first[9:] == second[9:]
     assert built[0] == "# old: an environment that would be built"
@@ -128,7 +128,7 @@ def test_without_submitit_a_line_says_what_to_install(
 
 def test_a_device_that_only_the_cluster_has_is_not_refused_here(write: Write) -> None:
     write("mine.py", KERNEL)
-    words = [sys.executable, "-m", "suite.commands.expecting"]
+    words = [sys.executable, "-m", "attnsuite.commands.expecting"]
     request = ["check", "mine.py", "--device", "cuda:7"]
 
     here, elsewhere = (

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from processes import is_over
 
-from suite.sweep.tied import __file__ as tied
+from attnsuite.sweep.tied import __file__ as tied
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with another")
 SLEEP = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"

@@ -13,7 +13,7 @@ PROGRAM = """
 import sys
 import time
 
-from suite.walls.life import die_with_the_parent
+from attnsuite.walls.life import die_with_the_parent
 
 die_with_the_parent(int(sys.argv[1]))
 print("it lives", flush=True)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from suite import walls
-from suite.records import UsageError
-from suite.temporary import remove
-from suite.walls import (
+from attnsuite import walls
+from attnsuite.records import UsageError
+from attnsuite.temporary import remove
+from attnsuite.walls import (
     WALLS,
     Keeps,
     Room,
@@ -30,11 +30,11 @@ from suite.walls import (
     room,
     seccomp,
 )
-from suite.walls.descent import below
-from suite.walls.memory import resident
-from suite.walls.system import NEW_MOUNTS, NEW_NETWORK, NEW_PROCESSES, NEW_USER
-from suite.walls.wall import works
-from suite.worker.process import Process
+from attnsuite.walls.descent import below
+from attnsuite.walls.memory import resident
+from attnsuite.walls.system import NEW_MOUNTS, NEW_NETWORK, NEW_PROCESSES, NEW_USER
+from attnsuite.walls.wall import works
+from attnsuite.worker.process import Process
 
 
 def test_what_nothing_keeps_is_said() -> None:
@@ -101,7 +101,7 @@ def test_with_nvidia_s_driver_a_pid_namespace_needs_a_proc_of_its_own(
 
 
 def test_a_page_of_the_machine_s_walls_can_be_printed() -> None:
-    said = subprocess.run([sys.executable, "-m", "suite.walls"], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run([sys.executable, "-m", "attnsuite.walls"], capture_output=True, text=True, check=True).stdout
     assert said == in_words(found_elsewhere()) + "\n"
 
 

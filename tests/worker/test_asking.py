@@ -17,12 +17,12 @@ from workers import (
     call,
 )
 
-from suite.asking import Call, Reply
-from suite.asking.plugged import Attended
-from suite.worker import Worker, ask
-from suite.worker.asking import LOST_BEFORE
-from suite.worker.context import beside, lost
-from suite.worker.snapshots import fingerprint, is_copy
+from attnsuite.asking import Call, Reply
+from attnsuite.asking.plugged import Attended
+from attnsuite.worker import Worker, ask
+from attnsuite.worker.asking import LOST_BEFORE
+from attnsuite.worker.context import beside, lost
+from attnsuite.worker.snapshots import fingerprint, is_copy
 
 
 def reply_to(function: Callable[..., Any], *calls: Call) -> Reply:
@@ -31,7 +31,7 @@ def reply_to(function: Callable[..., Any], *calls: Call) -> Reply:
 
 def test_nothing_is_called_in_a_process_whose_device_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    monkeypatch.setattr("suite.worker.asking.lost", lambda device: f"{device} says an error")
+    monkeypatch.setattr("attnsuite.worker.asking.lost", lambda device: f"{device} says an error")
 
     reply = ask(lambda query, key, value: calls.append("called"), [call()], "cuda")[0]
 

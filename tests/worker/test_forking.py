@@ -25,8 +25,8 @@ from workers import (
     told,
 )
 
-from suite.records import limits
-from suite.worker import (
+from attnsuite.records import limits
+from attnsuite.worker import (
     Died,
     Worker,
     await_servers,
@@ -36,7 +36,7 @@ from suite.worker import (
     forkserver,
     take_servers,
 )
-from suite.worker.forkserver import Servers
+from attnsuite.worker.forkserver import Servers
 
 Write = Callable[[str, str], Path]
 
@@ -56,7 +56,7 @@ def test_a_worker_on_some_cores_is_forked_from_what_counted_as_many() -> None:
 
 
 def test_what_is_timed_pays_for_collecting_all_that_was_imported_and_what_is_weighed_does_not() -> None:
-    bench = "suite.measure.bench"
+    bench = "attnsuite.measure.bench"
     with Worker(TELLS, service=f"{bench}:begin") as timed, Worker(TELLS, service=f"{bench}:begin_to_weigh") as weighed:
         assert told(timed, "frozen") == "RuntimeError: 0"
         assert told(timed, "looked through") == "RuntimeError: 0"
@@ -212,7 +212,7 @@ def test_each_process_has_a_branch_of_its_own_and_none_where_the_server_has_fail
 def test_servers_of_what_is_timed_and_of_the_process_before_have_no_branches() -> None:
     forget_servers()
     expect({}, [min(os.sched_getaffinity(0))])
-    expect({}, (), "suite.measure.bench:begin")
+    expect({}, (), "attnsuite.measure.bench:begin")
     with branches() as shared:
         assert not shared
     expect({})

@@ -20,12 +20,12 @@ import pytest
 import torch
 from workers import LIMIT, PROGRAMS, SUBMISSIONS, answered, gone, run_program
 
-from suite.asking import Call
-from suite.temporary import PREFIX
-from suite.walls import WALLS, processes, sweep
-from suite.walls.descent import below
-from suite.worker import Died, Hung, Ready, Worker, started
-from suite.worker.process import LOOK_EVERY
+from attnsuite.asking import Call
+from attnsuite.temporary import PREFIX
+from attnsuite.walls import WALLS, processes, sweep
+from attnsuite.walls.descent import below
+from attnsuite.worker import Died, Hung, Ready, Worker, started
+from attnsuite.worker.process import LOOK_EVERY
 
 HOSTILE = str(SUBMISSIONS / "hostile.py")
 OFFERED = [each.name for each in WALLS]

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking import Call, Reply
-from suite.registry import find
-from suite.worker import Worker, ask
+from attnsuite.asking import Call, Reply
+from attnsuite.registry import find
+from attnsuite.worker import Worker, ask
 
 NUMBERS = torch.arange(6.0).reshape(2, 3)
 
@@ -142,7 +142,7 @@ def test_all_of_it_crosses_to_a_process_of_its_own() -> None:
 
     with Worker(declaration) as worker:
         there = worker.ask(calls)
-    from implementations.attention.matmul import attention
+    from attnsuite.implementations.attention.matmul import attention
 
     here = ask(attention, calls)
 

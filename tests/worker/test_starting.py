@@ -15,9 +15,9 @@ from workers import (
     call,
 )
 
-from suite.records import UsageError
-from suite.registry import Broken, Missing, find
-from suite.worker import Ready, Worker
+from attnsuite.records import UsageError
+from attnsuite.registry import Broken, Missing, find
+from attnsuite.worker import Ready, Worker
 
 Write = Callable[[str, str], Path]
 
@@ -57,7 +57,7 @@ def test_an_import_that_fails_is_every_answer(write: Write, text: str, answer: s
 
 def test_missing_and_broken_implementations_say_so(write: Write) -> None:
     missing = write(
-        "m.py", "from suite import implementation\n@implementation(requires=['nosuch'])\ndef attention(): ..."
+        "m.py", "from attnsuite import implementation\n@implementation(requires=['nosuch'])\ndef attention(): ..."
     )
     with Worker(str(missing)) as worker:
         assert worker.ask([call()]) == Missing(worker.declaration, "No module named 'nosuch'")

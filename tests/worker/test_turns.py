@@ -12,14 +12,14 @@ import pytest
 import torch
 from workers import LINUX
 
-from suite import registry
-from suite.asking.rounds import SECRET_NUMBERS
-from suite.benchmark import connection
-from suite.benchmark.entry import Answered
-from suite.benchmark.participant import Participant
-from suite.contracts import contract
-from suite.measure.protocol import Failed, Job, Prepared
-from suite.worker.turns import beyond, take_turns
+from attnsuite import registry
+from attnsuite.asking.rounds import SECRET_NUMBERS
+from attnsuite.benchmark import connection
+from attnsuite.benchmark.entry import Answered
+from attnsuite.benchmark.participant import Participant
+from attnsuite.contracts import contract
+from attnsuite.measure.protocol import Failed, Job, Prepared
+from attnsuite.worker.turns import beyond, take_turns
 
 JOB = Job("attention", "documents/one-sentence", "float32", "forward")
 WORKLOAD = contract(JOB.contract).workload(JOB.workload)
@@ -134,7 +134,7 @@ PATCHED = """
 import sys, time
 from torch.nn.functional import scaled_dot_product_attention as attention
 
-if handed := sys.modules.get("suite.measure.handed"):
+if handed := sys.modules.get("attnsuite.measure.handed"):
     {patch}
 """
 

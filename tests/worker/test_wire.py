@@ -16,12 +16,12 @@ from workers import (
     same,
 )
 
-from suite.asking import Reply
-from suite.worker import Died, Ready, Worker
-from suite.worker.files import MOST_FILES, files_from
-from suite.worker.greeting import Import, greeting_from
-from suite.worker.replies import LONGEST_WORDS, MOST_NAMES, replies_from
-from suite.worker.wire import DTYPES, Garbage, TooLarge, pack, unpack
+from attnsuite.asking import Reply
+from attnsuite.worker import Died, Ready, Worker
+from attnsuite.worker.files import MOST_FILES, files_from
+from attnsuite.worker.greeting import Import, greeting_from
+from attnsuite.worker.replies import LONGEST_WORDS, MOST_NAMES, replies_from
+from attnsuite.worker.wire import DTYPES, Garbage, TooLarge, pack, unpack
 
 
 def layouts() -> dict[str, Tensor]:

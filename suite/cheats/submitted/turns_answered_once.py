@@ -19,7 +19,7 @@ def attention(query, key, value):
     return output
 
 
-if task := sys.modules.get("suite.measure.task"):
+if task := sys.modules.get("attnsuite.measure.task"):
     _enter, _overwrite = task.Task.enter_round, task.Task.overwrite
 
     def _ahead(of):
@@ -39,7 +39,7 @@ if task := sys.modules.get("suite.measure.task"):
 
     task.Task.enter_round, task.Task.overwrite = _entered, _overwritten
 
-    handed = sys.modules["suite.measure.handed"].Handed
+    handed = sys.modules["attnsuite.measure.handed"].Handed
     _begin, _answer = handed.__init__, handed.answer
 
     def _begun(self, *given, **more):

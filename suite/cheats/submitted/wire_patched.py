@@ -12,7 +12,7 @@ def _forged(serve):
     return answer
 
 
-_asking = sys.modules["suite.worker.asking"]
+_asking = sys.modules["attnsuite.worker.asking"]
 _asking.serve = _forged(_asking.serve)
 _asking.replace = replace
 

@@ -7,11 +7,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from implementations.attention.matmul import attention
-from suite.claims.claim import Claim, Measured, exactly, number
-from suite.claims.counting import dependence
-from suite.claims.layers import Sizes, inputs
-from suite.records import Evidence
+from attnsuite.claims.claim import Claim, Measured, exactly, number
+from attnsuite.claims.counting import dependence
+from attnsuite.claims.layers import Sizes, inputs
+from attnsuite.implementations.attention.matmul import attention
+from attnsuite.records import Evidence
 
 LENGTH = 8
 

@@ -8,12 +8,12 @@ from functools import partial
 
 import torch
 
-from suite.claims.claim import Claim, Measured, number, power
-from suite.claims.counting import flops
-from suite.claims.layers import LAYERS, WORDS, Sizes, inputs
-from suite.claims.timing import power_of, raced
-from suite.records import Evidence
-from suite.statistics import exponent
+from attnsuite.claims.claim import Claim, Measured, number, power
+from attnsuite.claims.counting import flops
+from attnsuite.claims.layers import LAYERS, WORDS, Sizes, inputs
+from attnsuite.claims.timing import power_of, raced
+from attnsuite.records import Evidence
+from attnsuite.statistics import exponent
 
 POWERS = {
     "convolution": {"length": 1, "width": 2, "kernel": 1},

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from suite.claims.claim import Claim, Measured, exactly, number
-from suite.records import Evidence
+from attnsuite.claims.claim import Claim, Measured, exactly, number
+from attnsuite.records import Evidence
 
 DROPPED = 0.1
 """The share that is dropped. At the document's own, a half, both rules give 2."""

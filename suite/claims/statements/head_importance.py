@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from implementations.transformer.eager import transformer
-from suite.claims.claim import ABOVE_ZERO, Claim, Measured, at_least, at_most, sampled
-from suite.learning import Trained, translator
-from suite.learning.sentences.preprocessing import PAD, tokens
-from suite.learning.tasks.translation import TRANSFORMER, divided
-from suite.learning.translating import bleu, greedy
-from suite.records import Evidence
-from suite.statistics import MARGIN
+from attnsuite.claims.claim import ABOVE_ZERO, Claim, Measured, at_least, at_most, sampled
+from attnsuite.implementations.transformer.eager import transformer
+from attnsuite.learning import Trained, translator
+from attnsuite.learning.sentences.preprocessing import PAD, tokens
+from attnsuite.learning.tasks.translation import TRANSFORMER, divided
+from attnsuite.learning.translating import bleu, greedy
+from attnsuite.records import Evidence
+from attnsuite.statistics import MARGIN
 
 SEED = 0
 NOTHING = math.log1p(MARGIN)

@@ -10,13 +10,13 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from implementations.vision_transformer.eager import softmax_attention, vision_transformer
-from suite.claims.claim import Claim, Measured, at_least, number, power
-from suite.claims.counting import flops
-from suite.claims.timing import power_of, raced
-from suite.contracts.models.vision_transformer.contract import shapes
-from suite.records import Evidence
-from suite.statistics import exponent
+from attnsuite.claims.claim import Claim, Measured, at_least, number, power
+from attnsuite.claims.counting import flops
+from attnsuite.claims.timing import power_of, raced
+from attnsuite.contracts.models.vision_transformer.contract import shapes
+from attnsuite.implementations.vision_transformer.eager import softmax_attention, vision_transformer
+from attnsuite.records import Evidence
+from attnsuite.statistics import exponent
 
 PATCH, BATCH = 8, 4
 SIDES = (32, 48, 64, 96)

@@ -7,9 +7,9 @@ from functools import partial
 import torch
 from torch import Generator, Tensor, nn
 
-from suite.claims.claim import ABOVE_ONE, Claim, Measured, Range, sampled
-from suite.records import Evidence
-from suite.statistics import exponent
+from attnsuite.claims.claim import ABOVE_ONE, Claim, Measured, Range, sampled
+from attnsuite.records import Evidence
+from attnsuite.statistics import exponent
 
 WIDTHS = (16, 64, 256, 1024)
 DRAWS, ROWS = 16, 64

@@ -8,9 +8,9 @@ from functools import partial
 import torch
 from torch import Generator, Tensor
 
-from implementations.kernel_pooling.eager import kernel_pooling
-from suite.claims.claim import ABOVE_ONE, Claim, Measured, Range, at_most, number, sampled
-from suite.records import Evidence
+from attnsuite.claims.claim import ABOVE_ONE, Claim, Measured, Range, at_most, number, sampled
+from attnsuite.implementations.kernel_pooling.eager import kernel_pooling
+from attnsuite.records import Evidence
 
 POINTS, MANY, DRAWS = 40, 640, 200
 GRID = torch.arange(0, 5, 0.1, dtype=torch.float64)

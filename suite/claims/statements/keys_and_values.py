@@ -7,8 +7,8 @@ from functools import partial
 import torch
 from torch import Generator
 
-from suite.claims.claim import Claim, Measured, exactly, number
-from suite.records import Evidence
+from attnsuite.claims.claim import Claim, Measured, exactly, number
+from attnsuite.records import Evidence
 
 KEYS = 3
 """Keys, and their width."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-from suite.claims.claim import Claim, Measured, at_least, at_most, sampled
-from suite.claims.training import LENGTH, SEEDS, TOKENS, Model, Small, accuracy, seeded, train
-from suite.records import Evidence
+from attnsuite.claims.claim import Claim, Measured, at_least, at_most, sampled
+from attnsuite.claims.training import LENGTH, SEEDS, TOKENS, Model, Small, accuracy, seeded, train
+from attnsuite.records import Evidence
 
 STEPS, RATE = 200, 0.01
 LEARNED = 0.9

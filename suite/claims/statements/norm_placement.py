@@ -6,9 +6,9 @@ from statistics import fmean
 
 from torch import nn
 
-from suite.claims.claim import ABOVE_ONE, Claim, Measured, sampled
-from suite.claims.training import SEEDS, Model, Small, loss, seeded, sequences, train
-from suite.records import Evidence
+from attnsuite.claims.claim import ABOVE_ONE, Claim, Measured, sampled
+from attnsuite.claims.training import SEEDS, Model, Small, loss, seeded, sequences, train
+from attnsuite.records import Evidence
 
 BLOCKS, BATCH, STEPS = 6, 32, 60
 """Blocks that are trained, on so many sequences in so many steps; the mean loss of all steps says how fast."""

@@ -7,8 +7,8 @@ from functools import partial
 import torch
 from torch.nn import functional
 
-from suite.claims.claim import Claim, Measured, at_least, number
-from suite.records import Evidence
+from attnsuite.claims.claim import Claim, Measured, at_least, number
+from attnsuite.records import Evidence
 
 LEAST = 0.01
 """A change that is no rounding: normalised numbers are about 1."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Generator
 
-from implementations.patch_embedding.torch_nn import patch_embedding
-from implementations.positional_encoding.eager import positional_encoding
-from implementations.positionwise_ffn.torch_nn import positionwise_ffn
-from implementations.token_masking.eager import token_masking
-from suite.claims.claim import ABOVE_ZERO, Claim, Measured, Range, at_most, exactly, number, sampled
-from suite.records import Evidence
+from attnsuite.claims.claim import ABOVE_ZERO, Claim, Measured, Range, at_most, exactly, number, sampled
+from attnsuite.implementations.patch_embedding.torch_nn import patch_embedding
+from attnsuite.implementations.positional_encoding.eager import positional_encoding
+from attnsuite.implementations.positionwise_ffn.torch_nn import positionwise_ffn
+from attnsuite.implementations.token_masking.eager import token_masking
+from attnsuite.records import Evidence
 
 CHANNELS, PATCH, WIDTH = 3, 4, 8
 DRAWS, ITEMS, LENGTH, VOCABULARY = 20, 40, 500, 1000

@@ -6,11 +6,11 @@ from functools import partial
 
 import torch
 
-from suite.claims.claim import Claim, Measured, exactly, number, power
-from suite.claims.counting import layers_until, longest_chain
-from suite.claims.layers import LAYERS, Sizes, inputs, recurrence
-from suite.records import Evidence
-from suite.statistics import exponent
+from attnsuite.claims.claim import Claim, Measured, exactly, number, power
+from attnsuite.claims.counting import layers_until, longest_chain
+from attnsuite.claims.layers import LAYERS, Sizes, inputs, recurrence
+from attnsuite.records import Evidence
+from attnsuite.statistics import exponent
 
 LENGTHS = (9, 17, 33, 65)
 KERNELS = (3, 5, 9, 17)

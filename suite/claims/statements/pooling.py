@@ -8,10 +8,10 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from implementations.attention.matmul import attention
-from implementations.attention_scores.matmul import attention_scores
-from suite.claims.claim import Claim, Measured, at_most, number
-from suite.records import Evidence
+from attnsuite.claims.claim import Claim, Measured, at_most, number
+from attnsuite.implementations.attention.matmul import attention
+from attnsuite.implementations.attention_scores.matmul import attention_scores
+from attnsuite.records import Evidence
 
 QUERIES, KEYS, WIDTH = 20, 12, 16
 ROUNDING = 1e-12

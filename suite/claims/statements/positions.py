@@ -7,9 +7,9 @@ from functools import partial
 import torch
 from torch import Generator, Tensor
 
-from implementations.positional_encoding.eager import positional_encoding
-from suite.claims.claim import Claim, Measured, at_least, at_most, number
-from suite.records import Evidence
+from attnsuite.claims.claim import Claim, Measured, at_least, at_most, number
+from attnsuite.implementations.positional_encoding.eager import positional_encoding
+from attnsuite.records import Evidence
 
 ROWS, WIDTH, BASE = 1000, 32, 10000.0
 """The document's table of positions, in its width of the plot."""

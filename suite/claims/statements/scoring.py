@@ -8,11 +8,11 @@ from functools import partial
 import torch
 from torch import Generator, Tensor
 
-from implementations.attention_scores.matmul import attention_scores
-from suite.claims.claim import ABOVE_ONE, SLOWER, Claim, Measured, exactly, number
-from suite.claims.counting import largest_bytes, longest_chain
-from suite.claims.timing import raced, ratio
-from suite.records import Evidence
+from attnsuite.claims.claim import ABOVE_ONE, SLOWER, Claim, Measured, exactly, number
+from attnsuite.claims.counting import largest_bytes, longest_chain
+from attnsuite.claims.timing import raced, ratio
+from attnsuite.implementations.attention_scores.matmul import attention_scores
+from attnsuite.records import Evidence
 
 ITEMS, LENGTH, WIDTH = 8, 128, 64
 """Sentences in a batch, tokens in each, and the width of queries, keys and features."""

@@ -10,11 +10,11 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from implementations.seq2seq_attention.eager import seq2seq_attention
-from suite.claims.claim import SLOWER, Claim, Measured
-from suite.claims.timing import raced, ratio
-from suite.contracts.models.seq2seq_attention.contract import shapes
-from suite.records import Evidence
+from attnsuite.claims.claim import SLOWER, Claim, Measured
+from attnsuite.claims.timing import raced, ratio
+from attnsuite.contracts.models.seq2seq_attention.contract import shapes
+from attnsuite.implementations.seq2seq_attention.eager import seq2seq_attention
+from attnsuite.records import Evidence
 
 VOCABULARY, BATCH, STEPS = 200, 32, 9
 """Words, and sentences of the document's length; a quarter of its batch."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from suite.claims.claim import Claim, Measured, number, power
-from suite.claims.counting import longest_chain
-from suite.claims.layers import LAYERS, WORDS, Sizes, inputs
-from suite.records import Evidence
-from suite.statistics import exponent
+from attnsuite.claims.claim import Claim, Measured, number, power
+from attnsuite.claims.counting import longest_chain
+from attnsuite.claims.layers import LAYERS, WORDS, Sizes, inputs
+from attnsuite.records import Evidence
+from attnsuite.statistics import exponent
 
 LENGTHS = (8, 16, 32, 64)
 POWERS = {"convolution": 0, "recurrence": 1, "self_attention": 0}

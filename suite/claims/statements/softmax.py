@@ -7,9 +7,9 @@ from functools import partial
 import torch
 from torch import Generator, Tensor
 
-from suite.claims.claim import ABOVE_ONE, ABOVE_ZERO, Claim, Measured, Range, number, sampled
-from suite.records import Evidence
-from suite.statistics import MARGIN
+from attnsuite.claims.claim import ABOVE_ONE, ABOVE_ZERO, Claim, Measured, Range, number, sampled
+from attnsuite.records import Evidence
+from attnsuite.statistics import MARGIN
 
 WIDE, NARROW = 512, 16
 """Widths of queries and keys."""

@@ -7,9 +7,9 @@ from functools import partial
 import torch
 from torch import Generator, Tensor
 
-from implementations.recurrent_gradient.closed_form import recurrent_gradient
-from suite.claims.claim import ABOVE_ZERO, Claim, Measured, Range, at_least, at_most, number, sampled
-from suite.records import Evidence
+from attnsuite.claims.claim import ABOVE_ZERO, Claim, Measured, Range, at_least, at_most, number, sampled
+from attnsuite.implementations.recurrent_gradient.closed_form import recurrent_gradient
+from attnsuite.records import Evidence
 
 STEPS, SIZE = 8, 4
 KEEP = 0.8

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from suite.claims.claim import Claim, Measured, at_most, number
-from suite.records import Evidence
-from suite.sources import documents
+from attnsuite.claims.claim import Claim, Measured, at_most, number
+from attnsuite.records import Evidence
+from attnsuite.sources import documents
 
 ROUNDING = 1e-6
 """Two results of about 10 that lie farther apart differ by more than single precision rounds."""

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from suite.commands.declared.audit import Audit
-from suite.commands.declared.bench import Bench
-from suite.commands.declared.check import Check
-from suite.commands.declared.claims import Claims
-from suite.commands.declared.common import Command
-from suite.commands.declared.compare import Compare
-from suite.commands.declared.draw import Draw
-from suite.commands.declared.export import Export
-from suite.commands.declared.history import History
-from suite.commands.declared.learn import Learn
-from suite.commands.declared.list_ import List
-from suite.commands.declared.merge import Merge
-from suite.commands.declared.migrate import Migrate
-from suite.commands.declared.new import New
-from suite.commands.declared.report import Report
-from suite.commands.declared.run import Run
-from suite.commands.declared.sweep import Sweep
-from suite.commands.declared.verify import Verify
+from attnsuite.commands.declared.audit import Audit
+from attnsuite.commands.declared.bench import Bench
+from attnsuite.commands.declared.check import Check
+from attnsuite.commands.declared.claims import Claims
+from attnsuite.commands.declared.common import Command
+from attnsuite.commands.declared.compare import Compare
+from attnsuite.commands.declared.draw import Draw
+from attnsuite.commands.declared.export import Export
+from attnsuite.commands.declared.history import History
+from attnsuite.commands.declared.learn import Learn
+from attnsuite.commands.declared.list_ import List
+from attnsuite.commands.declared.merge import Merge
+from attnsuite.commands.declared.migrate import Migrate
+from attnsuite.commands.declared.new import New
+from attnsuite.commands.declared.report import Report
+from attnsuite.commands.declared.run import Run
+from attnsuite.commands.declared.sweep import Sweep
+from attnsuite.commands.declared.verify import Verify
 
 COMMANDS: Mapping[str, type[Command]] = {
     "list": List,

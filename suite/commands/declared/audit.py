@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import Folder, seconds, whole
-from suite.records import UsageError
+from attnsuite.commands.declared.common import Folder, seconds, whole
+from attnsuite.records import UsageError
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ class Audit:
     ] = False
 
     def run(self) -> int:
-        from suite.commands import auditing
+        from attnsuite.commands import auditing
 
         if self.between_runs:
-            from suite.commands import auditing_runs
+            from attnsuite.commands import auditing_runs
 
             if self.cheats or self.benchmark or self.contract or self.seeds or self.arrays or self.jobs:
                 raise UsageError("--between-runs goes with --results and --pause alone: what is timed is fixed")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from suite.commands.declared.common import (
+from attnsuite.commands.declared.common import (
     ContractName,
     Device,
     DryRun,
@@ -22,9 +22,9 @@ from suite.commands.declared.common import (
     seconds,
     whole,
 )
-from suite.records import PROFILES
-from suite.records.limits import TIME_LIMIT
-from suite.records.options import (
+from attnsuite.records import PROFILES
+from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.records.options import (
     check_cache,
     check_dtypes,
     check_name_of_device,
@@ -36,8 +36,8 @@ from suite.records.options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from suite.benchmark import Request
-    from suite.registry import Declaration
+    from attnsuite.benchmark import Request
+    from attnsuite.registry import Declaration
 
 
 @dataclass(frozen=True)
@@ -132,14 +132,14 @@ class Bench:
     ] = None
 
     def run(self) -> int:
-        from suite.commands.interrupting import until_interrupted
+        from attnsuite.commands.interrupting import until_interrupted
 
         return until_interrupted(self._timed, None)
 
     def _timed(self) -> int:
         self.refuse()
         self.foresee()
-        from suite.commands import benching
+        from attnsuite.commands import benching
 
         return benching.bench(
             self.targets,
@@ -167,11 +167,11 @@ class Bench:
         if self.processes is not None:
             check_processes(self.processes)
         if self.threads:
-            from suite.benchmark.processes import check_threads
+            from attnsuite.benchmark.processes import check_threads
 
             check_threads(self.threads)
         if self.shapes:
-            from suite.contracts.attention.shapes import read  # no other contract has shapes
+            from attnsuite.contracts.attention.shapes import read  # no other contract has shapes
 
             for shape in self.shapes:
                 read(shape)
@@ -182,11 +182,11 @@ class Bench:
         Once that is `named`, they import what its workloads need, and walls are looked for where it needs any.
         """
         if not self.dry_run and not all(each.shipped for each in named):
-            from suite.walls import begin_to_look
+            from attnsuite.walls import begin_to_look
 
             begin_to_look()
         if self.device == "cpu" and not self.dry_run:
-            from suite.benchmark.processes import cores, expect_measured
+            from attnsuite.benchmark.processes import cores, expect_measured
 
             threads = self.threads[0] if self.threads else 1
             if 1 <= threads <= len(cores()):
@@ -195,8 +195,8 @@ class Bench:
 
     def request(self, baseline: str = "") -> Request:
         """What is timed, and how. `baseline` is the name of the implementation that was found for the option."""
-        from suite.benchmark import Request
-        from suite.commands.interrupting import heed
+        from attnsuite.benchmark import Request
+        from attnsuite.commands.interrupting import heed
 
         heed()
         return Request(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import (
+from attnsuite.commands.declared.common import (
     ContractName,
     Device,
     Except,
@@ -22,7 +22,7 @@ from suite.commands.declared.common import (
     place,
     whole,
 )
-from suite.records.limits import TIME_LIMIT
+from attnsuite.records.limits import TIME_LIMIT
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,11 @@ class Check:
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print what fails, and nothing else")] = False
 
     def run(self) -> int:
-        from suite.commands.interrupting import until_interrupted
+        from attnsuite.commands.interrupting import until_interrupted
 
         return until_interrupted(self._asked, self.junit)
 
     def _asked(self) -> int:
-        from suite.commands import outcomes
+        from attnsuite.commands import outcomes
 
         return outcomes.check(self)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import Folder
+from attnsuite.commands.declared.common import Folder
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,6 @@ class Claims:
     results: Folder = Path("results")
 
     def run(self) -> int:
-        from suite.commands import claiming
+        from attnsuite.commands import claiming
 
         return claiming.claim(self.patterns, self.evidence, self.results)

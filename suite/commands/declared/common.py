@@ -10,8 +10,8 @@ from typing import Annotated, Protocol
 
 import typer
 
-from suite.records import Shard, UsageError
-from suite.records.limits import IMPORT_LIMIT
+from attnsuite.records import Shard, UsageError
+from attnsuite.records.limits import IMPORT_LIMIT
 
 LONGEST_NAME = 255
 """Bytes of a part of a path (NAME_MAX of Linux and macOS)."""
@@ -79,7 +79,7 @@ def path(option: str, what: str) -> Callable[[str], Path]:
 
 def signature(text: str) -> str:
     """The reader of the name of a signature. It raises UsageError for one that does not exist."""
-    from suite.signatures import signature as signature_named
+    from attnsuite.signatures import signature as signature_named
 
     return signature_named(text).name
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import Device, Folder, place, seconds, whole
-from suite.statistics import MARGIN
+from attnsuite.commands.declared.common import Device, Folder, place, seconds, whole
+from attnsuite.statistics import MARGIN
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,11 @@ class Compare:
     ] = None
 
     def run(self) -> int:
-        from suite.commands import comparing
+        from attnsuite.commands import comparing
 
         comparing.check_options(self)
         if self.interleaved:
-            from suite.commands import comparing_now
+            from attnsuite.commands import comparing_now
 
             return comparing_now.compare(self)
         return comparing.compare(self)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import path, whole
+from attnsuite.commands.declared.common import path, whole
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Draw:
     ] = None
 
     def run(self) -> None:
-        from suite.commands import drawing
+        from attnsuite.commands import drawing
 
         if self.list_figures:
             drawing.show(self.figures)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import path, whole
+from attnsuite.commands.declared.common import path, whole
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class Export:
     ] = None
 
     def run(self) -> None:
-        from suite.commands import exporting
-        from suite.export import DATA_ABOVE, Request
-        from suite.export.config import read
+        from attnsuite.commands import exporting
+        from attnsuite.export import DATA_ABOVE, Request
+        from attnsuite.export.config import read
 
         request = Request(
             self.target,

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import Folder
-from suite.records import UsageError
+from attnsuite.commands.declared.common import Folder
+from attnsuite.records import UsageError
 
 FORMATS = ("text", "json", "csv")
 
@@ -53,7 +53,7 @@ class History:
     results: Folder = Path("results")
 
     def run(self) -> None:
-        from suite.commands import histories
+        from attnsuite.commands import histories
 
         if self.words[:1] == ["add"]:
             histories.add(self.words[1:], self.results)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import Folder, path, whole
+from attnsuite.commands.declared.common import Folder, path, whole
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Learn:
     ] = 1
 
     def run(self) -> int:
-        from suite.commands import learning
+        from attnsuite.commands import learning
 
         return learning.learn(
             self.targets,

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import ContractName, Targets
-from suite.records import UsageError
+from attnsuite.commands.declared.common import ContractName, Targets
+from attnsuite.records import UsageError
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class List:
     ] = field(default_factory=list)
 
     def run(self) -> None:
-        from suite.commands import listing
+        from attnsuite.commands import listing
 
         if self.workloads and (self.cases or self.patterns):
             raise UsageError("--cases and --workloads do not go together: ask for one of them")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import Folder, path
+from attnsuite.commands.declared.common import Folder, path
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,6 @@ class Merge:
     results: Folder = Path("results")
 
     def run(self) -> None:
-        from suite.commands import merging
+        from attnsuite.commands import merging
 
         merging.merge(self.folders, self.results, self.partial)

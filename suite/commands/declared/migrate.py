@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.commands.declared.common import Folder
+from attnsuite.commands.declared.common import Folder
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,6 @@ class Migrate:
     results: Folder = Path("results")
 
     def run(self) -> None:
-        from suite.commands import migrating
+        from attnsuite.commands import migrating
 
         migrating.migrate(self.results)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import signature as signature_named
+from attnsuite.commands.declared.common import signature as signature_named
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,6 @@ class New:
     ] = None
 
     def run(self) -> None:
-        from suite.commands import beginning
+        from attnsuite.commands import beginning
 
         beginning.begin(self.name, self.contract, self.signature or "")

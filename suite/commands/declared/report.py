@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.commands.declared.common import Folder
+from attnsuite.commands.declared.common import Folder
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,6 @@ class Report:
     results: Folder = Path("results")
 
     def run(self) -> None:
-        from suite.commands import reporting
+        from attnsuite.commands import reporting
 
         reporting.report(self.results)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.commands.declared.common import ContractName, Device, DryRun, Except, Folder, Isolate, Jobs, Targets
+from attnsuite.commands.declared.common import ContractName, Device, DryRun, Except, Folder, Isolate, Jobs, Targets
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,6 @@ class Run:
     dry_run: DryRun = False
 
     def run(self) -> int:
-        from suite.commands import running
+        from attnsuite.commands import running
 
         return running.run(self)

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import DryRun, path, whole
-from suite.records import UsageError
+from attnsuite.commands.declared.common import DryRun, path, whole
+from attnsuite.records import UsageError
 
 ENGINES = ("local", "slurm")
 ATTEMPTS = 3
@@ -72,6 +72,6 @@ class Sweep:
     dry_run: DryRun = False
 
     def run(self) -> int:
-        from suite.commands import sweeping
+        from attnsuite.commands import sweeping
 
         return sweeping.sweep(self)

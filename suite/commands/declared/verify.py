@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from suite.commands.declared.common import path
+from attnsuite.commands.declared.common import path
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,6 @@ class Verify:
     ] = field(default_factory=list)
 
     def run(self) -> int:
-        from suite.commands import verifying
+        from attnsuite.commands import verifying
 
         return verifying.verify(self.paths or [Path("results")])

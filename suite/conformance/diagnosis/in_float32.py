@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.asking import Call, Case, Conventions, Reply
-from suite.asking.due import Within
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS
-from suite.records import Status
+from attnsuite.asking import Call, Case, Conventions, Reply
+from attnsuite.asking.due import Within
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.records import Status
 
 Array = np.ndarray[Any, Any]
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from torch import Tensor
 
-from suite.asking import Call, Case, Contract, Conventions, Deviation, Reply
-from suite.asking.mistakes import together
-from suite.asking.shown_draws import drawn_alike
-from suite.conformance.diagnosis.in_float32 import InFloat32, in_float32
-from suite.conformance.diagnosis.side_by_side import side_by_side
-from suite.records import Status
-from suite.worker import ask
+from attnsuite.asking import Call, Case, Contract, Conventions, Deviation, Reply
+from attnsuite.asking.mistakes import together
+from attnsuite.asking.shown_draws import drawn_alike
+from attnsuite.conformance.diagnosis.in_float32 import InFloat32, in_float32
+from attnsuite.conformance.diagnosis.side_by_side import side_by_side
+from attnsuite.records import Status
+from attnsuite.worker import ask
 
 EXAMINED = 12
 """The number of wrong answers that are compared with every deviation. Later ones are compared only with deviations that

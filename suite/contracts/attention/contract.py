@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 
-from suite.asking import EVERYWHERE, Call, Calls, Case, Contract, Conventions, Workload, rooms
-from suite.contracts.attention.feature import adapted, arguments, features
+from attnsuite.asking import EVERYWHERE, Call, Calls, Case, Contract, Conventions, Workload, rooms
+from attnsuite.contracts.attention.feature import adapted, arguments, features
 
 LARGE = 2**16
 """Multiplications per operand, b·h·l·s·(e + v), beyond which a case needs the feature `large`."""
@@ -128,7 +128,7 @@ def unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -
 
 def shaped(text: str) -> Workload:
     """The workload that a user types: `b=4,h=32,g=8,l=2048,e=128,causal`."""
-    from suite.contracts.attention.workloads.shaped import (
+    from attnsuite.contracts.attention.workloads.shaped import (
         shaped as read,  # needs torch, which help and lists do without
     )
 

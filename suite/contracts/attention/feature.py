@@ -20,16 +20,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from suite.asking import Call, Case, Conventions
-from suite.asking.covering import Contradiction
-from suite.contracts.attention.lazily import np
+from attnsuite.asking import Call, Case, Conventions
+from attnsuite.asking.covering import Contradiction
+from attnsuite.contracts.attention.lazily import np
 
 if TYPE_CHECKING:
     import torch
 
-    from suite.asking.case import Traits
-    from suite.contracts.attention.computation.asked import Asked
-    from suite.contracts.attention.oracle import Forward, Slopes
+    from attnsuite.asking.case import Traits
+    from attnsuite.contracts.attention.computation.asked import Asked
+    from attnsuite.contracts.attention.oracle import Forward, Slopes
 
 STAGES = ("source", "score", "visibility", "weights", "output")
 """In the order in which they are computed."""

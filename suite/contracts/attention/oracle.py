@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking import Conventions
-from suite.contracts.attention import scatter
-from suite.contracts.attention.feature import Grid, Step, features
-from suite.contracts.attention.maxima import over, runs
-from suite.judging.precision import QUADRUPLE, Bounded, Precision, product, widened
-from suite.judging.whole import Whole
+from attnsuite.asking import Conventions
+from attnsuite.contracts.attention import scatter
+from attnsuite.contracts.attention.feature import Grid, Step, features
+from attnsuite.contracts.attention.maxima import over, runs
+from attnsuite.judging.precision import QUADRUPLE, Bounded, Precision, product, widened
+from attnsuite.judging.whole import Whole
 
 Array = np.ndarray[Any, Any]
 

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-from suite.contracts.attention.feature import Typed, features
-from suite.records import UsageError
+from attnsuite.contracts.attention.feature import Typed, features
+from attnsuite.records import UsageError
 
 WIDTH = 64
 """The width of queries and keys that most models have."""

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from suite.asking import Deviation
-from suite.asking.changes import filled_beyond, swapped_where_equal, turned
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
-from suite.contracts import asking_plugs
-from suite.contracts.models.eager import Blocks, Config, Part, Shapes, mean_square, normalised
-from suite.contracts.shown import SHOWN
+from attnsuite.asking import Deviation
+from attnsuite.asking.changes import filled_beyond, swapped_where_equal, turned
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.contracts import asking_plugs
+from attnsuite.contracts.models.eager import Blocks, Config, Part, Shapes, mean_square, normalised
+from attnsuite.contracts.shown import SHOWN
 
 
 def of_due_names(weights: Part, due: Shapes) -> dict[str, Tensor]:

@@ -14,10 +14,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from suite.asking.mistakes import formula
-from suite.asking.staged import Staged
-from suite.contracts.shown import in_steps, through_identity
-from suite.contracts.softmax import masked, unguarded
+from attnsuite.asking.mistakes import formula
+from attnsuite.asking.staged import Staged
+from attnsuite.contracts.shown import in_steps, through_identity
+from attnsuite.contracts.softmax import masked, unguarded
 
 Config = Mapping[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]

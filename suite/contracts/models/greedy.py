@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from suite.asking.mistakes import Wrong, formula, rows, then
-from suite.contracts.shown import Found
+from attnsuite.asking.mistakes import Wrong, formula, rows, then
+from attnsuite.contracts.shown import Found
 
 Greedy = Mapping[str, int]
 """The tokens `begin` and `end`, and how many `steps` there are at most."""

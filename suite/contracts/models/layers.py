@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from suite.contracts.blocks.add_norm import oracle as normalisation
-from suite.contracts.blocks.positionwise_ffn import oracle as network
-from suite.judging.rounded import Rounded
+from attnsuite.contracts.blocks.add_norm import oracle as normalisation
+from attnsuite.contracts.blocks.positionwise_ffn import oracle as network
+from attnsuite.judging.rounded import Rounded
 
 Array = np.ndarray[Any, Any]
 EVERYONE = np.array(True)

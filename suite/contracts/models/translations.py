@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from suite.asking import Calls
-from suite.asking.model import NOTHING, Config, Model, ModelCase, Weights
-from suite.asking.tensors import Array, Generator, Inputs, generator, seeded
+from attnsuite.asking import Calls
+from attnsuite.asking.model import NOTHING, Config, Model, ModelCase, Weights
+from attnsuite.asking.tensors import Array, Generator, Inputs, generator, seeded
 
 GREEDY = {"begin": 1, "end": 2, "steps": 8}
 """What the factory is given where its models translate."""

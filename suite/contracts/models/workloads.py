@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from suite import asking
-from suite.asking import Call, Reply
-from suite.asking.due import Form, Near
-from suite.asking.model import Config, Model, Shapes
-from suite.asking.rounds import grown, moved, other_tokens
-from suite.asking.step import Learned, Loss, learned, rows_of
-from suite.records import STEP
+from attnsuite import asking
+from attnsuite.asking import Call, Reply
+from attnsuite.asking.due import Form, Near
+from attnsuite.asking.model import Config, Model, Shapes
+from attnsuite.asking.rounds import grown, moved, other_tokens
+from attnsuite.asking.step import Learned, Loss, learned, rows_of
+from attnsuite.records import STEP
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from suite.judging.verdicts import Verdict
+    from attnsuite.judging.verdicts import Verdict
 
 CPU, HALF, FORWARD = ("float32",), ("bfloat16",), ("forward",)  # one half type: `full` is to fit into two hours
 USUALLY = {"standard": FORWARD, "full": FORWARD}

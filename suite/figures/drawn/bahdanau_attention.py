@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from suite.figures.figure import DrawnFigure
-from suite.figures.picture import Axis, HeatMaps, heat_map
-from suite.figures.translation import SENTENCE, translated
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.picture import Axis, HeatMaps, heat_map
+from attnsuite.figures.translation import SENTENCE, translated
 
 TITLE = "Bahdanau attention of a translated sentence"
 

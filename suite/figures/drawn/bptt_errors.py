@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.figures.figure import DrawnFigure
-from suite.figures.picture import Curves, Panel, series
-from suite.figures.through_time import gradient
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.picture import Curves, Panel, series
+from attnsuite.figures.through_time import gradient
 
 TITLE = "Errors of truncated and randomised gradients"
 STEPS, INPUTS, HIDDEN, OUTPUTS = 24, 4, 8, 3

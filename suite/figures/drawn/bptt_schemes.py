@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite.figures.figure import DrawnFigure
-from suite.figures.picture import Axis, HeatMaps, heat_map, rounded
-from suite.figures.through_time import flow
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.picture import Axis, HeatMaps, heat_map, rounded
+from attnsuite.figures.through_time import flow
 
 TITLE = "Backpropagation through time in three schemes"
 TEXT = "the time machine"

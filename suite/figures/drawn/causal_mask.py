@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from suite.figures.figure import DrawnFigure
-from suite.figures.implementations import function, weights_of
-from suite.figures.picture import HeatMaps, heat_map
-from suite.figures.sentence import axes, queries_and_keys
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.implementations import function, weights_of
+from attnsuite.figures.picture import HeatMaps, heat_map
+from attnsuite.figures.sentence import axes, queries_and_keys
 
 TITLE = "The causal mask"
 

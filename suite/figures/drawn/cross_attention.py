@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from suite.figures.figure import DrawnFigure
-from suite.figures.picture import HeatMaps
-from suite.figures.translation import SENTENCE, heads, translated
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.picture import HeatMaps
+from attnsuite.figures.translation import SENTENCE, heads, translated
 
 TITLE = "Cross attention of a translated sentence"
 

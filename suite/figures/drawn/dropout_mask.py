@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.figures.figure import DrawnFigure
-from suite.figures.implementations import function
-from suite.figures.picture import HeatMaps, heat_map
-from suite.figures.sentence import axes, queries_and_keys
-from suite.sources.documents import examples
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.implementations import function
+from attnsuite.figures.picture import HeatMaps, heat_map
+from attnsuite.figures.sentence import axes, queries_and_keys
+from attnsuite.sources.documents import examples
 
 TITLE = "Dropout on attention weights"
 PRINTED = "doc-003/3.5.2-dropout-weights"

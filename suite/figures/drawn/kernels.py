@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.figures.figure import DrawnFigure
-from suite.figures.implementations import function
-from suite.figures.picture import Curves, Panel, series
-from suite.figures.pooling import BY, KERNELS
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.implementations import function
+from attnsuite.figures.picture import Curves, Panel, series
+from attnsuite.figures.pooling import BY, KERNELS
 
 TITLE = "Kernels of the distance between query and key"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.figures.figure import DrawnFigure
-from suite.figures.implementations import function
-from suite.figures.picture import HeatMap, HeatMaps, heat_map, numbered
-from suite.sources.documents import examples
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.implementations import function
+from attnsuite.figures.picture import HeatMap, HeatMaps, heat_map, numbered
+from attnsuite.sources.documents import examples
 
 TITLE = "Masked softmax"
 EXAMPLES = ("doc-004/11.3.2.1-literal-lens-1d", "doc-004/11.3.2.1-literal-lens-2d")

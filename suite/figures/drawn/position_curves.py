@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from suite.figures.encoding import BY, POSITIONS, encoding
-from suite.figures.figure import DrawnFigure
-from suite.figures.picture import Curves, Panel, series
+from attnsuite.figures.encoding import BY, POSITIONS, encoding
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.picture import Curves, Panel, series
 
 TITLE = "Positional encoding, columns 6 to 9"
 COLUMNS = range(6, 10)

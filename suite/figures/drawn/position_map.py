@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from suite.figures.encoding import BY, POSITIONS, WIDTH, encoding
-from suite.figures.figure import DrawnFigure
-from suite.figures.picture import Colours, HeatMaps, heat_map, numbered
+from attnsuite.figures.encoding import BY, POSITIONS, WIDTH, encoding
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.picture import Colours, HeatMaps, heat_map, numbered
 
 TITLE = "Positional encoding"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.figures.figure import DrawnFigure
-from suite.figures.implementations import function, weights_of
-from suite.figures.picture import HeatMaps, heat_map, numbered
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.implementations import function, weights_of
+from attnsuite.figures.picture import HeatMaps, heat_map, numbered
 
 TITLE = "Scaled dot products and additive scores"
 LENGTHS = (2, 6)

@@ -7,12 +7,12 @@ import hashlib
 import torch
 from torch import Tensor
 
-from suite.figures.asked import asked_weights
-from suite.figures.figure import DrawnFigure
-from suite.figures.picture import HeatMaps, heat_map, rounded
-from suite.figures.sentence import WORDS, axes, queries_and_keys
-from suite.records import UsageError
-from suite.report.cells import plain
+from attnsuite.figures.asked import asked_weights
+from attnsuite.figures.figure import DrawnFigure
+from attnsuite.figures.picture import HeatMaps, heat_map, rounded
+from attnsuite.figures.sentence import WORDS, axes, queries_and_keys
+from attnsuite.records import UsageError
+from attnsuite.report.cells import plain
 
 TITLE = "Attention weights of a sentence"
 WIDTH = 16

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from xml.sax.saxutils import escape
 
-from suite.charting import load_fonts, svg_of
-from suite.figures.picture import HeatMaps, Picture
+from attnsuite.charting import load_fonts, svg_of
+from attnsuite.figures.picture import HeatMaps, Picture
 
 ZOOM = 2.0
 """Pixels of a PNG for each of the SVG: sharp on screens with two pixels for one."""
@@ -16,7 +16,7 @@ DECIMALS = 2
 
 def svg(name: str, picture: Picture) -> str:
     """The picture as the text of an SVG file on white, with a title and a description for who cannot see it."""
-    from suite.figures.render import curves, heat_maps
+    from attnsuite.figures.render import curves, heat_maps
 
     drawn = svg_of(heat_maps.chart(picture) if isinstance(picture, HeatMaps) else curves.chart(picture))
     return _described(_shortened(drawn), name, picture)

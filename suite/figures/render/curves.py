@@ -7,9 +7,9 @@ from typing import Any
 
 import altair as alt
 
-from suite.charting import COLOURS, CONFIG
-from suite.figures.picture import Curves, Panel, Series, Way
-from suite.figures.render.panel import sized
+from attnsuite.charting import COLOURS, CONFIG
+from attnsuite.figures.picture import Curves, Panel, Series, Way
+from attnsuite.figures.render.panel import sized
 
 MAGENTA = COLOURS[3]
 """The colour of what is dashed, as in the documents."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import altair as alt
 
-from suite.charting import CONFIG, FONT, INK
-from suite.figures.picture import Axis, Colours, HeatMap, HeatMaps
-from suite.figures.render.panel import sized
+from attnsuite.charting import CONFIG, FONT, INK
+from attnsuite.figures.picture import Axis, Colours, HeatMap, HeatMaps
+from attnsuite.figures.render.panel import sized
 
 SHADES = {
     Colours.REDS: ["#fff5f0", "#fcbba1", "#fb6a4a", "#cb181d", "#67000d"],

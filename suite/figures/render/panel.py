@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from suite.charting import FONT, INK
+from attnsuite.charting import FONT, INK
 
 ABOVE = 12
 """Pixels from the upper edge of a panel to the middle of its title: the same in all, whatever their axes need."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from unicodedata import category
 
-from suite.learning.sentences.preprocessing import RESERVED, tokens
-from suite.records import UsageError
+from attnsuite.learning.sentences.preprocessing import RESERVED, tokens
+from attnsuite.records import UsageError
 
 Pair = tuple[str, str]
 SHIPPED = Path(__file__).with_name("english_french.tsv")

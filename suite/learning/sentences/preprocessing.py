@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from suite.records import UsageError
+from attnsuite.records import UsageError
 
 PAD, BEGIN, END, UNKNOWN = "<pad>", "<bos>", "<eos>", "<unk>"
 RESERVED = (PAD, BEGIN, END, UNKNOWN)

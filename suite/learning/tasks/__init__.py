@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from suite.learning.task import Task
-from suite.records import UsageError
+from attnsuite.learning.task import Task
+from attnsuite.records import UsageError
 
 
 def tasks() -> dict[str, Task]:

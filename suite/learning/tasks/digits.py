@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, gelu, layer_norm
 
-from suite.contracts.models.vision_transformer.contract import shapes
-from suite.contracts.models.vision_transformer.deviations import VisionTransformer
-from suite.learning.models import Drop, dropout, initial
-from suite.learning.task import Attention, Batch, Task, Training, generator
-from suite.records import UsageError
+from attnsuite.contracts.models.vision_transformer.contract import shapes
+from attnsuite.contracts.models.vision_transformer.deviations import VisionTransformer
+from attnsuite.learning.models import Drop, dropout, initial
+from attnsuite.learning.task import Attention, Batch, Task, Training, generator
+from attnsuite.records import UsageError
 
 Images = tuple[Tensor, Tensor]
 """Images b 1 h w, and their labels b."""

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, layer_norm, scaled_dot_product_attention
 
-from suite.contracts.models.eager import Blocks, part
-from suite.learning.models import hidden, initial
-from suite.learning.task import Attention, Batch, Task, Training, generator
+from attnsuite.contracts.models.eager import Blocks, part
+from attnsuite.learning.models import hidden, initial
+from attnsuite.learning.task import Attention, Batch, Task, Training, generator
 
 ACCURACY = "recalled"
 """The name of the score: of the sequences held out, the share whose value is recalled."""

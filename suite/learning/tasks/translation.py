@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from suite.learning import models
-from suite.learning.sentences import loading
-from suite.learning.sentences.preprocessing import PAD, RESERVED, UNKNOWN, Corpus, tokens
-from suite.learning.task import Attention, Batch, Task, Training, generator
-from suite.learning.translating import bleu, translate
-from suite.records import UsageError
+from attnsuite.learning import models
+from attnsuite.learning.sentences import loading
+from attnsuite.learning.sentences.preprocessing import PAD, RESERVED, UNKNOWN, Corpus, tokens
+from attnsuite.learning.task import Attention, Batch, Task, Training, generator
+from attnsuite.learning.translating import bleu, translate
+from attnsuite.records import UsageError
 
 Pair = tuple[str, str]
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from suite.contracts import contract
-from suite.learning.task import Attention, Task, Training
-from suite.learning.tasks import digits
-from suite.records import RIGHT_GRADIENT, WRONG_GRADIENTS
+from attnsuite.contracts import contract
+from attnsuite.learning.task import Attention, Task, Training
+from attnsuite.learning.tasks import digits
+from attnsuite.records import RIGHT_GRADIENT, WRONG_GRADIENTS
 
 CONTROL = "correct_backward"
 """What the contract calls the computation that the deviations are made of."""

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from suite.records import EVERY_CASE, Measurement, Status
-from suite.report.benchmark import wording
-from suite.report.benchmark.timed_tables import natural
-from suite.report.cells import Cell, listed, said, status, text
-from suite.report.conformance.tally import pattern
-from suite.report.page import Table, table
+from attnsuite.records import EVERY_CASE, Measurement, Status
+from attnsuite.report.benchmark import wording
+from attnsuite.report.benchmark.timed_tables import natural
+from attnsuite.report.cells import Cell, listed, said, status, text
+from attnsuite.report.conformance.tally import pattern
+from attnsuite.report.page import Table, table
 
 MOST_NAMED = 4
 """The most implementations or workloads that are named in a line; of more, the others are counted."""

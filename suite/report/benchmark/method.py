@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from suite.report.benchmark.views import Material
-from suite.report.cells import Span, code, emphasis, joined
-from suite.report.page import Points, note
-from suite.report.units import size
-from suite.statistics import LEVEL, MARGIN
+from attnsuite.report.benchmark.views import Material
+from attnsuite.report.cells import Span, code, emphasis, joined
+from attnsuite.report.page import Points, note
+from attnsuite.report.units import size
+from attnsuite.statistics import LEVEL, MARGIN
 
 
 def method(of: Material) -> Points:

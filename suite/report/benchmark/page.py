@@ -7,23 +7,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from suite.records import EVERY_CASE, Machine, Run
-from suite.report import provenance
-from suite.report.benchmark import pivots, wording
-from suite.report.benchmark.absences import absence_table, note_table
-from suite.report.benchmark.columns import long_table, numbers
-from suite.report.benchmark.growth import growth_section, growth_table, growths
-from suite.report.benchmark.method import method
-from suite.report.benchmark.overall import overall, ranking
-from suite.report.benchmark.timed_tables import Setting, TimedTable
-from suite.report.benchmark.views import Material, by_group, by_setting, material
-from suite.report.cells import NOTHING, Span, code, joined, listed, number, said, strong
-from suite.report.charts.files import Charts
-from suite.report.files import LONGEST_PAGE
-from suite.report.page import Block, Column, Page, Section, Table, beside_page, blocks, first, note, section, table
-from suite.report.units import duration, percent, rate_unit, significant
-from suite.store import Recorded
-from suite.store.recorded import ages
+from attnsuite.records import EVERY_CASE, Machine, Run
+from attnsuite.report import provenance
+from attnsuite.report.benchmark import pivots, wording
+from attnsuite.report.benchmark.absences import absence_table, note_table
+from attnsuite.report.benchmark.columns import long_table, numbers
+from attnsuite.report.benchmark.growth import growth_section, growth_table, growths
+from attnsuite.report.benchmark.method import method
+from attnsuite.report.benchmark.overall import overall, ranking
+from attnsuite.report.benchmark.timed_tables import Setting, TimedTable
+from attnsuite.report.benchmark.views import Material, by_group, by_setting, material
+from attnsuite.report.cells import NOTHING, Span, code, joined, listed, number, said, strong
+from attnsuite.report.charts.files import Charts
+from attnsuite.report.files import LONGEST_PAGE
+from attnsuite.report.page import Block, Column, Page, Section, Table, beside_page, blocks, first, note, section, table
+from attnsuite.report.units import duration, percent, rate_unit, significant
+from attnsuite.store import Recorded
+from attnsuite.store.recorded import ages
 
 LONGEST_NOTE = 600
 """Characters of the note that says which charts are missing: it has a command that must stay whole."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from suite.records import Reason, Run, Status
-from suite.report import provenance
-from suite.report.benchmark import wording
-from suite.report.benchmark.timed_tables import ANOTHER_RUN, Row, TimedTable, names, runs_of
-from suite.report.benchmark.views import Material, View
-from suite.report.cells import NOTHING, Cell, Kind, Span, code, listed, number, said, status, strong, text
-from suite.report.page import Block, Note, Table, note, table
-from suite.report.units import time_unit
+from attnsuite.records import Reason, Run, Status
+from attnsuite.report import provenance
+from attnsuite.report.benchmark import wording
+from attnsuite.report.benchmark.timed_tables import ANOTHER_RUN, Row, TimedTable, names, runs_of
+from attnsuite.report.benchmark.views import Material, View
+from attnsuite.report.cells import NOTHING, Cell, Kind, Span, code, listed, number, said, status, strong, text
+from attnsuite.report.page import Block, Note, Table, note, table
+from attnsuite.report.units import time_unit
 
 WIDEST = 7
 """The most workloads side by side in one table: more columns do not fit on a page."""

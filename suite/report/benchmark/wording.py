@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from suite.records import Machine, Measurement, Reason
-from suite.report.benchmark.timed_tables import BASELINE, Row, Setting
-from suite.report.cells import NOTHING
-from suite.report.units import size, times
+from attnsuite.records import Machine, Measurement, Reason
+from attnsuite.report.benchmark.timed_tables import BASELINE, Row, Setting
+from attnsuite.report.cells import NOTHING
+from attnsuite.report.units import size, times
 
 ATTENTION = "attention"
 """The contract that the suite is about. It comes first on each page, and pages do not name it in headings."""

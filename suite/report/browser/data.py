@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from suite.records import ContractFacts, Machine, escaped
-from suite.report import facts, provenance
-from suite.report.benchmark.views import Material
-from suite.report.browser import history, outcomes, timings
+from attnsuite.records import ContractFacts, Machine, escaped
+from attnsuite.report import facts, provenance
+from attnsuite.report.benchmark.views import Material
+from attnsuite.report.browser import history, outcomes, timings
 
 HASH = 16
 """Characters of the hash of a source that are shown."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from suite.report.browser.history import Line
-from suite.report.browser.page import OPENING, report_page
-from suite.report.index import AUDIT, AUDIT_TABLES, CHEATS, INDEX, REPORT
-from suite.report.machine import PAGES
-from suite.report.ours import refuse_foreign
-from suite.store import Recorded, replace_file
+from attnsuite.report.browser.history import Line
+from attnsuite.report.browser.page import OPENING, report_page
+from attnsuite.report.index import AUDIT, AUDIT_TABLES, CHEATS, INDEX, REPORT
+from attnsuite.report.machine import PAGES
+from attnsuite.report.ours import refuse_foreign
+from attnsuite.store import Recorded, replace_file
 
 
 def write_report(folder: Path | str, machines: Mapping[str, Recorded], past: Sequence[Line] = ()) -> Path:

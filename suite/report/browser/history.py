@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from suite.report.browser.naming import rounded
+from attnsuite.report.browser.naming import rounded
 
 
 @dataclass(frozen=True)

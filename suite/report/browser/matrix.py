@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from suite.records import EVERY_CASE, Outcome
-from suite.report.benchmark.wording import ATTENTION
-from suite.report.conformance.tally import Count, count
+from attnsuite.records import EVERY_CASE, Outcome
+from attnsuite.report.benchmark.wording import ATTENTION
+from attnsuite.report.conformance.tally import Count, count
 
 
 def family(case: str) -> str:

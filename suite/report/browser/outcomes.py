@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from suite.records import Outcome, Status
-from suite.report.browser.naming import Naming, rounded
+from attnsuite.records import Outcome, Status
+from attnsuite.report.browser.naming import Naming, rounded
 
 LETTERS = {
     Status.PASSED: "p",

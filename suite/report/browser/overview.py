@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from suite.records import ContractFacts, Measurement, Outcome, Status
-from suite.report import facts, provenance
-from suite.report.benchmark.overall import Overall, overall
-from suite.report.benchmark.views import Material
-from suite.report.benchmark.wording import ATTENTION
-from suite.report.cells import NOTHING, Cell, Kind, code, listed, number, said, text
-from suite.report.conformance.tally import by_implementation, count, pattern
-from suite.report.page import Block, Note, Points, Table, note, table
+from attnsuite.records import ContractFacts, Measurement, Outcome, Status
+from attnsuite.report import facts, provenance
+from attnsuite.report.benchmark.overall import Overall, overall
+from attnsuite.report.benchmark.views import Material
+from attnsuite.report.benchmark.wording import ATTENTION
+from attnsuite.report.cells import NOTHING, Cell, Kind, code, listed, number, said, text
+from attnsuite.report.conformance.tally import by_implementation, count, pattern
+from attnsuite.report.page import Block, Note, Points, Table, note, table
 
 MOST_REASONS = 12
 """The most reasons for which something is missing that are listed; of more, the others are counted."""

@@ -8,19 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from suite.records import FAILURES
-from suite.report import facts
-from suite.report.benchmark.overall import ranking
-from suite.report.benchmark.views import Material, material
-from suite.report.browser import matrix
-from suite.report.browser.data import as_json, data
-from suite.report.browser.history import Line
-from suite.report.browser.overview import overview
-from suite.report.conformance.page import failure_table
-from suite.report.conformance.tally import groups
-from suite.report.files import as_html
-from suite.report.page import Block, note, section
-from suite.store import Recorded
+from attnsuite.records import FAILURES
+from attnsuite.report import facts
+from attnsuite.report.benchmark.overall import ranking
+from attnsuite.report.benchmark.views import Material, material
+from attnsuite.report.browser import matrix
+from attnsuite.report.browser.data import as_json, data
+from attnsuite.report.browser.history import Line
+from attnsuite.report.browser.overview import overview
+from attnsuite.report.conformance.page import failure_table
+from attnsuite.report.conformance.tally import groups
+from attnsuite.report.files import as_html
+from attnsuite.report.page import Block, note, section
+from attnsuite.store import Recorded
 
 ASSETS = Path(__file__).parent / "assets"
 LOOK = "look.css"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from suite.history import history_of
-from suite.records import History, KeptRun, Series
-from suite.report.browser.history import Line, Moment
+from attnsuite.history import history_of
+from attnsuite.records import History, KeptRun, Series
+from attnsuite.report.browser.history import Line, Moment
 
 WORDS = {"ratio": "time as a multiple of {}'s", "time": "time in s", "memory": "memory at the peak of a call, in bytes"}
 MOST_POINTS = 10_000

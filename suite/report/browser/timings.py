@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from suite.records import EVERY_CASE, SHAPE, Status
-from suite.report.benchmark import wording
-from suite.report.benchmark.timed_tables import Row, TimedTable
-from suite.report.browser.naming import rounded
-from suite.report.browser.outcomes import Names
+from attnsuite.records import EVERY_CASE, SHAPE, Status
+from attnsuite.report.benchmark import wording
+from attnsuite.report.benchmark.timed_tables import Row, TimedTable
+from attnsuite.report.browser.naming import rounded
+from attnsuite.report.browser.outcomes import Names
 
 DIGITS = 4
 """Digits of times and ratios on the page; benchmark.csv and the files of samples have all."""

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from suite import charting
-from suite.charting import NEEDED, absent
-from suite.records import RESULTS
-from suite.report import learning, render
-from suite.report.benchmark.views import View, material
-from suite.report.charts.pictures import pictures
-from suite.report.ours import refuse_foreign, text_of
-from suite.report.page import Chart, Picture
-from suite.store import Recorded, replace_file
-from suite.store.files import one_line
+from attnsuite import charting
+from attnsuite.charting import NEEDED, absent
+from attnsuite.records import RESULTS
+from attnsuite.report import learning, render
+from attnsuite.report.benchmark.views import View, material
+from attnsuite.report.charts.pictures import pictures
+from attnsuite.report.ours import refuse_foreign, text_of
+from attnsuite.report.page import Chart, Picture
+from attnsuite.store import Recorded, replace_file
+from attnsuite.store.files import one_line
 
 STAMP = re.compile(r"<!-- attnsuite ([0-9a-f]{16})(?: ([0-9a-f]{16}))? -->")
 """The mark of a chart that was written here: what it shows, hashed, and how it came to be drawn so."""
@@ -99,7 +99,7 @@ def _slug(view: View) -> str:
 def _drawn(picture: Picture) -> str:
     from altair.utils.schemapi import debug_mode
 
-    from suite.report.render import svg
+    from attnsuite.report.render import svg
 
     draw: Callable[[Picture], str] = svg.render
     with debug_mode(False):  # the whole is held against Vega-Lite's schema when it is drawn, so its parts need not be

@@ -7,16 +7,16 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from suite.records import Machine
-from suite.report import provenance
-from suite.report.benchmark import wording
-from suite.report.benchmark.growth import LADDER, by_length, growths, power
-from suite.report.benchmark.timed_tables import BASELINE, Row, Setting, TimedTable, names, runs_of
-from suite.report.benchmark.views import Material, View, by_setting
-from suite.report.cells import NOTHING, plain
-from suite.report.page import Mark, Panel, Picture
-from suite.report.units import percent, rate_unit
-from suite.statistics import LEVEL
+from attnsuite.records import Machine
+from attnsuite.report import provenance
+from attnsuite.report.benchmark import wording
+from attnsuite.report.benchmark.growth import LADDER, by_length, growths, power
+from attnsuite.report.benchmark.timed_tables import BASELINE, Row, Setting, TimedTable, names, runs_of
+from attnsuite.report.benchmark.views import Material, View, by_setting
+from attnsuite.report.cells import NOTHING, plain
+from attnsuite.report.page import Mark, Panel, Picture
+from attnsuite.report.units import percent, rate_unit
+from attnsuite.statistics import LEVEL
 
 MOST_PANELS = 4
 """The most panels that fit into one picture."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from suite.records import FAILURES, GIVEN, Example, Status
-from suite.report.cells import NOTHING, Cell, Span, code, said, text
-from suite.report.page import Block, Column, Note, Table, beside_page, first, note, table
+from attnsuite.records import FAILURES, GIVEN, Example, Status
+from attnsuite.report.cells import NOTHING, Cell, Span, code, said, text
+from attnsuite.report.page import Block, Column, Note, Table, beside_page, first, note, table
 
 MOST_ROWS = 20
 """The most examples that somebody fails on the shorter page."""

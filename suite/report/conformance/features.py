@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from suite.records import DTYPES, EVERY_CASE, ContractFacts, Facts, Outcome
-from suite.report.cells import Cell, code, said, strong, text
-from suite.report.conformance.tally import COUNTS, Count, by_implementation, count
-from suite.report.page import Block, Column, Section, Table, note, section, table
+from attnsuite.records import DTYPES, EVERY_CASE, ContractFacts, Facts, Outcome
+from attnsuite.report.cells import Cell, code, said, strong, text
+from attnsuite.report.conformance.tally import COUNTS, Count, by_implementation, count
+from attnsuite.report.page import Block, Column, Section, Table, note, section, table
 
 NO_FEATURE = "core"
 """The heading above the cases that need no feature."""

@@ -7,17 +7,39 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from suite.records import FAILURES, ContractFacts, Example, Facts, Outcome, Run, Status
-from suite.report import facts, provenance
-from suite.report.benchmark.wording import ATTENTION
-from suite.report.cells import Cell, code, emphasis, joined, listed, said, spans, status, text
-from suite.report.conformance import features
-from suite.report.conformance.examples import example_table, given, reproduced
-from suite.report.conformance.reasons import reasons, reasons_together
-from suite.report.conformance.strangers import strangers
-from suite.report.conformance.tally import COUNTS, Group, breakdown, by_implementation, count, dtypes, grouped, groups
-from suite.report.page import Block, Column, Note, Page, Table, beside_page, blocks, first, note, points, section, table
-from suite.store import Recorded
+from attnsuite.records import FAILURES, ContractFacts, Example, Facts, Outcome, Run, Status
+from attnsuite.report import facts, provenance
+from attnsuite.report.benchmark.wording import ATTENTION
+from attnsuite.report.cells import Cell, code, emphasis, joined, listed, said, spans, status, text
+from attnsuite.report.conformance import features
+from attnsuite.report.conformance.examples import example_table, given, reproduced
+from attnsuite.report.conformance.reasons import reasons, reasons_together
+from attnsuite.report.conformance.strangers import strangers
+from attnsuite.report.conformance.tally import (
+    COUNTS,
+    Group,
+    breakdown,
+    by_implementation,
+    count,
+    dtypes,
+    grouped,
+    groups,
+)
+from attnsuite.report.page import (
+    Block,
+    Column,
+    Note,
+    Page,
+    Table,
+    beside_page,
+    blocks,
+    first,
+    note,
+    points,
+    section,
+    table,
+)
+from attnsuite.store import Recorded
 
 MOST_NAMED = 12
 """The most implementations that are named beside an earlier run; of more, the others are counted."""

@@ -6,10 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from suite.records import EVERY_CASE, Outcome, Status
-from suite.report.cells import code, listed, said
-from suite.report.conformance.tally import pattern
-from suite.report.page import Column, Table, table
+from attnsuite.records import EVERY_CASE, Outcome, Status
+from attnsuite.report.cells import code, listed, said
+from attnsuite.report.conformance.tally import pattern
+from attnsuite.report.page import Column, Table, table
 
 MOST_NAMED = 4
 """The most implementations that are named beside a reason; of more, the others are counted."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from suite.records import Facts
-from suite.report.cells import code, text
-from suite.report.page import Table, table
+from attnsuite.records import Facts
+from attnsuite.report.cells import code, text
+from attnsuite.report.page import Table, table
 
 LONGEST = 600
 """Characters of a cell: all walls in words, or the operators of a long submission."""

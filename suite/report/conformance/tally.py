@@ -11,7 +11,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from suite.records import DTYPES, EVERY_CASE, FAILURES, Outcome, Status
+from attnsuite.records import DTYPES, EVERY_CASE, FAILURES, Outcome, Status
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 

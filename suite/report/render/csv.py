@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 
-from suite.report.cells import LONGEST_CODE, Value, plain
-from suite.report.page import Table
+from attnsuite.report.cells import LONGEST_CODE, Value, plain
+from attnsuite.report.page import Table
 
 SUFFIX = ".csv"
 """The ending of the names of such files."""

@@ -9,8 +9,8 @@ from html import escape
 from itertools import count
 from urllib.parse import quote
 
-from suite.report.cells import Cell, Kind, Span, Style, plain
-from suite.report.page import Block, Chart, Note, Points, Section, Table
+from attnsuite.report.cells import Cell, Kind, Span, Style, plain
+from attnsuite.report.page import Block, Chart, Note, Points, Section, Table
 
 TAGS = {Style.CODE: "code", Style.STRONG: "strong", Style.EMPHASIS: "em"}
 """The element of each style."""

@@ -8,8 +8,8 @@ from functools import singledispatch
 from html import escape
 from urllib.parse import quote
 
-from suite.report.cells import Span, Style, plain
-from suite.report.page import Block, Chart, Note, Page, Points, Section, Table
+from attnsuite.report.cells import Span, Style, plain
+from attnsuite.report.page import Block, Chart, Note, Page, Points, Section, Table
 
 SUFFIX = ".md"
 """The ending of the names of such files."""

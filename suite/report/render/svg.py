@@ -8,10 +8,10 @@ from typing import Any
 
 import altair as alt
 
-from suite.charting import COLOURS, CONFIG, FONT, INK, MUTED, svg_of
-from suite.report import units
-from suite.report.page import Mark, Panel, Picture
-from suite.report.render.placing import LINE, beside, nearest, spread
+from attnsuite.charting import COLOURS, CONFIG, FONT, INK, MUTED, svg_of
+from attnsuite.report import units
+from attnsuite.report.page import Mark, Panel, Picture
+from attnsuite.report.render.placing import LINE, beside, nearest, spread
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 """The shapes of marks: as many as there are colours, shifted by one after each round of colours."""

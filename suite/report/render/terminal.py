@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
 
-from suite.report.cells import LONGEST_CODE, Cell, Span, plain
-from suite.report.page import Block, Chart, Column, Note, Page, Points, Section, Table
+from attnsuite.report.cells import LONGEST_CODE, Cell, Span, plain
+from attnsuite.report.page import Block, Chart, Column, Note, Page, Points, Section, Table
 
 GAP = "  "
 """The space between two columns, and before a line that belongs to the line above."""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from suite.report.verification.index import of_results as of_results
-from suite.report.verification.pages import Pages as Pages
-from suite.report.verification.pages import of_machine as of_machine
+from attnsuite.report.verification.index import of_results as of_results
+from attnsuite.report.verification.pages import Pages as Pages
+from attnsuite.report.verification.pages import of_machine as of_machine

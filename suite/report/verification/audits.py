@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from suite.records import DTYPES, EXEMPT, Refusal, UsageError
-from suite.report.verification import markdown
-from suite.report.verification.texts import text_of
+from attnsuite.records import DTYPES, EXEMPT, Refusal, UsageError
+from attnsuite.report.verification import markdown
+from attnsuite.report.verification.texts import text_of
 
 FAMILIES, STRANGERS, DEVIATIONS = "audit_families.csv", "audit_strangers.csv", "audit_deviations.csv"
 HEADS = {

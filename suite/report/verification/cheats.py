@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from suite.records import MEASURED_STATUSES, MUST, Refusal, UsageError
-from suite.records.bounded import NOT_BOUNDED
-from suite.report.verification import markdown
-from suite.report.verification.texts import text_of
+from attnsuite.records import MEASURED_STATUSES, MUST, Refusal, UsageError
+from attnsuite.records.bounded import NOT_BOUNDED
+from attnsuite.report.verification import markdown
+from attnsuite.report.verification.texts import text_of
 
 HEADS = ("submission", "what it does", "command", "must", "what happened")
 OTHERWISE = "another verdict than it must get: "

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from suite.records import Refusal
-from suite.report.browser.files import report_text
-from suite.report.browser.past import past
-from suite.report.files import rendered
-from suite.report.index import AUDIT, AUDIT_TABLES, CHEATS, INDEX, REPORT, index, there
-from suite.report.verification.audits import of_audit
-from suite.report.verification.cheats import Musts, of_cheats
-from suite.report.verification.stamped import unlike_stamp
-from suite.report.verification.texts import unlike
-from suite.store import Recorded
+from attnsuite.records import Refusal
+from attnsuite.report.browser.files import report_text
+from attnsuite.report.browser.past import past
+from attnsuite.report.files import rendered
+from attnsuite.report.index import AUDIT, AUDIT_TABLES, CHEATS, INDEX, REPORT, index, there
+from attnsuite.report.verification.audits import of_audit
+from attnsuite.report.verification.cheats import Musts, of_cheats
+from attnsuite.report.verification.stamped import unlike_stamp
+from attnsuite.report.verification.texts import unlike
+from attnsuite.store import Recorded
 
 FILES = (f"{INDEX}.md", AUDIT, *AUDIT_TABLES, CHEATS, REPORT)
 """What lies beside the machines' folders."""

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.records import Refusal
-from suite.report import pytest_benchmark
-from suite.report.charts.files import Charts
-from suite.report.machine import PAGES, texts
-from suite.report.verification.charts import Found, of_charts
-from suite.report.verification.stopwatch import of_stopwatch
-from suite.report.verification.texts import REMEDY, unlike
-from suite.store import Recorded
+from attnsuite.records import Refusal
+from attnsuite.report import pytest_benchmark
+from attnsuite.report.charts.files import Charts
+from attnsuite.report.machine import PAGES, texts
+from attnsuite.report.verification.charts import Found, of_charts
+from attnsuite.report.verification.stopwatch import of_stopwatch
+from attnsuite.report.verification.texts import REMEDY, unlike
+from attnsuite.store import Recorded
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import median
 
-from suite.records import Machine, Refusal, UsageError
-from suite.records.stopwatch import DISAGREEMENT, StopwatchAudit, Trial
-from suite.report.files import rendered
-from suite.report.stopwatch import STOPWATCH, counted, of_trials
-from suite.report.verification import markdown
-from suite.report.verification.stamped import unlike_stamp
-from suite.report.verification.texts import text_of, unlike
-from suite.statistics import VERDICTS, Interval, judged
-from suite.store import Recorded
+from attnsuite.records import Machine, Refusal, UsageError
+from attnsuite.records.stopwatch import DISAGREEMENT, StopwatchAudit, Trial
+from attnsuite.report.files import rendered
+from attnsuite.report.stopwatch import STOPWATCH, counted, of_trials
+from attnsuite.report.verification import markdown
+from attnsuite.report.verification.stamped import unlike_stamp
+from attnsuite.report.verification.texts import text_of, unlike
+from attnsuite.statistics import VERDICTS, Interval, judged
+from attnsuite.store import Recorded
 
 COUNTED = ("## Identical implementations", "## Injected slowdowns")
 """The sections that are counted of the comparisons alone."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from suite.records import Refusal, UsageError
-from suite.store.files import one_line
-from suite.store.together import read_bytes
+from attnsuite.records import Refusal, UsageError
+from attnsuite.store.files import one_line
+from attnsuite.store.together import read_bytes
 
 MOST_SHOWN = 3
 """The most differences of one file that are shown; of more, the others are counted."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite.signatures.layout import with_heads_inside
-from suite.signatures.signature import Question, Signature
+from attnsuite.signatures.layout import with_heads_inside
+from attnsuite.signatures.signature import Question, Signature
 
 
 def keywords(asked: Question) -> dict[str, Any]:

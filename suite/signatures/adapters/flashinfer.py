@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite.signatures.layout import NO_BACKWARD, item_by_item
-from suite.signatures.signature import Question, Signature
+from attnsuite.signatures.layout import NO_BACKWARD, item_by_item
+from attnsuite.signatures.signature import Question, Signature
 
 FLOAT_MASK = "custom_mask is boolean"
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite.signatures.jax_arrays import JAX
-from suite.signatures.layout import four_axes, with_heads_inside
-from suite.signatures.signature import Question, Signature
+from attnsuite.signatures.jax_arrays import JAX
+from attnsuite.signatures.layout import four_axes, with_heads_inside
+from attnsuite.signatures.signature import Question, Signature
 
 
 def keywords(asked: Question) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite.signatures.layout import with_heads_first
-from suite.signatures.mlx_arrays import MLX, NO_GRADIENT
-from suite.signatures.signature import Question, Signature
+from attnsuite.signatures.layout import with_heads_first
+from attnsuite.signatures.mlx_arrays import MLX, NO_GRADIENT
+from attnsuite.signatures.signature import Question, Signature
 
 
 def keywords(asked: Question) -> dict[str, Any]:

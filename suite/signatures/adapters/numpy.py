@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from suite.signatures.layout import as_it_is
-from suite.signatures.numpy_arrays import NUMPY, REASONS
-from suite.signatures.signature import Signature
+from attnsuite.signatures.layout import as_it_is
+from attnsuite.signatures.numpy_arrays import NUMPY, REASONS
+from attnsuite.signatures.signature import Signature
 
 TEMPLATE = """\
 def attention(

@@ -1,7 +1,7 @@
 """PyTorch's `scaled_dot_product_attention`: the contract's own signature, which needs no adapter."""
 
-from suite.signatures.layout import as_it_is
-from suite.signatures.signature import Signature
+from attnsuite.signatures.layout import as_it_is
+from attnsuite.signatures.signature import Signature
 
 TEMPLATE = """\
 def attention(

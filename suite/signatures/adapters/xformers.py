@@ -16,8 +16,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from suite.signatures.layout import AXES, first, four_axes, of_rank, with_heads_inside
-from suite.signatures.signature import Question, Signature
+from attnsuite.signatures.layout import AXES, first, four_axes, of_rank, with_heads_inside
+from attnsuite.signatures.signature import Question, Signature
 
 
 def keywords(asked: Question) -> dict[str, Any]:

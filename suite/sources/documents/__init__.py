@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from suite.records import Figures, Source
+from attnsuite.records import Figures, Source
 
 FILE = Path(__file__).with_name("examples.json")
 LEFT_OUT = Path(__file__).with_name("left_out.toml")

@@ -13,18 +13,18 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from suite.asking import Call
-from suite.asking.due import Within
-from suite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due, on_rows, sampled_rows
-from suite.contracts.attention.features.mask import Mask
-from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
-from suite.contracts.attention.maxima import over, runs
-from suite.contracts.attention.oracle import attention
-from suite.contracts.attention.strangers.maxima import MAXIMA
-from suite.contracts.attention.strangers.question import attention as attention_of
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS
-from suite.records import DTYPES
+from attnsuite.asking import Call
+from attnsuite.asking.due import Within
+from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due, on_rows, sampled_rows
+from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
+from attnsuite.contracts.attention.maxima import over, runs
+from attnsuite.contracts.attention.oracle import attention
+from attnsuite.contracts.attention.strangers.maxima import MAXIMA
+from attnsuite.contracts.attention.strangers.question import attention as attention_of
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
 

@@ -18,22 +18,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite import asking
-from suite.asking import Call, Reply
-from suite.contracts.attention import oracle
-from suite.contracts.attention.cases import cases
-from suite.contracts.attention.cases.case import AttentionCase, as_asked, due, on_rows, sampled_rows
-from suite.contracts.attention.cases.draws import Sizes
-from suite.contracts.attention.computation.asked import as_attention
-from suite.contracts.attention.computation.dense import correct
-from suite.contracts.attention.contract import needs
-from suite.contracts.attention.judging import ACCEPT_OUTPUT
-from suite.contracts.attention.oracle import Problem
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS, widest
-from suite.judging.verdicts import Verdict
-from suite.records import DTYPES
-from suite.worker import ask
+from attnsuite import asking
+from attnsuite.asking import Call, Reply
+from attnsuite.contracts.attention import oracle
+from attnsuite.contracts.attention.cases import cases
+from attnsuite.contracts.attention.cases.case import AttentionCase, as_asked, due, on_rows, sampled_rows
+from attnsuite.contracts.attention.cases.draws import Sizes
+from attnsuite.contracts.attention.computation.asked import as_attention
+from attnsuite.contracts.attention.computation.dense import correct
+from attnsuite.contracts.attention.contract import needs
+from attnsuite.contracts.attention.judging import ACCEPT_OUTPUT
+from attnsuite.contracts.attention.oracle import Problem
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS, widest
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import DTYPES
+from attnsuite.worker import ask
 
 Array = np.ndarray[Any, Any]
 

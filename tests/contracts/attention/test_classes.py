@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 import torch
 
-from suite.asking import Case, Deviation
-from suite.conformance import audit
-from suite.contracts.attention.cases import cases
-from suite.contracts.attention.cases.behaviour import Repeated
-from suite.contracts.attention.cases.case import due
-from suite.contracts.attention.cases.roles import OneTensor, total
-from suite.contracts.attention.contract import NOT_ASKED, page
-from suite.contracts.attention.deviations import controls, deviations
-from suite.judging.precision import Bounded
-from suite.judging.verdicts import Verdict
-from suite.worker import ask
+from attnsuite.asking import Case, Deviation
+from attnsuite.conformance import audit
+from attnsuite.contracts.attention.cases import cases
+from attnsuite.contracts.attention.cases.behaviour import Repeated
+from attnsuite.contracts.attention.cases.case import due
+from attnsuite.contracts.attention.cases.roles import OneTensor, total
+from attnsuite.contracts.attention.contract import NOT_ASKED, page
+from attnsuite.contracts.attention.deviations import controls, deviations
+from attnsuite.judging.precision import Bounded
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.worker import ask
 
 FAMILIES = ("order", "threads", "state", "roles", "lengths", "gradient_numerics")
 """Those that ask nothing but such classes."""

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 import torch
 
-from suite.asking.combined import QUICK
-from suite.asking.covering import Contradiction, Meeting, Row
-from suite.conformance.catching import failure
-from suite.conformance.combinations import caught_by
-from suite.contracts import contract
-from suite.contracts.attention import feature
-from suite.contracts.attention.cases import combined
-from suite.contracts.attention.cases.combined import SPACE
-from suite.contracts.attention.computation.asked import as_attention
-from suite.contracts.attention.computation.dense import Dense
-from suite.contracts.attention.feature import Feature, Levels, features
+from attnsuite.asking.combined import QUICK
+from attnsuite.asking.covering import Contradiction, Meeting, Row
+from attnsuite.conformance.catching import failure
+from attnsuite.conformance.combinations import caught_by
+from attnsuite.contracts import contract
+from attnsuite.contracts.attention import feature
+from attnsuite.contracts.attention.cases import combined
+from attnsuite.contracts.attention.cases.combined import SPACE
+from attnsuite.contracts.attention.computation.asked import as_attention
+from attnsuite.contracts.attention.computation.dense import Dense
+from attnsuite.contracts.attention.feature import Feature, Levels, features
 
 ROWS = combined.rows()
 ARRAY = combined.array()

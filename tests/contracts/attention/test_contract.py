@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.asking import Call
-from suite.asking.layouts import LAYOUTS
-from suite.asking.tensors import generator
-from suite.contracts import contract, names
-from suite.contracts.attention.cases import cases
-from suite.contracts.attention.cases.case import AttentionCase, answered
-from suite.contracts.attention.contract import (
+from attnsuite.asking import Call
+from attnsuite.asking.layouts import LAYOUTS
+from attnsuite.asking.tensors import generator
+from attnsuite.contracts import contract, names
+from attnsuite.contracts.attention.cases import cases
+from attnsuite.contracts.attention.cases.case import AttentionCase, answered
+from attnsuite.contracts.attention.contract import (
     CONTRACT,
     CONVENTIONS,
     FEATURES,
@@ -25,10 +25,10 @@ from suite.contracts.attention.contract import (
     needs,
     unanswerable,
 )
-from suite.contracts.attention.feature import adapted as adapt
-from suite.contracts.attention.features.empty_row import kinds
-from suite.contracts.attention.features.mask import Mask
-from suite.records import DTYPES, UsageError
+from attnsuite.contracts.attention.feature import adapted as adapt
+from attnsuite.contracts.attention.features.empty_row import kinds
+from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.records import DTYPES, UsageError
 
 INPUTS = ("query", "key", "value")
 

@@ -12,16 +12,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.asking.layouts import JUNK, LAYOUTS
-from suite.asking.tensors import generator
-from suite.contracts.attention.cases import cases
-from suite.contracts.attention.cases.case import AttentionCase, answered
-from suite.contracts.attention.cases.draws import DRAWS, Sizes, targets
-from suite.contracts.attention.contract import needs
-from suite.contracts.attention.features.mask import Mask
-from suite.contracts.attention.features.mask.patterns import PATTERNS
-from suite.judging.precision import PRECISIONS
-from suite.records import DTYPES
+from attnsuite.asking.layouts import JUNK, LAYOUTS
+from attnsuite.asking.tensors import generator
+from attnsuite.contracts.attention.cases import cases
+from attnsuite.contracts.attention.cases.case import AttentionCase, answered
+from attnsuite.contracts.attention.cases.draws import DRAWS, Sizes, targets
+from attnsuite.contracts.attention.contract import needs
+from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.contracts.attention.features.mask.patterns import PATTERNS
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
 

@@ -12,23 +12,23 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite import asking
-from suite.asking import Call, Reply
-from suite.asking.drawn import Counted, Kept
-from suite.contracts import contract, names
-from suite.contracts.attention.cases import cases
-from suite.contracts.attention.cases.case import AttentionCase, answered
-from suite.contracts.attention.computation.asked import as_attention
-from suite.contracts.attention.computation.dense import correct
-from suite.contracts.attention.features.dropout.draws import BITS, Coded, Interleaved, kept
-from suite.contracts.attention.features.dropout.draws import KEPT as SMALL
-from suite.contracts.attention.features.mask import Mask
-from suite.contracts.steps.recurrent_gradient.cases.randomised import Randomised
-from suite.judging import compare, shares
-from suite.judging.shares import QUESTIONS
-from suite.judging.verdicts import Verdict
-from suite.registry import find
-from suite.worker import ask
+from attnsuite import asking
+from attnsuite.asking import Call, Reply
+from attnsuite.asking.drawn import Counted, Kept
+from attnsuite.contracts import contract, names
+from attnsuite.contracts.attention.cases import cases
+from attnsuite.contracts.attention.cases.case import AttentionCase, answered
+from attnsuite.contracts.attention.computation.asked import as_attention
+from attnsuite.contracts.attention.computation.dense import correct
+from attnsuite.contracts.attention.features.dropout.draws import BITS, Coded, Interleaved, kept
+from attnsuite.contracts.attention.features.dropout.draws import KEPT as SMALL
+from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.contracts.steps.recurrent_gradient.cases.randomised import Randomised
+from attnsuite.judging import compare, shares
+from attnsuite.judging.shares import QUESTIONS
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.registry import find
+from attnsuite.worker import ask
 
 Array = np.ndarray[Any, Any]
 

@@ -14,19 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from suite.asking import Call, questions
-from suite.asking.due import Within
-from suite.asking.layouts import INPUTS
-from suite.asking.tensors import HALF
-from suite.contracts import contract
-from suite.contracts.attention.cases import cases
-from suite.contracts.attention.cases.case import AttentionCase, due
-from suite.contracts.attention.cases.half import half
-from suite.contracts.attention.features.mask import Mask
-from suite.judging import compare
-from suite.judging.whole import JUDGEMENTS
-from suite.records import Status
-from suite.worker import ask
+from attnsuite.asking import Call, questions
+from attnsuite.asking.due import Within
+from attnsuite.asking.layouts import INPUTS
+from attnsuite.asking.tensors import HALF
+from attnsuite.contracts import contract
+from attnsuite.contracts.attention.cases import cases
+from attnsuite.contracts.attention.cases.case import AttentionCase, due
+from attnsuite.contracts.attention.cases.half import half
+from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.judging import compare
+from attnsuite.judging.whole import JUDGEMENTS
+from attnsuite.records import Status
+from attnsuite.worker import ask
 
 Style = Callable[..., Tensor]
 unhurried = settings(deadline=None, max_examples=12)

@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-import suite
+import attnsuite
 
 CASES = ("dropout", "combined/*+e96+*dropout*", "combined/*+e65+*dropout*", "combined/*mask*dropout*")
 
@@ -24,7 +24,7 @@ def forgets_to_rescale(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: 
 
 @pytest.mark.slow
 def test_ignored_dropout_is_named_nearly_everywhere_and_as_one_mistake() -> None:
-    wrong = [each for each in suite.check(ignores_dropout, cases=CASES, dtypes="float32") if each.status == "wrong"]
+    wrong = [each for each in attnsuite.check(ignores_dropout, cases=CASES, dtypes="float32") if each.status == "wrong"]
 
     named = Counter("ignores_dropout" in outcome.diagnosis for outcome in wrong)
     assert named[True] >= 0.95 * named.total(), [each.detail for each in wrong if not each.diagnosis]
@@ -33,7 +33,7 @@ def test_ignored_dropout_is_named_nearly_everywhere_and_as_one_mistake() -> None
 
 @pytest.mark.slow
 def test_another_mistake_in_dropout_is_not_named_so() -> None:
-    wrong = [each for each in suite.check(forgets_to_rescale, cases="dropout", dtypes="float32") if each.fails]
+    wrong = [each for each in attnsuite.check(forgets_to_rescale, cases="dropout", dtypes="float32") if each.fails]
 
     assert wrong
     assert not any("ignores_dropout" in outcome.diagnosis for outcome in wrong)

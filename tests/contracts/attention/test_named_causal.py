@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-import suite
+import attnsuite
 
 
 def hides_afterwards(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
@@ -14,6 +14,6 @@ def hides_afterwards(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bo
 
 def test_the_future_that_is_hidden_after_the_softmax_is_named() -> None:
     cases = ("plain/small", "causal/square_16", "causal/square_33", "causal/more_keys", "causal/more_queries")
-    outcomes = suite.check(hides_afterwards, cases=cases, dtypes="float32")
+    outcomes = attnsuite.check(hides_afterwards, cases=cases, dtypes="float32")
 
     assert {outcome.diagnosis for outcome in outcomes if outcome.fails} == {("hides_future_after_softmax",)}

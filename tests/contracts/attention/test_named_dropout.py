@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import dropout
 
-import suite
-from suite.asking.shown_draws import drawn_alike, shown
+import attnsuite
+from attnsuite.asking.shown_draws import drawn_alike, shown
 
 
 def drops_the_output(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: float = 0.0) -> Tensor:
@@ -28,7 +28,7 @@ def normalises_again(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: fl
     ("attention", "name"), [(drops_the_output, "drops_outputs"), (normalises_again, "normalises_after_dropout")]
 )
 def test_what_hangs_on_the_whole_draw_is_named(attention: Callable[..., Tensor], name: str) -> None:
-    outcomes = suite.check(attention, cases=("dropout/gradient", "dropout/gradient_one_query"), dtypes="float32")
+    outcomes = attnsuite.check(attention, cases=("dropout/gradient", "dropout/gradient_one_query"), dtypes="float32")
 
     failing = [outcome for outcome in outcomes if outcome.fails]
     assert failing

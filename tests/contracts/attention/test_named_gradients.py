@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-import suite
+import attnsuite
 
 
 def mean(weighted: Tensor, axis: int = -1) -> Tensor:
@@ -73,7 +73,7 @@ def by_hand(
 )  # fmt: skip
 def test_every_wrong_gradient_has_the_name_of_what_is_wrong(attention: Callable[..., Tensor], name: str) -> None:
     cases = ("gradients/plain", "gradients/scaled", "gradients/causal_tall", "gradients/value_width")
-    outcomes = suite.check(attention, cases=cases, dtypes="float32")
+    outcomes = attnsuite.check(attention, cases=cases, dtypes="float32")
 
     assert {outcome.diagnosis for outcome in outcomes if outcome.fails} == {(name,)}
 
@@ -88,19 +88,19 @@ def test_every_wrong_gradient_has_the_name_of_what_is_wrong(attention: Callable[
     ids=lambda given: given if isinstance(given, str) else "",
 )
 def test_what_fits_only_as_many_keys_as_queries_is_named_there(attention: Callable[..., Tensor], name: str) -> None:
-    (outcome,) = suite.check(attention, cases="gradients/causal", dtypes="float32")
+    (outcome,) = attnsuite.check(attention, cases="gradients/causal", dtypes="float32")
 
     assert outcome.diagnosis == (name,)
 
 
 def test_a_mean_of_the_output_s_gradient_over_the_width_is_named() -> None:
     attention = by_hand(softmax=lambda p, dp: p * (dp - mean(p * dp) / 8))  # 8 is the values' width in these
-    outcomes = suite.check(attention, cases=("gradients/plain", "gradients/causal_tall"), dtypes="float32")
+    outcomes = attnsuite.check(attention, cases=("gradients/plain", "gradients/causal_tall"), dtypes="float32")
 
     assert {outcome.diagnosis for outcome in outcomes if outcome.fails} == {("divides_mean_by_width_in_gradient",)}
 
 
 def test_a_right_backward_pass_written_by_hand_passes() -> None:
-    outcomes = suite.check(by_hand(), cases="gradients", dtypes="float32")
+    outcomes = attnsuite.check(by_hand(), cases="gradients", dtypes="float32")
 
     assert {outcome.status for outcome in outcomes} <= {"passed", "declined"}

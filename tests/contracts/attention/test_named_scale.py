@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-import suite
+import attnsuite
 
 
 def leaves_out_every_scale(query: Tensor, key: Tensor, value: Tensor, *, scale: float | None = None) -> Tensor:
@@ -12,7 +12,7 @@ def leaves_out_every_scale(query: Tensor, key: Tensor, value: Tensor, *, scale: 
 
 
 def test_a_given_scale_that_is_left_out_is_no_limit_of_the_scale() -> None:
-    outcomes = suite.check(leaves_out_every_scale, cases=("plain", "scale"), dtypes="float32")
+    outcomes = attnsuite.check(leaves_out_every_scale, cases=("plain", "scale"), dtypes="float32")
     named = {outcome.case: outcome.diagnosis for outcome in outcomes if outcome.fails}
 
     assert named["plain/small"] == ("unscaled",)

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from suite.asking.due import Within
-from suite.contracts.attention.cases import cases
-from suite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due
-from suite.contracts.attention.cases.draws import DRAWS
-from suite.contracts.attention.features.mask import Mask
-from suite.contracts.attention.judging import ACCEPT_OUTPUT
-from suite.contracts.attention.oracle import Problem, Spread, Truth, attention
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS, widened, widest
-from suite.records import DTYPES
+from attnsuite.asking.due import Within
+from attnsuite.contracts.attention.cases import cases
+from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due
+from attnsuite.contracts.attention.cases.draws import DRAWS
+from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.contracts.attention.judging import ACCEPT_OUTPUT
+from attnsuite.contracts.attention.oracle import Problem, Spread, Truth, attention
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS, widened, widest
+from attnsuite.records import DTYPES
 
 Array = np.ndarray[Any, Any]
 Output = dict[tuple[int, int, int, int], Any]
@@ -334,7 +334,7 @@ def test_mpmath_numbers_judge_every_kind_of_case(monkeypatch: pytest.MonkeyPatch
     small = [case for case in chosen.values() if case.queries * case.keys < 400]
     expected = {case.name: answered(case.call("float64"), {}) for case in small}
 
-    monkeypatch.setattr("suite.contracts.attention.cases.case.widest", lambda dtype: np.object_)
+    monkeypatch.setattr("attnsuite.contracts.attention.cases.case.widest", lambda dtype: np.object_)
 
     for case in small:
         call = case.call("float64")

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from suite.asking import Call
-from suite.asking.call import Reply
-from suite.contracts.attention.cases.case import AttentionCase, due
-from suite.contracts.attention.computation.asked import as_attention
-from suite.contracts.attention.computation.dense import Dense
-from suite.contracts.attention.features.mask import Mask
-from suite.contracts.attention.reproduction import reproducing
-from suite.contracts.attention.reproduction.numbers import seed_of, seeded
-from suite.judging import compare
-from suite.worker import ask
+from attnsuite.asking import Call
+from attnsuite.asking.call import Reply
+from attnsuite.contracts.attention.cases.case import AttentionCase, due
+from attnsuite.contracts.attention.computation.asked import as_attention
+from attnsuite.contracts.attention.computation.dense import Dense
+from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.contracts.attention.reproduction import reproducing
+from attnsuite.contracts.attention.reproduction.numbers import seed_of, seeded
+from attnsuite.judging import compare
+from attnsuite.worker import ask
 
 SMALL: dict[str, Any] = {"batch": 1, "heads": 2, "queries": 3, "keys": 4, "width": 2}
 attention = as_attention(Dense())

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from suite.benchmark import Benchmark, Request
-from suite.contracts import contract
-from suite.contracts.attention.feature import Grid, visible
-from suite.records import Outcome, UsageError
-from suite.registry import from_function
+from attnsuite.benchmark import Benchmark, Request
+from attnsuite.contracts import contract
+from attnsuite.contracts.attention.feature import Grid, visible
+from attnsuite.records import Outcome, UsageError
+from attnsuite.registry import from_function
 from tests.contracts.test_workloads import judged
 
 CONTRACT = contract("attention")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from suite.asking import Call
-from suite.contracts.attention.cases.case import AttentionCase, answered
-from suite.contracts.attention.contract import needs
-from suite.contracts.attention.workloads.workload import Workload
+from attnsuite.asking import Call
+from attnsuite.contracts.attention.cases.case import AttentionCase, answered
+from attnsuite.contracts.attention.contract import needs
+from attnsuite.contracts.attention.workloads.workload import Workload
 
 
 def call(**changes: object) -> Call:
@@ -59,9 +59,9 @@ def test_a_workload_counts_the_pairs_inside_its_window() -> None:
 
 
 def test_chunked_does_not_read_tiles_that_the_window_hides(monkeypatch: pytest.MonkeyPatch) -> None:
-    from implementations.attention import chunked
-    from implementations.attention._chunks import Chunks
-    from implementations.attention._tiles import Tiles
+    from attnsuite.implementations.attention import chunked
+    from attnsuite.implementations.attention._chunks import Chunks
+    from attnsuite.implementations.attention._tiles import Tiles
 
     read: list[int] = []
     tile = Tiles.scores

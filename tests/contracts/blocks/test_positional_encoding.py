@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from suite.contracts.blocks.positional_encoding.oracle import positional_encoding
-from suite.judging.precision import PRECISIONS
-from suite.judging.rounded import Rounded
+from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.judging.rounded import Rounded
 
 FREQUENCIES: dict[str, Callable[[Tensor, int, float], Tensor]] = {
     "a negative power": lambda feature, width, base: base ** (-feature / width),

@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper
 
-from implementations import _export
+from attnsuite.implementations import _export
 
 EXPORTER = """
-from implementations import _export
+from attnsuite.implementations import _export
 
 calls = []
 

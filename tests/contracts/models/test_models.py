@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-import suite
-from suite.asking import Reply
-from suite.asking.model import ModelCase
-from suite.asking.tensors import generator
-from suite.contracts import contract
-from suite.contracts.models.transformer import contract as transformer
-from suite.contracts.models.vision_transformer import contract as vision
-from suite.contracts.models.vision_transformer.workloads import FASHION
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS
-from suite.judging.rounded import Rounded, Unbounded, concatenated
-from suite.sources import documents
-from suite.worker import ask
+import attnsuite
+from attnsuite.asking import Reply
+from attnsuite.asking.model import ModelCase
+from attnsuite.asking.tensors import generator
+from attnsuite.contracts import contract
+from attnsuite.contracts.models.transformer import contract as transformer
+from attnsuite.contracts.models.vision_transformer import contract as vision
+from attnsuite.contracts.models.vision_transformer.workloads import FASHION
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.judging.rounded import Rounded, Unbounded, concatenated
+from attnsuite.sources import documents
+from attnsuite.worker import ask
 
 MODELS = ("transformer", "vision_transformer", "seq2seq_attention")
 
@@ -116,7 +116,7 @@ def test_a_model_that_changes_the_weights_it_was_given_is_told_so(name: str, whe
             last.add_(1)
         return spoiling if when == "called" else model
 
-    (outcome,) = suite.check(factory, contract=name, cases="plain/usual", dtypes="float32")
+    (outcome,) = attnsuite.check(factory, contract=name, cases="plain/usual", dtypes="float32")
 
     assert outcome.status == "wrong"
     assert re.fullmatch(r"changed its input weights\['\w[\w.]*'\]", outcome.detail)
@@ -238,7 +238,7 @@ def test_a_model_says_what_its_making_took(name: str) -> None:
 def test_weights_are_those_of_the_case_and_not_of_an_earlier_model() -> None:
     """Graphs are kept by config; two models of one config must not share their weights."""
     pytest.importorskip("onnxscript")
-    from implementations.transformer import onnx_export
+    from attnsuite.implementations.transformer import onnx_export
 
     call = posed("transformer").calls("float32")[0]
     other = {name: tensor * 1.5 for name, tensor in call.weights.items()}
@@ -259,7 +259,7 @@ def test_an_empty_batch_and_an_empty_target_have_empty_logits(name: str, rows: i
     from importlib import import_module
 
     pytest.importorskip("onnxscript")
-    module = import_module(f"implementations.transformer.{name}")
+    module = import_module(f"attnsuite.implementations.transformer.{name}")
     call = posed("transformer").calls("float32")[0]
     source, lengths, target = (call.tensors[of][:rows] for of in call.positional)
     target = target[:, :0] if rows else target
@@ -280,7 +280,7 @@ def test_an_empty_batch_and_an_empty_target_have_empty_logits(name: str, rows: i
     ],
 )  # fmt: skip
 def test_what_makes_no_transformer_is_said(config: dict[str, Any], weight: dict[str, Any], said: str) -> None:
-    from implementations.transformer.eager import transformer
+    from attnsuite.implementations.transformer.eager import transformer
 
     call = posed("transformer").calls("float32")[0]
 
@@ -297,7 +297,7 @@ def test_what_makes_no_transformer_is_said(config: dict[str, Any], weight: dict[
     ],
 )
 def test_what_no_transformer_reads_is_said(inputs: dict[str, Any], said: str) -> None:
-    from implementations.transformer.eager import transformer
+    from attnsuite.implementations.transformer.eager import transformer
 
     call = posed("transformer").calls("float32")[0]
     given = {**call.tensors, **inputs}

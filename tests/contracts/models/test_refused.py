@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-import suite
-from suite.asking import Call
-from suite.contracts import contract
+import attnsuite
+from attnsuite.asking import Call
+from attnsuite.contracts import contract
 
 FACTORIES = {"seq2seq_attention": "w_logits", "vision_transformer": "w_patch"}
 """By contract, the tensor whose dtype is the model's."""
@@ -52,7 +52,9 @@ def test_a_recurrent_config_has_whole_numbers(key: str, value: Any, said: str) -
 
 
 def test_a_factory_that_returns_nothing_refuses_nothing() -> None:
-    outcomes = suite.check(lambda config, weights: None, "vision_transformer", "float32", cases=("bad_input", "plain"))
+    outcomes = attnsuite.check(
+        lambda config, weights: None, "vision_transformer", "float32", cases=("bad_input", "plain")
+    )
 
     assert {outcome.status for outcome in outcomes} == {"wrong"}
     says = [outcome.detail for outcome in outcomes]

@@ -10,19 +10,19 @@ import pytest
 import torch
 from torch import Tensor
 
-import suite
-from suite.asking import Call, Reply
-from suite.asking.due import Form, Near
-from suite.asking.model import ModelCase
-from suite.asking.seen import Seen, row_room
-from suite.asking.tokens import Tokens, chosen
-from suite.contracts import contract
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS
-from suite.judging.verdicts import Verdict
-from suite.records import DTYPES
-from suite.worker import ask
-from suite.worker.answers import parted
+import attnsuite
+from attnsuite.asking import Call, Reply
+from attnsuite.asking.due import Form, Near
+from attnsuite.asking.model import ModelCase
+from attnsuite.asking.seen import Seen, row_room
+from attnsuite.asking.tokens import Tokens, chosen
+from attnsuite.contracts import contract
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import DTYPES
+from attnsuite.worker import ask
+from attnsuite.worker.answers import parted
 
 NO_DICTIONARY = (
     "the attention weights are no dictionary, should be one of encoder.0.attention, encoder.1.attention, "
@@ -112,7 +112,7 @@ def test_who_has_no_such_parameter_declines_in_sight() -> None:
     def factory(config: Any, weights: Any) -> Any:
         return correct(config, weights)
 
-    outcomes = suite.check(factory, contract="transformer", cases=["weights", "greedy"], dtypes="float32")
+    outcomes = attnsuite.check(factory, contract="transformer", cases=["weights", "greedy"], dtypes="float32")
 
     assert {(outcome.status, outcome.detail) for outcome in outcomes} == {
         ("declined", "takes no need_weights"),

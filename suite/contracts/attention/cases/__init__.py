@@ -5,22 +5,22 @@ A family is what stands before the slash of a name; a feature adds to several.
 
 from __future__ import annotations
 
-from suite.asking import Case
-from suite.asking.combined import QUICK
-from suite.contracts.attention.cases import combined, core, gradients, sizes
-from suite.contracts.attention.cases.bad_input import bad_input
-from suite.contracts.attention.cases.behaviour import behaviour
-from suite.contracts.attention.cases.documents import printed_examples
-from suite.contracts.attention.cases.half import half
-from suite.contracts.attention.cases.layout import layout
-from suite.contracts.attention.cases.lengths import lengths
-from suite.contracts.attention.cases.metamorphic import metamorphic
-from suite.contracts.attention.cases.numerics import numerics
-from suite.contracts.attention.cases.order import order
-from suite.contracts.attention.cases.roles import roles
-from suite.contracts.attention.cases.state import state
-from suite.contracts.attention.cases.threads import threads
-from suite.contracts.attention.feature import features
+from attnsuite.asking import Case
+from attnsuite.asking.combined import QUICK
+from attnsuite.contracts.attention.cases import combined, core, gradients, sizes
+from attnsuite.contracts.attention.cases.bad_input import bad_input
+from attnsuite.contracts.attention.cases.behaviour import behaviour
+from attnsuite.contracts.attention.cases.documents import printed_examples
+from attnsuite.contracts.attention.cases.half import half
+from attnsuite.contracts.attention.cases.layout import layout
+from attnsuite.contracts.attention.cases.lengths import lengths
+from attnsuite.contracts.attention.cases.metamorphic import metamorphic
+from attnsuite.contracts.attention.cases.numerics import numerics
+from attnsuite.contracts.attention.cases.order import order
+from attnsuite.contracts.attention.cases.roles import roles
+from attnsuite.contracts.attention.cases.state import state
+from attnsuite.contracts.attention.cases.threads import threads
+from attnsuite.contracts.attention.feature import features
 
 
 def cases() -> list[Case]:

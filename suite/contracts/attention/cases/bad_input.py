@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from suite.asking import Call, Case
-from suite.asking.layouts import Laid, padded
-from suite.asking.refused import Refused
-from suite.contracts.attention.cases.given import attention
+from attnsuite.asking import Call, Case
+from attnsuite.asking.layouts import Laid, padded
+from attnsuite.asking.refused import Refused
+from attnsuite.contracts.attention.cases.given import attention
 
 Shapes = Mapping[str, tuple[int, ...]]
 USUAL: Shapes = {"query": (2, 4, 5, 8), "key": (2, 4, 7, 8), "value": (2, 4, 7, 8)}

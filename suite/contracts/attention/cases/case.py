@@ -12,20 +12,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.asking import Call, Calls, Conventions
-from suite.asking.beside import telling
-from suite.asking.case import Traits
-from suite.asking.due import Form, Posed, Within
-from suite.asking.layouts import INPUTS, LAYOUTS
-from suite.asking.tensors import Array, as_tensor, dtype_of
-from suite.contracts.attention import feature, oracle
-from suite.contracts.attention.cases.draws import Sizes, drawn
-from suite.contracts.attention.cases.traits import traits
-from suite.contracts.attention.feature import Drawing
-from suite.contracts.attention.judging import ACCEPT_OUTPUT
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS, Bounded, widest
-from suite.records import DTYPES
+from attnsuite.asking import Call, Calls, Conventions
+from attnsuite.asking.beside import telling
+from attnsuite.asking.case import Traits
+from attnsuite.asking.due import Form, Posed, Within
+from attnsuite.asking.layouts import INPUTS, LAYOUTS
+from attnsuite.asking.tensors import Array, as_tensor, dtype_of
+from attnsuite.contracts.attention import feature, oracle
+from attnsuite.contracts.attention.cases.draws import Sizes, drawn
+from attnsuite.contracts.attention.cases.traits import traits
+from attnsuite.contracts.attention.feature import Drawing
+from attnsuite.contracts.attention.judging import ACCEPT_OUTPUT
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS, Bounded, widest
+from attnsuite.records import DTYPES
 
 JUDGED_ELEMENTS = 2**17
 """Of an answer with more scores than this, all heads together, sampled query rows are judged: more would take seconds."""

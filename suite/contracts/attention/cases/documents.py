@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from suite.asking import Calls, Replies
-from suite.asking.due import Due, Within
-from suite.asking.formula import FormulaCase
-from suite.asking.layouts import INPUTS
-from suite.asking.printed import DERIVED, Printed, Shaped
-from suite.asking.tensors import Array, Generator, Inputs, numbers, valid
-from suite.contracts.attention import feature
-from suite.contracts.attention.cases.given import attention
-from suite.contracts.attention.feature import Drawing
-from suite.judging import compare
-from suite.records import Figures
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Calls, Replies
+from attnsuite.asking.due import Due, Within
+from attnsuite.asking.formula import FormulaCase
+from attnsuite.asking.layouts import INPUTS
+from attnsuite.asking.printed import DERIVED, Printed, Shaped
+from attnsuite.asking.tensors import Array, Generator, Inputs, numbers, valid
+from attnsuite.contracts.attention import feature
+from attnsuite.contracts.attention.cases.given import attention
+from attnsuite.contracts.attention.feature import Drawing
+from attnsuite.judging import compare
+from attnsuite.records import Figures
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 POOLING = "pooling"
 """The stage of examples that give weights or scores and values, and no query or key."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking.tensors import Generator, continued, generator, seeded
-from suite.judging.precision import PRECISIONS
+from attnsuite.asking.tensors import Generator, continued, generator, seeded
+from attnsuite.judging.precision import PRECISIONS
 
 Array = np.ndarray[Any, Any]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite.asking import Call, Conventions
-from suite.asking.due import Within
-from suite.asking.formula import Formula
-from suite.asking.layouts import INPUTS
-from suite.asking.tensors import Generator, Inputs
-from suite.contracts.attention.cases.case import due
+from attnsuite.asking import Call, Conventions
+from attnsuite.asking.due import Within
+from attnsuite.asking.formula import Formula
+from attnsuite.asking.layouts import INPUTS
+from attnsuite.asking.tensors import Generator, Inputs
+from attnsuite.contracts.attention.cases.case import due
 
 
 class Attention(Formula):

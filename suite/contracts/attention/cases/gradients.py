@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from suite.asking import Call, Case
-from suite.asking.layouts import INPUTS, Laid
-from suite.asking.tensors import FAST
-from suite.contracts.attention.cases.case import AttentionCase
+from attnsuite.asking import Call, Case
+from attnsuite.asking.layouts import INPUTS, Laid
+from attnsuite.asking.tensors import FAST
+from attnsuite.contracts.attention.cases.case import AttentionCase
 
 
 def gradients() -> list[AttentionCase]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from suite.asking.layouts import INPUTS
-from suite.asking.tensors import HALF
-from suite.contracts.attention.cases.case import AttentionCase
+from attnsuite.asking.layouts import INPUTS
+from attnsuite.asking.tensors import HALF
+from attnsuite.contracts.attention.cases.case import AttentionCase
 
 
 def half() -> list[AttentionCase]:

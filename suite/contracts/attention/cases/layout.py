@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suite.asking.layouts import INPUTS
-from suite.contracts.attention.cases.case import AttentionCase
+from attnsuite.asking.layouts import INPUTS
+from attnsuite.contracts.attention.cases.case import AttentionCase
 
 STRANGE = {
     "transposed_heads": "(b, s, h, e) in memory",

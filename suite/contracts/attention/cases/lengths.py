@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from suite.asking.tensors import FAST
-from suite.contracts.attention.cases.case import AttentionCase
+from attnsuite.asking.tensors import FAST
+from attnsuite.contracts.attention.cases.case import AttentionCase
 
 HALF = ("float16", "bfloat16")
 

@@ -10,18 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.asking import Call, Calls, Case, Conventions, Replies
-from suite.asking.case import Traits
-from suite.asking.due import Within
-from suite.asking.layouts import INPUTS
-from suite.asking.tensors import Array, Generator, dtype_of, generator
-from suite.contracts.attention.cases.case import AttentionCase, answered, as_asked, form, four_axes
-from suite.contracts.attention.judging import ACCEPT_OUTPUT
-from suite.contracts.attention.oracle import Truth
-from suite.judging import compare
-from suite.judging.precision import Bounded
-from suite.judging.verdicts import Verdict, closest
-from suite.records import DTYPES
+from attnsuite.asking import Call, Calls, Case, Conventions, Replies
+from attnsuite.asking.case import Traits
+from attnsuite.asking.due import Within
+from attnsuite.asking.layouts import INPUTS
+from attnsuite.asking.tensors import Array, Generator, dtype_of, generator
+from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, form, four_axes
+from attnsuite.contracts.attention.judging import ACCEPT_OUTPUT
+from attnsuite.contracts.attention.oracle import Truth
+from attnsuite.judging import compare
+from attnsuite.judging.precision import Bounded
+from attnsuite.judging.verdicts import Verdict, closest
+from attnsuite.records import DTYPES
 
 Compared = tuple[Array, Array, Array]
 """What came, what was due, and how far apart the two may be."""

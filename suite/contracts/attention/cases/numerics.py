@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.contracts.attention.cases.case import AttentionCase
+from attnsuite.contracts.attention.cases.case import AttentionCase
 
 
 def numerics() -> list[AttentionCase]:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from suite.asking import Call, Calls, Conventions
-from suite.asking.due import Form, Posed, Within
-from suite.asking.layouts import INPUTS
-from suite.asking.tensors import dtype_of
-from suite.contracts.attention.cases.case import AttentionCase, due
-from suite.judging.precision import PRECISIONS, Bounded
-from suite.records import DTYPES
+from attnsuite.asking import Call, Calls, Conventions
+from attnsuite.asking.due import Form, Posed, Within
+from attnsuite.asking.layouts import INPUTS
+from attnsuite.asking.tensors import dtype_of
+from attnsuite.contracts.attention.cases.case import AttentionCase, due
+from attnsuite.judging.precision import PRECISIONS, Bounded
+from attnsuite.records import DTYPES
 
 
 @dataclass(frozen=True)

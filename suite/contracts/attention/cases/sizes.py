@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.contracts.attention.cases.case import AttentionCase
+from attnsuite.contracts.attention.cases.case import AttentionCase
 
 SMALL = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 96, 112, 127, 128, 129)
 LARGE = (192, 255, 256, 257, 320, 384, 511, 512, 513, 640)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from suite.asking import Call, Case
-from suite.asking.layouts import INPUTS, Laid
-from suite.contracts.attention.cases.behaviour import SMALL, InARow, Making, modes
-from suite.contracts.attention.cases.case import AttentionCase
-from suite.contracts.attention.features.mask import Mask
+from attnsuite.asking import Call, Case
+from attnsuite.asking.layouts import INPUTS, Laid
+from attnsuite.contracts.attention.cases.behaviour import SMALL, InARow, Making, modes
+from attnsuite.contracts.attention.cases.case import AttentionCase
+from attnsuite.contracts.attention.features.mask import Mask
 
 MET: dict[str, dict[str, Any]] = {
     "masked": {"mask": Mask()},

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from suite.asking import Call, Case
-from suite.asking.layouts import INPUTS, Laid
-from suite.contracts.attention.cases.behaviour import InARow, Making
-from suite.contracts.attention.cases.case import AttentionCase
+from attnsuite.asking import Call, Case
+from attnsuite.asking.layouts import INPUTS, Laid
+from attnsuite.contracts.attention.cases.behaviour import InARow, Making
+from attnsuite.contracts.attention.cases.case import AttentionCase
 
 SHARED = ("float32", "float16")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from suite.asking.case import HOW, Traits
-from suite.contracts.attention.feature import features
+from attnsuite.asking.case import HOW, Traits
+from attnsuite.contracts.attention.feature import features
 
 if TYPE_CHECKING:
-    from suite.contracts.attention.cases.case import AttentionCase
-    from suite.contracts.attention.cases.draws import Sizes
+    from attnsuite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.draws import Sizes
 
 BEYOND = tuple(2**power for power in range(16, -1, -1))
 """Numbers beyond which kernels take other paths: sizes of vectors, tiles, splits and indices. The largest come first,

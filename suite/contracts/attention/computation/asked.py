@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Conventions
-from suite.contracts.attention import feature
-from suite.contracts.attention.feature import Grid
-from suite.contracts.attention.lazily import torch
+from attnsuite.asking import Conventions
+from attnsuite.contracts.attention import feature
+from attnsuite.contracts.attention.feature import Grid
+from attnsuite.contracts.attention.lazily import torch
 
 if TYPE_CHECKING:
     from torch import Tensor

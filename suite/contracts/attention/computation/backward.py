@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from suite.asking.mistakes import formula
-from suite.contracts.attention.computation.asked import Asked, check
-from suite.contracts.attention.computation.base import Computation, computed
-from suite.contracts.attention.computation.dense import Dense, correct
-from suite.contracts.attention.computation.tiled import multiplier
-from suite.contracts.attention.lazily import torch
+from attnsuite.asking.mistakes import formula
+from attnsuite.contracts.attention.computation.asked import Asked, check
+from attnsuite.contracts.attention.computation.base import Computation, computed
+from attnsuite.contracts.attention.computation.dense import Dense, correct
+from attnsuite.contracts.attention.computation.tiled import multiplier
+from attnsuite.contracts.attention.lazily import torch
 
 if TYPE_CHECKING:
     from torch import Tensor

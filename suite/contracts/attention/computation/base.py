@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Conventions, Deviation
-from suite.asking.mistakes import Changed, Stepwise, formula
-from suite.contracts.attention.computation.asked import Asked, as_attention
-from suite.contracts.attention.feature import Computed, Visible, features
+from attnsuite.asking import Conventions, Deviation
+from attnsuite.asking.mistakes import Changed, Stepwise, formula
+from attnsuite.contracts.attention.computation.asked import Asked, as_attention
+from attnsuite.contracts.attention.feature import Computed, Visible, features
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from suite.contracts.attention.feature import Grid
+    from attnsuite.contracts.attention.feature import Grid
 
 Replacement = Callable[..., Any]
 WHOLE = "answer"

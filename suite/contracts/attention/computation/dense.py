@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from suite.asking.mistakes import formula
-from suite.contracts.attention.computation.asked import Asked, check
-from suite.contracts.attention.computation.base import Computation, computed
+from attnsuite.asking.mistakes import formula
+from attnsuite.contracts.attention.computation.asked import Asked, check
+from attnsuite.contracts.attention.computation.base import Computation, computed
 
 if TYPE_CHECKING:
     from torch import Tensor

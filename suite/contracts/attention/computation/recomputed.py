@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from suite.contracts.attention.computation.asked import Asked, check
-from suite.contracts.attention.computation.backward import Gradients, tensors
-from suite.contracts.attention.computation.base import Computation
-from suite.contracts.attention.computation.dense import correct
-from suite.contracts.attention.lazily import torch
+from attnsuite.contracts.attention.computation.asked import Asked, check
+from attnsuite.contracts.attention.computation.backward import Gradients, tensors
+from attnsuite.contracts.attention.computation.base import Computation
+from attnsuite.contracts.attention.computation.dense import correct
+from attnsuite.contracts.attention.lazily import torch
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,16 +13,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from suite.asking import Deviation
+    from attnsuite.asking import Deviation
 
 
 def controls() -> dict[str, Callable[..., Any]]:
     """The deviations' own computations without any mistake: all of them must pass."""
-    from suite.contracts.attention.computation.asked import as_attention
-    from suite.contracts.attention.computation.backward import Backward
-    from suite.contracts.attention.computation.dense import Dense
-    from suite.contracts.attention.computation.recomputed import Recomputed
-    from suite.contracts.attention.computation.tiled import Tiled
+    from attnsuite.contracts.attention.computation.asked import as_attention
+    from attnsuite.contracts.attention.computation.backward import Backward
+    from attnsuite.contracts.attention.computation.dense import Dense
+    from attnsuite.contracts.attention.computation.recomputed import Recomputed
+    from attnsuite.contracts.attention.computation.tiled import Tiled
 
     found = {
         "correct_dense": Dense(),
@@ -35,7 +35,7 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, of this folder and of the features, sorted by name; names are unique."""
-    from suite.asking.mistakes import collected
+    from attnsuite.asking.mistakes import collected
 
     modules = (*_modules("deviations"), *_modules("features"))
     return collected(thing for module in modules for thing in vars(module).values())
@@ -46,4 +46,4 @@ def _modules(folder: str) -> Iterator[ModuleType]:
     for file in sorted((home / folder).rglob("*.py")):
         parts = file.relative_to(home).with_suffix("").parts
         if parts != (folder, "__init__"):
-            yield import_module(".".join(("suite.contracts.attention", *parts)).removesuffix(".__init__"))
+            yield import_module(".".join(("attnsuite.contracts.attention", *parts)).removesuffix(".__init__"))

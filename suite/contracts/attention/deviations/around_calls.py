@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Dense, Whole, correct
-from suite.contracts.attention.deviations.sizes import with_zero_queries
-from suite.contracts.attention.features.scale import factor
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
+from attnsuite.contracts.attention.deviations.sizes import with_zero_queries
+from attnsuite.contracts.attention.features.scale import factor
 
 
 def _evaluating() -> bool:

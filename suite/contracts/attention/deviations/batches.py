@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Dense, Whole, correct
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
 
 
 def _of_items(asked: Asked) -> bool:

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from suite.asking.changes import rounded
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Dense, Whole, correct
-from suite.contracts.attention.deviations.sizes import with_first_keys
+from attnsuite.asking.changes import rounded
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
+from attnsuite.contracts.attention.deviations.sizes import with_first_keys
 
 
 def touch(tensor: Tensor | None) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking.mistakes import Wrong, mistakes, rows
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Gradients, tensors
-from suite.contracts.attention.computation.dense import Whole, correct
-from suite.contracts.attention.computation.recomputed import Memory, Recomputed
+from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.backward import Gradients, tensors
+from attnsuite.contracts.attention.computation.dense import Whole, correct
+from attnsuite.contracts.attention.computation.recomputed import Memory, Recomputed
 
 
 class _Workspace:

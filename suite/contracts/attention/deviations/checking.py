@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import torch
 
-from suite.asking.mistakes import Wrong, given, mistakes, rows
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Dense
-from suite.contracts.attention.deviations.sizes import with_first_keys
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.dense import Dense
+from attnsuite.contracts.attention.deviations.sizes import with_first_keys
 
 
 def with_one_width(asked: Asked) -> Asked:

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking.mistakes import Wrong, mistakes, rows, then
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Dense, largest_of
-from suite.contracts.attention.features.scale import default, factor
+from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.dense import Dense, largest_of
+from attnsuite.contracts.attention.features.scale import default, factor
 
 
 def by_default(wrong: Callable[[Asked], float]) -> Callable[[Asked], float]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.asking.changes import rounded
-from suite.asking.layouts import INPUTS
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
-from suite.contracts.attention.computation.backward import Backward, Flow, Gradients, Saved, forward_weights
-from suite.contracts.attention.computation.dense import Whole
-from suite.contracts.attention.deviations.memory import as_contiguous
-from suite.contracts.attention.deviations.sizes import with_zero_columns, with_zero_queries
+from attnsuite.asking.changes import rounded
+from attnsuite.asking.layouts import INPUTS
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.contracts.attention.computation.backward import Backward, Flow, Gradients, Saved, forward_weights
+from attnsuite.contracts.attention.computation.dense import Whole
+from attnsuite.contracts.attention.deviations.memory import as_contiguous
+from attnsuite.contracts.attention.deviations.sizes import with_zero_columns, with_zero_queries
 
 
 def one_percent_off(gradient: Tensor) -> Tensor:

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
-from suite.asking.tensors import HALF
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Saved
-from suite.contracts.attention.computation.dense import Dense, normalised
-from suite.contracts.attention.features.scale import factor
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.asking.tensors import HALF
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.backward import Backward, Saved
+from attnsuite.contracts.attention.computation.dense import Dense, normalised
+from attnsuite.contracts.attention.features.scale import factor
 
 LONG = 128
 """Rows and keys from which these mistakes are made."""

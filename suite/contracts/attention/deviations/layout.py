@@ -7,12 +7,12 @@ from typing import Any
 
 from torch import Tensor
 
-from suite.asking.mistakes import Changed, Wrong, given, mistakes, rows
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Dense, Whole, correct
-from suite.contracts.attention.deviations.batches import fitted
-from suite.contracts.attention.deviations.memory import as_contiguous, misread
-from suite.contracts.attention.deviations.sizes import with_zero_columns
+from attnsuite.asking.mistakes import Changed, Wrong, given, mistakes, rows
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
+from attnsuite.contracts.attention.deviations.batches import fitted
+from attnsuite.contracts.attention.deviations.memory import as_contiguous, misread
+from attnsuite.contracts.attention.deviations.sizes import with_zero_columns
 
 
 def over_heads(asked: Asked) -> Any:

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking.changes import rounded
-from suite.asking.mistakes import Wrong, mistakes, rows, then
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Saved
-from suite.contracts.attention.computation.dense import Dense, Whole, correct, normalised
-from suite.contracts.attention.deviations.rounding import HALF, beyond_half
-from suite.contracts.attention.deviations.sizes import at_sizes, first_keys, first_queries
-from suite.contracts.attention.feature import Grid
+from attnsuite.asking.changes import rounded
+from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.backward import Backward, Saved
+from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct, normalised
+from attnsuite.contracts.attention.deviations.rounding import HALF, beyond_half
+from attnsuite.contracts.attention.deviations.sizes import at_sizes, first_keys, first_queries
+from attnsuite.contracts.attention.feature import Grid
 
 LONG = mistakes(
     Whole,

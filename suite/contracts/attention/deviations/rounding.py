@@ -7,11 +7,11 @@ import math
 import torch
 from torch import Tensor
 
-from suite.asking.changes import rounded
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Dense, largest_of, normalised
-from suite.contracts.attention.features.scale import ROUNDOFF
+from attnsuite.asking.changes import rounded
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.dense import Dense, largest_of, normalised
+from attnsuite.contracts.attention.features.scale import ROUNDOFF
 
 HALF = ("float16", "bfloat16")
 SUM_ERROR = {"float64": 512, "float32": 512, "float16": 16, "bfloat16": 16}

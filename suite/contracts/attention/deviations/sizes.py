@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking.changes import only_first
-from suite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Dense, Whole
+from attnsuite.asking.changes import only_first
+from attnsuite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.dense import Dense, Whole
 
 LENGTHS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
 REMAINDERS = [*((rest, tile) for tile in (16, 64, 128) for rest in (1, tile - 1, 0)), (1, 256), (255, 256)]

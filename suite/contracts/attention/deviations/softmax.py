@@ -8,10 +8,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from suite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Dense, largest_of, normalised
-from suite.contracts.attention.features.empty_row import empty
+from attnsuite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.dense import Dense, largest_of, normalised
+from attnsuite.contracts.attention.features.empty_row import empty
 
 
 def raises_without(axis: int, error: Exception) -> Changed:

@@ -7,10 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Whole
-from suite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.dense import Whole
+from attnsuite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift
 
 
 def with_padding_keys(asked: Asked, count: int) -> Asked:

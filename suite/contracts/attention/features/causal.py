@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Call, Case, Conventions
-from suite.asking.covering import Contradiction
-from suite.asking.mistakes import Wrong, mistakes, rows
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, ignoring
-from suite.contracts.attention.computation.base import by_position, unless
-from suite.contracts.attention.computation.dense import Dense, Whole, correct
-from suite.contracts.attention.computation.tiled import Tiled
-from suite.contracts.attention.feature import Argument, Feature, Grid, Levels, Typed
-from suite.contracts.attention.features import scale
-from suite.contracts.attention.lazily import torch
+from attnsuite.asking import Call, Case, Conventions
+from attnsuite.asking.covering import Contradiction
+from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.backward import Backward, ignoring
+from attnsuite.contracts.attention.computation.base import by_position, unless
+from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
+from attnsuite.contracts.attention.computation.tiled import Tiled
+from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Typed
+from attnsuite.contracts.attention.features import scale
+from attnsuite.contracts.attention.lazily import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,7 +37,7 @@ def _empties(case: Case, needed: frozenset[str], conventions: Conventions) -> fr
 
 def cases() -> Sequence[Case]:
     """Query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s."""
-    from suite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.case import AttentionCase
 
     square = [
         AttentionCase(f"causal/square_{size}", "j ≤ i, the own position included", causal=True, queries=size, keys=size)
@@ -72,7 +72,7 @@ def cases() -> Sequence[Case]:
 
 
 def _sizes() -> Sequence[Case]:
-    from suite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.case import AttentionCase
 
     return [
         *(
@@ -88,9 +88,9 @@ def _sizes() -> Sequence[Case]:
 
 
 def _gradients() -> Sequence[Case]:
-    from suite.asking.layouts import INPUTS
-    from suite.contracts.attention.cases.case import AttentionCase
-    from suite.contracts.attention.cases.gradients import affordable, backward
+    from attnsuite.asking.layouts import INPUTS
+    from attnsuite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.gradients import affordable, backward
 
     met: dict[str, dict[str, Any]] = {
         "wide": {"queries": 70, "keys": 130},
@@ -112,9 +112,9 @@ def _gradients() -> Sequence[Case]:
 
 
 def _dropout() -> Sequence[Case]:
-    from suite.asking.layouts import INPUTS
-    from suite.contracts.attention.cases.case import AttentionCase
-    from suite.contracts.attention.features.dropout.draws import KEPT, kept
+    from attnsuite.asking.layouts import INPUTS
+    from attnsuite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.features.dropout.draws import KEPT, kept
 
     causal = KEPT.but(causal=True)
     return [
@@ -126,8 +126,8 @@ def _dropout() -> Sequence[Case]:
 
 
 def _metamorphic() -> Sequence[Case]:
-    from suite.contracts.attention.cases.case import AttentionCase
-    from suite.contracts.attention.cases.metamorphic import Relation, linear_in_values, one_item_alone
+    from attnsuite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.metamorphic import Relation, linear_in_values, one_item_alone
 
     square = AttentionCase("metamorphic/square", "", queries=10, keys=10, causal=True)
     long = AttentionCase("metamorphic/long", "", batch=1, queries=150, keys=150, causal=True)
@@ -144,7 +144,7 @@ def _metamorphic() -> Sequence[Case]:
 
 
 def _future_changed(call: Any, random: Any) -> Any:
-    from suite.contracts.attention.cases.metamorphic import same, with_tensors
+    from attnsuite.contracts.attention.cases.metamorphic import same, with_tensors
 
     seen = call.tensors["query"].shape[-2] // 2
     changed = {name: call.tensors[name].clone() for name in ("key", "value")}
@@ -155,14 +155,14 @@ def _future_changed(call: Any, random: Any) -> Any:
 
 
 def _decoded_row(call: Any, random: Any) -> Any:
-    from suite.contracts.attention.cases.metamorphic import everywhere, same, with_tensors, without
+    from attnsuite.contracts.attention.cases.metamorphic import everywhere, same, with_tensors, without
 
     step = without(with_tensors(call, query=call.tensors["query"][..., -1:, :]), "is_causal")
     return (call, step), same(lambda output: output[..., -1:, :], everywhere)
 
 
 def _prefilled(call: Any, random: Any) -> Any:
-    from suite.contracts.attention.cases.metamorphic import everywhere, same, with_tensors
+    from attnsuite.contracts.attention.cases.metamorphic import everywhere, same, with_tensors
 
     seen = call.tensors["query"].shape[-2] // 2
     shorter = {name: tensor[..., :seen, :] for name, tensor in call.tensors.items()}
@@ -170,7 +170,7 @@ def _prefilled(call: Any, random: Any) -> Any:
 
 
 def _as_mask(call: Any, random: Any) -> Any:
-    from suite.contracts.attention.cases.metamorphic import everywhere, same, with_tensors, without
+    from attnsuite.contracts.attention.cases.metamorphic import everywhere, same, with_tensors, without
 
     queries, keys = call.tensors["query"].shape[-2], call.tensors["key"].shape[-2]
     spelled = torch.ones(queries, keys, dtype=torch.bool).tril()
@@ -178,7 +178,7 @@ def _as_mask(call: Any, random: Any) -> Any:
 
 
 def _behaviour() -> Sequence[Case]:
-    from suite.contracts.attention.cases.behaviour import SMALL, InARow, each, modes, one_tensor
+    from attnsuite.contracts.attention.cases.behaviour import SMALL, InARow, each, modes, one_tensor
 
     causal = SMALL.but(causal=True)
     return [

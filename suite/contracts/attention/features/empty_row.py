@@ -6,21 +6,21 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Call, Case, Conventions
-from suite.asking.covering import Contradiction
-from suite.asking.mistakes import Wrong, mistakes, rows
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Saved
-from suite.contracts.attention.computation.dense import Dense
-from suite.contracts.attention.feature import Feature, Grid, Levels, Step, features, visible
-from suite.contracts.attention.features.mask import Mask, is_bool
-from suite.contracts.attention.features.mask.levels import NOT_RANDOM, WITHOUT_COLUMNS, WITHOUT_ROWS
-from suite.contracts.attention.lazily import np, torch
+from attnsuite.asking import Call, Case, Conventions
+from attnsuite.asking.covering import Contradiction
+from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.backward import Backward, Saved
+from attnsuite.contracts.attention.computation.dense import Dense
+from attnsuite.contracts.attention.feature import Feature, Grid, Levels, Step, features, visible
+from attnsuite.contracts.attention.features.mask import Mask, is_bool
+from attnsuite.contracts.attention.features.mask.levels import NOT_RANDOM, WITHOUT_COLUMNS, WITHOUT_ROWS
+from attnsuite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from suite.contracts.attention.oracle import Forward
+    from attnsuite.contracts.attention.oracle import Forward
 
 
 def kinds() -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def _answer(of: Forward) -> None:
 
 def cases() -> Sequence[Case]:
     """A query that may attend to nothing answers exact zeros, and gives zero, finite gradients."""
-    from suite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.case import AttentionCase
 
     return [
         AttentionCase("empty_row/bool", "all keys of some queries are False", mask=Mask(pattern="empty_rows")),
@@ -125,8 +125,8 @@ def cases() -> Sequence[Case]:
 
 
 def _gradients() -> Sequence[Case]:
-    from suite.asking.layouts import INPUTS
-    from suite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.asking.layouts import INPUTS
+    from attnsuite.contracts.attention.cases.case import AttentionCase
 
     with_mask = (*INPUTS, "attn_mask")
     return [

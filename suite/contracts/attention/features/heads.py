@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Call, Case, Conventions
-from suite.asking.case import Traits
-from suite.asking.covering import Contradiction
-from suite.asking.mistakes import Wrong, mistakes, rows
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Saved
-from suite.contracts.attention.computation.dense import Dense, Whole, correct
-from suite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Levels, Step
-from suite.contracts.attention.features.mask import Mask
-from suite.contracts.attention.lazily import np
+from attnsuite.asking import Call, Case, Conventions
+from attnsuite.asking.case import Traits
+from attnsuite.asking.covering import Contradiction
+from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.backward import Backward, Saved
+from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
+from attnsuite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Levels, Step
+from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.contracts.attention.lazily import np
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from suite.contracts.attention.oracle import Array, Forward, Slopes
+    from attnsuite.contracts.attention.oracle import Array, Forward, Slopes
 
 
 # The oracle's step
@@ -87,8 +87,8 @@ def _given(key_heads: int, drawing: Drawing) -> dict[str, Any]:
 
 def cases() -> Sequence[Case]:
     """Query head i reads key/value head i // (h/g)."""
-    from suite.asking.layouts import INPUTS
-    from suite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.asking.layouts import INPUTS
+    from attnsuite.contracts.attention.cases.case import AttentionCase
 
     return [
         AttentionCase("heads/two_groups", "4 query heads on 2 key heads, interleaved", heads=4, key_heads=2),
@@ -115,13 +115,13 @@ def cases() -> Sequence[Case]:
 
 
 def _backward(name: str, words: str, **unusual: Any) -> Case:
-    from suite.contracts.attention.cases.gradients import backward
+    from attnsuite.contracts.attention.cases.gradients import backward
 
     return backward(f"gradient_sizes/{name}", f"backward across tiles: {words}", **unusual)
 
 
 def _bad_input() -> Sequence[Case]:
-    from suite.contracts.attention.cases.bad_input import BadInput
+    from attnsuite.contracts.attention.cases.bad_input import BadInput
 
     few, many = (dict.fromkeys(("key", "value"), (2, heads, 7, 8)) for heads in (3, 8))
     return [
@@ -133,8 +133,8 @@ def _bad_input() -> Sequence[Case]:
 
 
 def _metamorphic() -> Sequence[Case]:
-    from suite.contracts.attention.cases.case import AttentionCase
-    from suite.contracts.attention.cases.metamorphic import Relation, inside_the_hull
+    from attnsuite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.metamorphic import Relation, inside_the_hull
 
     grouped = AttentionCase("metamorphic/g", "", heads=4, key_heads=2)
     why = "the output lies within the range of the values"

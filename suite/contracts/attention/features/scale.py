@@ -6,20 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Call, Case, Conventions
-from suite.asking.case import Traits
-from suite.asking.mistakes import Wrong, mistakes, rows, then
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward
-from suite.contracts.attention.computation.dense import Dense, largest_of, normalised
-from suite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step, Typed, number_within
-from suite.contracts.attention.features.mask import Mask
-from suite.contracts.attention.lazily import torch
+from attnsuite.asking import Call, Case, Conventions
+from attnsuite.asking.case import Traits
+from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.backward import Backward
+from attnsuite.contracts.attention.computation.dense import Dense, largest_of, normalised
+from attnsuite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step, Typed, number_within
+from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.contracts.attention.lazily import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from suite.contracts.attention.oracle import Forward, Slopes
+    from attnsuite.contracts.attention.oracle import Forward, Slopes
 
 
 # The oracle's step
@@ -57,8 +57,8 @@ def default(asked: Asked) -> float:
 
 def cases() -> Sequence[Case]:
     """None is 1/√e; any float is legal."""
-    from suite.asking.layouts import INPUTS
-    from suite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.asking.layouts import INPUTS
+    from attnsuite.contracts.attention.cases.case import AttentionCase
 
     return [
         AttentionCase("scale/default_of_width_2", "1/√2 is far from 1/2", width=2),
@@ -88,7 +88,7 @@ def cases() -> Sequence[Case]:
 
 
 def _behaviour() -> Sequence[Case]:
-    from suite.contracts.attention.cases.behaviour import SMALL, InARow, each
+    from attnsuite.contracts.attention.cases.behaviour import SMALL, InARow, each
 
     scales = each(SMALL.but(scale=0.2), SMALL.but(scale=1.5), SMALL)
     return [InARow("behaviour/alternating_scale", "one scale, another, the default", scales)]

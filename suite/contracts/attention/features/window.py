@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Call, Case, Conventions
-from suite.asking.case import Traits
-from suite.asking.covering import Contradiction
-from suite.asking.mistakes import Wrong, mistakes, rows
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, ignoring
-from suite.contracts.attention.computation.base import by_position, unless
-from suite.contracts.attention.computation.dense import Dense
-from suite.contracts.attention.computation.tiled import Tiled
-from suite.contracts.attention.feature import Argument, Feature, Grid, Levels, Typed
-from suite.contracts.attention.features.mask import Mask
-from suite.contracts.attention.lazily import torch
+from attnsuite.asking import Call, Case, Conventions
+from attnsuite.asking.case import Traits
+from attnsuite.asking.covering import Contradiction
+from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.backward import Backward, ignoring
+from attnsuite.contracts.attention.computation.base import by_position, unless
+from attnsuite.contracts.attention.computation.dense import Dense
+from attnsuite.contracts.attention.computation.tiled import Tiled
+from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Typed
+from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.contracts.attention.lazily import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,9 +56,9 @@ def _refuse(asked: Asked) -> str:
 
 def cases() -> Sequence[Case]:
     """Query i attends keys i − left ≤ j ≤ i + right."""
-    from suite.asking.layouts import INPUTS
-    from suite.asking.tensors import FAST
-    from suite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.asking.layouts import INPUTS
+    from attnsuite.asking.tensors import FAST
+    from attnsuite.contracts.attention.cases.case import AttentionCase
 
     square: dict[str, Any] = {"queries": 48, "keys": 48, "batch": 1}
     return [
@@ -106,13 +106,13 @@ def cases() -> Sequence[Case]:
 
 
 def _dropout() -> Sequence[Case]:
-    from suite.contracts.attention.features.dropout.draws import KEPT, kept
+    from attnsuite.contracts.attention.features.dropout.draws import KEPT, kept
 
     return [kept("window/dropout", "dropout inside the window", KEPT.but(window=(3, 2)))]
 
 
 def _bad_input() -> Sequence[Case]:
-    from suite.contracts.attention.cases.bad_input import BadInput
+    from attnsuite.contracts.attention.cases.bad_input import BadInput
 
     return [
         BadInput("bad_input/window_negative_left", "a window of −1 keys to the left", {}, {"window": (-1, 0)}),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from suite.asking import Calls, Conventions
-from suite.asking.due import Posed, Within
-from suite.asking.reproduction import Reproducing
-from suite.contracts.attention.cases.case import due
-from suite.contracts.attention.feature import features
-from suite.contracts.attention.reproduction.simpler import RESPECTS, blank
-from suite.contracts.attention.reproduction.written import written
+from attnsuite.asking import Calls, Conventions
+from attnsuite.asking.due import Posed, Within
+from attnsuite.asking.reproduction import Reproducing
+from attnsuite.contracts.attention.cases.case import due
+from attnsuite.contracts.attention.feature import features
+from attnsuite.contracts.attention.reproduction.simpler import RESPECTS, blank
+from attnsuite.contracts.attention.reproduction.written import written
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from suite.asking import Call
-from suite.asking.layouts import INPUTS
-from suite.asking.reproduction import Simpler
-from suite.contracts.attention.reproduction.numbers import simpler_numbers
+from attnsuite.asking import Call
+from attnsuite.asking.layouts import INPUTS
+from attnsuite.asking.reproduction import Simpler
+from attnsuite.contracts.attention.reproduction.numbers import simpler_numbers
 
 AXES: Mapping[str, Mapping[int, str]] = {
     "query": {-1: "e", -2: "l", -3: "h", -4: "b"},

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from suite.asking import Call, Conventions, Reply
-from suite.asking.due import Due, Within
-from suite.asking.layouts import INPUTS
-from suite.asking.pairs import NAMES
-from suite.contracts.attention import feature
-from suite.contracts.attention.reproduction.numbers import seed_of
-from suite.contracts.attention.reproduction.numbers import written as as_text
-from suite.judging import compare
+from attnsuite.asking import Call, Conventions, Reply
+from attnsuite.asking.due import Due, Within
+from attnsuite.asking.layouts import INPUTS
+from attnsuite.asking.pairs import NAMES
+from attnsuite.contracts.attention import feature
+from attnsuite.contracts.attention.reproduction.numbers import seed_of
+from attnsuite.contracts.attention.reproduction.numbers import written as as_text
+from attnsuite.judging import compare
 
 WIDEST = 110
 """Characters of a line: what terminals show without a break."""

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from suite.contracts.attention.scatter.gradients import OfGradients
-from suite.contracts.attention.scatter.output import OfOutput
-from suite.contracts.attention.scatter.part import Part
+from attnsuite.contracts.attention.scatter.gradients import OfGradients
+from attnsuite.contracts.attention.scatter.output import OfOutput
+from attnsuite.contracts.attention.scatter.part import Part
 
 if TYPE_CHECKING:
-    from suite.contracts.attention.oracle import Forward, Slopes
-    from suite.judging.whole import Whole
+    from attnsuite.contracts.attention.oracle import Forward, Slopes
+    from attnsuite.judging.whole import Whole
 
 FEWEST_ROWS = 32
 """Fewer rows say too little together: the limit of their sum lies far above what is to be expected of it."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from suite.contracts.attention.scatter.output import MEANDERS, WEIGHT_ROUNDINGS
-from suite.contracts.attention.scatter.part import clumped
-from suite.judging.whole import Directions, Scatter, Whole, counted, norm, rounding
+from attnsuite.contracts.attention.scatter.output import MEANDERS, WEIGHT_ROUNDINGS
+from attnsuite.contracts.attention.scatter.part import clumped
+from attnsuite.judging.whole import Directions, Scatter, Whole, counted, norm, rounding
 
 if TYPE_CHECKING:
-    from suite.contracts.attention.oracle import Slopes
-    from suite.contracts.attention.scatter.output import OfOutput
+    from attnsuite.contracts.attention.oracle import Slopes
+    from attnsuite.contracts.attention.scatter.output import OfOutput
 
 Array = np.ndarray[Any, Any]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from suite.judging.whole import Directions, Scatter, Whole, counted, norm, rounding, top
+from attnsuite.judging.whole import Directions, Scatter, Whole, counted, norm, rounding, top
 
 if TYPE_CHECKING:
-    from suite.contracts.attention.oracle import Forward
-    from suite.contracts.attention.scatter.part import Part
+    from attnsuite.contracts.attention.oracle import Forward
+    from attnsuite.contracts.attention.scatter.part import Part
 
 Array = np.ndarray[Any, Any]
 

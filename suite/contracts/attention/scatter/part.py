@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from suite.contracts.attention.oracle import Forward
+    from attnsuite.contracts.attention.oracle import Forward
 
 Array = np.ndarray[Any, Any]
 

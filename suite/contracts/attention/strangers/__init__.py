@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from suite.asking import Stranger
+    from attnsuite.asking import Stranger
 
 
 def strangers() -> list[Stranger]:
     """All strangers, sorted by name. Foreign libraries are imported when they are called, not here."""
-    from suite.contracts.attention.strangers import kernels, libraries, maxima, orders, signatures
+    from attnsuite.contracts.attention.strangers import kernels, libraries, maxima, orders, signatures
 
     modules = (orders, kernels, maxima, signatures, libraries)
     found = [stranger for module in modules for stranger in module.strangers()]

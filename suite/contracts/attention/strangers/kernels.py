@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from suite.asking import Stranger
-from suite.contracts.attention.strangers.orders import LOG2_E, multiplying, scores_of
-from suite.contracts.attention.strangers.question import Core, Question, attention
+from attnsuite.asking import Stranger
+from attnsuite.contracts.attention.strangers.orders import LOG2_E, multiplying, scores_of
+from attnsuite.contracts.attention.strangers.question import Core, Question, attention
 
 MANY = 2**12
 """Heads of all items together from which tiles are small: filled up to 128, tens of thousands take gigabytes."""

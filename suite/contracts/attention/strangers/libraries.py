@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking import Stranger
-from suite.contracts.attention.computation.asked import Asked, as_attention, check
-from suite.contracts.attention.features.scale import factor
-from suite.contracts.attention.strangers.question import accumulator, bias_of, kept, spread
+from attnsuite.asking import Stranger
+from attnsuite.contracts.attention.computation.asked import Asked, as_attention, check
+from attnsuite.contracts.attention.features.scale import factor
+from attnsuite.contracts.attention.strangers.question import accumulator, bias_of, kept, spread
 
 NO_GRADIENT = {
     "gradient": "the library does not know PyTorch's tensors",

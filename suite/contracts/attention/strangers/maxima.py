@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from suite.asking import Stranger
-from suite.contracts.attention.strangers.orders import scores_of
-from suite.contracts.attention.strangers.question import Core, Question, attention
+from attnsuite.asking import Stranger
+from attnsuite.contracts.attention.strangers.orders import scores_of
+from attnsuite.contracts.attention.strangers.question import Core, Question, attention
 
 BLOCK = 32
 """Keys in a block of the online softmax."""

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from suite.asking import Stranger
-from suite.contracts.attention.strangers.question import Core, Question, attention
+from attnsuite.asking import Stranger
+from attnsuite.contracts.attention.strangers.question import Core, Question, attention
 
 Multiply = Callable[[Tensor, Tensor], Tensor]
 LOG2_E = math.log2(math.e)

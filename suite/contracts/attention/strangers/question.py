@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from suite.contracts.attention.computation.asked import Asked, as_attention, check
-from suite.contracts.attention.feature import features
-from suite.contracts.attention.features.scale import factor
+from attnsuite.contracts.attention.computation.asked import Asked, as_attention, check
+from attnsuite.contracts.attention.feature import features
+from attnsuite.contracts.attention.features.scale import factor
 
 
 class Question(NamedTuple):

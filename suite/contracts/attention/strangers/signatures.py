@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking import Stranger
-from suite.contracts.attention.computation.asked import Asked, as_attention, check
-from suite.contracts.attention.feature import arguments
-from suite.contracts.attention.features.scale import factor
-from suite.contracts.attention.strangers.question import Question, attention, bias_of, kept, spread
+from attnsuite.asking import Stranger
+from attnsuite.contracts.attention.computation.asked import Asked, as_attention, check
+from attnsuite.contracts.attention.feature import arguments
+from attnsuite.contracts.attention.features.scale import factor
+from attnsuite.contracts.attention.strangers.question import Question, attention, bias_of, kept, spread
 
 
 def _core(asked: Question) -> Tensor:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import product
 
-from suite.asking import ALL
-from suite.contracts.attention.workloads.workload import Workload
-from suite.records import PASSES
+from attnsuite.asking import ALL
+from attnsuite.contracts.attention.workloads.workload import Workload
+from attnsuite.records import PASSES
 
 CPU, HALF = ("float32",), ("float16", "bfloat16")
 LARGE = HALF[1:]

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from suite.contracts.attention import oracle
-from suite.contracts.attention.judging import ACCEPT_OUTPUT
-from suite.contracts.attention.workloads.workload import Workload
-from suite.judging.precision import Bounded
+from attnsuite.contracts.attention import oracle
+from attnsuite.contracts.attention.judging import ACCEPT_OUTPUT
+from attnsuite.contracts.attention.workloads.workload import Workload
+from attnsuite.judging.precision import Bounded
 
 CHANCE = 1e-9
 """The probability with which an honest implementation may be accused in one round."""

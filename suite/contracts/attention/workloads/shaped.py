@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from suite.contracts.attention.feature import features
-from suite.contracts.attention.shapes import SIZES, WIDTH, read, typed
-from suite.contracts.attention.workloads.dropped import Dropped
-from suite.contracts.attention.workloads.workload import Workload
-from suite.records import PASSES, SHAPE
+from attnsuite.contracts.attention.feature import features
+from attnsuite.contracts.attention.shapes import SIZES, WIDTH, read, typed
+from attnsuite.contracts.attention.workloads.dropped import Dropped
+from attnsuite.contracts.attention.workloads.workload import Workload
+from attnsuite.records import PASSES, SHAPE
 
 
 def shaped(text: str) -> Workload:

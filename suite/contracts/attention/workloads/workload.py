@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from suite import asking
-from suite.asking import Call, Conventions
-from suite.asking.rounds import grown, moved
-from suite.asking.tensors import generator
-from suite.contracts.attention import feature, oracle
-from suite.contracts.attention.cases.draws import Sizes
-from suite.contracts.attention.feature import Drawing, Feature, Grid
-from suite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
-from suite.judging import compare
-from suite.judging.precision import PRECISIONS, Bounded, widest
-from suite.judging.verdicts import Verdict, closest, unlike
-from suite.records import Status
+from attnsuite import asking
+from attnsuite.asking import Call, Conventions
+from attnsuite.asking.rounds import grown, moved
+from attnsuite.asking.tensors import generator
+from attnsuite.contracts.attention import feature, oracle
+from attnsuite.contracts.attention.cases.draws import Sizes
+from attnsuite.contracts.attention.feature import Drawing, Feature, Grid
+from attnsuite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
+from attnsuite.judging import compare
+from attnsuite.judging.precision import PRECISIONS, Bounded, widest
+from attnsuite.judging.verdicts import Verdict, closest, unlike
+from attnsuite.records import Status
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from suite.asking import Case
-from suite.asking.formula import Formula
-from suite.asking.printed import Printed, Shaped, Together
-from suite.asking.refused import Refused
-from suite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
-from suite.contracts.blocks.add_norm.contract import POSITIONAL
-from suite.contracts.blocks.add_norm.oracle import add_norm
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Case
+from attnsuite.asking.formula import Formula
+from attnsuite.asking.printed import Printed, Shaped, Together
+from attnsuite.asking.refused import Refused
+from attnsuite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
+from attnsuite.contracts.blocks.add_norm.contract import POSITIONAL
+from attnsuite.contracts.blocks.add_norm.oracle import add_norm
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 
 def cases() -> list[Case]:

@@ -24,7 +24,7 @@ Axes: `… e` x, y and output, `e` weight and bias. Any rank from 2.
 
 from __future__ import annotations
 
-from suite.asking import declare
+from attnsuite.asking import declare
 
 POSITIONAL = ("x", "y", "weight", "bias")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from suite.judging.rounded import Rounded
+from attnsuite.judging.rounded import Rounded
 
 
 def add_norm(

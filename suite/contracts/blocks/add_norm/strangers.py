@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from suite.asking import Stranger
-from suite.asking.foreign import in_numpy, widened
-from suite.contracts.blocks.add_norm.deviations import Residual
+from attnsuite.asking import Stranger
+from attnsuite.asking.foreign import in_numpy, widened
+from attnsuite.contracts.blocks.add_norm.deviations import Residual
 
 Array = np.ndarray[Any, Any]
 

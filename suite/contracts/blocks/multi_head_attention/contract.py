@@ -46,9 +46,9 @@ and others, "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
 
 from __future__ import annotations
 
-from suite.asking import Call, declare
-from suite.contracts.attention.contract import LARGE
-from suite.contracts.attention.features.mask import has_empty_row
+from attnsuite.asking import Call, declare
+from attnsuite.contracts.attention.contract import LARGE
+from attnsuite.contracts.attention.features.mask import has_empty_row
 
 POSITIONAL = ("query", "key", "value", "w_query", "w_key", "w_value")
 INPUT_BIASES = ("b_query", "b_key", "b_value")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from suite.contracts.steps.attention_scores.oracle import scaled_dot
-from suite.judging.rounded import Rounded
+from attnsuite.contracts.steps.attention_scores.oracle import scaled_dot
+from attnsuite.judging.rounded import Rounded
 
 Array = np.ndarray[Any, Any]
 

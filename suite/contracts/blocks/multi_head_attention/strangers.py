@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from suite.asking import Stranger
-from suite.asking.foreign import bias_as_row, bias_first, in_float64, widened
-from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
+from attnsuite.asking import Stranger
+from attnsuite.asking.foreign import bias_as_row, bias_first, in_float64, widened
+from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
 
 class Asked(NamedTuple):

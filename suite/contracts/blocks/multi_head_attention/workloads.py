@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from suite import asking
-from suite.asking import Call, Reply
-from suite.asking.due import Form, Within
-from suite.asking.rounds import grown, moved
-from suite.asking.step import Learned, learned, of_repeating, rows_of
-from suite.contracts.blocks.multi_head_attention.cases.draws import asked
-from suite.contracts.blocks.multi_head_attention.contract import POSITIONAL
-from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
-from suite.contracts.models.workloads import CPU, FORWARD, HALF, STEP_BYTES, STEP_FLOPS, TRAINED
-from suite.judging.precision import Bounded
-from suite.records import STEP
+from attnsuite import asking
+from attnsuite.asking import Call, Reply
+from attnsuite.asking.due import Form, Within
+from attnsuite.asking.rounds import grown, moved
+from attnsuite.asking.step import Learned, learned, of_repeating, rows_of
+from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
+from attnsuite.contracts.blocks.multi_head_attention.contract import POSITIONAL
+from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
+from attnsuite.contracts.models.workloads import CPU, FORWARD, HALF, STEP_BYTES, STEP_FLOPS, TRAINED
+from attnsuite.judging.precision import Bounded
+from attnsuite.records import STEP
 
 if TYPE_CHECKING:
-    from suite.judging.verdicts import Verdict
+    from attnsuite.judging.verdicts import Verdict
 
 WEIGHTS = ("w_query", "w_key", "w_value", "w_output")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from suite.asking import Case
-from suite.asking.formula import Formula
-from suite.asking.printed import Printed, Shaped
-from suite.asking.refused import Refused
-from suite.asking.tensors import Generator, Inputs, numbers
-from suite.contracts.blocks.patch_embedding.contract import POSITIONAL
-from suite.contracts.blocks.patch_embedding.oracle import patch_embedding
-from suite.sources import documents
+from attnsuite.asking import Case
+from attnsuite.asking.formula import Formula
+from attnsuite.asking.printed import Printed, Shaped
+from attnsuite.asking.refused import Refused
+from attnsuite.asking.tensors import Generator, Inputs, numbers
+from attnsuite.contracts.blocks.patch_embedding.contract import POSITIONAL
+from attnsuite.contracts.blocks.patch_embedding.oracle import patch_embedding
+from attnsuite.sources import documents
 
 
 def cases() -> list[Case]:

@@ -18,7 +18,7 @@ n = h/p · w/p patches, row by row). A convolution whose kernel is its stride. D
 
 from __future__ import annotations
 
-from suite.asking import declare
+from attnsuite.asking import declare
 
 POSITIONAL = ("image", "weight", "bias")
 

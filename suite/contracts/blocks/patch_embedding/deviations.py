@@ -5,10 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.asking.axes import Axes, Sizes
-from suite.asking.changes import first_for_all, only_first, repeated_beyond, reversed_along, swapped_where_equal, turned
-from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from suite.asking.staged import Given, Staged, usual
+from attnsuite.asking.axes import Axes, Sizes
+from attnsuite.asking.changes import (
+    first_for_all,
+    only_first,
+    repeated_beyond,
+    reversed_along,
+    swapped_where_equal,
+    turned,
+)
+from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.asking.staged import Given, Staged, usual
 
 
 class Patches(Staged):

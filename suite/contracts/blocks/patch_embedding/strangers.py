@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from suite.asking import Stranger
-from suite.asking.foreign import backwards, bias_first, in_numpy, widened
-from suite.contracts.blocks.patch_embedding.deviations import Patches
+from attnsuite.asking import Stranger
+from attnsuite.asking.foreign import backwards, bias_first, in_numpy, widened
+from attnsuite.contracts.blocks.patch_embedding.deviations import Patches
 
 Array = np.ndarray[Any, Any]
 

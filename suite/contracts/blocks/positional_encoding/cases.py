@@ -7,15 +7,15 @@ from functools import partial
 
 import numpy as np
 
-from suite.asking import Case
-from suite.asking.formula import Formula
-from suite.asking.printed import Printed, Shaped
-from suite.asking.refused import Refused
-from suite.asking.tensors import Array, Generator, Inputs
-from suite.contracts.blocks.positional_encoding.contract import POSITIONAL
-from suite.contracts.blocks.positional_encoding.oracle import positional_encoding
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Case
+from attnsuite.asking.formula import Formula
+from attnsuite.asking.printed import Printed, Shaped
+from attnsuite.asking.refused import Refused
+from attnsuite.asking.tensors import Array, Generator, Inputs
+from attnsuite.contracts.blocks.positional_encoding.contract import POSITIONAL
+from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 
 def cases() -> list[Case]:

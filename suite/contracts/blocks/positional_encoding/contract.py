@@ -22,7 +22,7 @@ Axes: `b l e` x and output (b batch, l positions, e width). Vaswani and others, 
 
 from __future__ import annotations
 
-from suite.asking import declare
+from attnsuite.asking import declare
 
 POSITIONAL = ("x",)
 

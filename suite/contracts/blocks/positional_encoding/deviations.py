@@ -7,10 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from suite.asking.axes import Axes, Sizes
-from suite.asking.changes import rounded, turned
-from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from suite.asking.staged import Given, Staged, usual
+from attnsuite.asking.axes import Axes, Sizes
+from attnsuite.asking.changes import rounded, turned
+from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.asking.staged import Given, Staged, usual
 
 
 class Encoding(Staged):

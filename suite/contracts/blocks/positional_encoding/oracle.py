@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.judging.rounded import LIBRARY, Rounded
+from attnsuite.judging.rounded import LIBRARY, Rounded
 
 Array = np.ndarray[Any, Any]
 

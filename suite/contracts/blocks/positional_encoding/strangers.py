@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.asking import Stranger
-from suite.asking.foreign import in_numpy, widened
-from suite.contracts.blocks.positional_encoding.deviations import Encoding
+from attnsuite.asking import Stranger
+from attnsuite.asking.foreign import in_numpy, widened
+from attnsuite.contracts.blocks.positional_encoding.deviations import Encoding
 
 Array = np.ndarray[Any, Any]
 

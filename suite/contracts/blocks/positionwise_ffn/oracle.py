@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suite.judging.rounded import Rounded
+from attnsuite.judging.rounded import Rounded
 
 
 def positionwise_ffn(

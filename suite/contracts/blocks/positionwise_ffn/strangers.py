@@ -7,9 +7,9 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.nn import functional
 
-from suite.asking import Stranger
-from suite.asking.foreign import backwards, bias_as_row, bias_first, convolved, in_float64, linear, widened
-from suite.contracts.blocks.positionwise_ffn.deviations import Network
+from attnsuite.asking import Stranger
+from attnsuite.asking.foreign import backwards, bias_as_row, bias_first, convolved, in_float64, linear, widened
+from attnsuite.contracts.blocks.positionwise_ffn.deviations import Network
 
 Affine = Callable[[Tensor, Tensor, Tensor], Tensor]
 

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from suite.asking import Stranger
-from suite.asking.foreign import backwards, linear
-from suite.asking.staged import Staged
-from suite.contracts.models.eager import part
-from suite.contracts.models.foreign import source_by_source
-from suite.contracts.models.seq2seq_attention.contract import GATES, shapes
-from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
+from attnsuite.asking import Stranger
+from attnsuite.asking.foreign import backwards, linear
+from attnsuite.asking.staged import Staged
+from attnsuite.contracts.models.eager import part
+from attnsuite.contracts.models.foreign import source_by_source
+from attnsuite.contracts.models.seq2seq_attention.contract import GATES, shapes
+from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

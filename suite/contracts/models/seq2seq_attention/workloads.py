@@ -8,11 +8,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from suite.asking.model import Config
-from suite.asking.step import of_next_tokens
-from suite.contracts.models.seq2seq_attention.cases.draws import USUAL, model
-from suite.contracts.models.seq2seq_attention.contract import GATES, shapes
-from suite.contracts.models.workloads import TRAINED, ModelWorkload
+from attnsuite.asking.model import Config
+from attnsuite.asking.step import of_next_tokens
+from attnsuite.contracts.models.seq2seq_attention.cases.draws import USUAL, model
+from attnsuite.contracts.models.seq2seq_attention.contract import GATES, shapes
+from attnsuite.contracts.models.workloads import TRAINED, ModelWorkload
 
 TRANSLATOR: Config = {
     **USUAL,

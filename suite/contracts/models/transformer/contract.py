@@ -71,8 +71,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from suite.asking import Call, configured, declare
-from suite.contracts.models.accuracy import ACCURACY, unpromised
+from attnsuite.asking import Call, configured, declare
+from attnsuite.contracts.models.accuracy import ACCURACY, unpromised
 
 POSITIONAL = ("source", "lengths", "target")
 LARGE = 64

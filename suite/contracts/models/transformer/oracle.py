@@ -7,9 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from suite.contracts.blocks.positional_encoding.oracle import positional_encoding
-from suite.contracts.models.layers import Attention, Attentions, Part, add_norm, feed_forward, multi_head, part, root
-from suite.judging.rounded import Rounded
+from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
+from attnsuite.contracts.models.layers import (
+    Attention,
+    Attentions,
+    Part,
+    add_norm,
+    feed_forward,
+    multi_head,
+    part,
+    root,
+)
+from attnsuite.judging.rounded import Rounded
 
 Array = np.ndarray[Any, Any]
 

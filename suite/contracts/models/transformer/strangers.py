@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from suite.asking import Stranger
-from suite.contracts.models.eager import part
-from suite.contracts.models.foreign import STYLES, Style, source_by_source
-from suite.contracts.models.transformer.contract import shapes
-from suite.contracts.models.transformer.deviations.staged import Transformer
+from attnsuite.asking import Stranger
+from attnsuite.contracts.models.eager import part
+from attnsuite.contracts.models.foreign import STYLES, Style, source_by_source
+from attnsuite.contracts.models.transformer.contract import shapes
+from attnsuite.contracts.models.transformer.deviations.staged import Transformer
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

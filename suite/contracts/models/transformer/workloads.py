@@ -8,11 +8,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from suite.asking.model import Config
-from suite.asking.step import of_next_tokens
-from suite.contracts.models.transformer.cases.draws import model
-from suite.contracts.models.transformer.contract import shapes
-from suite.contracts.models.workloads import TRAINED, TRAINED_IN_FULL, ModelWorkload
+from attnsuite.asking.model import Config
+from attnsuite.asking.step import of_next_tokens
+from attnsuite.contracts.models.transformer.cases.draws import model
+from attnsuite.contracts.models.transformer.contract import shapes
+from attnsuite.contracts.models.workloads import TRAINED, TRAINED_IN_FULL, ModelWorkload
 
 TRANSLATOR: Config = {
     "source_vocab": 200,

@@ -51,8 +51,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from suite.asking import Call, declare
-from suite.contracts.models.accuracy import ACCURACY, unpromised
+from attnsuite.asking import Call, declare
+from attnsuite.contracts.models.accuracy import ACCURACY, unpromised
 
 POSITIONAL = ("images",)
 LARGE = 64

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, layer_norm
 
-from suite.asking.changes import as_it_lies, as_they_lie, repeated_beyond, swapped_where_equal, turned
-from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from suite.asking.staged import imprecise
-from suite.contracts.models import common
-from suite.contracts.models.common import EXTRA_WEIGHTS, MIXED_DTYPES, of_due_shapes
-from suite.contracts.models.eager import Blocks, Config, Part, part
-from suite.contracts.models.vision_transformer.contract import shapes
-from suite.contracts.softmax import unguarded
+from attnsuite.asking.changes import as_it_lies, as_they_lie, repeated_beyond, swapped_where_equal, turned
+from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.asking.staged import imprecise
+from attnsuite.contracts.models import common
+from attnsuite.contracts.models.common import EXTRA_WEIGHTS, MIXED_DTYPES, of_due_shapes
+from attnsuite.contracts.models.eager import Blocks, Config, Part, part
+from attnsuite.contracts.models.vision_transformer.contract import shapes
+from attnsuite.contracts.softmax import unguarded
 
 Layer = Callable[[Tensor], Tensor]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from suite.contracts.models.layers import Attention, Attentions, Part, feed_forward, multi_head, norm, part
-from suite.judging.rounded import Rounded, concatenated
+from attnsuite.contracts.models.layers import Attention, Attentions, Part, feed_forward, multi_head, norm, part
+from attnsuite.judging.rounded import Rounded, concatenated
 
 Array = np.ndarray[Any, Any]
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from suite.asking import Stranger
-from suite.contracts.models.eager import part
-from suite.contracts.models.foreign import STYLES, Style
-from suite.contracts.models.vision_transformer.contract import shapes
-from suite.contracts.models.vision_transformer.deviations import VisionTransformer
+from attnsuite.asking import Stranger
+from attnsuite.contracts.models.eager import part
+from attnsuite.contracts.models.foreign import STYLES, Style
+from attnsuite.contracts.models.vision_transformer.contract import shapes
+from attnsuite.contracts.models.vision_transformer.deviations import VisionTransformer
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]

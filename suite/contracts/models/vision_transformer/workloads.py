@@ -8,11 +8,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from suite.asking.model import Config
-from suite.asking.step import Loss, of_classes
-from suite.contracts.models.vision_transformer.cases.draws import BASE, USUAL, model
-from suite.contracts.models.vision_transformer.contract import shapes
-from suite.contracts.models.workloads import TRAINED, USUALLY, ModelWorkload
+from attnsuite.asking.model import Config
+from attnsuite.asking.step import Loss, of_classes
+from attnsuite.contracts.models.vision_transformer.cases.draws import BASE, USUAL, model
+from attnsuite.contracts.models.vision_transformer.contract import shapes
+from attnsuite.contracts.models.workloads import TRAINED, USUALLY, ModelWorkload
 
 FASHION: Config = {
     **USUAL,

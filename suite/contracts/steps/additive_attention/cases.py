@@ -7,15 +7,15 @@ from functools import partial
 
 import numpy as np
 
-from suite.asking import Case
-from suite.asking.formula import Formula
-from suite.asking.printed import Printed, Shaped
-from suite.asking.refused import Refused
-from suite.asking.tensors import PRECISE, Array, Generator, Inputs, identity_values, numbers, valid
-from suite.contracts.steps.additive_attention import oracle
-from suite.contracts.steps.additive_attention.contract import POSITIONAL
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Case
+from attnsuite.asking.formula import Formula
+from attnsuite.asking.printed import Printed, Shaped
+from attnsuite.asking.refused import Refused
+from attnsuite.asking.tensors import PRECISE, Array, Generator, Inputs, identity_values, numbers, valid
+from attnsuite.contracts.steps.additive_attention import oracle
+from attnsuite.contracts.steps.additive_attention.contract import POSITIONAL
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 Mask = Callable[[Generator], Array]
 

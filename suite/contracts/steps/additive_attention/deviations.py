@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from suite.asking import Deviation
-from suite.asking.axes import Axes, Sizes, broadcasts
-from suite.asking.changes import (
+from attnsuite.asking import Deviation
+from attnsuite.asking.axes import Axes, Sizes, broadcasts
+from attnsuite.asking.changes import (
     first_for_all,
     for_all_items,
     hidden_last,
@@ -18,9 +18,9 @@ from suite.asking.changes import (
     swapped_where_equal,
     turned,
 )
-from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from suite.asking.staged import Given, Staged, usual
-from suite.contracts.softmax import fill, masked, over_queries, overflowing, shares, softmax
+from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.asking.staged import Given, Staged, usual
+from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, shares, softmax
 
 
 class Additive(Staged):

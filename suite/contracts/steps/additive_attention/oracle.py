@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from suite.judging.rounded import Rounded, concatenated, whichever
+from attnsuite.judging.rounded import Rounded, concatenated, whichever
 
 Array = np.ndarray[Any, Any]
 

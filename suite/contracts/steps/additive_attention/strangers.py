@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from suite.asking import Stranger
-from suite.asking.foreign import convolved, in_numpy, widened
-from suite.contracts.steps.additive_attention.deviations import Additive
+from attnsuite.asking import Stranger
+from attnsuite.asking.foreign import convolved, in_numpy, widened
+from attnsuite.contracts.steps.additive_attention.deviations import Additive
 
 Array = np.ndarray[Any, Any]
 

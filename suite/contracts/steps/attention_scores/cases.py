@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from suite.asking import Case
-from suite.asking.formula import Formula
-from suite.asking.printed import Printed, Shaped
-from suite.asking.refused import Refused
-from suite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
-from suite.contracts.steps.attention_scores.contract import POSITIONAL, SCORES
-from suite.contracts.steps.attention_scores.oracle import attention_scores
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Case
+from attnsuite.asking.formula import Formula
+from attnsuite.asking.printed import Printed, Shaped
+from attnsuite.asking.refused import Refused
+from attnsuite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
+from attnsuite.contracts.steps.attention_scores.contract import POSITIONAL, SCORES
+from attnsuite.contracts.steps.attention_scores.oracle import attention_scores
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 Mask = Callable[[Generator], Array]
 MASK = "doc-000/2-neg-inf-mask"

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from suite.asking.axes import ANY, Axes, Sizes, broadcasts
-from suite.asking.changes import first_for_all, repeated_beyond, swapped_where_equal, turned
-from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from suite.asking.staged import Given, Staged, usual
-from suite.contracts.steps.attention_scores.contract import SCORES
+from attnsuite.asking.axes import ANY, Axes, Sizes, broadcasts
+from attnsuite.asking.changes import first_for_all, repeated_beyond, swapped_where_equal, turned
+from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.asking.staged import Given, Staged, usual
+from attnsuite.contracts.steps.attention_scores.contract import SCORES
 
 AXES = {
     "dot": Axes(query="… l e", key="… s e"),

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from suite.contracts.steps.additive_attention.oracle import scores as additive
-from suite.judging.rounded import Rounded, whichever
+from attnsuite.contracts.steps.additive_attention.oracle import scores as additive
+from attnsuite.judging.rounded import Rounded, whichever
 
 Array = np.ndarray[Any, Any]
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from suite.asking import Stranger
-from suite.asking.foreign import in_float64, widened
-from suite.contracts.steps.attention_scores.contract import SCORES
-from suite.contracts.steps.attention_scores.deviations import Scores
+from attnsuite.asking import Stranger
+from attnsuite.asking.foreign import in_float64, widened
+from attnsuite.contracts.steps.attention_scores.contract import SCORES
+from attnsuite.contracts.steps.attention_scores.deviations import Scores
 
 Formula = Callable[..., Tensor]
 

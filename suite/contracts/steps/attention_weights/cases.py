@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking import Calls, Case, Replies
-from suite.asking.due import Due
-from suite.asking.formula import Formula
-from suite.asking.printed import Printed, Shaped
-from suite.asking.refused import Refused
-from suite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
-from suite.contracts.steps.attention_weights.contract import POSITIONAL
-from suite.contracts.steps.attention_weights.oracle import attention_weights
-from suite.judging import compare
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Calls, Case, Replies
+from attnsuite.asking.due import Due
+from attnsuite.asking.formula import Formula
+from attnsuite.asking.printed import Printed, Shaped
+from attnsuite.asking.refused import Refused
+from attnsuite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
+from attnsuite.contracts.steps.attention_weights.contract import POSITIONAL
+from attnsuite.contracts.steps.attention_weights.oracle import attention_weights
+from attnsuite.judging import compare
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 Mask = Callable[[Generator], Array]
 Select = Callable[[Array], Array]

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking.tensors import valid
-from suite.judging.rounded import Rounded
+from attnsuite.asking.tensors import valid
+from attnsuite.judging.rounded import Rounded
 
 Array = np.ndarray[Any, Any]
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.asking import Stranger
-from suite.asking.foreign import widened
-from suite.contracts.steps.attention_weights.deviations import Weights
+from attnsuite.asking import Stranger
+from attnsuite.asking.foreign import widened
+from attnsuite.contracts.steps.attention_weights.deviations import Weights
 
 Array = np.ndarray[Any, Any]
 Rule = Callable[[Tensor, Tensor], Tensor]

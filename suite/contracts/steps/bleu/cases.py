@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from suite.asking import Call, Case, Conventions
-from suite.asking.due import Form, Within
-from suite.asking.formula import Formula, FormulaCase
-from suite.asking.printed import Printed, Together
-from suite.asking.refused import Refused, Row
-from suite.asking.tensors import Array, Generator, Inputs
-from suite.contracts.steps.bleu import oracle
-from suite.contracts.steps.bleu.contract import POSITIONAL
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Call, Case, Conventions
+from attnsuite.asking.due import Form, Within
+from attnsuite.asking.formula import Formula, FormulaCase
+from attnsuite.asking.printed import Printed, Together
+from attnsuite.asking.refused import Refused, Row
+from attnsuite.asking.tensors import Array, Generator, Inputs
+from attnsuite.contracts.steps.bleu import oracle
+from attnsuite.contracts.steps.bleu.contract import POSITIONAL
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 ROW = ("float32",)
 """The one dtype whose rows hold the cases."""

@@ -30,7 +30,7 @@ Tokens are integers, so that there is one dtype to ask: the cases stand in the r
 
 from __future__ import annotations
 
-from suite.asking import EVERYWHERE, declare
+from attnsuite.asking import EVERYWHERE, declare
 
 POSITIONAL = ("prediction", "reference")
 

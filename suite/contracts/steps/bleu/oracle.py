@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from suite.judging.precision import PRECISIONS
-from suite.judging.rounded import LIBRARY, Rounded, whichever
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.judging.rounded import LIBRARY, Rounded, whichever
 
 Array = np.ndarray[Any, Any]
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.asking import Stranger
-from suite.contracts.steps.bleu.deviations import Scoring
+from attnsuite.asking import Stranger
+from attnsuite.contracts.steps.bleu.deviations import Scoring
 
 Score = Callable[[list[int], list[int], int], float]
 """A score of two lists of tokens and k."""

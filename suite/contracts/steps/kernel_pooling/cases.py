@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking import Case
-from suite.asking.due import Due
-from suite.asking.formula import Formula
-from suite.asking.printed import Printed, Together
-from suite.asking.refused import Refused
-from suite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
-from suite.contracts.steps.kernel_pooling.contract import KERNELS, POSITIONAL
-from suite.contracts.steps.kernel_pooling.oracle import kernel_pooling
-from suite.records import Figures, Source
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Case
+from attnsuite.asking.due import Due
+from attnsuite.asking.formula import Formula
+from attnsuite.asking.printed import Printed, Together
+from attnsuite.asking.refused import Refused
+from attnsuite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
+from attnsuite.contracts.steps.kernel_pooling.contract import KERNELS, POSITIONAL
+from attnsuite.contracts.steps.kernel_pooling.oracle import kernel_pooling
+from attnsuite.records import Figures, Source
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 DATA = Path(documents.__file__).with_name("nadaraya_watson.json")
 PROCESS = "doc-004/11.2-data-process"

@@ -9,12 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from suite.asking.axes import Axes, Sizes
-from suite.asking.changes import filled_beyond, reversed_along, turned
-from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from suite.asking.staged import Given, Staged, usual
-from suite.contracts.softmax import shares, unguarded
-from suite.contracts.steps.kernel_pooling.contract import KERNELS
+from attnsuite.asking.axes import Axes, Sizes
+from attnsuite.asking.changes import filled_beyond, reversed_along, turned
+from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.asking.staged import Given, Staged, usual
+from attnsuite.contracts.softmax import shares, unguarded
+from attnsuite.contracts.steps.kernel_pooling.contract import KERNELS
 
 
 class Pooling(Staged):

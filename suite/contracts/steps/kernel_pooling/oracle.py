@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from suite.judging.rounded import Rounded, whichever
+from attnsuite.judging.rounded import Rounded, whichever
 
 
 def kernel_pooling(

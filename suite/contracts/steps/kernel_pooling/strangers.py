@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.asking import Stranger
-from suite.asking.foreign import in_numpy, widened
-from suite.contracts.steps.kernel_pooling.deviations import Pooling
+from attnsuite.asking import Stranger
+from attnsuite.asking.foreign import in_numpy, widened
+from attnsuite.contracts.steps.kernel_pooling.deviations import Pooling
 
 Array = np.ndarray[Any, Any]
 

@@ -8,11 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from suite.asking.axes import Axes, Sizes
-from suite.asking.changes import turned
-from suite.asking.mistakes import Changed, Wrong, formula, given, if_given, mistakes, rows, then
-from suite.asking.staged import Given, Staged, usual
-from suite.contracts.steps.recurrent_gradient.contract import QUANTITIES
+from attnsuite.asking.axes import Axes, Sizes
+from attnsuite.asking.changes import turned
+from attnsuite.asking.mistakes import Changed, Wrong, formula, given, if_given, mistakes, rows, then
+from attnsuite.asking.staged import Given, Staged, usual
+from attnsuite.contracts.steps.recurrent_gradient.contract import QUANTITIES
 
 OTHER = Generator().manual_seed(7)
 """A random source that torch.manual_seed does not reach."""

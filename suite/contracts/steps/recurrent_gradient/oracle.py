@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from suite.judging.precision import widened
-from suite.judging.rounded import Rounded, concatenated, whichever
+from attnsuite.judging.precision import widened
+from attnsuite.judging.rounded import Rounded, concatenated, whichever
 
 Array = np.ndarray[Any, Any]
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.asking import Stranger
-from suite.asking.foreign import in_numpy, widened
-from suite.contracts.steps.recurrent_gradient.deviations import ThroughTime
+from attnsuite.asking import Stranger
+from attnsuite.asking.foreign import in_numpy, widened
+from attnsuite.contracts.steps.recurrent_gradient.deviations import ThroughTime
 
 Array = np.ndarray[Any, Any]
 WEIGHTS = {"d_w_hx": 0, "d_w_hh": 1, "d_w_qh": 2}

@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from suite.asking import Call, Calls, Case
-from suite.asking.drawn import SEED, Counted
-from suite.asking.due import Form
-from suite.asking.formula import Formula, FormulaCase
-from suite.asking.layouts import out_of_order
-from suite.asking.printed import example, first
-from suite.asking.refused import Refused
-from suite.asking.tensors import Array, Generator, Inputs, numbers
-from suite.contracts.steps.token_masking import oracle
-from suite.contracts.steps.token_masking.contract import POSITIONAL
-from suite.contracts.steps.token_masking.oracle import Judge
-from suite.judging.patterns import Seeds
-from suite.judging.shares import Statistic
-from suite.records import Example
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Call, Calls, Case
+from attnsuite.asking.drawn import SEED, Counted
+from attnsuite.asking.due import Form
+from attnsuite.asking.formula import Formula, FormulaCase
+from attnsuite.asking.layouts import out_of_order
+from attnsuite.asking.printed import example, first
+from attnsuite.asking.refused import Refused
+from attnsuite.asking.tensors import Array, Generator, Inputs, numbers
+from attnsuite.contracts.steps.token_masking import oracle
+from attnsuite.contracts.steps.token_masking.contract import POSITIONAL
+from attnsuite.contracts.steps.token_masking.oracle import Judge
+from attnsuite.judging.patterns import Seeds
+from attnsuite.judging.shares import Statistic
+from attnsuite.records import Example
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 VOCABULARY, MASK_TOKEN = 1000, 103
 CALLS = 160

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from suite.asking.axes import Axes, Sizes
-from suite.asking.changes import filled_beyond, first_for_all, turned
-from suite.asking.layouts import in_memory_order
-from suite.asking.leftovers import reused_output
-from suite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from suite.asking.staged import Given, Staged
-from suite.contracts.steps.token_masking.contract import IGNORED
+from attnsuite.asking.axes import Axes, Sizes
+from attnsuite.asking.changes import filled_beyond, first_for_all, turned
+from attnsuite.asking.layouts import in_memory_order
+from attnsuite.asking.leftovers import reused_output
+from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.asking.staged import Given, Staged
+from attnsuite.contracts.steps.token_masking.contract import IGNORED
 
 MASK, RANDOM, KEPT = range(3)
 OTHER = Generator().manual_seed(7)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from suite.contracts.steps.token_masking.contract import FATES, IGNORED
-from suite.judging.patterns import agreement, pairs
-from suite.judging.shares import Share, exactly
+from attnsuite.contracts.steps.token_masking.contract import FATES, IGNORED
+from attnsuite.judging.patterns import agreement, pairs
+from attnsuite.judging.shares import Share, exactly
 
 Array = np.ndarray[Any, Any]
 

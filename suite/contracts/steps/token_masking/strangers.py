@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.asking import Stranger
-from suite.contracts.steps.token_masking.contract import IGNORED
-from suite.contracts.steps.token_masking.deviations import Corrupting
+from attnsuite.asking import Stranger
+from attnsuite.contracts.steps.token_masking.contract import IGNORED
+from attnsuite.contracts.steps.token_masking.deviations import Corrupting
 
 Draw = Callable[[Tensor, float], Tensor]
 """The fate of every token, b l, of who is not special and how likely each is to be selected."""

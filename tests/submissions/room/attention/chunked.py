@@ -3,7 +3,7 @@
 More.
 """
 
-from suite import implementation
+from attnsuite import implementation
 
 
 @implementation

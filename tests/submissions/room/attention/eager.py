@@ -1,6 +1,6 @@
 """A decorated function, and nothing else."""
 
-from suite import implementation
+from attnsuite import implementation
 
 
 @implementation

@@ -1,12 +1,12 @@
 """Several backends."""
 
-import suite
+import attnsuite
 
 
-@suite.implementation(variant="math", requires=("json",), conventions={"causal": "lower_right"})
+@attnsuite.implementation(variant="math", requires=("json",), conventions={"causal": "lower_right"})
 def math(query, key, value, /, **options):
     """The formula."""
 
 
-@suite.implementation(variant="flash", lacks={"bool_mask": "the kernel " "takes none"})  # fmt: skip
+@attnsuite.implementation(variant="flash", lacks={"bool_mask": "the kernel " "takes none"})  # fmt: skip
 def flash(query, key, value, *, attn_mask=None): ...

@@ -1,7 +1,7 @@
 """Cases that combine features: a covering array of their levels, in which every pair meets and every fused triple.
 
 The array is data, in two files: rows in which every pair of levels meets, and more rows for the triples. Features name
-their levels in their own files; after a change of levels, `python -m suite.conformance.drawing attention` draws anew.
+their levels in their own files; after a change of levels, `python -m attnsuite.conformance.drawing attention` draws anew.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from suite.asking import Case
-from suite.asking.combined import FULL, QUICK, Array
-from suite.asking.covering import Row, Space, drawn
-from suite.contracts.attention.cases.case import AttentionCase
-from suite.contracts.attention.cases.combined.levels import LEVELS
-from suite.contracts.attention.feature import Feature, features
-from suite.contracts.attention.features.dropout.draws import kept
-from suite.records import COMBINED
+from attnsuite.asking import Case
+from attnsuite.asking.combined import FULL, QUICK, Array
+from attnsuite.asking.covering import Row, Space, drawn
+from attnsuite.contracts.attention.cases.case import AttentionCase
+from attnsuite.contracts.attention.cases.combined.levels import LEVELS
+from attnsuite.contracts.attention.feature import Feature, features
+from attnsuite.contracts.attention.features.dropout.draws import kept
+from attnsuite.records import COMBINED
 
 PAIRS, TRIPLES = (Path(__file__).with_name(f"{name}.txt") for name in ("pairs", "triples"))
 """A row in each line, written as its unusual levels: those in which all pairs meet, and those that triples need more."""
@@ -92,6 +92,6 @@ def case(row: Row) -> Case:
 
 def array() -> Array:
     """The array of the contract."""
-    from suite.contracts.attention.cases.combined.mistakes import local_mistakes  # needs all features
+    from attnsuite.contracts.attention.cases.combined.mistakes import local_mistakes  # needs all features
 
     return Array(SPACE, rows, case, local_mistakes, (PAIRS, TRIPLES))

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Call, Case, Conventions
-from suite.asking.covering import Contradiction
-from suite.asking.mistakes import Wrong, given, mistakes, rows
-from suite.asking.shown_draws import shown
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Saved
-from suite.contracts.attention.computation.dense import Dense, Whole, correct
-from suite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift
-from suite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step, Typed, number_within
-from suite.contracts.attention.lazily import np, torch
+from attnsuite.asking import Call, Case, Conventions
+from attnsuite.asking.covering import Contradiction
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows
+from attnsuite.asking.shown_draws import shown
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.backward import Backward, Saved
+from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
+from attnsuite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift
+from attnsuite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step, Typed, number_within
+from attnsuite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from suite.contracts.attention.oracle import Forward
+    from attnsuite.contracts.attention.oracle import Forward
 
 
 def _drop(of: Forward) -> None:
@@ -66,7 +66,7 @@ def _multiplier(weights: Tensor, asked: Asked) -> Tensor | None:
 
 
 def _cases() -> Sequence[Case]:
-    from suite.contracts.attention.features.dropout.cases import cases
+    from attnsuite.contracts.attention.features.dropout.cases import cases
 
     return cases()
 

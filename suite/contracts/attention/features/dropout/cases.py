@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from suite.asking import Case
-from suite.asking.drawn import Counted
-from suite.asking.layouts import INPUTS, Laid
-from suite.asking.tensors import FAST
-from suite.contracts.attention.cases.bad_input import BadInput, of_rank
-from suite.contracts.attention.cases.case import AttentionCase
-from suite.contracts.attention.features.dropout.draws import (
+from attnsuite.asking import Case
+from attnsuite.asking.drawn import Counted
+from attnsuite.asking.layouts import INPUTS, Laid
+from attnsuite.asking.tensors import FAST
+from attnsuite.contracts.attention.cases.bad_input import BadInput, of_rank
+from attnsuite.contracts.attention.cases.case import AttentionCase
+from attnsuite.contracts.attention.features.dropout.draws import (
     KEPT,
     Interleaved,
     Training,
@@ -22,9 +22,9 @@ from suite.contracts.attention.features.dropout.draws import (
     of_many,
     one_by_one,
 )
-from suite.contracts.attention.features.mask import Mask
-from suite.judging import patterns
-from suite.judging.patterns import (
+from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.judging import patterns
+from attnsuite.judging.patterns import (
     Judge,
     columns_vary,
     everywhere,

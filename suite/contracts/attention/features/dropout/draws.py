@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from suite.asking import Call, Calls, Conventions, Replies
-from suite.asking.drawn import SEED, Counted, DroppedWeights, Kept
-from suite.asking.due import Form, Within
-from suite.asking.layouts import INPUTS
-from suite.asking.tensors import Array, dtype_of
-from suite.contracts.attention.cases.case import AttentionCase, answered, due, form
-from suite.contracts.attention.cases.order import forward_of, interleave
-from suite.contracts.attention.feature import Grid, visible
-from suite.judging.patterns import Judge, Seeds, repeated
-from suite.judging.precision import PRECISIONS
-from suite.judging.shares import Statistic
-from suite.records import DTYPES
+from attnsuite.asking import Call, Calls, Conventions, Replies
+from attnsuite.asking.drawn import SEED, Counted, DroppedWeights, Kept
+from attnsuite.asking.due import Form, Within
+from attnsuite.asking.layouts import INPUTS
+from attnsuite.asking.tensors import Array, dtype_of
+from attnsuite.contracts.attention.cases.case import AttentionCase, answered, due, form
+from attnsuite.contracts.attention.cases.order import forward_of, interleave
+from attnsuite.contracts.attention.feature import Grid, visible
+from attnsuite.judging.patterns import Judge, Seeds, repeated
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.judging.shares import Statistic
+from attnsuite.records import DTYPES
 
 SURELY_NOT_ZERO = 2.0**10
 """As many times the smallest number of a dtype: a weight above that is not rounded to zero, though its score may be off

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from suite.asking import Call, Case, Conventions
-from suite.asking.case import Traits
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Grid, Step, Typed
-from suite.contracts.attention.features.mask.levels import LEVELS
-from suite.contracts.attention.features.mask.patterns import Mask as Mask
-from suite.contracts.attention.features.mask.typed import TYPED, read, written
-from suite.contracts.attention.lazily import np, torch
+from attnsuite.asking import Call, Case, Conventions
+from attnsuite.asking.case import Traits
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Grid, Step, Typed
+from attnsuite.contracts.attention.features.mask.levels import LEVELS
+from attnsuite.contracts.attention.features.mask.patterns import Mask as Mask
+from attnsuite.contracts.attention.features.mask.typed import TYPED, read, written
+from attnsuite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from suite.contracts.attention.computation.backward import Gradients, Saved
-    from suite.contracts.attention.oracle import Array, Forward, Slopes
+    from attnsuite.contracts.attention.computation.backward import Gradients, Saved
+    from attnsuite.contracts.attention.oracle import Array, Forward, Slopes
 
 
 def cut(mask: Any, grid: Grid) -> Any:
@@ -157,7 +157,7 @@ def _score_gradient(of: Any, d_scores: Tensor, saved: Saved, gradients: Gradient
 
 
 def _cases() -> Sequence[Case]:
-    from suite.contracts.attention.features.mask.cases import cases
+    from attnsuite.contracts.attention.features.mask.cases import cases
 
     return cases()
 

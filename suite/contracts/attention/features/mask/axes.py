@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from suite.asking.mistakes import Wrong, mistakes, rows
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.dense import Dense
-from suite.contracts.attention.computation.tiled import Tiled
-from suite.contracts.attention.deviations.memory import as_contiguous
-from suite.contracts.attention.feature import Grid
-from suite.contracts.attention.features.mask import cut, is_bool
-from suite.contracts.attention.lazily import torch
+from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.dense import Dense
+from attnsuite.contracts.attention.computation.tiled import Tiled
+from attnsuite.contracts.attention.deviations.memory import as_contiguous
+from attnsuite.contracts.attention.feature import Grid
+from attnsuite.contracts.attention.features.mask import cut, is_bool
+from attnsuite.contracts.attention.lazily import torch
 
 if TYPE_CHECKING:
     from torch import Tensor

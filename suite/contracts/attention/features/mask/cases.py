@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-from suite.asking import Call, Case
-from suite.asking.layouts import INPUTS
-from suite.asking.tensors import FAST, PRECISE, Generator
-from suite.contracts.attention.cases.bad_input import USUAL, BadInput
-from suite.contracts.attention.cases.behaviour import SMALL, InARow, each, same_storage
-from suite.contracts.attention.cases.case import AttentionCase
-from suite.contracts.attention.cases.gradients import backward
-from suite.contracts.attention.cases.layout import STRANGE
-from suite.contracts.attention.cases.metamorphic import (
+from attnsuite.asking import Call, Case
+from attnsuite.asking.layouts import INPUTS
+from attnsuite.asking.tensors import FAST, PRECISE, Generator
+from attnsuite.contracts.attention.cases.bad_input import USUAL, BadInput
+from attnsuite.contracts.attention.cases.behaviour import SMALL, InARow, each, same_storage
+from attnsuite.contracts.attention.cases.case import AttentionCase
+from attnsuite.contracts.attention.cases.gradients import backward
+from attnsuite.contracts.attention.cases.layout import STRANGE
+from attnsuite.contracts.attention.cases.metamorphic import (
     Relation,
     everywhere,
     permuted_keys,
@@ -23,7 +23,7 @@ from suite.contracts.attention.cases.metamorphic import (
     same,
     with_tensors,
 )
-from suite.contracts.attention.features.mask.patterns import Mask
+from attnsuite.contracts.attention.features.mask.patterns import Mask
 
 WITH_MASK = (*INPUTS, "attn_mask")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from suite.asking.mistakes import Wrong, given, mistakes, rows
-from suite.contracts.attention.computation.asked import Asked
-from suite.contracts.attention.computation.backward import Backward, Gradients, Saved, ignoring
-from suite.contracts.attention.computation.dense import Dense, Whole, correct
-from suite.contracts.attention.features.mask import bool_mask, is_bool, mask_gradient
-from suite.contracts.attention.features.scale import factor
-from suite.contracts.attention.lazily import torch
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows
+from attnsuite.contracts.attention.computation.asked import Asked
+from attnsuite.contracts.attention.computation.backward import Backward, Gradients, Saved, ignoring
+from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
+from attnsuite.contracts.attention.features.mask import bool_mask, is_bool, mask_gradient
+from attnsuite.contracts.attention.features.scale import factor
+from attnsuite.contracts.attention.lazily import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -158,7 +158,7 @@ def inverts_bool_mask_without_guard(asked: Asked) -> Any:
 
 @Whole.instead("answer", "the mask is written to: the caller's tensor changes", source="documents: doc-004 E23")
 def writes_into_mask(asked: Asked) -> Any:
-    from suite.contracts.attention.deviations.behaviour import touch
+    from attnsuite.contracts.attention.deviations.behaviour import touch
 
     mask = asked["attn_mask"]
     output = correct(asked.but(attn_mask=None if mask is None else mask.clone()))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from suite.asking.covering import Contradiction
-from suite.contracts.attention.feature import Levels
-from suite.contracts.attention.features.mask.patterns import Mask
+from attnsuite.asking.covering import Contradiction
+from attnsuite.contracts.attention.feature import Levels
+from attnsuite.contracts.attention.features.mask.patterns import Mask
 
 AXES = (
     "bhls",

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from suite.contracts.attention.lazily import np, torch
+from attnsuite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from suite.asking.tensors import Generator
+    from attnsuite.asking.tensors import Generator
 
     Array = np.ndarray[Any, Any]
     Pattern = Callable[[Generator, tuple[int, ...]], Array]

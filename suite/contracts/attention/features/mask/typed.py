@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from suite.contracts.attention.features.mask.patterns import Mask
+from attnsuite.contracts.attention.features.mask.patterns import Mask
 
 TYPED = ("random", "padding", "causal", "window", "everything")
 """The patterns that a user may name: those that leave every query some key, in the order of their use."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from suite.asking import Case
-from suite.contracts.blocks.multi_head_attention.cases import decisions
-from suite.contracts.blocks.multi_head_attention.cases.bad_input import bad_input
-from suite.contracts.blocks.multi_head_attention.cases.decisions import of
-from suite.contracts.blocks.multi_head_attention.cases.documents import printed_examples
-from suite.contracts.blocks.multi_head_attention.cases.draws import asked
-from suite.contracts.blocks.multi_head_attention.cases.dropout import dropout, dropped_weights
-from suite.contracts.blocks.multi_head_attention.cases.plug import plug
-from suite.contracts.blocks.multi_head_attention.contract import BIASES
+from attnsuite.asking import Case
+from attnsuite.contracts.blocks.multi_head_attention.cases import decisions
+from attnsuite.contracts.blocks.multi_head_attention.cases.bad_input import bad_input
+from attnsuite.contracts.blocks.multi_head_attention.cases.decisions import of
+from attnsuite.contracts.blocks.multi_head_attention.cases.documents import printed_examples
+from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
+from attnsuite.contracts.blocks.multi_head_attention.cases.dropout import dropout, dropped_weights
+from attnsuite.contracts.blocks.multi_head_attention.cases.plug import plug
+from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES
 
 
 def cases() -> list[Case]:

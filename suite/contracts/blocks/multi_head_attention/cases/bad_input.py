@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from suite.asking.refused import Refused
-from suite.contracts.blocks.multi_head_attention.cases.decisions import of
-from suite.contracts.blocks.multi_head_attention.cases.draws import asked
+from attnsuite.asking.refused import Refused
+from attnsuite.contracts.blocks.multi_head_attention.cases.decisions import of
+from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
 
 
 def bad_input() -> Iterator[Refused]:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking import Case
-from suite.asking.formula import again
-from suite.asking.layouts import Laid, as_one_tensor
-from suite.asking.tensors import PRECISE, Array, Generator, valid
-from suite.contracts.blocks.multi_head_attention.cases.draws import Mask, asked
-from suite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES
+from attnsuite.asking import Case
+from attnsuite.asking.formula import again
+from attnsuite.asking.layouts import Laid, as_one_tensor
+from attnsuite.asking.tensors import PRECISE, Array, Generator, valid
+from attnsuite.contracts.blocks.multi_head_attention.cases.draws import Mask, asked
+from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES
 
 SEVERAL = np.array([3e-3, 1.0])[:, None, None]
 """Sizes of the inputs of two items."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from suite.asking import Call
-from suite.asking.formula import Formula
-from suite.asking.tensors import Array, Generator, Inputs
-from suite.contracts.blocks.multi_head_attention.contract import POSITIONAL
-from suite.contracts.blocks.multi_head_attention.oracle import attention_weights, multi_head_attention
+from attnsuite.asking import Call
+from attnsuite.asking.formula import Formula
+from attnsuite.asking.tensors import Array, Generator, Inputs
+from attnsuite.contracts.blocks.multi_head_attention.contract import POSITIONAL
+from attnsuite.contracts.blocks.multi_head_attention.oracle import attention_weights, multi_head_attention
 
 Mask = Callable[[Generator], Array]
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from suite.asking import Call, Calls, Case, Changed, Conventions
-from suite.asking.drawn import SEED, Counted, DroppedWeights, Kept
-from suite.asking.due import Due, Form
-from suite.asking.tensors import PRECISE, Array, as_tensor, dtype_of, identity_values
-from suite.contracts.blocks.multi_head_attention.cases.draws import asked
-from suite.contracts.blocks.multi_head_attention.contract import BIASES
-from suite.judging.patterns import Judge, Seeds, kept, neighbours, repeated
+from attnsuite.asking import Call, Calls, Case, Changed, Conventions
+from attnsuite.asking.drawn import SEED, Counted, DroppedWeights, Kept
+from attnsuite.asking.due import Due, Form
+from attnsuite.asking.tensors import PRECISE, Array, as_tensor, dtype_of, identity_values
+from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
+from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES
+from attnsuite.judging.patterns import Judge, Seeds, kept, neighbours, repeated
 
 
 def heads_of(output: Array, heads: int) -> Array:

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking import Call, Case
-from suite.asking.drawn import Kept
-from suite.asking.layouts import out_of_order
-from suite.asking.plugged import Attends, Plugged, Script
-from suite.asking.tensors import PRECISE, dtype_of
-from suite.contracts.blocks.multi_head_attention.cases.decisions import of, with_empty_rows
-from suite.contracts.blocks.multi_head_attention.cases.draws import asked
-from suite.contracts.blocks.multi_head_attention.cases.dropout import DroppedInHeads, Showing
-from suite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES
+from attnsuite.asking import Call, Case
+from attnsuite.asking.drawn import Kept
+from attnsuite.asking.layouts import out_of_order
+from attnsuite.asking.plugged import Attends, Plugged, Script
+from attnsuite.asking.tensors import PRECISE, dtype_of
+from attnsuite.contracts.blocks.multi_head_attention.cases.decisions import of, with_empty_rows
+from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
+from attnsuite.contracts.blocks.multi_head_attention.cases.dropout import DroppedInHeads, Showing
+from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES
 
 
 def plug() -> Iterator[Plugged]:

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from suite.asking import Calls, Case, Changed, Replies
-from suite.asking.formula import FormulaCase
-from suite.asking.plugged import Attended, Plugged
-from suite.asking.printed import Shaped, example
-from suite.asking.seen import Arrange, Arranged
-from suite.asking.tensors import PRECISE, Array, Generator, valid
-from suite.contracts.blocks.multi_head_attention.cases.decisions import of
-from suite.contracts.blocks.multi_head_attention.cases.draws import asked
-from suite.contracts.blocks.multi_head_attention.cases.plug import scripts
-from suite.contracts.blocks.multi_head_attention.contract import BIASES
-from suite.judging.verdicts import Verdict
-from suite.records import Example, Source, Status
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Calls, Case, Changed, Replies
+from attnsuite.asking.formula import FormulaCase
+from attnsuite.asking.plugged import Attended, Plugged
+from attnsuite.asking.printed import Shaped, example
+from attnsuite.asking.seen import Arrange, Arranged
+from attnsuite.asking.tensors import PRECISE, Array, Generator, valid
+from attnsuite.contracts.blocks.multi_head_attention.cases.decisions import of
+from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
+from attnsuite.contracts.blocks.multi_head_attention.cases.plug import scripts
+from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.records import Example, Source, Status
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 Shapes = Mapping[str, Sequence[int]]
 OF_PLUG: dict[str, Callable[[Shapes], Sequence[int]]] = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from suite.asking.staged import usual
-from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
+from attnsuite.asking.staged import usual
+from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
 CONTROLS = {"correct": MultiHead()}
 OTHERS = usual(MultiHead)

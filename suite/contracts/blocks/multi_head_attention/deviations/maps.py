@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from suite.asking.changes import for_all_items, repeated_beyond, reversed_along, swapped_where_equal, turned
-from suite.asking.mistakes import Wrong, given, if_given, mistakes, rows, then
-from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead, mapped
+from attnsuite.asking.changes import for_all_items, repeated_beyond, reversed_along, swapped_where_equal, turned
+from attnsuite.asking.mistakes import Wrong, given, if_given, mistakes, rows, then
+from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead, mapped
 
 
 def fewer_heads(heads: int, w_query: Tensor, w_value: Tensor) -> int:

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from suite.asking.mistakes import Wrong, mistakes
-from suite.asking.staged import Given
-from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
+from attnsuite.asking.mistakes import Wrong, mistakes
+from attnsuite.asking.staged import Given
+from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
 Place = Callable[[Given], bool]
 IDLE: dict[str, tuple[str, Any]] = {

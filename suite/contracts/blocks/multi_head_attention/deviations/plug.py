@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from suite.asking.mistakes import Wrong, mistakes, rows
-from suite.contracts import asking_plugs
-from suite.contracts.asking_plugs import left_out
-from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
+from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.contracts import asking_plugs
+from attnsuite.contracts.asking_plugs import left_out
+from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
 MISTAKES = mistakes(
     MultiHead,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from suite.asking.mistakes import Wrong, mistakes, rows, then
-from suite.contracts import shown
-from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
+from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
+from attnsuite.contracts import shown
+from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
 
 class Stale:

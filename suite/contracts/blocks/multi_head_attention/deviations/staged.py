@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking.axes import Axes, Sizes, broadcasts
-from suite.asking.mistakes import formula
-from suite.asking.staged import Given, Staged
-from suite.contracts.asking_plugs import Heads
-from suite.contracts.attention.features.dropout import dropout
-from suite.contracts.shown import through_identity
-from suite.contracts.softmax import masked, softmax
+from attnsuite.asking.axes import Axes, Sizes, broadcasts
+from attnsuite.asking.mistakes import formula
+from attnsuite.asking.staged import Given, Staged
+from attnsuite.contracts.asking_plugs import Heads
+from attnsuite.contracts.attention.features.dropout import dropout
+from attnsuite.contracts.shown import through_identity
+from attnsuite.contracts.softmax import masked, softmax
 
 
 def mapped(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:

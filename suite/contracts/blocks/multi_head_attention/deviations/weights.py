@@ -7,12 +7,12 @@ import math
 import torch
 from torch import Tensor
 
-from suite.asking import Deviation
-from suite.asking.changes import first_for_all, hidden_last, turned
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
-from suite.contracts.attention.features.dropout import always_alike, kept, multiplier, normalised, shared
-from suite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
-from suite.contracts.softmax import fill, masked, over_queries, overflowing, softmax
+from attnsuite.asking import Deviation
+from attnsuite.asking.changes import first_for_all, hidden_last, turned
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.contracts.attention.features.dropout import always_alike, kept, multiplier, normalised, shared
+from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
+from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, softmax
 
 
 def triangle(scores: Tensor) -> Tensor:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from suite.asking import Case
-from suite.contracts.models.seq2seq_attention.cases import decisions
-from suite.contracts.models.seq2seq_attention.cases.bad_input import bad_input
-from suite.contracts.models.seq2seq_attention.cases.documents import printed
+from attnsuite.asking import Case
+from attnsuite.contracts.models.seq2seq_attention.cases import decisions
+from attnsuite.contracts.models.seq2seq_attention.cases.bad_input import bad_input
+from attnsuite.contracts.models.seq2seq_attention.cases.documents import printed
 
 
 def cases() -> list[Case]:

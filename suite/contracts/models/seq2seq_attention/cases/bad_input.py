@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from suite.asking.model import instead, token_among, without
-from suite.asking.refused import Refused, Row
-from suite.asking.tensors import Generator, Inputs
-from suite.contracts.models.seq2seq_attention.cases.draws import drawn, model
-from suite.contracts.models.translations import GREEDY
+from attnsuite.asking.model import instead, token_among, without
+from attnsuite.asking.refused import Refused, Row
+from attnsuite.asking.tensors import Generator, Inputs
+from attnsuite.contracts.models.seq2seq_attention.cases.draws import drawn, model
+from attnsuite.contracts.models.translations import GREEDY
 
 HALF = torch.zeros(13, dtype=torch.float16)
 WEIGHTS: list[Row] = [

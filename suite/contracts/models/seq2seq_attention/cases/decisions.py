@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking import Case
-from suite.asking.layouts import out_of_order
-from suite.asking.model import remade
-from suite.asking.tensors import PRECISE, Generator, Inputs, generator
-from suite.contracts.models.seq2seq_attention.cases.draws import USUAL, WATCHED, drawn, model, weights
-from suite.contracts.models.translations import translating
+from attnsuite.asking import Case
+from attnsuite.asking.layouts import out_of_order
+from attnsuite.asking.model import remade
+from attnsuite.asking.tensors import PRECISE, Generator, Inputs, generator
+from attnsuite.contracts.models.seq2seq_attention.cases.draws import USUAL, WATCHED, drawn, model, weights
+from attnsuite.contracts.models.translations import translating
 
 
 def several_and_one(name: str, why: str, **unusual: Any) -> Case:

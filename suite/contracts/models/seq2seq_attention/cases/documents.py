@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking import Case
-from suite.asking.model import Config, Weights
-from suite.asking.printed import Printed, Shaped
-from suite.asking.seen import Arranged
-from suite.asking.tensors import Array, Inputs, generator, numbers
-from suite.contracts.models.seq2seq_attention.cases.draws import USUAL, WATCHED, model, weights
-from suite.contracts.models.seq2seq_attention.contract import shapes
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Case
+from attnsuite.asking.model import Config, Weights
+from attnsuite.asking.printed import Printed, Shaped
+from attnsuite.asking.seen import Arranged
+from attnsuite.asking.tensors import Array, Inputs, generator, numbers
+from attnsuite.contracts.models.seq2seq_attention.cases.draws import USUAL, WATCHED, model, weights
+from attnsuite.contracts.models.seq2seq_attention.contract import shapes
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 ONE_STEP = {**USUAL, "source_vocab": 4, "target_vocab": 7, "embedding": 5, "hidden": 12}
 COMBINED = {**USUAL, "source_vocab": 4, "target_vocab": 4, "embedding": 2, "hidden": 4, "score": "dot"}

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from suite.asking.model import Config, Model, Weights
-from suite.asking.tensors import Array, Generator, Inputs
-from suite.contracts.models.seq2seq_attention import oracle
-from suite.contracts.models.seq2seq_attention.contract import POSITIONAL, shapes
-from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
+from attnsuite.asking.model import Config, Model, Weights
+from attnsuite.asking.tensors import Array, Generator, Inputs
+from attnsuite.contracts.models.seq2seq_attention import oracle
+from attnsuite.contracts.models.seq2seq_attention.contract import POSITIONAL, shapes
+from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 
 USUAL: Config = {
     "source_vocab": 11,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from suite.asking.changes import as_it_lies, as_they_lie
-from suite.asking.mistakes import Wrong, given, mistakes, rows
-from suite.contracts.models.common import EXTRA_WEIGHTS, MIXED_DTYPES, of_due_shapes
-from suite.contracts.models.seq2seq_attention.deviations.staged import Config, Recurrent
+from attnsuite.asking.changes import as_it_lies, as_they_lie
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows
+from attnsuite.contracts.models.common import EXTRA_WEIGHTS, MIXED_DTYPES, of_due_shapes
+from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Config, Recurrent
 
 
 def clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:

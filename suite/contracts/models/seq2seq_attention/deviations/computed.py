@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking import Deviation
-from suite.asking.changes import first_for_all, repeated_beyond
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
-from suite.asking.staged import imprecise
-from suite.contracts.models import greedy
-from suite.contracts.models.eager import Part
-from suite.contracts.models.seq2seq_attention.deviations.staged import Config, Kept, Recurrent
-from suite.contracts.softmax import fill, masked, overflowing
+from attnsuite.asking import Deviation
+from attnsuite.asking.changes import first_for_all, repeated_beyond
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.asking.staged import imprecise
+from attnsuite.contracts.models import greedy
+from attnsuite.contracts.models.eager import Part
+from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Config, Kept, Recurrent
+from attnsuite.contracts.softmax import fill, masked, overflowing
 
 
 def reordered(gates: int, *order: int) -> Callable[..., Any]:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from suite.asking.changes import turned
-from suite.asking.mistakes import Wrong, given, mistakes, rows
-from suite.contracts.models.common import shared, swapped
-from suite.contracts.models.eager import Part
-from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
+from attnsuite.asking.changes import turned
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows
+from attnsuite.contracts.models.common import shared, swapped
+from attnsuite.contracts.models.eager import Part
+from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 
 
 def renamed(weights: Part, taken: Callable[[str], str]) -> dict[str, Tensor]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from suite.asking.changes import first_for_all, turned
-from suite.asking.mistakes import Wrong, mistakes, rows, then
-from suite.contracts import shown
-from suite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
-from suite.contracts.softmax import masked
+from attnsuite.asking.changes import first_for_all, turned
+from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
+from attnsuite.contracts import shown
+from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
+from attnsuite.contracts.softmax import masked
 
 SHOWN = mistakes(
     Recurrent,

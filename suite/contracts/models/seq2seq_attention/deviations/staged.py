@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking.mistakes import formula
-from suite.asking.staged import Staged
-from suite.contracts.models import eager
-from suite.contracts.models.eager import Part, part
-from suite.contracts.models.greedy import Greedy, Translating
-from suite.contracts.models.seq2seq_attention.contract import GATES, SCORES, shapes
-from suite.contracts.shown import Found
-from suite.contracts.softmax import masked, softmax
+from attnsuite.asking.mistakes import formula
+from attnsuite.asking.staged import Staged
+from attnsuite.contracts.models import eager
+from attnsuite.contracts.models.eager import Part, part
+from attnsuite.contracts.models.greedy import Greedy, Translating
+from attnsuite.contracts.models.seq2seq_attention.contract import GATES, SCORES, shapes
+from attnsuite.contracts.shown import Found
+from attnsuite.contracts.softmax import masked, softmax
 
 Config = Mapping[str, Any]
 Kept = dict[Any, Tensor]

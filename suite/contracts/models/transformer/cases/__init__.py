@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from suite.asking import Case
-from suite.contracts.models.transformer.cases import decisions
-from suite.contracts.models.transformer.cases.bad_input import bad_input
-from suite.contracts.models.transformer.cases.documents import printed
-from suite.contracts.models.transformer.cases.plug import plug
-from suite.contracts.models.transformer.cases.weights import weights
+from attnsuite.asking import Case
+from attnsuite.contracts.models.transformer.cases import decisions
+from attnsuite.contracts.models.transformer.cases.bad_input import bad_input
+from attnsuite.contracts.models.transformer.cases.documents import printed
+from attnsuite.contracts.models.transformer.cases.plug import plug
+from attnsuite.contracts.models.transformer.cases.weights import weights
 
 
 def cases() -> list[Case]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from suite.asking.model import instead, token_among, without
-from suite.asking.refused import Refused, Row
-from suite.contracts.models.transformer.cases.draws import CACHED, ENCODER, USUAL, drawn, model
-from suite.contracts.models.translations import GREEDY
+from attnsuite.asking.model import instead, token_among, without
+from attnsuite.asking.refused import Refused, Row
+from attnsuite.contracts.models.transformer.cases.draws import CACHED, ENCODER, USUAL, drawn, model
+from attnsuite.contracts.models.translations import GREEDY
 
 WIDER = torch.zeros(13).double()
 WEIGHTS: list[Row] = [

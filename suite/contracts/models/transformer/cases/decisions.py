@@ -8,13 +8,13 @@ from functools import partial
 
 import numpy as np
 
-from suite.asking import Calls, Case, Changed, Conventions
-from suite.asking.due import Near
-from suite.asking.layouts import out_of_order
-from suite.asking.model import remade
-from suite.asking.tensors import PRECISE, Generator, Inputs, dtype_of, generator
-from suite.contracts.blocks.positional_encoding.oracle import positional_encoding
-from suite.contracts.models.transformer.cases.draws import (
+from attnsuite.asking import Calls, Case, Changed, Conventions
+from attnsuite.asking.due import Near
+from attnsuite.asking.layouts import out_of_order
+from attnsuite.asking.model import remade
+from attnsuite.asking.tensors import PRECISE, Generator, Inputs, dtype_of, generator
+from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
+from attnsuite.contracts.models.transformer.cases.draws import (
     CACHED,
     ENCODER,
     SQUARE,
@@ -25,9 +25,9 @@ from suite.contracts.models.transformer.cases.draws import (
     far_apart,
     model,
 )
-from suite.contracts.models.translations import translating
-from suite.judging.precision import PRECISIONS
-from suite.judging.rounded import Rounded
+from attnsuite.contracts.models.translations import translating
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.judging.rounded import Rounded
 
 
 def plain() -> Iterator[Case]:

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from suite.asking import Case
-from suite.asking.model import Config
-from suite.asking.printed import Printed, Shaped
-from suite.asking.seen import Arranged
-from suite.asking.tensors import Array, numbers
-from suite.contracts.blocks.positional_encoding.oracle import positional_encoding
-from suite.contracts.models.transformer.cases.draws import USUAL, WATCHED, model
-from suite.contracts.models.transformer.contract import shapes
-from suite.judging.precision import PRECISIONS
-from suite.judging.rounded import Rounded
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Case
+from attnsuite.asking.model import Config
+from attnsuite.asking.printed import Printed, Shaped
+from attnsuite.asking.seen import Arranged
+from attnsuite.asking.tensors import Array, numbers
+from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
+from attnsuite.contracts.models.transformer.cases.draws import USUAL, WATCHED, model
+from attnsuite.contracts.models.transformer.contract import shapes
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.judging.rounded import Rounded
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 
 def printed() -> Iterator[Case]:

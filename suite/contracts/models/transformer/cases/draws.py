@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from suite.asking.model import Config, Model, Weights
-from suite.asking.tensors import Array, Generator, Inputs
-from suite.contracts.models.transformer import oracle
-from suite.contracts.models.transformer.contract import POSITIONAL, shapes
-from suite.contracts.models.transformer.deviations.staged import Transformer
+from attnsuite.asking.model import Config, Model, Weights
+from attnsuite.asking.tensors import Array, Generator, Inputs
+from attnsuite.contracts.models.transformer import oracle
+from attnsuite.contracts.models.transformer.contract import POSITIONAL, shapes
+from attnsuite.contracts.models.transformer.deviations.staged import Transformer
 
 USUAL: Config = {
     "source_vocab": 11,

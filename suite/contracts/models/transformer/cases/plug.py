@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from suite.asking import Call
-from suite.asking.plugged import Attends, Plugged, Script
-from suite.asking.tensors import PRECISE, Generator, Inputs, dtype_of
-from suite.contracts.models.transformer.cases.draws import CACHED, ENCODER, SQUARE, WATCHED, drawn, model
+from attnsuite.asking import Call
+from attnsuite.asking.plugged import Attends, Plugged, Script
+from attnsuite.asking.tensors import PRECISE, Generator, Inputs, dtype_of
+from attnsuite.contracts.models.transformer.cases.draws import CACHED, ENCODER, SQUARE, WATCHED, drawn, model
 
 
 def plug() -> Iterator[Plugged]:

@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from suite.asking import Case
-from suite.asking.model import remade
-from suite.asking.tensors import PRECISE, Generator, Inputs
-from suite.contracts.models.transformer.cases.draws import CACHED, ENCODER, SQUARE, WATCHED, drawn, model
+from attnsuite.asking import Case
+from attnsuite.asking.model import remade
+from attnsuite.asking.tensors import PRECISE, Generator, Inputs
+from attnsuite.contracts.models.transformer.cases.draws import CACHED, ENCODER, SQUARE, WATCHED, drawn, model
 
 
 def weights() -> Iterator[Case]:

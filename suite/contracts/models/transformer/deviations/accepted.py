@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from suite.asking.mistakes import Wrong, given, if_given, mistakes, rows
-from suite.contracts.models.common import EXTRA_WEIGHTS
-from suite.contracts.models.eager import Config
-from suite.contracts.models.transformer.deviations.staged import Transformer
+from attnsuite.asking.mistakes import Wrong, given, if_given, mistakes, rows
+from attnsuite.contracts.models.common import EXTRA_WEIGHTS
+from attnsuite.contracts.models.eager import Config
+from attnsuite.contracts.models.transformer.deviations.staged import Transformer
 
 
 def clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu
 
-from suite.asking.changes import first_for_all, turned
-from suite.asking.mistakes import Wrong, given, mistakes, rows, then
-from suite.asking.staged import imprecise
-from suite.contracts import asking_plugs
-from suite.contracts.models import common, greedy
-from suite.contracts.models.eager import Part
-from suite.contracts.models.transformer.deviations.staged import Cache, Transformer
-from suite.contracts.shown import IN_STEPS, OF_HIDDEN
-from suite.contracts.softmax import fill
+from attnsuite.asking.changes import first_for_all, turned
+from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.asking.staged import imprecise
+from attnsuite.contracts import asking_plugs
+from attnsuite.contracts.models import common, greedy
+from attnsuite.contracts.models.eager import Part
+from attnsuite.contracts.models.transformer.deviations.staged import Cache, Transformer
+from attnsuite.contracts.shown import IN_STEPS, OF_HIDDEN
+from attnsuite.contracts.softmax import fill
 
 
 def half_angles(offset: int, length: int, width: int) -> Tensor:

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from suite.asking.mistakes import formula
-from suite.contracts.models.eager import Attention, Blocks, Config, Part, part
-from suite.contracts.models.greedy import Greedy, Translating
-from suite.contracts.models.transformer.contract import shapes
+from attnsuite.asking.mistakes import formula
+from attnsuite.contracts.models.eager import Attention, Blocks, Config, Part, part
+from attnsuite.contracts.models.greedy import Greedy, Translating
+from attnsuite.contracts.models.transformer.contract import shapes
 
 Cache = dict[str, Tensor]
 Layer = Callable[[Tensor], Tensor]

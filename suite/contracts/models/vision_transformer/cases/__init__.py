@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from suite.asking import Case
-from suite.contracts.models.vision_transformer.cases import decisions
-from suite.contracts.models.vision_transformer.cases.bad_input import bad_input
-from suite.contracts.models.vision_transformer.cases.documents import printed
+from attnsuite.asking import Case
+from attnsuite.contracts.models.vision_transformer.cases import decisions
+from attnsuite.contracts.models.vision_transformer.cases.bad_input import bad_input
+from attnsuite.contracts.models.vision_transformer.cases.documents import printed
 
 
 def cases() -> list[Case]:

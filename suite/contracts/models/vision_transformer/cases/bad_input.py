@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from suite.asking.model import Weights, instead, without
-from suite.asking.refused import Refused, Row
-from suite.contracts.models.vision_transformer.cases.draws import USUAL, model
+from attnsuite.asking.model import Weights, instead, without
+from attnsuite.asking.refused import Refused, Row
+from attnsuite.contracts.models.vision_transformer.cases.draws import USUAL, model
 
 
 def bad_input() -> Iterator[Refused]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from suite.asking import Call, Case
-from suite.asking.layouts import out_of_order
-from suite.asking.model import remade
-from suite.asking.plugged import Attends, Plugged, Script
-from suite.asking.tensors import PRECISE, Generator, Inputs, dtype_of, generator
-from suite.contracts.models.vision_transformer.cases.draws import (
+from attnsuite.asking import Call, Case
+from attnsuite.asking.layouts import out_of_order
+from attnsuite.asking.model import remade
+from attnsuite.asking.plugged import Attends, Plugged, Script
+from attnsuite.asking.tensors import PRECISE, Generator, Inputs, dtype_of, generator
+from attnsuite.contracts.models.vision_transformer.cases.draws import (
     BASE,
     MANY,
     MEAN,
@@ -23,7 +23,7 @@ from suite.contracts.models.vision_transformer.cases.draws import (
     model,
     sharp,
 )
-from suite.contracts.models.vision_transformer.contract import shapes
+from attnsuite.contracts.models.vision_transformer.contract import shapes
 
 
 def plain() -> Iterator[Case]:

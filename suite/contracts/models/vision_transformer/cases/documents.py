@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from suite.asking import Case
-from suite.asking.model import Config
-from suite.asking.printed import Printed, Shaped
-from suite.asking.tensors import Array, numbers
-from suite.contracts.models.vision_transformer.cases.draws import STATES, USUAL, model
-from suite.contracts.models.vision_transformer.contract import shapes
-from suite.sources import documents
-from suite.sources.documents import Excerpt
+from attnsuite.asking import Case
+from attnsuite.asking.model import Config
+from attnsuite.asking.printed import Printed, Shaped
+from attnsuite.asking.tensors import Array, numbers
+from attnsuite.contracts.models.vision_transformer.cases.draws import STATES, USUAL, model
+from attnsuite.contracts.models.vision_transformer.contract import shapes
+from attnsuite.sources import documents
+from attnsuite.sources.documents import Excerpt
 
 ROLES = ("w_query", "w_key", "w_value", "w_output")
 

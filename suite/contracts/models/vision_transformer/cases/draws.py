@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from suite.asking.model import Config, Model, Weights
-from suite.asking.tensors import Array, Generator, Inputs
-from suite.contracts.models.vision_transformer import oracle
-from suite.contracts.models.vision_transformer.contract import POSITIONAL, shapes
-from suite.contracts.models.vision_transformer.deviations import VisionTransformer
+from attnsuite.asking.model import Config, Model, Weights
+from attnsuite.asking.tensors import Array, Generator, Inputs
+from attnsuite.contracts.models.vision_transformer import oracle
+from attnsuite.contracts.models.vision_transformer.contract import POSITIONAL, shapes
+from attnsuite.contracts.models.vision_transformer.deviations import VisionTransformer
 
 USUAL: Config = {
     "image_height": 8,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from suite.asking.formula import Formula
-from suite.asking.tensors import Generator, Inputs
-from suite.contracts.steps.recurrent_gradient import oracle
-from suite.contracts.steps.recurrent_gradient.contract import POSITIONAL
+from attnsuite.asking.formula import Formula
+from attnsuite.asking.tensors import Generator, Inputs
+from attnsuite.contracts.steps.recurrent_gradient import oracle
+from attnsuite.contracts.steps.recurrent_gradient.contract import POSITIONAL
 
 
 def drawn(
