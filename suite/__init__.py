@@ -1,4 +1,9 @@
-"""The house of attnsuite. Its public names, which `import attnsuite` gives too, are loaded when they are first used."""
+"""A conformance and benchmark suite for attention: the public names, each loaded when it is first used.
+
+`check` tests a function, a file, or what is registered, and returns an `Outcome` per test; `bench` times, and returns a
+`Measurement` per row; `implementation` declares; `load_results` reads a folder of results as a table. A request that
+cannot be carried out raises `UsageError`, one line.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +48,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
-        raise AttributeError(f"module 'suite' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
+        raise AttributeError(f"module 'attnsuite' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
     from importlib import import_module
 
     module, attribute = _HOMES[name]

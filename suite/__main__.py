@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import typer
 
+from attnsuite.commands import streams
 from attnsuite.commands.app import application
 from attnsuite.commands.interrupting import INTERRUPTED, TERMINATED
 from attnsuite.records import UsageError, escaped
@@ -25,9 +27,13 @@ NOT_UNDERSTOOD: type[Exception] = typer.BadParameter.__bases__[0]
 """What typer raises for a command line that it cannot read: what all its refusals have in common."""
 CANNOT = 2
 """The exit status of a request that cannot be carried out."""
+NOT_WRITTEN = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE, errno.EBADF, errno.EIO))
+"""The errors of a write to a file that is open already. Python does not say which file it was."""
 NEW_OBJECTS = 20_000
 """How many more objects there are before Python looks for cycles among the new ones; by default 700. PyTorch's import
 alone makes half a million, all of which stay, and Python would look through them again and again."""
+CODE = "    "
+"""How lines of code begin in a message."""
 LONGEST_WORD = 300
 """Characters of a word that are shown of a message: a path is shorter, and a line stays one that can be read."""
 
@@ -36,6 +42,7 @@ def run() -> None:
     """Run the command line in a process that ends with it."""
     status: list[int] = []
     atexit.register(_leave, status)  # registered first and called last, after all that others registered meanwhile
+    streams.prepare()
     try:
         main()
     except SystemExit as ended:
@@ -59,15 +66,23 @@ def _leave(status: Sequence[int]) -> None:
 def main() -> None:
     """Run the command line; a request that cannot be carried out is one line and exit status 2."""
     gc.set_threshold(NEW_OBJECTS)
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited; such a process cannot wait for its children
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         status = app(sys.argv[1:] or ["--help"], prog_name="attnsuite", standalone_mode=False)
     except UsageError as error:
         refuse(str(error))
     except NOT_UNDERSTOOD as error:
         refuse(_not_understood(error))
-    except OSError as error:  # standard output is full or closed
-        print(f"attnsuite: cannot write what was found: {error.strerror}", file=sys.stderr)
-        os._exit(CANNOT)  # the interpreter would try to flush it again
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == UsageError.__module__.partition(".")[0]:
+            raise
+        why = str(error).strip().rpartition("\n")[2]
+        refuse(f"a library cannot be imported: {why}; install it anew, or raise `ulimit -v` where memory is limited")
+    except MemoryError:
+        refuse("memory ran out; raise `ulimit -v` where memory is limited")
+    except OSError as error:
+        _refuse_as_the_system_does(error)
     if status in (INTERRUPTED, TERMINATED):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # it came: another one would only break into what ends libraries
         print("attnsuite: interrupted", file=sys.stderr)
@@ -75,9 +90,24 @@ def main() -> None:
 
 
 def refuse(why: str) -> None:
-    """Say in one line why a request is not carried out, and end."""
-    print(f"attnsuite: {in_one_line(why)}", file=sys.stderr)
+    """Say in one line why a request is not carried out, and end. Code below an empty line, indented, stays as it is."""
+    says, _, code = why.partition("\n\n")
+    lines = code.splitlines()
+    if not all(line.startswith(CODE) for line in lines):
+        says, lines = why, []
+    print(f"attnsuite: {in_one_line(says)}", *map(escaped, lines), sep="\n", file=sys.stderr)
     sys.exit(CANNOT)
+
+
+def _refuse_as_the_system_does(error: OSError) -> None:
+    """Print which file an error of the operating system is about, and end with CANNOT."""
+    why = error.strerror or str(error)
+    if error.filename is not None:
+        refuse(f"cannot access {os.fsdecode(error.filename)}: {why}")
+    if error.errno not in NOT_WRITTEN:
+        refuse(why)
+    print(f"attnsuite: cannot write to standard output or an open file: {why}", file=sys.stderr)
+    os._exit(CANNOT)  # the interpreter would try to flush it again
 
 
 def in_one_line(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ from attnsuite.records import (
     UsageError,
     WorkloadFacts,
 )
-from attnsuite.registry import Declaration, Loaded
+from attnsuite.registry import Broken, Declaration, Loaded
 from attnsuite.store import Results, RunWriter
 from attnsuite.walls import found_elsewhere, in_words
 
@@ -103,7 +103,8 @@ def check(
         try:
             for outcome in found:
                 watcher.asked(outcome)
-            with closing(session.run(loaded.get(name, declaration), found)) as asking:
+            subject = loaded.get(name, declaration)
+            with closing(_outcomes(session, subject, found, alone=len(declarations) == 1)) as asking:
                 for outcome in _introduced(asking, session, name, watcher):
                     watcher.asked(outcome)
                     if writer and outcome.key in writer.done:
@@ -123,6 +124,22 @@ def check(
         if session.is_decided(found):
             break
     return outcomes
+
+
+def _outcomes(
+    session: Session, subject: Declaration | Loaded, earlier: Sequence[Outcome], alone: bool
+) -> Generator[Outcome]:
+    """The outcomes of one implementation. Where only its import shows that it is no use, `alone` raises UsageError."""
+    from attnsuite.conformance.session import unaskable
+
+    try:
+        yield from session.run(subject, earlier)
+    except UsageError as error:
+        declaration = subject.declaration if isinstance(subject, Loaded) else subject
+        if alone:
+            raise
+        says, *_ = str(error).splitlines()
+        yield unaskable(Broken(declaration, says), session.request.device, declaration)
 
 
 def _introduced(asking: Iterator[Outcome], session: Session, name: str, watcher: Watcher) -> Iterator[Outcome]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +32,11 @@ _processes = ExitStack()
 _run: list[pytest.Config] = []
 """The configuration of the test run, if this module is one of its plugins; else empty."""
 
+
+class InputValidationWarning(UserWarning):
+    """Bad input was accepted, in a check that is not strict."""
+
+
 NO_BENCHMARKS = (
     "nothing is timed without pytest-benchmark: python -m pip install pytest-benchmark (and no -p no:benchmark)"
 )
@@ -41,6 +51,7 @@ def conformance(
     dtypes: str | Iterable[str] = (),
     device: str = "cpu",
     known_gaps: str | Path | None = None,
+    strict: bool = False,
 ) -> Callable[..., None]:
     """A test function with one parameter set per case and dtype, for one's own test module.
 
@@ -50,7 +61,8 @@ def conformance(
 
     A case that the function declines is skipped with the reason; the last parameter set checks its declarations.
     `known_gaps` is a file with lines `case pattern: reason`: these cases are expected to fail, and one that passes
-    fails the test. Raises UsageError for an unknown contract, case, dtype or device, and for a file that is no such.
+    fails the test. Bad input that is accepted is a warning, InputValidationWarning, and with `strict` a failure. Raises
+    UsageError for an unknown contract, case, dtype or device, and for a file that is no such.
     """
     from attnsuite import registry
     from attnsuite.conformance.explaining import Explainer
@@ -58,17 +70,19 @@ def conformance(
     from attnsuite.contracts import contract as contract_named
 
     contract_named(contract)
-    session = Session(requested(cases, dtypes, device, known_gaps), several=False)
+    session = Session(requested(cases, dtypes, device, known_gaps, strict), several=False)
     loaded = registry.from_function(function, contract)
     session.refuse_idle_gaps([loaded.declaration])
-    check, again = session.check(loaded, _processes), _words(loaded.declaration)
+    check = session.check(loaded, _processes)
     assert not isinstance(check, Outcome), "a function at hand can always be asked"
     explainer, forwarding = Explainer(check), session.forwarding(check, _processes)
     names = [f"{case.name}-{dtype}" for case, dtype in check.asked]
 
     @pytest.mark.parametrize(("case", "dtype"), [*check.asked, (None, "")], ids=[*names, "declarations"])
     def test_conformance(case: Case | None, dtype: str) -> None:
-        _judge(_answered(check, case, dtype) if case else check.misdeclared(), again, explainer, forwarding)
+        _judge(
+            _answered(check, case, dtype) if case else check.misdeclared(), loaded.declaration, explainer, forwarding
+        )
 
     return test_conformance
 
@@ -123,6 +137,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--attention-dtype", action="append", default=[], metavar="D", help="only this dtype")
     add("--attention-device", default="cpu", metavar="D", help="cpu, cuda or cuda:N")
     add("--attention-known-gaps", metavar="FILE", help="lines `case pattern: reason`: cases that are known to fail")
+    add("--attention-strict", action="store_true", help="fail for bad input that is accepted, not only warn")
     only = "with --benchmark-only, which times instead of checking:"
     add("--attention-workload", action="append", default=[], metavar="PATTERN", help=f"{only} only these workloads")
     add("--attention-profile", metavar="P", help=f"{only} quick, standard or full")
@@ -185,14 +200,14 @@ class ImplementationCollector(pytest.Collector):
         from attnsuite.conformance.explaining import Explainer
 
         super().__init__(**arguments)
-        self.summary, self.check, self.again = declaration.summary, check, _words(declaration)
+        self.declaration, self.check = declaration, check
         self.explainer = None if isinstance(check, Outcome) else Explainer(check)
         self.forwarding = None if isinstance(check, Outcome) else asking.forwarding(check, _processes)
 
     def collect(self) -> Iterator[pytest.Item]:
         check = self.check
         if isinstance(check, Outcome):  # it cannot be imported
-            yield CaseItem.from_parent(self, name="import", why=self.summary, ask=lambda: [check])
+            yield CaseItem.from_parent(self, name="import", why=self.declaration.summary, ask=lambda: [check])
             return
         for case, dtype in check.asked:
             asked = (check, case, dtype)
@@ -212,7 +227,7 @@ class CaseItem(pytest.Item):
 
     def runtest(self) -> None:
         assert isinstance(self.parent, ImplementationCollector)
-        _judge(self.ask(), self.parent.again, self.parent.explainer, self.parent.forwarding)
+        _judge(self.ask(), self.parent.declaration, self.parent.explainer, self.parent.forwarding)
 
     def reportinfo(self) -> tuple[str, None, str]:
         assert self.parent is not None
@@ -276,9 +291,9 @@ def _plan(config: pytest.Config) -> Plan:
 def _session(config: pytest.Config) -> Session:
     from attnsuite.conformance.session import Session, requested
 
-    options = ("case", "dtype", "device", "known-gaps")
-    cases, dtypes, device, gaps = (config.getoption(f"--attention-{option}") for option in options)
-    return Session(requested(cases, dtypes, device, gaps), several=len(config.getoption("--attention")) > 1)
+    options = ("case", "dtype", "device", "known-gaps", "strict")
+    wanted = requested(*(config.getoption(f"--attention-{option}") for option in options))
+    return Session(wanted, several=len(config.getoption("--attention")) > 1)
 
 
 def _answered(check: Check, case: Case, dtype: str) -> list[Outcome]:
@@ -316,32 +331,53 @@ def _words(declaration: Declaration) -> Sequence[str]:
     """The words that name it for `attnsuite check`; none for a function that no other process can import."""
     from attnsuite import registry
 
-    is_somewhere = declaration.module or declaration.file
-    return registry.spelled([declaration])[declaration.full_name] if is_somewhere else ()
+    if not (declaration.module or declaration.file):
+        return ()
+    if declaration.module and declaration.file and not _is_found_by_commands(declaration.module.partition(".")[0]):
+        declaration = replace(declaration, module="", named=True)
+    return registry.spelled([declaration])[declaration.full_name]
+
+
+@cache
+def _is_found_by_commands(package: str) -> bool:
+    """Whether a command in this folder finds the module that this process imported by the name.
+
+    pytest adds folders of tests to sys.path, which a command lacks.
+    """
+    program = (
+        "import sys; from importlib.util import find_spec; spec = find_spec(sys.argv[1]); print(spec and spec.origin)"
+    )
+    command = [sys.executable, "-c", program, package]
+    origin = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    with suppress(ValueError):  # a module without a spec
+        spec = find_spec(package)
+        return spec is not None and origin == str(spec.origin)
+    return False
 
 
 def _judge(
     outcomes: Iterable[Outcome],
-    again: Sequence[str],
+    declaration: Declaration,
     explainer: Explainer | None = None,
     forwarding: Forwarding | None = None,
 ) -> None:
     """Fail, skip or expect the failure, without a traceback: the message says all.
 
-    `again` are the words that name the implementation for `attnsuite check`. The first failure of a cause ends with the
-    smallest input that shows it.
+    A failure ends with the command that repeats it, and the first of a cause with the smallest input that shows it.
     """
     from attnsuite.report.conformance.tally import Group
 
     outcomes = list(outcomes)
     if failures := [f"{of.implementation} {of.case} ({of.dtype}): {of.says}" for of in outcomes if of.fails]:
-        if again:
+        if again := _words(declaration):
             example = next(outcome for outcome in outcomes if outcome.fails)
             failures.append(Group(example, 1, asked=tuple(again)).rerun)
         borrowed = _borrowed(outcomes, forwarding)
         failures += borrowed or [line for each in outcomes if each.fails for line in _reproduction(each, explainer)]
         pytest.fail("\n".join(failures), pytrace=False)
     for outcome in outcomes:
+        if outcome.lenient:
+            warnings.warn(f"{outcome.implementation} {outcome.case}: {outcome.detail}", InputValidationWarning, 1)
         if outcome.status == "declined":
             pytest.skip(f"declined: {outcome.detail}")
         if outcome.known:

@@ -86,7 +86,7 @@ def modules() -> dict[str, Path]:
     """Every module of suite/ by its dotted name."""
     found = {}
     for file in sorted(SUITE.rglob("*.py")):
-        parts = file.relative_to(HOME).with_suffix("").parts
+        parts = ("attnsuite", *file.relative_to(SUITE).with_suffix("").parts)
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
     return found
 

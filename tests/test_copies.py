@@ -68,6 +68,7 @@ def test_ctrl_c_ends_the_interruptible_alone(interruptible: bool, how: str, capf
     assert ("KeyboardInterrupt" in capfd.readouterr().err) is interruptible
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_it_ends_with_its_maker(number: signal.Signals) -> None:
     program = (

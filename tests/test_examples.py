@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def run(example: Path) -> Run:
 
 
 def test_the_kernel_is_listed_by_its_entry_point(run: Run) -> None:
-    done = run("suite", "list", "attention/tiled")
+    done = run("attnsuite", "list", "attention/tiled")
 
     assert done.returncode == 0, done.stderr
     assert "attention/tiled" in done.stdout
@@ -63,19 +64,20 @@ def test_the_kernel_is_listed_by_its_entry_point(run: Run) -> None:
 
 @pytest.mark.slow
 def test_it_passes_but_for_the_gaps_that_are_written_down(run: Run) -> None:
-    done = run("suite", "check", "tiled", *ASKED, "--known-gaps", "known_gaps.txt")
+    done = run("attnsuite", "check", "tiled", *ASKED, "--known-gaps", "known_gaps.txt")
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert " known to fail" in done.stdout.splitlines()[0]
-    without = run("suite", "check", "tiled", *ASKED)
+    without = run("attnsuite", "check", "tiled", *ASKED)
     assert without.returncode == 1
 
 
+@pytest.mark.slow
 def test_a_gap_that_closed_is_noticed(run: Run, example: Path) -> None:
     gaps = (example / "known_gaps.txt").read_text()
     (example / "more_gaps.txt").write_text(gaps + "\nplain/small: it was wrong once\n")
 
-    done = run("suite", "check", "tiled", *ASKED, "--known-gaps", "more_gaps.txt")
+    done = run("attnsuite", "check", "tiled", *ASKED, "--known-gaps", "more_gaps.txt")
 
     assert done.returncode == 1
     assert "says these fail, but they pass: plain/small (float32)" in done.stdout
@@ -90,6 +92,7 @@ def test_its_own_tests_ask_every_question(run: Run) -> None:
     assert "test_attention[declarations]" in done.stdout
 
 
+@pytest.mark.slow
 def test_its_own_tests_pass_and_expect_the_known_gaps(run: Run) -> None:
     chosen = "float32 and (plain/ or no_keys/) or declarations"
 
@@ -99,3 +102,33 @@ def test_its_own_tests_pass_and_expect_the_known_gaps(run: Run) -> None:
     assert " xfailed" in done.stdout.splitlines()[-1]
     assert " passed" in done.stdout.splitlines()[-1]
     assert "failed" not in done.stdout.splitlines()[-1].replace("xfailed", "")
+
+
+@pytest.mark.slow
+def test_its_readme_works_line_by_line_in_a_fresh_environment(tmp_path: Path) -> None:
+    package = tmp_path / "third_party"
+    shutil.copytree(EXAMPLE, package)
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    (commands,) = re.findall(r"```\n(.*?)```", (package / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    repository = EXAMPLE.parent.parent
+    around = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHONPATH"))}
+    around["PATH"] = os.pathsep.join([str(tmp_path / "venv" / "bin"), os.environ["PATH"]])
+    around["PIP_CONSTRAINT"] = str(repository / "constraints.txt")  # the CPU build of PyTorch, where it is on offer
+
+    printed = [
+        subprocess.run(
+            line.replace("/path/to/attnsuite", str(repository)),
+            shell=True,
+            cwd=package,
+            env=around,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=1200,
+        ).stdout
+        for line in commands.splitlines()
+    ]
+
+    assert len(printed) == 4
+    assert " passed" in printed[2].splitlines()[-1]
+    assert printed[3].startswith("attention/tiled")

@@ -80,6 +80,7 @@ CONVOLUTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "contract", "cases"), CONVOLUTIONS)
 def test_convolutions_of_float32_are_judged_without_tf32(
     function: Callable[..., Any], contract: str, cases: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

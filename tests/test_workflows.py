@@ -66,6 +66,7 @@ def run(step: dict[str, Any], repository: Path, **given: str) -> subprocess.Comp
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", [ACTION, FOR_OTHERS], ids=["action", "workflow"])
 def test_a_wrong_kernel_fails_the_step_with_an_annotation_a_summary_and_rows(file: Path, repository: Path) -> None:
     arguments = "--dtype float32\n--case plain/small --case bad_input/narrow_keys\n"
@@ -221,6 +222,7 @@ def test_actionlint_finds_nothing() -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_the_gate_of_others_names_both_sides_workloads_and_what_fails(repository: Path) -> None:
     git = ["git", "-C", str(repository), "-c", "user.name=n", "-c", "user.email=e@e"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):

@@ -67,6 +67,10 @@ class Case(ABC):
         """What is unusual about it in this dtype, from its fields alone; nothing where it cannot be said."""
         return {}
 
+    def lengths(self) -> Mapping[str, int]:
+        """The numbers of `keys` and `queries` and the `width`, for cases that have one of each; else nothing."""
+        return {}
+
     def counts(self, truth: Any) -> bool:
         """Whether catching a deviation here counts: not where bounds had to be so loose that luck decides."""
         return True
@@ -96,6 +100,9 @@ class Around(Case):
 
     def traits(self, dtype: str) -> Traits:
         return self.of.traits(dtype)
+
+    def lengths(self) -> Mapping[str, int]:
+        return self.of.lengths()
 
 
 class Changed(Around):

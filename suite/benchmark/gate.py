@@ -10,7 +10,7 @@ from threading import Event, Lock
 
 from attnsuite.asking import Case, Contract, questions
 from attnsuite.benchmark.implementation import Implementation, declaration_of, function_here
-from attnsuite.benchmark.kept import Kept, needs_of
+from attnsuite.benchmark.kept import Keeping, Kept, needs_of
 from attnsuite.benchmark.processes import MEASURED, cores, cores_of, with_threads
 from attnsuite.conformance.patience import Patience
 from attnsuite.conformance.session import CheckRequest, Session, alone, has_findings
@@ -182,6 +182,7 @@ class Gate:
             if isinstance(check, Outcome):
                 known[check.case, check.dtype] = check
                 return
+            keeping = Keeping(keeps, declaration, before, check.subject.files) if keeps else None
             patience = Patience(self.time_limit, lost=SILENT)
             lost: Outcome | None = None  # the last answer that did not come
             named: list[frozenset[str]] = []  # what failures need whose mistakes have names
@@ -198,7 +199,7 @@ class Gate:
                 named += [self._needed(dtype)[case, dtype]] if outcome.fails else []
                 patience.hear(outcome)
                 lost = outcome if outcome.status in patience.lost else lost
-            if keeps and not any(known[key].status in SILENT for key in missing):
-                files = check.subject.files()
-                again = before if keeps.holds_for(declaration, files) else {}
-                keeps.keep(declaration, (again | {key: known[key] for key in missing}).values(), files)
+                if keeping and lost is None:
+                    keeping.add(outcome)
+            if keeping and lost is None:
+                keeping.write()

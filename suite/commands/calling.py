@@ -41,7 +41,8 @@ def check(
     all.
 
     The other options are those of `attnsuite check`, by the same names: `isolate`, `time_limit`, `jobs`, `profile`,
-    `seed`, `shard` ("2/8"), `except_`, `fail_fast`, `last_failed`, and the files `json`, `junit` and `results`.
+    `seed`, `shard` ("2/8"), `except_`, `fail_fast`, `last_failed`, `strict`, and the files `json`, `junit` and
+    `results`.
 
     Raises UsageError for an unknown target, contract, dtype, device, case or option.
     """

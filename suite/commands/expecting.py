@@ -1,4 +1,4 @@
-"""`python -m attnsuite.commands.expecting here|elsewhere check|bench …`: what a run of that command is of. It asks nothing.
+"""`python -m attnsuite.commands.expecting here|elsewhere check|bench …` prints what a run of that command is of.
 
 `attnsuite sweep` starts it with the interpreter that is to run the command: what it prints tells which runs in a store
 answer the request, and a request that cannot be carried out is refused before anything is started. What only the

@@ -116,9 +116,8 @@ def outcomes_of(
         if writer and not stopped and not session.is_decided(outcomes):
             whole = [] if narrows(options) else declarations
             campaign.finish(writer, checked=whole, operators=session.ran, lacks=session.lacks)
-    interrupted = said_stopped(outcomes, sum(map(session.count, here)), writer) if stopped else ""
-    if lines is not None and interrupted:
-        print(interrupted, file=lines, flush=True)
+    interrupted = say_stopped(outcomes, sum(map(session.count, here)), writer, lines) if stopped else ""
+    say_how_to_run_fewer(session, here, outcomes, tell)
     if not stopped:
         make_tables(options, writer, lines if explains else StringIO())
     if options.github and lines is not None:
@@ -146,6 +145,7 @@ def shown_to(
         again=again,
         reasons=len(declarations) == 1,
         quiet=options.quiet,
+        verbose=options.verbose,
         outcome=lambda each: rows.write(row(each, session.walls.get(each.implementation))),
     )
 
@@ -167,11 +167,28 @@ def asked_now(
         return stopped.outcomes, stopped
 
 
-def said_stopped(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None) -> str:
-    """How much of what was to be asked was not, and that what is stored need not be asked again."""
+def say_stopped(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None, lines: TextIO | None) -> str:
+    """Print and return how many tests were not run, and that what is stored need not be run again."""
     goes_on = "; the same command goes on from there" if writer else ""
     asked = sum(outcome.reason != Reason.NOT_ASKED for outcome in outcomes)
-    return f"interrupted: {max(0, total - asked):,} of {total:,} questions were not asked{goes_on}"
+    says = f"interrupted: {max(0, total - asked):,} of {total:,} questions were not asked{goes_on}"
+    if lines is not None:
+        print(says, file=lines, flush=True)
+    return says
+
+
+def say_how_to_run_fewer(
+    session: Session, declarations: Sequence[Declaration], outcomes: Sequence[Outcome], tell: Tell
+) -> None:
+    """Say of each submission whose tests are slow which option runs fewer of them, unless the user has chosen some."""
+    from attnsuite.conformance.hinting import how_to_run_fewer
+
+    own = campaign.by_implementation(outcomes)
+    for each in () if session.request.cases or session.request.shard else declarations:
+        if each.full_name in own and not each.shipped and each.contract in contract_names():
+            asked = session.asked_of(each, contract_named(each.contract))
+            if hint := how_to_run_fewer(asked, own[each.full_name]):
+                tell(f"{each.full_name}: {hint}")
 
 
 def make_tables(options: Check, writer: RunWriter | None, lines: TextIO | None) -> None:
@@ -203,6 +220,7 @@ def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -
         options.seed,
         shard=options.shard,
         gaps=gaps.read(options.known_gaps) if options.known_gaps is not None else (),
+        strict=options.strict,
     )
     if not options.last_failed:
         return request
@@ -299,7 +317,8 @@ def shown_again(outcomes: Sequence[Outcome], shown: Shown) -> list[Outcome]:
 def new_run(options: Check, declarations: Sequence[Declaration], facts: Facts) -> Run:
     """The run of a check that is stored, with the request in words."""
     cases, dtypes = (" ".join(words) for words in (options.cases, options.dtypes))
-    words = (f"check on {options.device}", cases, dtypes, options.profile, "what failed" * options.last_failed)
+    words = [f"check on {options.device}", cases, dtypes, options.profile, "what failed" * options.last_failed]
+    words += ["strict"] * options.strict
     return sharding.of(campaign.new_run(declarations, "; ".join(filter(None, words)), facts), options.shard)
 
 

@@ -28,8 +28,8 @@ class Shown:
     The bar is on standard error if that is a terminal, and disappears at the end; else questions that take long are
     counted there in a line now and then, where there are `questions`. Lines go to standard output, unless
     JSON rows go there. `outcome` and `measurement` get each row as it comes. `again` has the words of a command
-    line that name an implementation; `reasons` adds lines that say why cases were declined. A `quiet` one has no bar,
-    and lines of what fails alone; without `lines` there are none.
+    line that name an implementation; `reasons` adds lines that say why cases were declined, `verbose` one for each bad
+    input that was accepted. A `quiet` one has no bar, and lines of what fails alone; without `lines` there are none.
     """
 
     def __init__(
@@ -40,12 +40,13 @@ class Shown:
         again: Mapping[str, Sequence[str]] | None = None,
         reasons: bool = False,
         quiet: bool = False,
+        verbose: bool = False,
         questions: bool = True,
         outcome: Callable[[Outcome], None] = _ignore,
         measurement: Callable[[Measurement], None] = _ignore,
     ) -> None:
         self._lines, self._again, self._reasons = lines, again or {}, reasons and not quiet
-        self._quiet = quiet
+        self._quiet, self._verbose = quiet, verbose
         self._held: list[str] = []
         self._outcome, self._measurement = outcome, measurement
         self._bar: Progress | None = None
@@ -94,7 +95,7 @@ class Shown:
     def checked(self, outcomes: Sequence[Outcome]) -> None:
         held, self._held = self._held, []
         if not self._quiet or any(outcome.fails for outcome in outcomes):
-            self._print([*held, *summary_lines(outcomes, self._again, reasons=self._reasons)])
+            self._print([*held, *summary_lines(outcomes, self._again, self._reasons, self._verbose)])
 
     def explained(self, explanation: Explanation) -> None:
         self._print(explanation.lines)

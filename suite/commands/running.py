@@ -35,7 +35,7 @@ def run(options: Run) -> int:
     from attnsuite.conformance.session import CheckRequest
 
     refuse_foreign_index(options.results)
-    request = CheckRequest(device=device, isolate=options.isolate)
+    request = CheckRequest(device=device, isolate=options.isolate, strict=True)
     quick = BenchRequest(profile="quick", device=device)
     can_be_timed = any(not each.broken and registry.absent(each) is None for each in declarations)
     timed = campaign.with_baseline(campaign.with_workloads(declarations), leave_out) if can_be_timed else []
@@ -64,5 +64,6 @@ def run(options: Run) -> int:
             measurements = campaign.bench(benchmarks, writer, shown)
         campaign.finish(writer, benchmarks, quick, declarations, session.ran, session.lacks)
     report(options.results, writer.run.machine.name)
+    benching.say(benching.said_of_load(benchmarks), sys.stdout)
     alone = bool(options.targets) and len(declarations) == 1
     return max(status(outcomes, alone), benching.status(measurements))

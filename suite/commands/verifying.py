@@ -104,6 +104,8 @@ def verified(path: Path) -> Report:
         raise UsageError(f"there is no {path}; `attnsuite verify` takes a folder of results, a machine's, or one file")
     if path.is_file():
         return _file(path)
+    if not path.is_dir():
+        raise UsageError(f"{path} is neither a folder nor a regular file; `attnsuite verify` takes either")
     if _is_machine(path):
         return _machines([path])
     folders = _machines_in(path)

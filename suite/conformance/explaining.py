@@ -13,8 +13,11 @@ from attnsuite.asking import Call, Case, Deviation
 from attnsuite.asking.beside import ALONE, RIGHT
 from attnsuite.asking.refused import Refused
 from attnsuite.asking.reproduction import Reproducing
+from attnsuite.conformance.diagnosis.conventions import names_one
 from attnsuite.conformance.diagnosis.separation import Asked, where
 from attnsuite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
+from attnsuite.conformance.diagnosis.threshold import MOST_RIGHT, threshold
+from attnsuite.conformance.hinting import plain
 from attnsuite.conformance.questions import Question
 from attnsuite.conformance.runner import Check, answer, judge
 from attnsuite.records import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
@@ -52,8 +55,13 @@ class Explainer:
         walls = "" if self.check.subject.walls is None else in_short(self.check.subject.walls)
         if not failing:
             return Explanation(adapted, walls=walls)
-        where, reproductions = tuple(self._where(outcomes)), tuple(self._reproductions(failing))
-        return Explanation(adapted, where, reproductions, walls=walls, uncompared=self._uncompared(failing))
+        plainest = plain(self.check, outcomes)
+        passes = any(each.status == Status.PASSED for each in plainest)
+        where = tuple(self._where(outcomes)) if passes else ()  # else "only" would be about what else fails
+        always = bool(plainest) and all(each.status == Status.RAISED for each in plainest)  # whatever its input
+        shown = [each for each in failing if not (always and each.status == Status.RAISED)]
+        reproductions, uncompared = tuple(self._reproductions(shown)), self._uncompared(failing)
+        return Explanation(adapted, where, reproductions, walls=walls, uncompared=uncompared)
 
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
         """The smallest input of an outcome that fails; None for causes that have one, and where there is none."""
@@ -69,18 +77,23 @@ class Explainer:
     # Where
 
     def _where(self, outcomes: Sequence[Outcome]) -> Iterator[str]:
-        """A sentence for each kind of failure that no known mistake explains."""
+        """A sentence for each kind of failure that no known mistake explains, with their number if there are others."""
         passed = [self._asked(outcome) for outcome in outcomes if outcome.status == Status.PASSED]
-        unnamed = [o for o in outcomes if o.fails and not o.diagnosis and self._key(o) in self._cases]
+        unnamed = [o for o in outcomes if o.fails and not _is_named(o) and self._key(o) in self._cases]
+        failures = sum(outcome.fails for outcome in outcomes)
         kinds = Counter((_kind(outcome), str(outcome.status)) for outcome in unnamed if _kind(outcome))
         for (kind, status), _ in kinds.most_common() if len(unnamed) <= LOOKED_THROUGH else ():
             alike = [o for o in unnamed if _kind(o) == kind and not self._explained(o, outcomes)]
-            if said := where([*passed, *map(self._asked, alike)], status):
-                yield self.check.subject.contract.words(said)
+            tests = [*passed, *map(self._asked, alike)]
+            said = threshold(tests, status) or where(tests, status) or threshold(tests, status, MOST_RIGHT)
+            if said:
+                yield self.check.subject.contract.words(f"{_which(len(alike), failures, kind)}{said}")
 
     def _asked(self, outcome: Outcome) -> Asked:
         case = self._cases.get(self._key(outcome))
-        return Asked(outcome.case, case.traits(outcome.dtype) if case else {}, outcome.fails)
+        if case is None:
+            return Asked(outcome.case, {}, outcome.fails)
+        return Asked(outcome.case, case.traits(outcome.dtype), outcome.fails, case.lengths())
 
     def _explained(self, outcome: Outcome, outcomes: Sequence[Outcome]) -> bool:
         """Whether a mistake that is named elsewhere fails this question, too."""
@@ -105,8 +118,14 @@ class Explainer:
         if not left:
             return ""
         said = "1 failure was" if len(left) == 1 else f"{len(left):,} failures were"
-        alone = shlex.join(("--case", left[0].case, "--dtype", left[0].dtype))
-        return f"{said} not compared with all known mistakes, which would take long; asked alone one is: {alone}"
+        smallest = min(left, key=self._size)
+        alone = shlex.join(("--case", smallest.case, "--dtype", smallest.dtype))
+        return f"{said} not compared with all known mistakes, to save time; this compares one: {alone}"
+
+    def _size(self, outcome: Outcome) -> tuple[bool, int]:
+        """A key to sort by what comparing with all known mistakes takes; unknown sizes come last."""
+        lengths = self._cases[self._key(outcome)].lengths()
+        return not lengths, math.prod(lengths.values())
 
     # The smallest input
 
@@ -122,8 +141,9 @@ class Explainer:
         if self._reproducing is None or not self.check.subject.imported:
             return None
         question = self._question(outcome)
-        kind = Accepted if isinstance(question.case, Refused) else Shown
-        for each in question.calls:
+        is_bad = isinstance(question.case, Refused)
+        kind = Accepted if is_bad else Shown
+        for each in question.calls[:1] if is_bad else question.calls:  # the other calls have the same bad inputs
             call = replace(each, backward_of=None)  # alone it has a forward of its own
             found = kind(self.check, question, self._reproducing, outcome).smallest(call, self.budget)
             if found:
@@ -242,6 +262,19 @@ def _in_few(lines: Sequence[str]) -> tuple[str, ...]:
 
 def _cause(outcome: Outcome) -> Cause:
     return outcome.status, _kind(outcome), outcome.diagnosis
+
+
+def _which(count: int, failures: int, kind: str) -> str:
+    """Which failures a sentence is about; empty if it is about all of them."""
+    if count == failures:
+        return ""
+    how = {"numbers": "are wrong in numbers", "infinite": "are not finite"}.get(kind, f"raise {kind}")
+    return f"{count:,} of {failures:,} failures {how} and equal no known mistake: "
+
+
+def _is_named(outcome: Outcome) -> bool:
+    """Whether a known mistake, or a convention, explains it."""
+    return bool(outcome.diagnosis) or names_one(outcome.detail)
 
 
 def _kind(outcome: Outcome) -> str:

@@ -20,6 +20,7 @@ from attnsuite.asking import Contract
 from attnsuite.conformance.findings import Finding
 from attnsuite.conformance.selection import matches, nothing_matches
 from attnsuite.records import DTYPES, Outcome, Status, UsageError
+from attnsuite.records.regular import read_text
 
 FINDING = "finding/"
 """How a pattern begins that is the id of a finding."""
@@ -91,10 +92,8 @@ class KnownGap:
 
 def read(file: str | Path) -> tuple[Gap, ...]:
     """The gaps in a file. Raises UsageError for what is no file of gaps, in one line with the file and the line."""
-    if Path(file).exists() and not Path(file).is_file():
-        raise UsageError(f"{file} is no regular file; a file of known gaps has lines `case pattern: reason`")
     try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
+        lines = read_text(Path(file)).splitlines()
     except UnicodeDecodeError:
         raise UsageError(f"{file} is not UTF-8; a file of known gaps has lines `case pattern: reason`") from None
     except (OSError, ValueError) as error:  # ValueError: a path with a null character

@@ -14,6 +14,24 @@ MOST_LOOKED_AT = 40
 """Questions that are looked at: one of each family, a few milliseconds each."""
 
 
+EXPONENTIALS = ("exp", "softmax", "attention", "sigmoid", "tanh", "pow")
+"""Parts of the names of PyTorch operators with which a softmax can be computed."""
+
+
+def hint(check: Check, outcomes: Sequence[Outcome], ran: Operators | None) -> str:
+    """A question for the author of wrong softmax attention that runs no exponential; else empty.
+
+    Code that is not PyTorch's may compute one, so it is asked only where all operators are PyTorch's.
+    """
+    contract = check.subject.contract
+    wrong = any(o.status == Status.WRONG and o.case.startswith(f"{contract.core}/") for o in outcomes)
+    if not wrong or ran is None or not ran.ran or "softmax" not in contract.page:
+        return ""
+    if any(not name.startswith("aten::") or any(each in name for each in EXPONENTIALS) for name in ran.ran):
+        return ""
+    return "no exponential ran: is this softmax attention at all?"
+
+
 def operators(check: Check, outcomes: Sequence[Outcome]) -> Operators | None:
     """What ran in the first question of each family that has an answer; None where nothing answered."""
     ran: Counter[str] = Counter()

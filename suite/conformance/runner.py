@@ -17,6 +17,7 @@ from attnsuite.conformance.questions import Answer, Meanwhile, Question, Questio
 from attnsuite.conformance.settling import Settling
 from attnsuite.records import EVERY_CASE, Outcome, Reason, Status
 from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.worker import Hung
 
 OTHER_GAPS = "What no feature means, a call declines by raising NotImplementedError with the reason"
 UNCHECKED = ("large",)
@@ -48,7 +49,8 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
     """The outcome of an answer: declined, failed to come, or compared with the truth."""
     blank = subject.outcome(question.case.name, question.dtype, Status.WRONG)
     if not isinstance(given, tuple):
-        return replace(blank, status=given.status, detail=str(given))
+        seconds = given.seconds if isinstance(given, Hung) else None
+        return replace(blank, status=given.status, detail=str(given), seconds=seconds)
     blank = replace(blank, seconds=sum(reply.seconds for reply in given))
     if said := next((reply.declined for reply in given if reply.declined), ""):
         return replace(blank, status=Status.DECLINED, detail=said, reason=Reason.AT_RUN_TIME)
@@ -71,7 +73,9 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
             diagnostician.uncompared.add((question.case.name, question.dtype))
         if diagnosis.open:
             diagnostician.open[question.case.name, question.dtype] = diagnosis
-    return named(replace(blank, status=verdict.status, detail=detail, error_ratio=verdict.error_ratio), diagnosis)
+    reason = Reason.LENIENT if verdict.accepted and subject.lenient else Reason.NONE
+    found = replace(blank, status=verdict.status, detail=detail, error_ratio=verdict.error_ratio, reason=reason)
+    return named(found, diagnosis)
 
 
 def named(outcome: Outcome, diagnosis: Diagnosis) -> Outcome:

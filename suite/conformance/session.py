@@ -16,19 +16,18 @@ from threadpoolctl import threadpool_limits
 from attnsuite import float32, machine, registry
 from attnsuite.asking import Case, Contract, Unanswered, questions
 from attnsuite.asking.combined import PROFILES, QUICK
-from attnsuite.conformance import findings, gaps
+from attnsuite.conformance import findings, gaps, operators
 from attnsuite.conformance.explaining import Explainer
 from attnsuite.conformance.findings import Known
 from attnsuite.conformance.forwarding import Forwarding
 from attnsuite.conformance.hinting import Hinting
-from attnsuite.conformance.operators import operators
 from attnsuite.conformance.questions import Answer, Ask, Questions, Subject
 from attnsuite.conformance.runner import Check
 from attnsuite.conformance.selection import matches, nothing_matches
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.records import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, Shard, UsageError
-from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.records.limits import IMPORT_LIMIT, TIME_LIMIT
 from attnsuite.records.options import check_dtypes, check_name_of_device, check_profile, check_seconds, check_seed
 from attnsuite.registry import Broken, Declaration, Loaded
 from attnsuite.signatures import in_signature, laid
@@ -56,6 +55,8 @@ class CheckRequest:
     """The part that is asked, of implementations and families of cases."""
     gaps: tuple[gaps.Gap, ...] = ()
     """What implementations that do not ship are known to fail."""
+    strict: bool = False
+    """Whether implementations that do not ship fail for bad input that they accept; those that ship always do."""
 
     def __post_init__(self) -> None:
         check_dtypes(self.dtypes)
@@ -173,7 +174,7 @@ class Session:
             yield outcome
             if self.is_decided([outcome]):
                 break
-        if (self.explains or self.looks) and not check.subject.shipped and (ran := operators(check, found)):
+        if (self.explains or self.looks) and not check.subject.shipped and (ran := operators.operators(check, found)):
             self.ran[check.subject.name] = ran
         if self.explains:
             self.explanations[check.subject.name] = self._explanation(check, found, of)
@@ -186,8 +187,10 @@ class Session:
             replace(o, known=borrowed.implementation) if borrowed and borrowed.is_about(o) else o for o in outcomes
         ]
         ran = self.ran.get(check.subject.name)
-        hint = self._hint(check, outcomes, of)
-        return replace(Explainer(check).explanation(others), borrowed=borrowed, operators=ran, hint=hint)
+        hint = self._hint(check, outcomes, of) or operators.hint(check, outcomes, ran)
+        unasked = () if check.subject.shipped else check.subject.unasked
+        explanation = Explainer(check).explanation(others)
+        return replace(explanation, borrowed=borrowed, operators=ran, hint=hint, unasked=unasked)
 
     def _hint(self, check: Check, outcomes: Sequence[Outcome], of: Declaration | Loaded) -> str:
         """What helps the author of a file or module that answers nothing: its signature, or how it is called."""
@@ -196,7 +199,10 @@ class Session:
         with ExitStack() as stack:
 
             def opened(name: str) -> Check | None:
-                subject = self._subject(registry.asked_in(of, name), check.subject.contract, stack, apart=False)
+                try:
+                    subject = self._subject(registry.asked_in(of, name), check.subject.contract, stack, apart=False)
+                except UsageError:  # its parameters are not that signature's
+                    return None
                 return Check(subject, check.questions, ()) if isinstance(subject, Subject) else None
 
             return Hinting(check, opened).hint(outcomes)
@@ -354,13 +360,15 @@ class Session:
             conventions=declaration.conventions,
             device=device,
             plugged=declaration.plug is not None,
-            imported=registry.import_lines(declaration),
+            imported=() if declaration.rewritten else registry.import_lines(declaration),
             style=declaration.style,
             signature=declaration.signature,
             signed=registry.introduction(declaration),
+            unasked=declaration.unasked,
             files=files,
             walls=walls,
             shipped=declaration.shipped,
+            lenient=not (declaration.shipped or self.request.strict),
         )
 
     def _found(self, implementation: Declaration | Loaded) -> tuple[Declaration, Callable[..., Any] | None] | Outcome:
@@ -382,6 +390,7 @@ class Session:
             declaration,
             device=self.request.device,
             time_limit=self.request.time_limit,
+            start_limit=max(IMPORT_LIMIT, self.request.time_limit),
             environment=self.environment,
             cores=self.cores,
             walled=walled,
@@ -433,10 +442,12 @@ def requested(
     dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None,
     device: str | torch.device,
     known_gaps: str | Path | None = None,
+    strict: bool = False,
 ) -> CheckRequest:
     """A request from the arguments of Python functions: one name or several, "float32" or torch.float32."""
     if dtypes is None or isinstance(dtypes, str | torch.dtype):
         dtypes = () if dtypes is None else (dtypes,)
     names = tuple(str(dtype).removeprefix("torch.") for dtype in dtypes)
     chosen = (cases,) if isinstance(cases, str) else tuple(cases)
-    return CheckRequest(chosen, names, str(device), gaps=gaps.read(known_gaps) if known_gaps is not None else ())
+    read = gaps.read(known_gaps) if known_gaps is not None else ()
+    return CheckRequest(chosen, names, str(device), gaps=read, strict=strict)

@@ -10,6 +10,7 @@ from typing import Any
 
 from attnsuite.export.exporter import Exporter
 from attnsuite.records import UsageError
+from attnsuite.records.regular import read_text
 
 
 def configured(found: Exporter, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def read(file: Path | None, settings: Iterable[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if file is not None:
         try:
-            found = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=partial(_once_each, file))
+            found = json.loads(read_text(file), object_pairs_hook=partial(_once_each, file))
         except OSError as error:
             raise UsageError(f"{file} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:

@@ -67,8 +67,8 @@ def exporter(target: str) -> Exporter:
     if not found:
         contract = named[0].contract
         there = [each.full_name for each in registry.find([f"{contract}/*"]) if _may_export(each) and _exporter(each)]
-        known = ", ".join(there) or f"nothing of {contract} does; models do, as transformer"
-        raise UsageError(f"{target} writes no graph: {known}")
+        known = f"these do: {', '.join(there)}" if there else f"nothing of {contract} does; models do, as transformer"
+        raise UsageError(f"{target} writes no graph; {known}")
     return found[0]
 
 

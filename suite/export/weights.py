@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
-from attnsuite.records import UsageError
+from attnsuite.records import UsageError, regular
 from attnsuite.registry.loading import in_one_line
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def read(file: Path, due: Shapes, dtype: str) -> dict[str, Tensor]:
     if file.suffix not in READERS:
         raise UsageError(f"{file} is of no known format; weights are read from {', '.join(READERS)}")
     try:
+        regular.check(file)
         found = READERS[file.suffix](file)
     except ModuleNotFoundError as error:
         raise UsageError(f"{file} cannot be read without {error.name}: pip install attnsuite[onnx]") from error

@@ -17,6 +17,7 @@ from pathlib import Path
 from attnsuite.figures import render
 from attnsuite.figures.picture import Picture
 from attnsuite.records import UsageError
+from attnsuite.records.regular import read_bytes
 from attnsuite.store.files import DIGITS, one_line, replace_bytes
 
 MARK = re.compile(rb"<!-- drawn by attnsuite ([0-9a-f]{16}) -->")
@@ -68,7 +69,7 @@ def targets(folder: Path, names: Sequence[str], overwrite: bool = False) -> list
 def _problem(file: Path) -> str:
     """What speaks against writing over a file, or empty."""
     try:
-        data = file.read_bytes()
+        data = read_bytes(file)
     except FileNotFoundError:
         return ""
     except OSError as error:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnsuite.records import UsageError
+from attnsuite.records.regular import read_bytes
 
 GZIP = b"\x1f\x8b"
 """What a file packed by gzip begins with."""
@@ -57,7 +58,7 @@ def _array(path: Path, axes: int) -> NDArray[np.uint8]:
 
 def _unpacked(path: Path) -> bytes:
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}); an idx file is due") from None
     if not data.startswith(GZIP):

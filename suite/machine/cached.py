@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 from pathlib import Path
+
+from attnsuite import temporary
 
 VARIABLE = "ATTNSUITE_CACHE"
 """The environment variable that names this folder in place of `attnsuite` in the user's cache folder."""
 
 
 def cache() -> Path:
-    """The folder. It need not exist yet."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get(VARIABLE) or Path(home) / "attnsuite")
+    """The folder, which need not exist yet. A user without a home folder gets a temporary one for this process."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  pathlib's raises
+    return _of_this_process() if home.startswith("~") else Path(home) / "attnsuite"
+
+
+@functools.cache
+def _of_this_process() -> Path:
+    folder = temporary.make("cache")
+    atexit.register(temporary.remove, folder)
+    return folder

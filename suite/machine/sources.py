@@ -8,6 +8,9 @@ from pathlib import Path
 
 import attnsuite
 
+IMPLEMENTATIONS = "implementations"
+"""The folder, inside the installed package, of what ships: each implementation has a hash of its own."""
+
 
 def suite_hash(folder: Path | None = None) -> str:
     """The first 12 hexadecimal digits of a SHA-256 over the suite's own sources and data, or over those in a folder.
@@ -25,7 +28,8 @@ def _own() -> str:
 def _hashed(folder: Path) -> str:
     hashed = hashlib.sha256()
     for file in sorted(folder.rglob("*")):
-        if file.suffix in (".py", ".json", ".toml"):
-            hashed.update(str(file.relative_to(folder)).encode())
+        path = file.relative_to(folder)
+        if file.suffix in (".py", ".json", ".toml") and path.parts[0] != IMPLEMENTATIONS:
+            hashed.update(str(path).encode())
             hashed.update(file.read_bytes())
     return hashed.hexdigest()[:12]

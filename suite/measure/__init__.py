@@ -137,7 +137,7 @@ def measure(call: Callable[[], Any], *, device: str = "cpu", budget: float = 2.0
     """Sample a callable in this process until the interval of its median is narrow, or the budget is spent.
 
     Returns the seconds of one call, sample by sample. `budget` is in seconds of timed calls; at least `fewest` samples
-    are taken in any case. To compare two callables, do not measure one after the other: `attnsuite.benchmark` interleaves
+    are taken in any case. To compare two callables, do not measure one after the other: `attnsuite.bench` interleaves
     them. Raises what the callable raises.
     """
     stopwatch = Stopwatch(lambda _: call(), device=device)

@@ -25,7 +25,7 @@ SHARE_LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One comparison with the baseline. Its speed-up, interval and verdict are those of `attnsuite.statistics.compare`."""
+    """One comparison with the baseline. Speed-up, interval and verdict are those of `attnsuite.statistics.compare`."""
 
     table: int
     threads: int

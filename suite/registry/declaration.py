@@ -41,6 +41,10 @@ class Declaration:
     """Why the declaration cannot be read, or empty. Loading it gives `Broken` with this reason."""
     named: bool = False
     """Whether the user named this function. If it does not exist, that is then the user's mistake."""
+    guessed: bool = False
+    """Whether its file binds nothing under the contract's name, and this is its only public function or class."""
+    required: tuple[str, ...] = ()
+    """The parameters without a default, as far as its source shows them."""
     plug: Declaration | None = None
     """The attention that is plugged into it, if any."""
     signature: str = ""
@@ -52,7 +56,9 @@ class Declaration:
     python: str = ""
     """The interpreter whose processes import it, where that is not this one: one with other versions of libraries."""
     unasked: tuple[str, ...] = ()
-    """Parameters of its signature's library that it has and no question gives."""
+    """Its parameters that no test gives, once it is loaded."""
+    rewritten: bool = False
+    """Whether it is not called as a test says: what a test leaves out is given, or what it names is given by place."""
     assumed: str = ""
     """What was assumed of a function that nobody called an attention, and whose parameters do not tell; or empty."""
     style: str = ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
 from pathlib import Path
 
 from attnsuite.contracts import names as contract_names
@@ -58,11 +57,7 @@ def _home(root: str | Path | None) -> tuple[Path, str]:
     """The folder with a folder per contract, and the name of the package that it is, or empty."""
     if root is not None:
         return Path(root).resolve(), ""
-    beside = Path(__file__).resolve().parent.parent.parent / "implementations"  # in a checkout and when installed
-    if beside.is_dir():
-        return beside, "implementations"
-    spec = find_spec("implementations")
-    return Path(next(iter((spec and spec.submodule_search_locations) or ["implementations"]))), "implementations"
+    return (Path(__file__).parent.parent / "implementations").resolve(), "attnsuite.implementations"
 
 
 def _folders(home: Path) -> list[Path]:

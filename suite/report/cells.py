@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,6 +14,10 @@ LONGEST = 240
 """Characters of a text in a cell, two lines of a page: a submission may say more. The row in results/ has all of it."""
 LONGEST_CODE = 1000
 """Characters of a name or a command. These are of use only when they are whole, so this is far more than any needs."""
+NUMBER = re.compile(r"; [^;]+ is \S+, should be ")
+"""Where a message that begins with an explanation goes on with the number that is wrong."""
+SHORTEST = 20
+"""Characters of the explanation that are left: with fewer it says nothing."""
 NOTHING = "–"
 """What a cell shows when it has no number."""
 
@@ -21,7 +26,14 @@ def plain(text: object, longest: int = LONGEST) -> str:
     """The text on one line, its control characters escaped, which a terminal would obey and a reader cannot see."""
     words = escaped(str(text))
     words = " ".join(words.split()) if " " in words or not words.isprintable() else words
-    return words if len(words) <= longest else f"{words[: longest - 1]}…"
+    return words if len(words) <= longest else _cut(words, longest)
+
+
+def _cut(words: str, longest: int) -> str:
+    """Words without their end; of a wrong number the explanation before it is cut, and the number stays."""
+    number = NUMBER.search(words)
+    end = words[number.start() :] if number and len(words) - number.start() < longest - SHORTEST else ""
+    return f"{words[: longest - 1 - len(end)]}…{end}"
 
 
 class Style(StrEnum):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attnsuite.records import UsageError
+from attnsuite.records.regular import read_text
 
 HEADER = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
 """The first line of a CSV file: the keys of its columns."""
@@ -22,7 +23,7 @@ def refuse_foreign(path: Path, is_ours: Callable[[str], bool]) -> None:
 def text_of(path: Path) -> str | None:
     """What a file holds; None where there is nothing. UsageError where it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_text(path, "replace")
     except FileNotFoundError:
         if not path.is_symlink():
             return None

@@ -28,7 +28,8 @@ SHAPE = re.compile(r"\b(output|gradient of (?:query|key|value)) has shape \(([\d
 ARTICLE = re.compile(r"\bno an? ")
 """What becomes of `takes no window` where a library says `a windowed attn_bias`."""
 A_TENSOR = "should return a Tensor"
-OUR_RULE = "the contract's own rule, not by the convention declared"
+DECLARED = "the declared convention:"
+"""How a diagnosis introduces what the conventions say; of a signature they are its library's."""
 
 
 def introduction(name: str, of: str, by: Sequence[str]) -> str:
@@ -70,7 +71,7 @@ def in_words(of: Signature, text: str) -> str:
     text = PLACE.sub(partial(_place, of), text)
     text = SHAPE.sub(partial(_shape, of), text)
     text = text.replace(A_TENSOR, f"should return an array of {of.arrays.name}") if of.arrays.name != "torch" else text
-    return text.replace(OUR_RULE, f"the contract's own rule, not by that of {of.name}")
+    return text.replace(DECLARED, f"{of.name}'s convention:")
 
 
 def _worded(of: Signature, outcome: Outcome, calls: Calls) -> Outcome:

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from attnsuite.records import regular
 from attnsuite.store import together
 from attnsuite.store.files import Damaged
 
@@ -38,7 +39,7 @@ def unpacked(folder: Path, name: str) -> list[str]:
 
 def _text(data: bytes) -> str:
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-        text = file.read(together.LARGEST + 1)
-    if len(text) > together.LARGEST:
-        raise ValueError(f"it holds more than {together.LARGEST / 2**20:.0f} MiB")
+        text = file.read(regular.LARGEST + 1)
+    if len(text) > regular.LARGEST:
+        raise ValueError(f"it holds more than {regular.LARGEST / 2**20:.0f} MiB")
     return text.decode()

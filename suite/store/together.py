@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from attnsuite.records.regular import read_bytes
 from attnsuite.store.files import one_line
 
 BEGUN, COMPLETE = ".begun", ".complete"
 """The folder that new files are written to, before and after all of them are there. Renaming it is what replaces the
 old files; moving the new ones to their places is tidying up, which anybody may do later."""
-LARGEST = 2**29
-"""Bytes of a file, also of what a compressed one unpacks to: some five hundred times what the largest has."""
 
 
 def replace_together(folder: Path, contents: Mapping[str, bytes]) -> None:
@@ -57,18 +54,6 @@ def content(folder: Path, name: str) -> bytes:
         with one_line(path, "read"), suppress(FileNotFoundError, NotADirectoryError):
             return read_bytes(path)
     return b""
-
-
-def read_bytes(path: Path) -> bytes:
-    """What a file holds. Raises OSError for what is none, such as a pipe, or is larger than LARGEST."""
-    of = path.stat()
-    if stat.S_ISDIR(of.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(of.st_mode):
-        raise OSError(errno.EINVAL, "it is no file")
-    if of.st_size > LARGEST:
-        raise OSError(errno.EFBIG, f"it is larger than {LARGEST / 2**20:.0f} MiB")
-    return path.read_bytes()
 
 
 def _write(path: Path, content: bytes) -> None:

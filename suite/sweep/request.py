@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnsuite.records import Shard, UsageError
+from attnsuite.records.regular import read_text
 
 MOST_SHARDS = 10_000
 """More would wait for the scheduler of a cluster longer than they compute."""
@@ -108,7 +109,7 @@ def refuse_unknown(where: str, table: Iterable[str], known: Sequence[str]) -> No
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(path))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
     except ValueError as error:  # what is no TOML, or no UTF-8

@@ -59,6 +59,7 @@ def test_one_process_spins_on_each_core_where_nothing_else_would_run() -> None:
     assert os.sched_getaffinity(0) == before
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_they_end_with_whoever_started_them(how: signal.Signals) -> None:

@@ -36,7 +36,7 @@ NAMELESS = Declaration("attention", "x", "x")
     [
         (Missing(NAMELESS, "No module named 'x'"), "missing", "No module named 'x'"),
         (Broken(NAMELESS, "ImportError: x"), "raised", "ImportError: x"),
-        (Hung(60.0), "hung", "hung: no answer within 60 s"),
+        (Hung(60.0), "hung", "hung: no result within 60 s; --time-limit 120 allows more"),
         (Died("SIGSEGV"), "died", "died: SIGSEGV"),
         (Died("SIGKILL"), "died", "died: SIGKILL; the system may have been out of memory"),
         (Died("SIGABRT", "terminate called after throwing 'std::bad_alloc'"), "out_of_memory", None),
@@ -90,6 +90,7 @@ def hoarder(request: pytest.FixtureRequest, start: Start, monkeypatch: pytest.Mo
     return start(SUBMISSIONS / "hoarder.py")
 
 
+@pytest.mark.slow
 @LINUX
 def test_what_one_call_leaves_behind_hides_nothing_of_the_next(hoarder: Participant) -> None:
     for workload in ("ladder/1k", "ladder/2k", "ladder/1k"):
@@ -109,6 +110,7 @@ def test_a_death_while_memory_is_measured_is_an_answer(hoarder: Participant, wor
     assert weigh(hoarder, "ladder/1k").memory, "the next question gets a process of its own"
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.parametrize("threads", [False, True])
 def test_what_every_call_needs_is_loaded_once_unless_that_starts_threads(
@@ -148,6 +150,7 @@ def test_a_long_call_that_takes_much_is_made_once_for_both_its_memory_and_its_ke
     assert made == calls
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.parametrize(("name", "threads"), [("einsum_numpy", 1), ("einsum_numpy", 2), ("onnx_operator", 1)])
 def test_what_the_suite_s_own_libraries_start_is_no_reason_for_a_fresh_process(
@@ -164,6 +167,7 @@ def test_what_the_suite_s_own_libraries_start_is_no_reason_for_a_fresh_process(
     assert not answer.spent, "its process is there for the next question"
 
 
+@pytest.mark.slow
 def test_the_time_of_a_processor_is_that_of_all_that_it_has_started(start: Start) -> None:
     participant = start(SUBMISSIONS / "starts_helpers.py")
     assert participant.used() == 0.0

@@ -123,6 +123,7 @@ def test_one_that_fails_drops_out_and_the_others_go_on(now: Time, verb: str) -> 
     assert len(log) == (1 if verb == "sample" else 2), "it is asked nothing more"
 
 
+@pytest.mark.slow
 def test_every_round_is_verified_with_equal_chance(now: Time) -> None:
     def kept_of(seed: int) -> int:
         log: list[Asked] = []
@@ -145,6 +146,7 @@ def test_all_are_verified_on_the_same_round(now: Time) -> None:
     assert all(each.rows["output"] == each.number for each in kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.05, 0.4])
 def test_identical_implementations_are_rarely_told_apart(now: Time, noise: float) -> None:
     """Whole races, with the choice when to stop that depends on what was seen: at most 1 % of them end with a claim."""

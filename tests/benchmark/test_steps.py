@@ -34,6 +34,7 @@ def rows(
     return {row.direction: row for _, found in benchmark.run() for row in found}
 
 
+@pytest.mark.slow
 def test_an_honest_step_has_a_time_and_three_times_the_operations_of_its_forward() -> None:
     def honest(*given: Tensor, **named: Any) -> Tensor:
         return split_heads(*given, **named)
@@ -58,6 +59,7 @@ def test_a_model_that_learns_has_a_time(model: Callable[..., Any], of: str) -> N
     assert found["step"].error_ratio is not None
 
 
+@pytest.mark.slow
 def test_a_wrong_gradient_behind_a_right_answer_has_no_time() -> None:
     def lacking(*given: Tensor, **named: Any) -> Tensor:
         return split_heads(*given, **named, attention=gradient_lacks_mean.function)

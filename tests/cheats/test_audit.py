@@ -50,6 +50,7 @@ def test_more_of_them_get_their_verdicts() -> None:
     assert len(found.trials) >= 2 * len(MORE)
 
 
+@pytest.mark.slow
 def test_honest_ones_are_not_accused_and_all_others_get_their_verdicts(found: CheatsAudit) -> None:
     assert [trial.happened for trial in found.through] == []
     assert found.passed
@@ -78,6 +79,7 @@ def test_what_is_computed_ahead_shows_in_calls_of_microseconds_as_well(monkeypat
     assert row.status == "refused" or row.detail.startswith(NOT_BOUNDED), row
 
 
+@pytest.mark.slow
 def test_what_is_left_out_of_a_sample_shows_where_a_call_makes_one_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_module, "WORKLOAD", "ladder/2k")  # as slow as other machines may be: some 20 ms a call
 

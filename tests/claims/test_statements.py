@@ -99,6 +99,7 @@ def test_every_claim_that_is_counted_or_drawn_is_turned_round_here() -> None:
     assert set(TURNED) == {claim.name for claim in COUNTED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", COUNTED, ids=lambda claim: claim.name)
 def test_a_claim_comes_out_as_it_is_known_to_and_turned_round_the_other_way(claim: Claim) -> None:
     found = examined(claim)

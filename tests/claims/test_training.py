@@ -25,6 +25,7 @@ def weights() -> dict[str, Tensor]:
     return {name: torch.randn(*shape, generator=random) for name, shape in shapes(CONFIG).items()}
 
 
+@pytest.mark.slow
 def test_a_shift_is_learned_with_positions_and_not_without() -> None:
     found = {}
     for positions in ("none", "sinusoids"):

@@ -32,6 +32,7 @@ def refused(capsys, status):
     return said.err
 
 
+@pytest.mark.slow
 def test_figures_are_drawn_by_name_or_pattern_and_their_files_are_printed(tmp_path):
     drawing_is_possible()
 
@@ -43,6 +44,7 @@ def test_figures_are_drawn_by_name_or_pattern_and_their_files_are_printed(tmp_pa
     assert all((tmp_path / file).stat().st_size > 1000 for file in files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["altair", "vl_convert"])
 def test_without_the_extra_one_line_says_what_to_install(module, tmp_path):
     drawing_is_possible()

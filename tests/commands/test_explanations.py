@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from attnsuite.commands.declared.check import Check
 from attnsuite.commands.outcomes import check
 
@@ -19,6 +21,7 @@ def lines_of(capsys: object, function: str, *cases: str) -> list[str]:
     return [str(status), *printed]
 
 
+@pytest.mark.slow
 def test_a_failing_check_ends_with_lines_that_can_be_pasted(capsys: object) -> None:
     status, *lines = lines_of(capsys, "loses_a_mask", "bool_mask/random", "float_mask/random", "float_mask/per_head")
 
@@ -28,7 +31,7 @@ def test_a_failing_check_ends_with_lines_that_can_be_pasted(capsys: object) -> N
     pasted = lines[start:]
     assert len(pasted) <= 11, "ten lines below the comment"
     ran = subprocess.run([sys.executable, "-"], input="\n".join(pasted), capture_output=True, text=True, timeout=120)
-    assert ran.stdout.startswith("came [")
+    assert ran.stdout.startswith("actual [")
     assert ran.stderr == ""
 
 

@@ -60,6 +60,7 @@ def test_no_answer_takes_longer_than_the_suite_s_own_clock_says(write: Write, st
     assert status_of("verify", "out") == 0
 
 
+@pytest.mark.slow
 def test_gaps_that_only_the_import_tells_are_noted(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,6 +64,7 @@ class Tags(HTMLParser):
         self.found += [tag] if tag in {"script", "style", "img", "iframe", "object", "base"} or doing else []
 
 
+@pytest.mark.slow
 def test_nothing_that_is_shown_holds_what_a_reader_cannot_see(shown: dict[str, str]) -> None:
     assert len(shown) > 12
     found = {where: UNSEEN.findall(text) for where, text in shown.items()}

@@ -12,7 +12,7 @@ import pytest
 
 from attnsuite.commands import heartbeat
 from attnsuite.commands.heartbeat import Heartbeat
-from attnsuite.commands.outcomes import said_stopped
+from attnsuite.commands.outcomes import say_stopped
 from attnsuite.records import Outcome, Reason, Status
 
 StatusOf = Callable[..., object]
@@ -101,7 +101,7 @@ def test_what_is_given_up_was_not_answered() -> None:
 def test_who_stops_a_check_is_told_what_was_asked() -> None:
     outcomes = [outcome("plain/small", 60.0), UNASKED]
 
-    assert said_stopped(outcomes, 3_367, None) == "interrupted: 3,366 of 3,367 questions were not asked"
+    assert say_stopped(outcomes, 3_367, None, None) == "interrupted: 3,366 of 3,367 questions were not asked"
 
 
 def test_an_answer_that_takes_minutes_is_no_silence(

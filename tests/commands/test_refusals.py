@@ -11,6 +11,8 @@ import pytest
 import torch
 from commanded import KERNELS, WITHOUT_TORCH, Run, Write, environment
 
+from attnsuite import __main__
+
 
 @pytest.mark.parametrize(
     ("line", "says"),
@@ -189,4 +191,56 @@ def test_a_full_standard_output_is_one_line() -> None:
         )  # fmt: skip
 
     assert done.returncode == 2
-    assert done.stderr.strip() == "attnsuite: cannot write what was found: No space left on device"
+    assert done.stderr.strip() == "attnsuite: cannot write to standard output or an open file: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        ("sweep {file}", "/dev/zero"),
+        ("export transformer x.onnx --config {file}", "/dev/zero"),
+        ("export transformer x.onnx --weights {file}", "endless.npz"),
+        ("learn --pairs {file}", "/dev/zero"),
+        ("check loops --known-gaps {file}", "/dev/zero"),
+    ],
+)
+def test_a_file_without_an_end_is_not_read(line: str, file: str, attnsuite: Run, tmp_path: Path) -> None:
+    (tmp_path / "endless.npz").symlink_to("/dev/zero")
+
+    done = attnsuite(*line.format(file=file).split())
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert file in done.stderr
+    assert "it is not a regular file" in done.stderr
+
+
+def test_a_device_is_neither_a_folder_of_results_nor_a_file_of_one(
+    status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of("verify", "/dev/null") == 2
+    assert capsys.readouterr().err == (
+        "attnsuite: /dev/null is neither a folder nor a regular file; `attnsuite verify` takes either\n"
+    )
+    assert status_of("report", "--results", "/dev/null") == 2
+    assert capsys.readouterr().err == "attnsuite: --results: a folder is due, and '/dev/null' is a file\n"
+
+
+def test_an_error_of_the_system_is_reported_with_its_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        Path("/dev/null/mine").mkdir()
+
+    monkeypatch.setattr(__main__, "app", fails)
+
+    with pytest.raises(SystemExit, match="2"):
+        __main__.main()
+    assert capsys.readouterr().err == "attnsuite: cannot access /dev/null/mine: Not a directory\n"
+
+
+def test_a_user_without_a_home_folder_gets_one_line_for_a_file_in_it(
+    status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of("check", "~no_such_user/mine.py") == 2
+    assert capsys.readouterr().err == "attnsuite: no file '~no_such_user/mine.py'\n"

@@ -70,6 +70,7 @@ def test_the_full_profile_has_what_the_quick_one_has_and_more() -> None:
     assert names(CheckRequest()) < names(CheckRequest(profile="full"))
 
 
+@pytest.mark.slow
 def test_another_seed_combines_otherwise_and_asks_everything_else() -> None:
     usual, other = CheckRequest(), CheckRequest(seed=3)
     single = [case.name for case in usual.posed(contract("attention")) if case.family != "combined"]

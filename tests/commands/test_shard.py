@@ -82,6 +82,7 @@ def test_shards_of_a_check_are_together_the_whole_check(write: Write, status_of:
     assert not families[0] & families[1], "a family is not divided"
 
 
+@pytest.mark.slow
 def test_a_shard_is_stored_in_a_folder_of_its_own_and_answered_once(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -101,6 +102,7 @@ def test_a_shard_is_stored_in_a_folder_of_its_own_and_answered_once(
     assert status_of(*words) == 0, "another source is asked again"
 
 
+@pytest.mark.slow
 def test_a_shard_into_which_nothing_falls_is_finished_and_says_so(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

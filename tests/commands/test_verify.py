@@ -419,6 +419,7 @@ def test_random_corruptions_that_change_what_is_shown_are_found_and_nothing_cras
     assert not names or sum(noticed for _, _, noticed, _ in found) > AT_ONCE / 2
 
 
+@pytest.mark.slow
 def test_the_project_s_own_results_are_verified(monkeypatch, capsys):
     status, lines = said(monkeypatch, capsys, REAL)
 

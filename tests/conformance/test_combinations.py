@@ -17,6 +17,7 @@ def test_a_mistake_is_caught_where_levels_meet_in_a_row_that_catches_it() -> Non
     assert seen == {"slip": {(("a", "a1"), ("b", "b1"))}}
 
 
+@pytest.mark.slow
 def test_mistakes_of_gradients_are_made_where_gradients_are_asked() -> None:
     local = Local(None, frozenset({"dq", "dqkv"}))  # type: ignore[arg-type]
     assert local.made_in(["e8", "dqkv"])

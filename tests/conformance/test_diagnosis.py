@@ -12,11 +12,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 import attnsuite
-from attnsuite.conformance.diagnosis import EXAMINED, Diagnosis, Diagnostician
-from attnsuite.conformance.questions import Questions, Subject
-from attnsuite.conformance.runner import judge
+from attnsuite.conformance.diagnosis import EXAMINED, Diagnosis, Diagnostician, conventions
 from attnsuite.contracts.attention.contract import CONTRACT
-from attnsuite.records import Outcome
 from attnsuite.registry import implementation
 from attnsuite.worker import ask
 
@@ -312,6 +309,20 @@ def test_a_convention_is_suspected_only_where_the_question_is_about_it(
     assert says.endswith(f"({', '.join(f'{point} is {chosen}' for point, chosen in due.items())})")
 
 
+def test_a_broken_convention_is_reported_in_plain_words() -> None:
+    declared = {"causal": "lower_right", "empty_row": "nan", "repeated_calls": "equal_bits"}
+    known = CONTRACT.conventions
+
+    said = [conventions.broken([point], known, declared) for point in declared]
+
+    assert said == [
+        "causal is aligned at the first key; the declared convention: aligned at the last key (causal is lower_right)",
+        "a query that may attend to nothing gives zeros; the declared convention: NaN (empty_row is nan)",
+        "repeated_calls is within_bounds; the declared convention: equal_bits (repeated_calls is equal_bits)",
+    ]
+    assert all(map(conventions.names_one, said))
+
+
 def test_a_wrongly_declared_convention_is_no_mistake_of_the_computation() -> None:
     def declared(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
         return torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=is_causal)
@@ -322,7 +333,7 @@ def test_a_wrongly_declared_convention_is_no_mistake_of_the_computation() -> Non
 
     assert outcome.status == "wrong"
     assert outcome.detail.startswith(
-        "answers by the contract's own rule, not by the convention declared (causal is lower"
+        "causal is aligned at the first key; the declared convention: aligned at the last key (causal is lower_right); "
     )
 
 

@@ -86,6 +86,7 @@ main()
 """The command line, which says when it begins to import PyTorch for workers."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_pytorch_is_imported_for_workers_once_and_before_it_is_imported_here(write: Write, jobs: int) -> None:
     """Two cannot ask one server: each of several processes has a branch of it."""
@@ -186,6 +187,7 @@ def test_declarations_that_are_not_so(write: Write) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolated", [True, False])
 def test_a_submission_that_ends_its_process_is_named_and_no_question_is_lost(
     kernel: Callable[[str], str], isolated: bool, request: pytest.FixtureRequest
@@ -207,6 +209,7 @@ def test_after_answers_that_hang_the_others_are_given_up(kernel: Callable[[str],
     assert sum("hung: not asked" in outcome.detail for outcome in one) == len(one) / 2 - 4
 
 
+@pytest.mark.slow
 def test_what_is_given_up_is_not_asked_by_any_process(
     kernel: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,7 +252,9 @@ def test_one_that_hangs_while_it_is_explained_is_not_compared_with_all_that_ship
         return Hung(60.0)
 
     monkeypatch.setattr(Worker, "ask", answer)
-    session = Session(CheckRequest(("plain", "bad_input/more_keys_than_values"), ("float32",)), explains=True)
+    session = Session(
+        CheckRequest(("plain", "bad_input/more_keys_than_values"), ("float32",), strict=True), explains=True
+    )
     (declaration,) = registry.find([kernel("takes_masks")])
     outcomes: list[Outcome] = []
 
@@ -359,6 +364,7 @@ def ran(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, folder / "program.py"], capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_an_error_of_the_suite_is_raised_by_the_parent(tmp_path: Path) -> None:
     found = ran(FAILS, tmp_path)
 

@@ -22,16 +22,16 @@ from attnsuite.records import Explanation, Outcome, Status
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 
-MASKED = ("wrong only with a float mask, though 5 of 20 such questions are right",)
+MASKED = ("wrong only with a float mask, in 15 of 20 such tests",)
 BACKWARD = ("wrong only with is_causal, backward",)
-MANY_KEYS = ("wrong only with more than 32 keys",)
+MANY_KEYS = ("right up to 32 keys, wrong from 33 on",)
 WIDE_AND_CAUSAL = ("wrong only where a width of 16 and is_causal meet",)
 
 
 def explained(function: str, *cases: str, dtype: str = "float32") -> tuple[list[Outcome], Explanation]:
     """The outcomes of a function that is wrong where features meet, and what is said of them."""
     (declaration,) = registry.find([f"{FILE}:{function}"])
-    session = Session(CheckRequest(cases, (dtype,)), several=False, explains=True)
+    session = Session(CheckRequest(cases, (dtype,), strict=True), several=False, explains=True)
     outcomes = list(session.run(declaration))
     return outcomes, session.explanations[declaration.full_name]
 
@@ -83,7 +83,7 @@ def pasted() -> Iterator[Callable[[Sequence[str]], str]]:
         ("wrong_gradient_of_value", ("plain", "causal/square_5", "gradients"), BACKWARD, "came [["),
         ("loses_a_mask", ("float_mask", "plain", "bool_mask"), MASKED, "came [["),
         ("begins_at_the_first_key", ("plain", "causal/more_keys"), (), "came [["),
-        ("begins_at_the_first_key", ("plain", "causal/more_queries"), (), "due [[0.0], ["),
+        ("begins_at_the_first_key", ("plain", "causal/more_queries"), (), "expected [[0.0], ["),
         ("nan_beyond_32_keys", ("plain", "keys/31", "keys/32", "keys/48", "keys/63"), MANY_KEYS, "nan"),
         ("raises_for_odd_widths", ("plain", "widths/1", "widths/8", "widths/value_1*"), (), "is odd"),
         ("reads_keys_as_they_lie", ("plain", "layout/key_strided", "layout/key_column_major"), (), "came [["),
@@ -112,7 +112,7 @@ def test_the_smallest_input_is_small() -> None:
     _, found = explained("causal_and_wide", "both/causal_65")
 
     (reproduction,) = found.reproductions
-    assert 'print("came", came.tolist(), "due", due.tolist())' in reproduction.lines
+    assert 'print("actual", actual.tolist(), "expected", expected.tolist())' in reproduction.lines
     assert max(map(len, reproduction.lines)) < 200
 
 
@@ -124,7 +124,26 @@ def test_a_backward_of_an_earlier_call_is_shown_with_a_forward_of_its_own(
 
     assert any(outcome.fails for outcome in outcomes)
     (reproduction,) = found.reproductions
-    assert "came [" in pasted(reproduction.lines)
+    assert "actual [" in pasted(reproduction.lines)
+
+
+def test_wrong_attention_without_an_exponential_is_questioned(tmp_path: Path) -> None:
+    file = tmp_path / "linear.py"
+    file.write_text("def attention(query, key, value):\n    return query @ (key.mT @ value)\n")
+    session = Session(CheckRequest(("plain/small",), ("float32",)), several=False, explains=True)
+    (declaration,) = registry.find([str(file)])
+
+    list(session.run(declaration))
+
+    found = session.explanations[declaration.full_name]
+    assert found.hint == "no exponential ran: is this softmax attention at all?"
+    assert found.where == ()
+
+
+def test_a_sentence_about_some_failures_says_which() -> None:
+    assert explaining._which(6, 6, "numbers") == ""
+    assert explaining._which(2, 6, "infinite") == "2 of 6 failures are not finite and equal no known mistake: "
+    assert explaining._which(2, 6, "ValueError") == "2 of 6 failures raise ValueError and equal no known mistake: "
 
 
 def test_a_check_that_passes_explains_nothing() -> None:
@@ -142,10 +161,10 @@ def test_without_time_there_is_no_reproduction(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_line_says_how_many_failures_were_not_compared_and_how_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, whole = explained("nan_beyond_32_keys", "keys/48", "keys/63")
+    _, whole = explained("nan_beyond_32_keys", "keys/63", "keys/48")
     monkeypatch.setattr(names, "EXAMINED", 0)
 
-    outcomes, found = explained("nan_beyond_32_keys", "keys/48", "keys/63")
+    outcomes, found = explained("nan_beyond_32_keys", "keys/63", "keys/48")
 
     assert whole.uncompared == "", "all were"
     assert [outcome.fails for outcome in outcomes] == [True, True]

@@ -117,6 +117,7 @@ def test_no_other_mistake_is_taken_for_it(name: str) -> None:
     assert set(partly) - {"makes_scale_in_default_dtype"} <= {each for each in found if "float32" in each}
 
 
+@pytest.mark.slow
 def test_a_factor_as_small_is_not_taken_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(names, "PAIR_WORK", 0.0)  # pairs of mistakes are looked for after this is decided
 

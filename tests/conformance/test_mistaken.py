@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from mistaken import MISTAKEN
 
 import attnsuite
@@ -11,6 +12,7 @@ NOT_TO_BE_NAMED = {"weights in half", "ε in the sum", "1/√64 always", "output
 this case, or have another shape."""
 
 
+@pytest.mark.slow
 def test_what_shows_in_the_plainest_case_is_named_there() -> None:
     wrong = {}
     for says, (attention, names) in MISTAKEN.items():

@@ -19,6 +19,7 @@ from attnsuite.contracts import contract
 from attnsuite.contracts.attention.cases import combined
 
 
+@pytest.mark.slow
 def test_a_contract_is_asked_under_each_seed() -> None:
     said: list[str] = []
 

@@ -283,6 +283,7 @@ def test_cases_have_names_and_reasons_of_their_own(name: str) -> None:
     assert {case.family for case in cases} >= {contract(name).core}
 
 
+@pytest.mark.slow
 @of_every_contract
 def test_every_feature_but_the_devices_is_needed_by_some_case(name: str) -> None:
     of = contract(name)
@@ -315,6 +316,7 @@ def test_what_ships_passes_and_refuses_bad_input_in_one_line_that_says_what_came
         assert "\n" not in outcome.detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("declaration", PLUGGED, ids=lambda declaration: declaration.full_name)
 def test_what_is_plugged_in_fails_nothing(declaration: registry.Declaration) -> None:
     found = outcomes(declaration.full_name)

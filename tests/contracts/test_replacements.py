@@ -26,6 +26,7 @@ def plainest(name: str) -> list[Case]:
     return list(found.values())[:FAMILIES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names())
 def test_no_deviation_is_called_with_what_it_does_not_take(name: str) -> None:
     asked = [case.calls("float32") for case in plainest(name)]

@@ -102,6 +102,7 @@ def test_the_loss_and_rows_of_every_gradient_are_looked_at(name: str) -> None:
         assert max(rows[of]) < height
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "of"), HONEST)
 def test_an_honest_step_is_believed(name: str, of: str) -> None:
     verdict = held(name, honest(name, of))
@@ -118,6 +119,7 @@ def test_an_honest_step_is_believed_in_other_dtypes(dtype: str) -> None:
     assert verdict.status == "passed", verdict.detail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_the_step_of_another_round_is_wrong(name: str) -> None:
     of = "split_heads" if name == "multi_head_attention" else "eager"

@@ -27,6 +27,7 @@ each_workload = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=list
 each_direction = pytest.mark.parametrize("direction", PASSES)
 
 
+@pytest.mark.slow
 def test_all_that_workloads_need_is_known_before_it_is_imported() -> None:
     program = """
 import sys
@@ -158,6 +159,7 @@ def test_inputs_depend_on_the_workload_alone() -> None:
     assert all(torch.equal(one.tensors[name], backward.tensors[name]) for name in one.tensors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "workload",
     [w for w in WORKLOADS.values() if w.batch * w.heads * max(w.queries, w.keys) <= 2**17],

@@ -170,6 +170,7 @@ def test_tokens_decoded_with_a_cache_have_the_logits_of_the_whole_target(written
     assert (np.concatenate(found, 1).argmax(-1) == expected.argmax(-1)).all()
 
 
+@pytest.mark.slow
 def test_a_cache_of_other_tokens_gives_other_logits(written: Any) -> None:
     """So that the test above would see a graph that does not read what is kept."""
     encoder, decoder = (session(written("transformer", part)[0]) for part in ("encoder", "decoder"))
@@ -264,6 +265,7 @@ def test_who_promises_nothing_cannot_decline_the_core_by_any_other_word() -> Non
     assert {outcome.status for outcome in outcomes} == {"wrong"}
 
 
+@pytest.mark.slow
 def test_a_model_of_another_dtype_is_not_quantised_and_says_so() -> None:
     from attnsuite.implementations.vision_transformer import onnx_export
 
@@ -279,6 +281,7 @@ def test_a_model_of_another_dtype_is_not_quantised_and_says_so() -> None:
 # Other dtypes
 
 
+@pytest.mark.slow
 def test_bfloat16_is_run_by_onnx_itself_where_onnxruntime_cannot(folder: Path) -> None:
     file = folder / "bfloat16.onnx"
 

@@ -38,6 +38,7 @@ def test_every_figure_has_a_title_a_source_and_a_file_of_its_name():
         assert re.match(r"doc-00\d, sections? [\d.]+", figure.source), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, figure in FIGURES.items() if not figure.trains])
 def test_a_figure_is_drawn_with_a_mark_for_each_number(name, tmp_path):
     has_its_marks(name, FIGURES[name].picture(), tmp_path)

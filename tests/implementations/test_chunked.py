@@ -18,6 +18,7 @@ FAMILIES = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
 @pytest.mark.parametrize("tile", TILES, ids=lambda tile: "x".join(map(str, tile)))
 def test_tiles_of_any_size_keep_the_contract(tile: Chunks, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,7 @@ def test_dropout_follows_positions_attention_and_both_layers_of_each_mlp() -> No
     assert not torch.allclose(dropped, vision_transformer(CONFIG, weights, sdpa)(images), atol=0.1)
 
 
+@pytest.mark.slow
 def test_a_few_epochs_learn_and_logistic_regression_stands_beside() -> None:
     pytest.importorskip("sklearn")
 
@@ -109,6 +110,7 @@ def test_each_gradient_is_right_or_not_as_its_name_says(name: str) -> None:
     assert any(not torch.allclose(one, other, rtol=1e-4) for one, other in zip(right, wrong, strict=True))
 
 
+@pytest.mark.slow
 def test_a_gradient_without_its_mean_is_a_worse_curve() -> None:
     pytest.importorskip("sklearn")
     tasks = {task.name: task.with_epochs(2) for task in wrong_gradients.TASKS}

@@ -142,6 +142,7 @@ def test_ended_in_the_midst_of_an_epoch_it_begins_that_epoch_again(tmp_path: Pat
     assert train(TOY, 0, nothing, checkpoint=at(tmp_path)).curve == whole.curve
 
 
+@pytest.mark.slow
 def test_killed_by_the_system_it_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     program = (
         "import time; from pathlib import Path; from test_engine import TOY, at, nothing, train\n"

@@ -157,6 +157,7 @@ def test_a_translator_that_does_not_exist_is_named() -> None:
         translator("vision_transformer")
 
 
+@pytest.mark.slow
 def test_a_translator_s_weights_are_those_of_its_contract(monkeypatch, tmp_path) -> None:  # type: ignore[no-untyped-def]
     from attnsuite.learning import trained
 

@@ -204,6 +204,7 @@ def test_memory_comes_with_the_kernels() -> None:
     assert answer.kernel.startswith("aten::_scaled_dot_product_flash_attention_for_cpu")
 
 
+@pytest.mark.slow
 @LINUX
 def test_what_the_profiler_keeps_of_many_operators_is_not_the_call_s() -> None:
     def function(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

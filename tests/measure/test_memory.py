@@ -28,6 +28,7 @@ def weighed() -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @LINUX
 def test_a_call_that_allocates_nothing_takes_nothing(weighed: dict[str, Any]) -> None:
     assert all(0 <= peak < SLACK for peak in weighed["nothing"])

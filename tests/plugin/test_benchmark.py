@@ -81,6 +81,7 @@ def by_test(found: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     return {name.split(" ", 1)[1]: of for name, of in found.items()}
 
 
+@pytest.mark.slow
 def test_what_may_be_timed_is_and_what_may_not_leaves_no_time(speed: Timed) -> None:
     done, found, times = speed.done, by_test(report_of(speed.folder)), timed(speed.folder)
 

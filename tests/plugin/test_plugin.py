@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+import posixpath
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from runs import run_pytest_in
+from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from attnsuite.pytest_plugin import conformance
+from attnsuite import pytest_plugin, registry
+from attnsuite.pytest_plugin import InputValidationWarning, conformance
 from attnsuite.records import UsageError
+from attnsuite.registry import Declaration
 
 Write = Callable[[str, str], Path]
 Pytest = Callable[..., subprocess.CompletedProcess[str]]
@@ -157,7 +163,7 @@ def test_what_cannot_be_asked_is_one_line_and_nothing_runs(
 ) -> None:
     write(
         "missing.py",
-        "import suite\n@attnsuite.implementation(requires=['nosuchlibrary'])\ndef attention(q, k, v): ...\n",
+        "import attnsuite\n@attnsuite.implementation(requires=['nosuchlibrary'])\ndef attention(q, k, v): ...\n",
     )
 
     done = run(*arguments.split())
@@ -185,6 +191,7 @@ def test_questions_are_selected_as_other_tests_are(run: Pytest) -> None:
     assert "2/33 tests collected (31 deselected)" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_model_of_one_s_own_is_asked_with_an_attention_plugged_in(run: Pytest, write: Write) -> None:
     write("model.py", "def transformer(config, weights, *, attention=None): ...")
     chosen = ("--attention-contract", "transformer", "--attention-case", "plain/usual", "--attention-dtype", "float32")
@@ -240,6 +247,57 @@ def test_a_test_of_what_does_not_exist_cannot_be_made(arguments: dict[str, Any],
         conformance(scaled_dot_product_attention, **arguments)
 
 
+def only_test(**options: Any) -> Callable[[], None]:
+    """The test with a negative probability, of attention that takes any number for one."""
+
+    def lenient(query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0) -> Tensor:
+        return scaled_dot_product_attention(query, key, value)
+
+    test = conformance(lenient, cases="bad_input/dropout_below_zero", dtypes="float32", **options)
+    (mark,) = test.pytestmark  # type: ignore[attr-defined]
+    return partial(test, *mark.args[1][0])
+
+
+def test_accepted_bad_input_is_a_warning() -> None:
+    with pytest.warns(InputValidationWarning, match=r"dropout_p = −0.1 was accepted; the contract requires an error"):
+        only_test()()
+
+
+def test_accepted_bad_input_is_a_failure_where_that_is_strict() -> None:
+    with pytest.raises(pytest.fail.Exception, match=r"dropout_p = −0.1 was accepted"):
+        only_test(strict=True)()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "outcome"), [((), "passed"), (("--attention-strict",), "failure")])
+def test_the_option_makes_it_a_failure(
+    options: Sequence[str], outcome: str, reported: Reported, write: Write, run_pytest: Pytest
+) -> None:
+    write("mine.py", "def attention(query, key, value, dropout_p=0.0):\n    return value.mean(-2, keepdim=True)\n")
+
+    run_pytest("--attention", "mine.py", "--attention-case", "bad_input/dropout_below_zero", *options)
+
+    found = {name: status for name, (status, _) in reported().items()}
+    assert found["attention.mine bad_input/dropout_below_zero[float32]"] == outcome
+
+
 test_a_correct_function = conformance(
     scaled_dot_product_attention, cases=("plain/small", "bad_input/narrow_keys"), dtypes=("float32", "bfloat16")
 )
+
+
+def test_a_function_in_the_folder_of_the_test_is_named_by_its_file(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write("tests/beside_the_test.py", "def attention(query, key, value): ...\n")
+    monkeypatch.syspath_prepend(file.parent)
+    declaration = registry.from_function(importlib.import_module("beside_the_test").attention).declaration
+
+    assert declaration.module == "beside_the_test"
+    assert pytest_plugin._words(declaration) == (f"{file}:attention",)
+
+
+def test_a_module_that_commands_find_is_named_as_a_module() -> None:
+    assert pytest_plugin._words(Declaration("attention", "join", "join", "posixpath", posixpath.__file__)) == (
+        "posixpath:join",
+    )

@@ -7,7 +7,7 @@ from builders import MACHINE, NASTY, RUN, outcome, recorded
 from markdown_it import MarkdownIt
 from pages import cells
 
-from attnsuite.records import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, UsageError
+from attnsuite.records import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, Reason, UsageError
 from attnsuite.report import write_index
 from attnsuite.report.conformance import page as page_of
 from attnsuite.report.conformance.page import WORDS, conformance
@@ -207,6 +207,15 @@ def test_known_failures_are_apart_with_their_finding():
     assert "## Failures" not in text
     assert "sdpa_reads_beyond: torch ≤ 2.13 reads past the end" in text.split("## Known failures")[1]
     assert cells(text, "`attention/loops`")[-2:] == ["0", "2"]
+
+
+def test_accepted_bad_input_that_fails_nothing_has_a_section_of_its_own():
+    accepted = outcome("bad_input/keys", "wrong", detail="input validation: …", reason=Reason.LENIENT)
+
+    text = page([outcome(), outcome("bad_input/widths"), accepted])
+
+    assert "| `attention/loops` | cpu | 1 of 2 | `bad_input/keys` |" in text.split("## Input validation")[1]
+    assert "## Failures" not in text
 
 
 def test_an_outcome_about_the_whole_is_asked_again_as_a_whole():

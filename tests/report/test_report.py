@@ -92,6 +92,7 @@ assert "torch" not in sys.modules
     return done
 
 
+@pytest.mark.slow
 def test_pages_of_many_rows_are_short_and_their_tables_whole(tmp_path):
     reporting_on_many_rows.write(tmp_path, 8000)
 

@@ -124,3 +124,16 @@ def test_failures_that_the_same_deviations_explain_are_one_kind_whatever_their_n
     outcomes = [outcome("x", "wrong", **one), outcome("y", "wrong", **other), outcome("z", "wrong", **UNSCALED)]
 
     assert [group.count for group in groups(outcomes)] == [2, 1]
+
+
+def test_the_example_of_a_group_is_its_simplest_case():
+    failing = [
+        outcome("combined/many_heads+e576+dropout", "wrong", **UNSCALED),
+        outcome("dropout/all_but_one_causal", "wrong", **UNSCALED),
+        outcome("dropout/one_causal", "wrong", **UNSCALED),
+        outcome("plain/small", "wrong", **UNSCALED),
+    ]
+
+    assert groups(failing)[0].example.case == "plain/small"
+    assert groups(failing[:3])[0].example.case == "dropout/one_causal"
+    assert groups(failing[:1])[0].example.case == "combined/many_heads+e576+dropout"

@@ -97,7 +97,7 @@ def test_an_introduction_says_which_signature_and_why() -> None:
 # Reproductions
 
 LINES = ["query, key = torch.ones(2, 8), torch.ones(3, 8)", "value = key"]
-LINES.append("came = attention(query, key, value, is_causal=True)")
+LINES.append("actual = attention(query, key, value, is_causal=True)")
 T = ".transpose(1, 2)"
 S = ".transpose(0, 1)"
 FOUR = f"[None, None]{T}"
@@ -118,7 +118,7 @@ def call(rank: int, **options: float | bool) -> Call:
     ],
 )  # fmt: skip
 def test_a_call_to_paste_is_one_of_the_function_itself(name: str, rank: int, due: str) -> None:
-    assert written(signature(name), call(rank, is_causal=True), LINES) == [*LINES[:2], f"came = {due}"]
+    assert written(signature(name), call(rank, is_causal=True), LINES) == [*LINES[:2], f"actual = {due}"]
 
 
 def test_what_is_made_for_the_call_cannot_be_pasted_and_is_left_out() -> None:

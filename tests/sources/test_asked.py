@@ -52,6 +52,7 @@ def times_zero(function: Function, is_model: bool) -> Function:
     return factory if is_model else zeros
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", names())
 def test_zeros_pass_no_example_and_what_is_right_passes_all(of: str) -> None:
     correct = next(iter(contract(of).controls().values()))

@@ -255,6 +255,7 @@ def test_a_tiny_audit_runs_in_processes_of_its_own(participants):
     assert torch.get_num_threads() == threads
 
 
+@pytest.mark.slow
 def test_a_table_s_baseline_is_trusted_to_tell_how_busy_the_machine_is(monkeypatch):
     """As a benchmark's is: without it honest calls that wait for a processor are refused."""
     trusted = []
@@ -265,6 +266,7 @@ def test_a_table_s_baseline_is_trusted_to_tell_how_busy_the_machine_is(monkeypat
     assert trusted == ["attention/matmul"]
 
 
+@pytest.mark.slow
 def test_a_participant_that_cannot_be_timed_is_said_and_the_others_are_compared(monkeypatch):
     class Failing(tables.Participant):
         def sample(self, number, calls):

@@ -9,7 +9,7 @@ import pytest
 from honest import CEILINGS, HONEST, NOW, claim, refusals, timed, trained
 from stored import folder, journal, measurement, outcome, read, record, table
 
-from attnsuite.records import Evidence, Facts, Holds, UsageError
+from attnsuite.records import Evidence, Facts, Holds, UsageError, regular
 from attnsuite.store import Results, contents, ranges, together, verify
 
 HONEST_ROWS = (
@@ -255,14 +255,14 @@ def test_a_pipe_in_place_of_a_file_is_refused(tmp_path):
     table(tmp_path).unlink()
     os.mkfifo(table(tmp_path))
 
-    with pytest.raises(UsageError, match=r"conformance\.jsonl cannot be read: it is no file"):
+    with pytest.raises(UsageError, match=r"conformance\.jsonl cannot be read: it is not a regular file"):
         read(tmp_path)
     assert refusals(tmp_path)
 
 
 def test_numbers_that_unpack_to_more_than_fits_are_refused(tmp_path, monkeypatch):
     record(tmp_path, HONEST, outcome("a", seconds=0.25))
-    monkeypatch.setattr(together, "LARGEST", 2000)
+    monkeypatch.setattr(regular, "LARGEST", 2000)
     (folder(tmp_path) / "conformance.seconds.gz").write_bytes(gzip.compress(b"0.25\n" * 1000))
     monkeypatch.setattr(together, "read_bytes", lambda path: path.read_bytes())
 

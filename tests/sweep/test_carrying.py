@@ -129,6 +129,7 @@ carry_out(Carried(shards.commands(), print), Local(home / "logs", 2, True))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with another")
 def test_a_launcher_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
     program = LAUNCHER.format(home=str(tmp_path), tests=[str(Path(__file__).parent.parent)])

@@ -58,6 +58,7 @@ def test_a_sweep_that_is_killed_loses_nothing_and_repeats_nothing_answered(
     assert (tmp_path / "results" / "README.md").exists(), "the tables are made"
 
 
+@pytest.mark.slow
 def test_what_would_run_is_shown_and_nothing_is_started_or_written(
     write: Write, status_of: Status, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_what_would_run_is_shown_and_nothing_is_started_or_written(
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "cache") == ["mine.py", "sweep.toml"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "words", "says"),
     [
@@ -126,6 +128,7 @@ def test_without_submitit_a_line_says_what_to_install(
     assert "starts processes with submitit: pip install 'attnsuite[slurm]'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_device_that_only_the_cluster_has_is_not_refused_here(write: Write) -> None:
     write("mine.py", KERNEL)
     words = [sys.executable, "-m", "attnsuite.commands.expecting"]

@@ -55,6 +55,7 @@ def test_a_worker_on_some_cores_is_forked_from_what_counted_as_many() -> None:
         assert psutil.Process(parent_of(free)).cpu_affinity() == sorted(os.sched_getaffinity(0))
 
 
+@pytest.mark.slow
 def test_what_is_timed_pays_for_collecting_all_that_was_imported_and_what_is_weighed_does_not() -> None:
     bench = "attnsuite.measure.bench"
     with Worker(TELLS, service=f"{bench}:begin") as timed, Worker(TELLS, service=f"{bench}:begin_to_weigh") as weighed:
@@ -71,6 +72,7 @@ def test_nobody_is_started_otherwise_because_a_server_was_killed() -> None:
             assert parent_of(another) not in (server, os.getpid())
 
 
+@pytest.mark.slow
 def test_servers_that_are_forgotten_serve_those_they_have_and_no_others() -> None:
     with Worker(TELLS) as earlier:
         server = parent_of(earlier)
@@ -88,6 +90,7 @@ def test_a_worker_for_a_gpu_is_an_interpreter_of_its_own() -> None:
         assert parent_of(worker) == os.getpid()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["unknown", "refused", "refused for others"])
 def test_workers_are_fresh_where_the_system_cannot_wait_for_another_s_child(
     monkeypatch: pytest.MonkeyPatch, how: str
@@ -116,6 +119,7 @@ def test_a_fork_that_fails_is_no_end_of_others() -> None:
             assert parent_of(another) == server
 
 
+@pytest.mark.slow
 def test_a_server_that_stalls_is_left_and_nobody_is_said_to_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forkserver, "FORK_LIMIT", 0.3)
     stalls = {"ATTNSUITE_TEST": "stalls"}
@@ -141,6 +145,7 @@ def test_a_number_that_may_be_another_s_is_not_killed(monkeypatch: pytest.Monkey
     assert killed == []
 
 
+@pytest.mark.slow
 def test_a_parent_that_ignores_its_children_learns_how_a_worker_ended() -> None:
     with run_program("ignores_children.py", MISBEHAVES) as parent:
         assert parent.communicate()[0] == "exit status 3\n"
@@ -194,6 +199,7 @@ def test_a_forked_process_has_a_branch_of_the_server_which_ends_with_it(tmp_path
         assert parent_of(other) == server
 
 
+@pytest.mark.slow
 def test_each_process_has_a_branch_of_its_own_and_none_where_the_server_has_failed(tmp_path: Path) -> None:
     forget_servers()
     expect({})
@@ -236,6 +242,7 @@ def pid_of_last() -> int:
     return popen.pid
 
 
+@pytest.mark.slow
 def test_a_branch_that_is_killed_is_followed_by_another_server(tmp_path: Path) -> None:
     expect({"ATTNSUITE_TEST": "taken"})
 
@@ -261,6 +268,7 @@ def test_servers_that_were_expected_can_be_awaited() -> None:
     assert server._control.gettimeout() == limits.FORK_LIMIT, "it has answered"
 
 
+@pytest.mark.slow
 def test_a_forked_worker_is_as_one_that_was_started_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     core = min(os.sched_getaffinity(0))
     with Worker(TELLS) as one, Worker(TELLS, cores=[core]) as other:

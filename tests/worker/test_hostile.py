@@ -221,6 +221,7 @@ def test_the_kernel_keeps_nothing_that_no_limit_counts(hostile: Callable[..., Wo
     assert said(bare, "share_in_kernel")[:2] == ["done", "done"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "wall"), [("fill_files", "mount namespace"), ("share_memory", "limits of the system")]
 )
@@ -285,6 +286,7 @@ def test_memory_is_limited_in_one_process_and_in_all(hostile: Callable[..., Work
     assert answered(worker.ask([call("")]))[0].output is not None
 
 
+@pytest.mark.slow
 def test_memory_is_counted_of_who_answers_at_once(hostile: Callable[..., Worker]) -> None:
     """Each call takes less time than a look at the memory is due after, where the machine is idle."""
     worker = hostile(memory_limit=1 << 30)
@@ -418,6 +420,7 @@ def test_an_interpreter_of_its_own_has_the_same_walls(hostile: Callable[..., Wor
     assert gone(pid)
 
 
+@pytest.mark.slow
 def test_what_a_killed_suite_leaves_goes_by_itself_or_is_swept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hostile: Callable[..., Worker]
 ) -> None:

@@ -126,6 +126,9 @@ class Forger:
     def end(self, grace: float = 0) -> str:
         return ""
 
+    def is_silent(self, until: float) -> bool:
+        return False
+
     def receive(self, deadline: float) -> Any:
         return self.answer
 

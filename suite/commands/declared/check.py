@@ -102,11 +102,18 @@ class Check:
             help="lines `case pattern: reason`: these failures are known, and must not pass unnoticed",
         ),
     ] = None
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="fail for bad input that is accepted instead of refused, as those that ship here do"
+        ),
+    ] = False
     github: Annotated[
         bool,
         typer.Option("--github", help="in GitHub Actions: annotate the files that fail, and add to the job's summary"),
     ] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print what fails, and nothing else")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="list the bad input that is accepted, too")] = False
 
     def run(self) -> int:
         from attnsuite.commands.interrupting import until_interrupted

@@ -15,6 +15,7 @@ from torch import Tensor
 from attnsuite.asking import Call, Case, Contract, Conventions, Deviation, Reply
 from attnsuite.asking.mistakes import together
 from attnsuite.asking.shown_draws import drawn_alike
+from attnsuite.conformance.diagnosis.conventions import broken as broken_conventions
 from attnsuite.conformance.diagnosis.in_float32 import InFloat32, in_float32
 from attnsuite.conformance.diagnosis.side_by_side import side_by_side
 from attnsuite.records import Status
@@ -222,8 +223,7 @@ class Diagnostician:
         if narrow is InFloat32.ALL:
             return Diagnosis((self._of_all_in_float32,), narrow.value)
         if broken := self._broken(question):
-            declared = ", ".join(f"{point} is {self.conventions[point]}" for point in broken)
-            return Diagnosis((), f"answers by the contract's own rule, not by the convention declared ({declared})")
+            return Diagnosis((), broken_conventions(broken, self.contract.conventions, self.conventions))
         found, acting = self._alone(question)
         likeliest = self._likeliest(found, case.family) if found else []
         if certain := [each for each in likeliest if self._certain(each, question.in_numbers)]:

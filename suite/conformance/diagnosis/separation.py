@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 
 from attnsuite.asking.case import HOW, Traits
@@ -16,6 +16,9 @@ common that have nothing to do with the mistake."""
 RIGHT_THERE = 0.3
 """The share of the questions where all the traits meet that may be right, if the sentence says so: where a mask hides
 nothing, no mistake in it can show."""
+FEWEST_RIGHT, SHARE_RIGHT = 2, 0.2
+"""The passing cases without the traits that a sentence must rest on, and their number as a share of the failing tests.
+With fewer, traits that nearly every test has would separate by chance."""
 CANDIDATES = 40
 """The traits that are joined with each other: of those that all failing questions have, the ones that fewest right
 questions have. All triples of 40 are 10,000, which takes a tenth of a second."""
@@ -24,20 +27,28 @@ Trait = tuple[str, str]
 """What it is about, and the phrase."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Asked:
-    """A question that has an answer: its case, its traits, and whether it failed."""
+    """A question that has an answer: its case, its traits, whether it failed, and its sizes by name where known."""
 
     case: str
     traits: Traits
     failed: bool
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+def enough(failing: Collection[Asked], right: Collection[Asked]) -> bool:
+    """Whether there are enough tests of both kinds for a sentence about what separates them."""
+    cases = [len({each.case for each in tests}) for tests in (failing, right)]
+    return min(cases) >= FEWEST_RIGHT and len(right) >= SHARE_RIGHT * len(failing)
 
 
 def where(asked: Sequence[Asked], status: str = "wrong") -> str:
     """`wrong only where is_causal and a width above 64 meet, backward`; empty where nothing simple separates.
 
     The simplest rule: of one trait, else of two that meet, else of three. It holds for every failing question, and for
-    no right one; else for a few right ones, fewer than half of them, whose number is said.
+    no right one; else for a few right ones, fewer than half of them, and the sentence says for how many. Enough right
+    questions lack the traits.
     """
     failing = [each for each in asked if each.failed]
     right = [each for each in asked if not each.failed]
@@ -50,14 +61,16 @@ def where(asked: Sequence[Asked], status: str = "wrong") -> str:
     for allowed in (0, a_few):
         for count in range(1, min(MOST_TRAITS, cases - SPARE_CASES) + 1):
             if found := _rule(few, has, count, allowed):
-                return f"{status} only {_in_words(found)}{_but_for(found, has, len(failing))}"
+                there = _both(found, has)
+                without = [each for place, each in enumerate(right) if not there >> place & 1]
+                said = f"{status} only {_in_words(found)}{_but_for(there.bit_count(), len(failing))}"
+                return said if enough(failing, without) else ""
     return ""
 
 
-def _but_for(traits: Sequence[Trait], has: Mapping[Trait, int], failing: int) -> str:
-    """How many questions are right although they have all the traits."""
-    right = _both(traits, has).bit_count()
-    return f", though {right} of {right + failing} such questions are right" if right else ""
+def _but_for(right: int, failing: int) -> str:
+    """In how many of the tests that have all the traits; empty where all fail."""
+    return f", in {failing} of {right + failing} such tests" if right else ""
 
 
 def _held_by(asked: Iterable[Asked]) -> dict[Trait, int]:

@@ -1,6 +1,6 @@
 """The grammar that writes the English–French set: short everyday sentences, with French agreement.
 
-`python -m attnsuite.learning.sentences.grammar` writes [english_french.tsv](english_french.tsv) anew. Where English leaves
+`python -m attnsuite.learning.sentences.grammar` writes [english_french.tsv](english_french.tsv). Where English leaves
 a gender open, French has the masculine.
 """
 

@@ -7,6 +7,7 @@ from unicodedata import category
 
 from attnsuite.learning.sentences.preprocessing import RESERVED, tokens
 from attnsuite.records import UsageError
+from attnsuite.records.regular import read_bytes
 
 Pair = tuple[str, str]
 SHIPPED = Path(__file__).with_name("english_french.tsv")
@@ -27,7 +28,7 @@ def pairs(path: Path = SHIPPED) -> list[Pair]:
 
 def _text(path: Path) -> str:
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read ({error.strerror}); a file of pairs of sentences is due") from None
     try:

@@ -24,6 +24,7 @@ from attnsuite.report.conformance.tally import (
     dtypes,
     grouped,
     groups,
+    validation,
 )
 from attnsuite.report.page import (
     Block,
@@ -103,7 +104,7 @@ class _Found:
     def groups(self) -> tuple[list[Group], list[Group], list[Group]]:
         """The failures in groups: all, those that no finding records, those that one does."""
         again = {name: of.again.get(name, ()) for name, of in self.declared.items()}
-        failures = [outcome for outcome in self.outcomes if outcome.status in FAILURES]
+        failures = [of for of in self.outcomes if of.status in FAILURES and not of.lenient]
         new, known = ([of for of in failures if bool(of.known) is found] for found in (False, True))
         return groups(failures, again), groups(new, again), groups(known, again)
 
@@ -134,6 +135,7 @@ def _page(of: _Found, details: Callable[[_Found], Iterable[Block]]) -> Page:
             "Known failures",
             first(failure_table(known, facts.findings(of.recorded)), MOST_FAILURES, "conformance_failures.csv"),
         ),
+        section("Input validation", input_validation(of.outcomes)),
         details(of),
         section("What the words mean", points(words)) if of.outcomes else (),
     )
@@ -206,6 +208,17 @@ def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str]) -> list
     return [*cells, str(total), total.declined, breakdown(outcomes) or "0", total.known]
 
 
+def input_validation(outcomes: Sequence[Outcome]) -> Table:
+    """A row per implementation that accepted bad input where no check fails for it."""
+    found = {key: validation(members) for key, members in by_implementation(outcomes).items()}
+    rows = [
+        (code(name), device, f"{of.refused} of {of.given}", said(listed(cases, MOST_NAMED)))
+        for (name, device), of in found.items()
+        if (cases := [each.case for each in of.lenient])
+    ]
+    return table(("implementation", "device", "bad inputs refused", "accepted"), rows)
+
+
 def _earlier(earlier: Mapping[str, Run]) -> Table:
     """The earlier runs that have rows on this page, and the implementations whose rows they are."""
     whose: dict[str, list[str]] = defaultdict(list)
@@ -223,7 +236,9 @@ def failure_table(found: Sequence[Group], findings: Mapping[str, str] | None = N
         Column(key="dtype"), Column("ask again", "ask_again"),
     ]  # fmt: skip
     more = [] if findings is None else [Column("finding")]
-    return table([*columns, *more], [[*_failure(of), *(_finding(of, findings or {}) for _ in more)] for of in found])
+    return table(
+        [*columns, *more], [[*_failure(of), *(finding(of.example.known, findings or {}) for _ in more)] for of in found]
+    )
 
 
 def _failure(of: Group) -> list[object]:
@@ -232,8 +247,8 @@ def _failure(of: Group) -> list[object]:
     return [*who, of.says, one.detail, of.where, one.case, one.dtype, code(of.rerun)]
 
 
-def _finding(of: Group, findings: Mapping[str, str]) -> Cell:
-    name = of.example.known
+def finding(name: str, findings: Mapping[str, str]) -> Cell:
+    """A finding with its words, where they are noted."""
     return text(f"{name}: {findings[name]}" if name in findings else name, LONGEST_FINDING)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from attnsuite.records import DTYPES, EVERY_CASE, FAILURES, Outcome, Status
+from attnsuite.records import DTYPES, EVERY_CASE, FAILURES, INPUT_VALIDATION, Outcome, Reason, Status, command_line
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 
@@ -47,12 +46,40 @@ class Count:
         return "declined" if self.declined else "missing" if self.missing else "–"
 
 
+@dataclass(frozen=True)
+class Validation:
+    """How many bad inputs an implementation refused, of those that it was given."""
+
+    refused: int
+    given: int
+    lenient: Sequence[Outcome]
+    """Those that were accepted and fail no check."""
+
+    @property
+    def says(self) -> str:
+        """`input validation: 23 of 28 bad inputs are refused`; empty where none was given."""
+        return f"{INPUT_VALIDATION}{self.refused} of {self.given} bad inputs are refused" if self.given else ""
+
+
+def validation(outcomes: Iterable[Outcome]) -> Validation:
+    """What became of the cases that expect an error."""
+    answered = (Status.PASSED, *FAILURES)
+    given = [o for o in outcomes if o.validates_input and o.status in answered and o.reason != Reason.NOT_ASKED]
+    refused = sum(outcome.status == Status.PASSED for outcome in given)
+    return Validation(refused, len(given), [outcome for outcome in given if outcome.lenient])
+
+
+def correctness(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The outcomes without bad input that was refused, or accepted where that fails no check."""
+    return [o for o in outcomes if not (o.lenient or (o.validates_input and o.status == Status.PASSED))]
+
+
 _ANSWERS = (Status.PASSED, Status.DECLINED, Status.MISSING)
 
 
 def count(outcomes: Iterable[Outcome]) -> Count:
-    """Count outcomes by their status."""
-    of = Counter((outcome.status, bool(outcome.known)) for outcome in outcomes)
+    """Count outcomes by their status. Bad input that was accepted, where that fails no check, counts as nothing."""
+    of = Counter((outcome.status, bool(outcome.known)) for outcome in outcomes if not outcome.lenient)
     passed, declined, missing = (of[each, False] + of[each, True] for each in _ANSWERS)
     new, known = (sum(of[each, is_known] for each in FAILURES) for is_known in (False, True))
     return Count(passed, new, known, declined, missing)
@@ -112,7 +139,7 @@ class Group:
             words += ["--case", self.example.case, "--dtype", self.example.dtype]
         if self.example.device not in ("", "cpu"):
             words += ["--device", self.example.device]
-        return shlex.join(words)
+        return command_line(words)
 
     @property
     def _whole(self) -> bool:
@@ -138,18 +165,27 @@ def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = Map
         )  # one more takes no more lines than to say that there is
         found += [Group(_telling(group), len(group), 0, asked, narrowed) for group in ordered[:shown]]
         if rest := ordered[shown:]:
-            found.append(Group(rest[0][0], sum(map(len, rest)), len(rest), asked, narrowed))
+            found.append(Group(_telling(rest[0]), sum(map(len, rest)), len(rest), asked, narrowed))
     return found
 
 
-def _rank(group: Sequence[Outcome]) -> tuple[bool, bool, int]:
-    """A key to sort groups by. A declaration or a gap that no longer holds would be overlooked further down."""
-    return group[0].dtype != EVERY_CASE, not _telling(group).diagnosis, -len(group)
+def _rank(group: Sequence[Outcome]) -> tuple[bool, bool, bool, int]:
+    """A key to sort groups by: wrong numbers stand above bad input that was accepted.
+
+    A declaration or a gap that no longer holds would be overlooked further down.
+    """
+    accepted = group[0].status == Status.WRONG and group[0].detail.startswith(INPUT_VALIDATION)
+    return group[0].dtype != EVERY_CASE, accepted, not _telling(group).diagnosis, -len(group)
 
 
 def _telling(group: Sequence[Outcome]) -> Outcome:
-    """The first outcome with a diagnosis, or else the first."""
-    return next((outcome for outcome in group if outcome.diagnosis), group[0])
+    """The outcome with the simplest case, of those with a diagnosis if there are any.
+
+    Of the names of cases the one with the fewest parts joined by `+` combines the fewest features, and a short one such
+    as `causal/more_keys` is simpler than `causal/many_more_keys`.
+    """
+    named = [outcome for outcome in group if outcome.diagnosis] or group
+    return min(named, key=lambda o: (_place(o), o.case.count("+"), not o.case.startswith("plain/"), len(o.case)))
 
 
 def _kind(named: Mapping[str, str], outcome: Outcome) -> tuple[str, str, str]:
@@ -190,8 +226,11 @@ def dtypes(outcomes: Iterable[Outcome]) -> list[str]:
 
 def _order(outcome: Outcome) -> tuple[object, ...]:
     """A key to sort by: float32 first, because it runs on every device, so that the example of a group is in it."""
-    place = _PLACES.get(outcome.dtype, len(DTYPES))
-    return outcome.implementation, outcome.device, place, outcome.case, outcome.dtype
+    return outcome.implementation, outcome.device, _place(outcome), outcome.case, outcome.dtype
+
+
+def _place(outcome: Outcome) -> int:
+    return _PLACES.get(outcome.dtype, len(DTYPES))
 
 
 _PLACES = {dtype: place for place, dtype in enumerate(DTYPES)} | {"float32": -1}

@@ -8,8 +8,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from attnsuite.records import Refusal, UsageError
+from attnsuite.records.regular import read_bytes
 from attnsuite.store.files import one_line
-from attnsuite.store.together import read_bytes
 
 MOST_SHOWN = 3
 """The most differences of one file that are shown; of more, the others are counted."""

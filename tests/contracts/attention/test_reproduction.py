@@ -67,7 +67,7 @@ def test_what_is_due_is_what_the_oracle_says(unusual: dict[str, Any], dtype: str
     known = printed(call)
 
     truth = due(call, {})
-    assert compare.difference(known["due"].numpy(), truth.numbers, truth.room) is None
+    assert compare.difference(known["expected"].numpy(), truth.numbers, truth.room) is None
     assert torch.equal(known["query"], call.tensors["query"])
     assert 0 in known["key"].shape or known["key"].stride() == call.tensors["key"].stride()
 
@@ -82,7 +82,7 @@ def test_a_gradient_is_that_of_the_oracle(name: str, unusual: dict[str, Any]) ->
     known = printed(call, off)
 
     bounded = due(call, {}).gradients[name]
-    assert np.allclose(known["due"].numpy(), bounded.value.astype(np.float64), atol=1e-5)
+    assert np.allclose(known["expected"].numpy(), bounded.value.astype(np.float64), atol=1e-5)
     assert np.allclose(known["came"].numpy(), bounded.value.astype(np.float64), atol=1e-4)
 
 

@@ -201,6 +201,7 @@ def test_models_have_as_many_weights_as_the_documents_say() -> None:
 # Exports
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("transformer", marks=pytest.mark.slow), "vision_transformer"])
 @pytest.mark.parametrize("opset", [18, 23])
 def test_attention_is_one_operator_from_opset_23_on(name: str, opset: int) -> None:
@@ -235,6 +236,7 @@ def test_a_model_says_what_its_making_took(name: str) -> None:
     assert making["file"] > bytes_of_weights
 
 
+@pytest.mark.slow
 def test_weights_are_those_of_the_case_and_not_of_an_earlier_model() -> None:
     """Graphs are kept by config; two models of one config must not share their weights."""
     pytest.importorskip("onnxscript")

@@ -123,6 +123,9 @@ class AttentionCase(Posed):
     def traits(self, dtype: str) -> Traits:
         return traits(self, dtype)
 
+    def lengths(self) -> Mapping[str, int]:
+        return {"keys": self.keys, "queries": self.queries, "width": self.width}
+
 
 def form(call: Call) -> Form:
     """What the reply to a call has to be."""

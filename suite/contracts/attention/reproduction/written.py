@@ -1,4 +1,4 @@
-"""A failing call of attention as lines of plain torch, beside the formula, which says what is due."""
+"""A failing call of attention as lines of plain torch, with the formula of the expected output."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _called(call: Call) -> str:
 
 
 def _formula(call: Call, conventions: Conventions) -> list[str] | None:
-    """What is due, in float64; None where a feature cannot be said in plain torch."""
+    """The expected output, in float64; None where a feature cannot be said in plain torch."""
     arguments = {**call.options, **call.tensors}
     texts = {"key": "key.double()", "value": "value.double()", "scores": "", "weights": "scores.softmax(-1)"}
     empty = _leaves_rows_empty(call, conventions)
@@ -93,7 +93,7 @@ def _formula(call: Call, conventions: Conventions) -> list[str] | None:
             texts["scores"] = f"query.double() @ {texts['key']}.mT"
     scores = f"scores = {texts['scores']}"
     weights = [EMPTY] if empty else []
-    return [scores, *weights, f"due = {texts['weights']} @ {texts['value']}"]
+    return [scores, *weights, f"expected = {texts['weights']} @ {texts['value']}"]
 
 
 def _leaves_rows_empty(call: Call, conventions: Conventions) -> bool:
@@ -116,49 +116,52 @@ def _changed(
 
 
 def _printed(call: Call, reply: Reply, due: Within, formula: Sequence[str]) -> list[str]:
-    """Compute what is due, make the call, print both where they differ most."""
+    """Compute the expected output, make the call, print both where they differ most."""
     called = f"{_called(call)}[0]" if reply.pair else _called(call)
     if reply.raised or reply.output is None:
-        return [*formula, 'print("due ", due.tolist())', f'print("came", {called})']
+        return [*formula, 'print("expected", expected.tolist())', f'print("actual", {called})']
     if due.form.unfit(reply) and not due.form._gradients(reply):
         return _form(called, reply, formula)
     if reply.weights is not None and not due.verdict(replace(reply, weights=None)).detail:
         return _weights(call, reply.weights_name, formula)
     name, place = _worst(reply, due)
     if name:
-        both = f"({called}, due)"
-        lines = [*formula, f"came, due = (torch.autograd.grad(o, {name}, output_gradient.to(o))[0] for o in {both})"]
+        both = f"({called}, expected)"
+        gradients = f"(torch.autograd.grad(o, {name}, output_gradient.to(o))[0] for o in {both})"
+        lines = [*formula, f"actual, expected = {gradients}"]
     else:
-        lines = [*formula, f"came = {called}"]
+        lines = [*formula, f"actual = {called}"]
     at = f"[{', '.join(map(str, place))}].item()" if place else ".tolist()"
-    return [*lines, f'print("came", came{at}, "due", due{at})']
+    return [*lines, f'print("actual", actual{at}, "expected", expected{at})']
 
 
 def _weights(call: Call, name: str, formula: Sequence[str]) -> list[str]:
     """Of a pair whose output is right: the weights beside it, which may have a name there."""
     *steps, last = formula
-    due, _, _ = last.rpartition(" @ ")
+    expected, _, _ = last.rpartition(" @ ")
     beside = f"[1][{name!r}]" if name in NAMES else "[1]"
-    return [*steps, due, f"came = {_called(call)}{beside}", 'print("came", came.tolist(), "due", due.tolist())']
+    printed = 'print("actual", actual.tolist(), "expected", expected.tolist())'
+    return [*steps, expected, f"actual = {_called(call)}{beside}", printed]
 
 
 def _form(called: str, reply: Reply, formula: Sequence[str]) -> list[str]:
     """What is wrong about an answer beside its numbers."""
     if reply.changed:
         name = reply.changed[0]
-        before = f"before, came = {name}.clone(), {called}"
+        before = f"before, actual = {name}.clone(), {called}"
         return [before, f'print("{name} before", before.tolist(), "and after", {name}.tolist())']
     if reply.aliased:
-        addresses = ", ".join(f"{each}.untyped_storage().data_ptr()" for each in ("came", reply.aliased[0]))
+        addresses = ", ".join(f"{each}.untyped_storage().data_ptr()" for each in ("actual", reply.aliased[0]))
         return [
-            f"came = {called}",
+            f"actual = {called}",
             f'print("addresses of the output and of {reply.aliased[0]}, which differ:", {addresses})',
         ]
-    return [*formula, f"came = {called}", 'print("came", came.shape, came.dtype, "due", due.shape, query.dtype)']
+    printed = 'print("actual", actual.shape, actual.dtype, "expected", expected.shape, query.dtype)'
+    return [*formula, f"actual = {called}", printed]
 
 
 def _accepted(call: Call) -> str:
-    return f'print("came", {_called(call)}.shape, "due: an error")'
+    return f'print("actual", {_called(call)}.shape, "expected: an error")'
 
 
 def _worst(reply: Reply, due: Within) -> tuple[str, tuple[int, ...]]:

@@ -1,0 +1,45 @@
+"""Standard output and standard error that every line can be written to: none is closed, no character is refused."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import os
+import sys
+from pathlib import Path
+
+ERRORS = "attnsuite-ascii"
+"""The name of the codec error handler that substitutes characters which an encoding lacks."""
+SUBSTITUTES = {"×": "x", "√": "sqrt ", "−": "-", "–": "-", "…": "...", "→": "->", "·": "*", "≤": "<=", "±": "+-"}
+"""ASCII for the characters that messages use most. Others are escaped with a backslash."""
+
+
+def prepare() -> None:
+    """Open standard streams that were closed at the start on /dev/null, and let the others write every character."""
+    codecs.register_error(ERRORS, _substituted)
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, _nowhere(descriptor))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=ERRORS)
+
+
+def _nowhere(descriptor: int) -> io.TextIOWrapper:
+    """/dev/null, also under the descriptor unless an open file has it: child processes write to it by its number."""
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        if null != descriptor:
+            os.dup2(null, descriptor)
+            os.close(null)
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
+def _substituted(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    replaced = "".join(SUBSTITUTES.get(character, character) for character in text)
+    return replaced.encode("ascii", "backslashreplace").decode(), error.end
