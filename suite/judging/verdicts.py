@@ -30,6 +30,8 @@ class Verdict:
     error_ratio: float | None = None
     output_wrong: bool = False
     """Whether the complaint is about numbers, which a deviation may reproduce."""
+    marginal: bool = False
+    """Whether the numbers are wrong by so little, and so few of them, that no known mistake explains them."""
     accepted: bool = False
     """Whether the complaint is that bad input was accepted, and nothing worse."""
 

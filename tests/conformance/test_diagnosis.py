@@ -13,7 +13,10 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import attnsuite
 from attnsuite.conformance.diagnosis import EXAMINED, Diagnosis, Diagnostician, conventions
+from attnsuite.conformance.questions import Questions, Subject
+from attnsuite.conformance.runner import judge
 from attnsuite.contracts.attention.contract import CONTRACT
+from attnsuite.records import Outcome
 from attnsuite.registry import implementation
 from attnsuite.worker import ask
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import attnsuite
-from attnsuite.judging.compare import difference, error_ratio, errors, numbers
+from attnsuite.judging.compare import difference, error_ratio, errors, marginal, numbers
 
 Array = np.ndarray[Any, Any]
 

@@ -15,6 +15,7 @@ import numpy as np
 from attnsuite.asking import Conventions
 from attnsuite.contracts.attention import scatter
 from attnsuite.contracts.attention.feature import Grid, Step, features
+from attnsuite.contracts.attention.maxima import over, runs
 from attnsuite.judging.precision import QUADRUPLE, Bounded, Precision, product, widened
 from attnsuite.judging.whole import Whole
 

@@ -18,7 +18,10 @@ from attnsuite.asking.due import Within
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due, on_rows, sampled_rows
 from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
+from attnsuite.contracts.attention.maxima import over, runs
 from attnsuite.contracts.attention.oracle import attention
+from attnsuite.contracts.attention.strangers.maxima import MAXIMA
+from attnsuite.contracts.attention.strangers.question import attention as attention_of
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.records import DTYPES

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def strangers() -> list[Stranger]:
     """All strangers, sorted by name. Foreign libraries are imported when they are called, not here."""
-    from attnsuite.contracts.attention.strangers import kernels, libraries, orders, signatures
+    from attnsuite.contracts.attention.strangers import kernels, libraries, maxima, orders, signatures
 
     modules = (orders, kernels, maxima, signatures, libraries)
     found = [stranger for module in modules for stranger in module.strangers()]
