@@ -52,7 +52,7 @@ def test_a_spawned_process_imports_the_file(write: Write, name: str) -> None:
         def worked(number, connection):
             connection.send((twice(number), worked.__module__, __file__))
 
-        def attention(query, key, value, *, mode):
+        def attention(query, key, value, *, mode=0):
             context = get_context("spawn")
             ours, theirs = context.Pipe()
             process = context.Process(target=worked, args=(21, theirs))

@@ -24,7 +24,7 @@ HAS_A_COMPILER = 'import sys, time, types\nsys.modules["numba"] = types.ModuleTy
 SLOW_AT_FIRST = """
 calls = {}
 
-def attention(query, key, value, *, mode):
+def attention(query, key, value, *, mode=0):
     calls[value.shape] = calls.get(value.shape, 0) + 1
     time.sleep(600 if calls[value.shape] > 2 else 0.6 if calls[value.shape] == 1 else 0)
     return value.clone()
@@ -45,7 +45,7 @@ def test_the_first_call_of_each_shape_may_take_as_long_as_a_compiler_may(write: 
 
 
 def test_what_hangs_with_a_compiler_loaded_is_ended_at_the_compiler_s_limit(write: Write) -> None:
-    text = f"{HAS_A_COMPILER}def attention(query, key, value, *, mode): time.sleep(600)"
+    text = f"{HAS_A_COMPILER}def attention(query, key, value, *, mode=0): time.sleep(600)"
     with Worker(str(write("kernel.py", text)), time_limit=1.5, compile_limit=2) as worker:
         hung = worker.ask([call()])
 
@@ -54,7 +54,7 @@ def test_what_hangs_with_a_compiler_loaded_is_ended_at_the_compiler_s_limit(writ
 
 @pytest.mark.slow
 def test_an_import_may_take_as_long_as_a_compiler_may(write: Write) -> None:
-    text = f"{HAS_A_COMPILER}time.sleep(6)\ndef attention(query, key, value, *, mode): return value.clone()"
+    text = f"{HAS_A_COMPILER}time.sleep(6)\ndef attention(query, key, value, *, mode=0): return value.clone()"
     with Worker(str(write("kernel.py", text)), start_limit=4, compile_limit=LIMIT) as worker:
         answered(worker.ask([call()]))
 
@@ -62,7 +62,7 @@ def test_an_import_may_take_as_long_as_a_compiler_may(write: Write) -> None:
 @pytest.mark.slow
 def test_torch_compile_is_waited_for(write: Write) -> None:
     text = (
-        "import torch\n@torch.compile\ndef attention(query, key, value, *, mode): return torch.softmax(value, -1) + 1"
+        "import torch\n@torch.compile\ndef attention(query, key, value, *, mode=0): return torch.softmax(value, -1) + 1"
     )
     with Worker(str(write("kernel.py", text)), time_limit=1, compile_limit=600) as worker:
         (reply,) = answered(worker.ask([call()]))
