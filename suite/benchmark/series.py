@@ -54,6 +54,8 @@ class Benchmark:
     implementations: Sequence[Implementation]
     request: Request
     earlier: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
+    sampled: Collection[str] = ()
+    """The implementations whose `earlier` outcomes are a sample, and suffice."""
     kept: Kept | None = None
     """Verdicts of earlier runs, where these are believed, or at least kept."""
     seconds: Accounts = field(default_factory=Accounts)
@@ -125,6 +127,7 @@ class Benchmark:
         """The gate, which has asked all implementations what the tables use."""
         threads = max((table.threads for table in todo), default=0)
         gate = Gate(self.contract, self.request.device, self.request.time_limit, self.earlier, self.kept, threads)
+        gate.sampled = self.sampled
         self.tell(f"conformance of {self.contract.name}")
         with self.seconds.spending("conformance"):
             uses = {(table.dtype, table.features(self.contract)) for table in todo}

@@ -92,11 +92,10 @@ def outcomes_of(
     all this is done with what was found until then, and KeyboardInterrupt raised.
     """
     from attnsuite.asking import tensors
-    from attnsuite.conformance.divided import session_of
 
     request = requested(options, declarations, tell)
     explains = lines is not None and not options.quiet
-    session = session_of(request, len(declarations), options.jobs, explains, options.fail_fast, bool(options.results))
+    session = session_for(options, request, declarations, explains)
     declarations = askable(session, declarations, tell)
     session.refuse_idle_gaps(declarations)
     here = in_shard(session, declarations, tell)
@@ -109,7 +108,7 @@ def outcomes_of(
         session,
         github.no_commands(lines or sys.stdout, options.github and lines is not None),
         JsonRows(options.json) as rows,
-        stored(options, declarations, again, tell) if there is None else nullcontext() as writer,
+        stored(options, declarations, again, tell, request.sampled) if there is None else nullcontext() as writer,
         shown_to(lines, options, session, here, again, rows) as shown,
     ):
         outcomes, stopped = asked_now(session, here, shown, writer, loaded, there)
@@ -130,6 +129,14 @@ def outcomes_of(
     return outcomes
 
 
+def session_for(options: Check, request: CheckRequest, declarations: Sequence[Declaration], explains: bool) -> Session:
+    """The session that tests these implementations, in as many processes as the options say."""
+    from attnsuite.conformance.divided import jobs_of, session_of
+
+    jobs, looks = jobs_of(options.jobs, request, declarations), bool(options.results)
+    return session_of(request, len(declarations), jobs, explains, options.fail_fast, looks)
+
+
 def shown_to(
     lines: TextIO | None,
     options: Check,
@@ -144,6 +151,7 @@ def shown_to(
         lines,
         again=again,
         reasons=len(declarations) == 1,
+        sampled=session.request.sampled,
         quiet=options.quiet,
         verbose=options.verbose,
         outcome=lambda each: rows.write(row(each, session.walls.get(each.implementation))),
@@ -222,17 +230,19 @@ def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -
         gaps=gaps.read(options.known_gaps) if options.known_gaps is not None else (),
         strict=options.strict,
     )
+    if options.sample:
+        request = campaign.sampled(request, declarations)
     if not options.last_failed:
         return request
     failed = {each.full_name: last_failed.failed(each, request.device) for each in declarations}
     for name in (name for name, questions in failed.items() if not questions):
         tell(f"{name}: nothing is known to have failed, so everything is asked")
-    return replace(request, only={name: questions for name, questions in failed.items() if questions})
+    return replace(request, only={**request.only, **{name: tests for name, tests in failed.items() if tests}})
 
 
 def narrows(options: Check) -> bool:
     """Whether not all questions of a contract are asked."""
-    return bool(options.cases or options.dtypes or options.last_failed or options.shard)
+    return bool(options.cases or options.dtypes or options.last_failed or options.shard or options.sample)
 
 
 def refuse_values(options: Check) -> None:
@@ -242,7 +252,8 @@ def refuse_values(options: Check) -> None:
     check_seconds("time limit", options.time_limit)
     check_profile(options.profile or COMBINED[0], COMBINED)
     check_seed(options.seed)
-    check_jobs(options.jobs)
+    if options.jobs is not None:
+        check_jobs(options.jobs)
     if options.known_gaps is not None:
         gaps.read(options.known_gaps)
 
@@ -262,14 +273,18 @@ def refuse_places(options: Check) -> None:
 
 @contextmanager
 def stored(
-    options: Check, declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]], tell: Tell
+    options: Check,
+    declarations: Sequence[Declaration],
+    again: Mapping[str, Sequence[str]],
+    tell: Tell,
+    sampled: Mapping[str, int] = MappingProxyType({}),
 ) -> Iterator[RunWriter | None]:
     """The writer of the folder of results, if one is named: a run of conformance alone, resumed if interrupted."""
     if options.results is None:
         yield None
         return
     refuse_foreign_index(options.results)
-    facts = campaign.conformance_facts(declarations, again)
+    facts = replace(campaign.conformance_facts(declarations, again), sampled=sampled)
     if options.shard and not narrows(replace(options, shard=None)):
         facts = replace(facts, whole=tuple(each.full_name for each in declarations))
     new = new_run(options, declarations, facts)
@@ -318,7 +333,7 @@ def new_run(options: Check, declarations: Sequence[Declaration], facts: Facts) -
     """The run of a check that is stored, with the request in words."""
     cases, dtypes = (" ".join(words) for words in (options.cases, options.dtypes))
     words = [f"check on {options.device}", cases, dtypes, options.profile, "what failed" * options.last_failed]
-    words += ["strict"] * options.strict
+    words += ["a sample"] * options.sample + ["strict"] * options.strict
     return sharding.of(campaign.new_run(declarations, "; ".join(filter(None, words)), facts), options.shard)
 
 

@@ -51,6 +51,8 @@ class CheckRequest:
     """Of the numbers that cases are made of, and of the array of combinations; 0 is what is asked by default."""
     only: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     """The cases and dtypes that implementations are asked, by full name; who is not named is asked everything."""
+    sampled: Mapping[str, int] = field(default_factory=dict)
+    """The implementations that are tested on a sample, which `only` has, each with the number of its tests in all."""
     shard: Shard | None = None
     """The part that is asked, of implementations and families of cases."""
     gaps: tuple[gaps.Gap, ...] = ()

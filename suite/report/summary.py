@@ -52,17 +52,19 @@ def summary_lines(
     again: Mapping[str, Sequence[str]] = MappingProxyType({}),
     reasons: bool = False,
     verbose: bool = False,
+    sampled: Mapping[str, int] = MappingProxyType({}),
 ) -> list[str]:
     """A line per implementation, its failures below it in groups, and the total: no markup, no control codes.
 
     `again` has the words of a command line that name an implementation whose registered name does not. `reasons` adds
     lines that say why cases were declined, and how many bad inputs were refused, `verbose` those that were not.
+    `sampled` has the implementations that were tested on a sample, with the number of their tests in all.
     """
     found = by_implementation(outcomes)
     several = len(devices(outcomes)) > 1
     rows, below = [], {}
     for place, ((name, device), members) in enumerate(found.items()):
-        rows.append((_name(f"{name} on {device}" if several else name), _became(members)))
+        rows.append((_name(f"{name} on {device}" if several else name), _became(members, sampled.get(name, 0))))
         lines = (*(_declined(members) if reasons else ()), *_failed(members, again))
         below[place] = Points((*lines, *_validated(members, reasons, verbose)))
     if len(found) > 1:
@@ -127,8 +129,11 @@ def _declined(outcomes: Sequence[Outcome]) -> Iterator[Note]:
         yield note(f"{sum(others)} × declined for {len(others)} other reasons")
 
 
-def _became(outcomes: Sequence[Outcome]) -> Cell:
-    """`3 of 24 passed, 21 wrong; 2 more declined`: the tests that ran, then those that did not."""
+def _became(outcomes: Sequence[Outcome], of: int = 0) -> Cell:
+    """`3 of 24 passed, 21 wrong; 2 more declined`: the tests that ran, those that did not, and whether it is a sample.
+
+    Of a sample, `of` is the number of all tests.
+    """
     counts, validated = count(correctness(outcomes)), validation(outcomes).says
     if validated and not counts.asked and not counts.declined:
         return text(validated)
@@ -145,7 +150,8 @@ def _became(outcomes: Sequence[Outcome]) -> Cell:
         f"{counts.declined}{more} declined": counts.declined,
         f"{counts.missing}{more} missing": counts.missing,
     }
-    sides = (", ".join(part for part, number in side.items() if number) for side in (ran, did_not_run))
+    sample = {f"a sample: {len(outcomes):,} of {of:,} tests": of}
+    sides = (", ".join(part for part, number in side.items() if number) for side in (ran, did_not_run, sample))
     return text("; ".join(filter(None, sides)))
 
 

@@ -70,7 +70,7 @@ def greeting_from(data: Any) -> Greeting:
         for key in ("requires", "lacks", "conventions"):
             found[key] = shortened(found[key])
         declared = checked(**{key: found[key] for key in ("requires", "lacks", "conventions")})
-        for key in ("variant", "contract", "signature", "signature_by"):
+        for key in ("variant", "contract", "compiles", "signature", "signature_by"):
             del declared[key]
         ended, reason, style = Import(found["ended"]), *(shortened(str(found[key])) for key in ("reason", "style"))
         signature, by = found["signature"], tuple(found["signature_by"])

@@ -429,3 +429,31 @@ def test_a_folder_that_is_a_file_is_refused_in_one_line(tmp_path):
 
     with pytest.raises(UsageError, match="cannot be written: Not a directory"):
         write_conformance(tmp_path / "file", of([]))
+
+
+def test_a_sample_is_marked_as_one():
+    found = of(
+        [outcome("a", name="attention/flex"), outcome("a", name="attention/loops")], sampled={"attention/flex": 1759}
+    )
+
+    text = markdown.render(whole(found))
+
+    assert cells(text, "`attention/flex`")[-4] == "1/1 (sample)"
+    assert cells(text, "`attention/loops`")[-4] == "1/1"
+    assert "(`attnsuite run --full` tests everything): `attention/flex` 1 of 1,759 tests." in text
+
+
+def test_a_whole_run_after_a_sample_is_none():
+    runs = [replace(RUN, id="r1", facts=Facts(sampled={"attention/flex": 2})), replace(RUN, id="r2")]
+    found = recorded({"r1": [outcome("a", name="attention/flex")], "r2": [outcome("b", name="attention/flex")]}, runs)
+
+    assert "(sample)" not in markdown.render(whole(found))
+
+
+def test_the_index_marks_a_sample(tmp_path):
+    found = of([outcome("a", name="attention/flex"), outcome("a", name="bleu/loops")], sampled={"attention/flex": 9})
+
+    text = write_index(tmp_path, {MACHINE.name: found}).read_text()
+
+    assert "1/1 (sample)" in text
+    assert "`attention/flex` 1 of 9 tests." in text

@@ -50,7 +50,11 @@ class Check:
     ] = None
     isolate: Isolate = False
     time_limit: TimeLimit = TIME_LIMIT
-    jobs: Jobs = 1
+    jobs: Jobs = None
+    sample: Annotated[
+        bool,
+        typer.Option("--sample", help="test a sample: every feature and every dtype once"),
+    ] = False
     profile: Annotated[
         str | None,
         typer.Option(

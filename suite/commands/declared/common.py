@@ -60,6 +60,17 @@ def check_shapes(shapes: Sequence[str]) -> None:
             read(shape)
 
 
+def jobs(text: str | int) -> int | None:
+    """The reader of --jobs: a number of processes; None for `auto`, as many as this process may use cores."""
+    from attnsuite.records.options import check_jobs
+
+    if text == "auto":
+        return None
+    number = whole("--jobs")(text)
+    check_jobs(number)
+    return number
+
+
 def place(option: str, what: str) -> Callable[[str], str]:
     """A reader of the path of a file or a folder that an option takes. It raises UsageError for an empty one."""
 
@@ -150,13 +161,17 @@ TimeLimit = Annotated[
     ),
 ]
 Jobs = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--jobs",
         metavar="N",
-        parser=whole("--jobs"),
-        help="processes that ask at once; outcomes are those of one (the default)",
+        parser=jobs,
+        help="processes that test at once; by default auto, one per core, and 1 where there are few tests",
+        show_default=False,
     ),
+]
+Full = Annotated[
+    bool, typer.Option("--full", help="test everything, also what compiles for minutes, not only a sample of it")
 ]
 InShard = Annotated[
     Shard | None,

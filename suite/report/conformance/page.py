@@ -98,7 +98,7 @@ class _Found:
     @cached_property
     def headline(self) -> list[Block]:
         """Who passes what."""
-        return list(headline(self.outcomes))
+        return list(headline(self.outcomes, facts.sampled(self.recorded)))
 
     @cached_property
     def groups(self) -> tuple[list[Group], list[Group], list[Group]]:
@@ -175,14 +175,17 @@ def _several(runs: Sequence[Run]) -> Note:
     return note(f"Checked in {len(runs)} runs {used}: above is the newest, and below stands what is of an earlier one.")
 
 
-def headline(outcomes: Sequence[Outcome]) -> Iterator[Block]:
-    """Implementation × dtype: passed/asked, and beside it how many were declined or failed."""
+def headline(outcomes: Sequence[Outcome], sampled: Mapping[str, tuple[int, int]]) -> Iterator[Block]:
+    """Implementation × dtype: passed/asked, and beside it how many were declined or failed.
+
+    `sampled` has the implementations that were tested on a sample, with their tests in it and in all.
+    """
     found, columns = by_implementation(outcomes), dtypes(outcomes)
     if not found:
         yield note("Nothing is recorded yet.")
         return
     rows: list[list[object]] = [
-        [code(name), device, *_headline_cells(members, columns)]
+        [code(name), device, *_headline_cells(members, columns, name in sampled)]
         for (name, device), members in found.items()
         if count(members).asked
     ]
@@ -193,6 +196,7 @@ def headline(outcomes: Sequence[Outcome]) -> Iterator[Block]:
         rows.append(["all", "", *_headline_cells(outcomes, columns)])
     yield table(("implementation", "device", *columns, "all", "declined", "failures", "known failures"), rows)
     yield from _not_asked([name for (name, _), members in found.items() if not count(members).asked])
+    yield sample_note({name: sampled[name] for name, _ in found if name in sampled})
     yield note("Passed/asked. What was declined or is missing was not asked: it counts as neither.")
 
 
@@ -202,10 +206,19 @@ def _not_asked(names: Sequence[str]) -> Iterator[Note]:
         yield note("Asked nothing here, for all was declined or a library is missing: ", listed(names, MOST_NAMED), ".")
 
 
-def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str]) -> list[object]:
+def sample_note(sampled: Mapping[str, tuple[int, int]]) -> Note:
+    """The implementations that the newest run tested on a sample; nothing where it tested all of all."""
+    if not sampled:
+        return note()
+    named = [part for name, of in sampled.items() for part in (", ", code(name), " {:,} of {:,} tests".format(*of))]
+    said = "Tested on a sample by their newest run, every feature once ("
+    return note(said, code("attnsuite run --full"), " tests everything): ", *named[1:], ".")
+
+
+def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str], sample: bool = False) -> list[object]:
     total, by_dtype = count(outcomes), grouped(outcomes, lambda outcome: (outcome.dtype,))
     cells = [str(count(by_dtype.get((dtype,), ()))) for dtype in columns]
-    return [*cells, str(total), total.declined, breakdown(outcomes) or "0", total.known]
+    return [*cells, f"{total}{' (sample)' * sample}", total.declined, breakdown(outcomes) or "0", total.known]
 
 
 def input_validation(outcomes: Sequence[Outcome]) -> Table:
