@@ -32,6 +32,8 @@ NOT_WRITTEN = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE, e
 NEW_OBJECTS = 20_000
 """How many more objects there are before Python looks for cycles among the new ones; by default 700. PyTorch's import
 alone makes half a million, all of which stay, and Python would look through them again and again."""
+CODE = "    "
+"""How lines of code begin in a message."""
 LONGEST_WORD = 300
 """Characters of a word that are shown of a message: a path is shorter, and a line stays one that can be read."""
 
@@ -64,12 +66,21 @@ def _leave(status: Sequence[int]) -> None:
 def main() -> None:
     """Run the command line; a request that cannot be carried out is one line and exit status 2."""
     gc.set_threshold(NEW_OBJECTS)
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited; such a process cannot wait for its children
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         status = app(sys.argv[1:] or ["--help"], prog_name="attnsuite", standalone_mode=False)
     except UsageError as error:
         refuse(str(error))
     except NOT_UNDERSTOOD as error:
         refuse(_not_understood(error))
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == UsageError.__module__.partition(".")[0]:
+            raise
+        why = str(error).strip().rpartition("\n")[2]
+        refuse(f"a library cannot be imported: {why}; install it anew, or raise `ulimit -v` where memory is limited")
+    except MemoryError:
+        refuse("memory ran out; raise `ulimit -v` where memory is limited")
     except OSError as error:
         _refuse_as_the_system_does(error)
     if status in (INTERRUPTED, TERMINATED):
@@ -79,8 +90,12 @@ def main() -> None:
 
 
 def refuse(why: str) -> None:
-    """Say in one line why a request is not carried out, and end."""
-    print(f"attnsuite: {in_one_line(why)}", file=sys.stderr)
+    """Say in one line why a request is not carried out, and end. Code below an empty line, indented, stays as it is."""
+    says, _, code = why.partition("\n\n")
+    lines = code.splitlines()
+    if not all(line.startswith(CODE) for line in lines):
+        says, lines = why, []
+    print(f"attnsuite: {in_one_line(says)}", *map(escaped, lines), sep="\n", file=sys.stderr)
     sys.exit(CANNOT)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ from attnsuite.records import (
     UsageError,
     WorkloadFacts,
 )
-from attnsuite.registry import Declaration, Loaded
+from attnsuite.registry import Broken, Declaration, Loaded
 from attnsuite.store import Results, RunWriter
 from attnsuite.walls import found_elsewhere, in_words
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from attnsuite.benchmark import Benchmark, Request, Table
     from attnsuite.benchmark.kept import Kept
     from attnsuite.benchmark.kept_ceilings import KeptCeilings
-    from attnsuite.conformance.session import Session
+    from attnsuite.conformance.session import CheckRequest, Session
 
 
 class Watcher(Protocol):
@@ -75,6 +75,23 @@ class Interrupted(KeyboardInterrupt):
         self.outcomes = list(outcomes)
 
 
+def sampled(request: CheckRequest, declarations: Iterable[Declaration]) -> CheckRequest:
+    """The request in which these implementations are tested on a sample: every feature and every dtype once."""
+    from attnsuite.conformance.sampling import sample
+
+    only, total = dict(request.only), dict(request.sampled)
+    known = contract_names()
+    for each in declarations:
+        if each.broken or each.contract not in known:
+            continue
+        contract = contract_named(each.contract)
+        tests = request.asked(contract)
+        chosen = sample(each, contract, tests, _needs_of(contract), request.device.split(":")[0])
+        only[each.full_name] = frozenset((case.name, dtype) for case, dtype in chosen)
+        total[each.full_name] = len(tests)
+    return replace(request, only=only, sampled=total)
+
+
 def new_run(declarations: Sequence[Declaration], asked: str, facts: Facts) -> Run:
     """A run of these implementations on this machine."""
     sources = {each.full_name: registry.source_hash(each) for each in declarations}
@@ -103,7 +120,8 @@ def check(
         try:
             for outcome in found:
                 watcher.asked(outcome)
-            with closing(session.run(loaded.get(name, declaration), found)) as asking:
+            subject = loaded.get(name, declaration)
+            with closing(_outcomes(session, subject, found, alone=len(declarations) == 1)) as asking:
                 for outcome in _introduced(asking, session, name, watcher):
                     watcher.asked(outcome)
                     if writer and outcome.key in writer.done:
@@ -123,6 +141,22 @@ def check(
         if session.is_decided(found):
             break
     return outcomes
+
+
+def _outcomes(
+    session: Session, subject: Declaration | Loaded, earlier: Sequence[Outcome], alone: bool
+) -> Generator[Outcome]:
+    """The outcomes of one implementation. Where only its import shows that it is no use, `alone` raises UsageError."""
+    from attnsuite.conformance.session import unaskable
+
+    try:
+        yield from session.run(subject, earlier)
+    except UsageError as error:
+        declaration = subject.declaration if isinstance(subject, Loaded) else subject
+        if alone:
+            raise
+        says, *_ = str(error).splitlines()
+        yield unaskable(Broken(declaration, says), session.request.device, declaration)
 
 
 def _introduced(asking: Iterator[Outcome], session: Session, name: str, watcher: Watcher) -> Iterator[Outcome]:
@@ -252,7 +286,6 @@ def kept_ceilings(request: Request, believed: bool) -> KeptCeilings:
 
 def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]]) -> Facts:
     """What tables say beside outcomes; `again` has the words of a command line that name an implementation."""
-    from attnsuite.benchmark.kept import needs_of
     from attnsuite.conformance import findings
 
     contracts: dict[str, ContractFacts] = {}
@@ -260,7 +293,7 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
     known: dict[str, str] = {}
     for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
         of = contract_named(name)
-        needs = {case: tuple(words) for case, words in needs_of(name, "", "", partial(_needs, of)).items()}
+        needs = {case: tuple(words) for case, words in _needs_of(of).items()}
         why = {case.name: case.why for case in of.cases() if case.why}
         contracts[name] = ContractFacts(dict(of.features), needs, of.baseline, of.is_model, why)
         examples += of.examples()
@@ -274,6 +307,13 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
         again={name: tuple(words) for name, words in again.items() if name != EVERY_CASE},
         walls=_walls(declarations),
     )
+
+
+def _needs_of(contract: Contract) -> Mapping[str, Collection[str]]:
+    """What each case needs, as the user's cache folder has it or found now."""
+    from attnsuite.benchmark.kept import needs_of
+
+    return needs_of(contract.name, "", "", partial(_needs, contract))
 
 
 def _needs(contract: Contract) -> dict[str, frozenset[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -31,6 +32,11 @@ _processes = ExitStack()
 _run: list[pytest.Config] = []
 """The configuration of the test run, if this module is one of its plugins; else empty."""
 
+
+class InputValidationWarning(UserWarning):
+    """Bad input was accepted, in a check that is not strict."""
+
+
 NO_BENCHMARKS = (
     "nothing is timed without pytest-benchmark: python -m pip install pytest-benchmark (and no -p no:benchmark)"
 )
@@ -45,6 +51,7 @@ def conformance(
     dtypes: str | Iterable[str] = (),
     device: str = "cpu",
     known_gaps: str | Path | None = None,
+    strict: bool = False,
 ) -> Callable[..., None]:
     """A test function with one parameter set per case and dtype, for one's own test module.
 
@@ -54,7 +61,8 @@ def conformance(
 
     A case that the function declines is skipped with the reason; the last parameter set checks its declarations.
     `known_gaps` is a file with lines `case pattern: reason`: these cases are expected to fail, and one that passes
-    fails the test. Raises UsageError for an unknown contract, case, dtype or device, and for a file that is no such.
+    fails the test. Bad input that is accepted is a warning, InputValidationWarning, and with `strict` a failure. Raises
+    UsageError for an unknown contract, case, dtype or device, and for a file that is no such.
     """
     from attnsuite import registry
     from attnsuite.conformance.explaining import Explainer
@@ -62,7 +70,7 @@ def conformance(
     from attnsuite.contracts import contract as contract_named
 
     contract_named(contract)
-    session = Session(requested(cases, dtypes, device, known_gaps), several=False)
+    session = Session(requested(cases, dtypes, device, known_gaps, strict), several=False)
     loaded = registry.from_function(function, contract)
     session.refuse_idle_gaps([loaded.declaration])
     check = session.check(loaded, _processes)
@@ -129,6 +137,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--attention-dtype", action="append", default=[], metavar="D", help="only this dtype")
     add("--attention-device", default="cpu", metavar="D", help="cpu, cuda or cuda:N")
     add("--attention-known-gaps", metavar="FILE", help="lines `case pattern: reason`: cases that are known to fail")
+    add("--attention-strict", action="store_true", help="fail for bad input that is accepted, not only warn")
     only = "with --benchmark-only, which times instead of checking:"
     add("--attention-workload", action="append", default=[], metavar="PATTERN", help=f"{only} only these workloads")
     add("--attention-profile", metavar="P", help=f"{only} quick, standard or full")
@@ -282,9 +291,9 @@ def _plan(config: pytest.Config) -> Plan:
 def _session(config: pytest.Config) -> Session:
     from attnsuite.conformance.session import Session, requested
 
-    options = ("case", "dtype", "device", "known-gaps")
-    cases, dtypes, device, gaps = (config.getoption(f"--attention-{option}") for option in options)
-    return Session(requested(cases, dtypes, device, gaps), several=len(config.getoption("--attention")) > 1)
+    options = ("case", "dtype", "device", "known-gaps", "strict")
+    wanted = requested(*(config.getoption(f"--attention-{option}") for option in options))
+    return Session(wanted, several=len(config.getoption("--attention")) > 1)
 
 
 def _answered(check: Check, case: Case, dtype: str) -> list[Outcome]:
@@ -367,6 +376,8 @@ def _judge(
         failures += borrowed or [line for each in outcomes if each.fails for line in _reproduction(each, explainer)]
         pytest.fail("\n".join(failures), pytrace=False)
     for outcome in outcomes:
+        if outcome.lenient:
+            warnings.warn(f"{outcome.implementation} {outcome.case}: {outcome.detail}", InputValidationWarning, 1)
         if outcome.status == "declined":
             pytest.skip(f"declined: {outcome.detail}")
         if outcome.known:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from clocks import Time
 
+from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Answered, Entry, Witnessed
 from attnsuite.benchmark.race import race as race_of
 from attnsuite.measure.protocol import Failed, Found, Prepared
@@ -104,12 +105,17 @@ def entry_of(fake: Fake, calls: int = 1, direction: str = "forward", cache: str 
 
 
 def race(
-    *fakes: Fake, budget: float = 0.02, seed: int = 0, yardstick: Fake | None = None, **prepared: Any
+    *fakes: Fake,
+    budget: float = 0.02,
+    seed: int = 0,
+    yardstick: Fake | None = None,
+    load: Load | None = None,
+    **prepared: Any,
 ) -> list[Entry[Fake]]:
-    """The entries of a race against the first."""
+    """The entries of a race against the first, on a machine with this load; idle by default."""
     entries = [entry_of(fake, **prepared) for fake in fakes]
     beside = entry_of(yardstick, **prepared) if yardstick else None
-    race_of(entries, fakes[0].name, {"output": [3]}, budget, Random(seed), beside)
+    race_of(entries, fakes[0].name, {"output": [3]}, budget, Random(seed), beside, load=lambda: load or Load())
     return entries
 
 

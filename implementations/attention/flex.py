@@ -42,7 +42,7 @@ _LEAST_WIDTH = 32
 _SYMBOLS = {"backed_size_oblivious": True, "use_duck_shape": False}  # no class of their own for 0, 1 or equal sizes
 
 
-@implementation
+@implementation(compiles="a kernel for each kind of mask and width, with a C++ compiler")
 def attention(
     query: Tensor,  # ... h l e
     key: Tensor,  # ... g s e

@@ -40,6 +40,7 @@ _UNSUPPORTED = ("not supported", "Unsupported dot")  # what XLA says of a produc
 
 @implementation(
     requires=["jax"],
+    compiles="a program for each shape, with XLA",
     lacks={
         "value_width": "jax.nn.dot_product_attention: value should have the same shape as key",
         "float64": "jax.nn.dot_product_attention always carries out the softmax in float32",

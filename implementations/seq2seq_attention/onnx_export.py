@@ -40,7 +40,7 @@ PARTS = {
 State = tuple[Tensor, ...]  # s, and for an LSTM its memory cell: layers b d
 
 
-@implementation(requires=["onnx", "onnxruntime", "onnxscript"])
+@implementation(requires=["onnx", "onnxruntime", "onnxscript"], compiles="an ONNX graph for each config")
 def seq2seq_attention(config: Config, weights: Weights, *, greedy: Mapping[str, int] | None = None) -> Model:
     """Return the model of this config. Raises ValueError if the weights are not those of the config.
 

@@ -44,6 +44,7 @@ PARTS = {
 @implementation(
     variant="opset18",
     requires=["onnx", "onnxruntime", "onnxscript"],
+    compiles="an ONNX graph for each config",
     lacks={
         "float64": "attributes of ONNX operators are float32: epsilon of the normalisation, scale of the attention",
         "bfloat16": "onnxruntime multiplies no bfloat16 matrices on a CPU",
@@ -57,6 +58,7 @@ def opset18(config: Config, weights: Weights, *, greedy: Mapping[str, int] | Non
 @implementation(
     variant="opset23",
     requires=["onnx", "onnxruntime", "onnxscript"],
+    compiles="an ONNX graph for each config",
     lacks={
         "float64": "attributes of ONNX operators are float32: epsilon of the normalisation, scale of the attention",
         "bfloat16": "onnxruntime multiplies no bfloat16 matrices on a CPU",

@@ -53,9 +53,9 @@ def offset(tensor: Tensor) -> Tensor:
     return _inside(tensor, 3, tensor.numel() + 8)
 
 
-def padded(tensor: Tensor) -> Tensor:
-    """Contiguous within a much larger storage: reading past the end finds junk, not a fault."""
-    return _inside(tensor, 2 * tensor.numel(), tensor.numel() * 5 + 4096)
+def padded(tensor: Tensor, around: float = JUNK) -> Tensor:
+    """Contiguous within a much larger storage: reading past the end finds what is around it, not a fault."""
+    return _inside(tensor, 2 * tensor.numel(), tensor.numel() * 5 + 4096, around)
 
 
 def expanded(tensor: Tensor) -> Tensor:
@@ -140,12 +140,12 @@ def _read(argument: Any) -> Any:
     return argument.as_strided(argument.shape, rows)
 
 
-def _junk(like: Tensor, *shape: int) -> Tensor:
-    return torch.full(shape, JUNK).to(like.dtype)
+def _junk(like: Tensor, *shape: int, junk: float = JUNK) -> Tensor:
+    return torch.full(shape, junk).to(like.dtype)
 
 
-def _inside(tensor: Tensor, start: int, size: int) -> Tensor:
+def _inside(tensor: Tensor, start: int, size: int, around: float = JUNK) -> Tensor:
     """The tensor in row order, from a place of a larger storage on."""
-    flat = _junk(tensor, size)
+    flat = _junk(tensor, size, junk=around)
     flat[start : start + tensor.numel()] = tensor.reshape(-1)
     return flat[start : start + tensor.numel()].view(tensor.shape)

@@ -10,7 +10,7 @@ from threading import Event, Lock
 
 from attnsuite.asking import Case, Contract, questions
 from attnsuite.benchmark.implementation import Implementation, declaration_of, function_here
-from attnsuite.benchmark.kept import Kept, needs_of
+from attnsuite.benchmark.kept import Keeping, Kept, needs_of
 from attnsuite.benchmark.processes import MEASURED, cores, cores_of, with_threads
 from attnsuite.conformance.patience import Patience
 from attnsuite.conformance.session import CheckRequest, Session, alone, has_findings
@@ -43,6 +43,8 @@ class Gate:
     threads: int = 0
     """They are asked in processes that begin as those that are timed on so many threads do, so that PyTorch is imported
     once for both. With 0 they begin as this process did."""
+    sampled: Collection[str] = ()
+    """The implementations that were tested on a sample: they are tested on nothing but their `earlier` outcomes."""
     signed: dict[str, str] = field(default_factory=dict)
     """Which signature each was taken to have, and why, in a line; empty for the contract's own."""
     wanted: int = 0
@@ -141,10 +143,11 @@ class Gate:
         """What is wanted of an implementation, without what it is known to fail where no workload is concerned."""
         found = session.findings(self.contract) if has_findings(declaration) else []
         known = [each for each in found if not each.concerns_workloads]
-        name, of = declaration.full_name, self.contract.name
-        failed = [Outcome(name, of, *key, self.device, Status.WRONG) for key in wanted] if known else []
+        name, contract = declaration.full_name, self.contract.name
+        failed = [Outcome(name, contract, *key, self.device, Status.WRONG) for key in wanted] if known else []
         spared = {(each.case, each.dtype) for each in failed if any(finding.covers(each) for finding in known)}
-        return [key for key in wanted if key not in spared]
+        earlier = {(of.case, of.dtype) for of in self.earlier.get(name, ())}
+        return [key for key in wanted if key not in spared and (name not in self.sampled or key in earlier)]
 
     def _session(self) -> Session:
         request = CheckRequest(device=self.device, isolate=True, time_limit=self.time_limit)
@@ -182,6 +185,7 @@ class Gate:
             if isinstance(check, Outcome):
                 known[check.case, check.dtype] = check
                 return
+            keeping = Keeping(keeps, declaration, before, check.subject.files) if keeps else None
             patience = Patience(self.time_limit, lost=SILENT)
             lost: Outcome | None = None  # the last answer that did not come
             named: list[frozenset[str]] = []  # what failures need whose mistakes have names
@@ -198,7 +202,7 @@ class Gate:
                 named += [self._needed(dtype)[case, dtype]] if outcome.fails else []
                 patience.hear(outcome)
                 lost = outcome if outcome.status in patience.lost else lost
-            if keeps and not any(known[key].status in SILENT for key in missing):
-                files = check.subject.files()
-                again = before if keeps.holds_for(declaration, files) else {}
-                keeps.keep(declaration, (again | {key: known[key] for key in missing}).values(), files)
+                if keeping and lost is None:
+                    keeping.add(outcome)
+            if keeping and lost is None:
+                keeping.write()

@@ -57,6 +57,8 @@ class Interleaved:
     request: Request
     tell: Callable[[str], None] = lambda doing: None
     random: Random = field(default_factory=SystemRandom)
+    busy: list[str] = field(default_factory=list)
+    """For each table of a pair of processes that was timed while the machine was busy, how busy it was."""
 
     def __post_init__(self) -> None:
         self._gates = {side: Gate(self.contract, self.request.device, self.request.time_limit) for side in (OLD, NEW)}
@@ -99,6 +101,7 @@ class Interleaved:
                 with own_cores(table.threads, self.request.device, self.tell):
                     timed = self._timing.time(table, shuffled, beside)
                     weights = weighing.weigh(table, timed.entries) if weigh else {}
+                self.busy += filter(None, [timed.load.says(table.threads)])
                 failed = {**unready, **timed.failed}
                 entries = {entry.name: entry for entry in timed.entries}
                 for pair in self.pairs:

@@ -11,7 +11,7 @@ import sysconfig
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from stat import S_ISREG
@@ -33,6 +33,9 @@ BEGUN = time.time()
 """When this process began. What was changed after that may not be what was asked, so its verdict is not kept."""
 BELIEVED = (Status.PASSED, Status.DECLINED)
 """What is kept. A failure is asked again: it may have been the machine's."""
+WRITTEN_EVERY = 2.0
+"""Seconds between two times that verdicts are written while more of them arrive: the most work that a kill loses. To
+ask a process for its files and to hash them takes some 0.1 s."""
 SESSION = frozenset({"_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL", "TERM", "WINDOWID", "PYTEST_CURRENT_TEST"})
 """Variables that differ from terminal to terminal and that no library reads to compute. All others count."""
 INSTALLED = frozenset({"site-packages", "dist-packages"})
@@ -71,11 +74,18 @@ class Kept:
 
     def holds_for(self, declaration: Declaration, files: Sequence[str] | None) -> bool:
         """Whether a process that has loaded these files has loaded nothing else than was asked."""
+        return _holds(self.loaded(declaration), files)
+
+    def loaded(self, declaration: Declaration) -> Signatures:
+        """The files on which the verdicts that are kept depend; none where nothing is kept."""
         with suppress(OSError, ValueError, KeyError, EOFError):
-            asked = self._content(declaration)["files"]
-            own = [path for path in files or () if not _is_library(path)]
-            return files is not None and all(asked.get(path, "") == _signature(path) for path in own)
-        return False
+            return dict(self._content(declaration)["files"])
+        return {}
+
+    def forget(self, declaration: Declaration) -> None:
+        """Delete the verdicts on an implementation."""
+        with suppress(OSError):
+            self._place(declaration).unlink()
 
     def _read(self, declaration: Declaration) -> dict[Key, Outcome]:
         kept = self._content(declaration)
@@ -103,6 +113,42 @@ class Kept:
         variables = {name: value for name, value in os.environ.items() if name not in SESSION}
         here = asdict(machine.here()), sys.version, sys.path, installed()
         return digest([machine.suite_hash(), self._device, *here, variables])
+
+
+@dataclass
+class Keeping:
+    """Writes the verdicts on an implementation as they arrive, so that a run which is killed loses few of them.
+
+    `before` are those of earlier runs, which are believed; `files` asks its process what it has loaded until now.
+    """
+
+    kept: Kept
+    declaration: Declaration
+    before: Mapping[Key, Outcome]
+    files: Callable[[], Sequence[str] | None]
+    _new: dict[Key, Outcome] = field(default_factory=dict)
+    _wrote: bool = False
+
+    def __post_init__(self) -> None:
+        self._loaded, self._written = self.kept.loaded(self.declaration), time.monotonic()
+
+    def add(self, outcome: Outcome) -> None:
+        """Take one more, and write all where the last time was long ago."""
+        self._new[outcome.case, outcome.dtype] = outcome
+        if time.monotonic() >= self._written + WRITTEN_EVERY:
+            self.write()
+
+    def write(self) -> None:
+        """Write all; earlier ones only where the process has loaded nothing else than it had then.
+
+        Where it has started a program that may have read other files, nothing of this run is kept.
+        """
+        files = self.files()
+        if files is None and self._wrote:
+            self.kept.forget(self.declaration)
+        again = self.before if _holds(self._loaded, files) else {}
+        self.kept.keep(self.declaration, {**again, **self._new}.values(), files)
+        self._written, self._wrote = time.monotonic(), files is not None
 
 
 def _outcome(row: Mapping[str, Any]) -> Outcome:
@@ -143,6 +189,12 @@ def installed() -> list[str]:
 def signatures(files: Iterable[str]) -> Signatures:
     """What tells whether files have changed: of one's own their content, of libraries size, times and number."""
     return {path: _signature(path) for path in files}
+
+
+def _holds(asked: Signatures, files: Sequence[str] | None) -> bool:
+    """Whether a process that has loaded these `files` has loaded nothing of one's own but what was `asked`."""
+    own = [path for path in files or () if not _is_library(path)]
+    return files is not None and bool(asked) and all(asked.get(path, "") == _signature(path) for path in own)
 
 
 def _signature(path: str) -> str:

@@ -6,7 +6,7 @@ So nothing can be computed before it is timed, remembered, put off, or done for 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import median, quantiles
 from typing import Any
@@ -14,11 +14,12 @@ from typing import Any
 from torch import Tensor
 
 from attnsuite.asking.rounds import SECRET_NUMBERS
+from attnsuite.benchmark.busy import Disturbance
 from attnsuite.benchmark.entry import Entry, Excerpt
 from attnsuite.benchmark.own_clock import HELD, Asking, doubt, lasts, margin, quick, unbounded
 from attnsuite.measure import FEWEST
-from attnsuite.measure.protocol import Rows, garbage
-from attnsuite.records import STEP
+from attnsuite.measure.protocol import Failed, Rows, garbage
+from attnsuite.records import STEP, Status
 from attnsuite.records.bounded import LONG, UNBELIEVED
 
 MOST_CALLS = 64
@@ -75,6 +76,8 @@ class Terms:
     """Seconds more that a call of the trusted one takes at times, likewise, as a share of what it claims."""
     call: float = 0.0
     """Seconds of a call of the trusted one, as claimed."""
+    disturbance: Disturbance = field(default_factory=Disturbance)
+    """What else may have made calls longer."""
 
     def doubt(self, claim: float) -> float:
         """Seconds by which a true claim may be off on this machine now.
@@ -178,7 +181,8 @@ class Witness:
     def conclude(self, terms: Terms) -> bool:
         """Whether the claim is believed, or refused; else more passes are due.
 
-        It is refused where no doubt can explain what calls took, and said not to be bounded where some could.
+        It is refused where no doubt can explain what calls took, and said not to be bounded where some could, as on a
+        machine that other processes kept busy.
         """
         entry, claim = self.entry, quick(self.entry.seconds)
         least, times = self.bounds(terms)
@@ -188,18 +192,39 @@ class Witness:
         doubted = terms.doubt(claim) + terms.waking(entry.participant.threads)
         disturbed = (least - 1) * claim <= doubted
         if least > self._tolerance and (not disturbed or (self.held and least > NO_TIME)):
-            says = unbounded(least, margin=0.0)
-            entry.refuse(f"it claims {median(entry.seconds):.3g} s for a call, but {says}")
+            self._refuse_unless(terms.disturbance, least, times)
             return True
         if self.held:
             entry.own_clock = max(times, entry.own_clock or 0.0)
-            entry.unbounded = unbounded(times, margin=most) or unbounded(entry.own_clock, "its samples", most)
+            said = unbounded(times, margin=most) or unbounded(entry.own_clock, "its samples", most)
+            entry.unbounded = self._beside_load(terms.disturbance, said)
         elif (why := doubt(entry)) and lasts(entry, self.asking) >= LONG:
             entry.unbounded, entry.own_clock = why, None
         elif said := unbounded(times, margin=most):
-            entry.own_clock, entry.unbounded = max(times, entry.own_clock or 0.0), said
+            entry.own_clock = max(times, entry.own_clock or 0.0)
+            entry.unbounded = self._beside_load(terms.disturbance, said)
         entry.proved = True
         return True
+
+    def _refuse_unless(self, disturbance: Disturbance, least: float, times: float) -> None:
+        """Refuse the claim, which calls exceed by `least` times at least, unless a disturbance explains that.
+
+        Then the time is shown and said not to be bounded; beyond `NO_TIME` it is not shown.
+        """
+        entry, says = self.entry, unbounded(least, margin=0.0)
+        why = disturbance.explains(least, self._tolerance, entry.participant.threads)
+        if not why:
+            entry.refuse(f"it claims {median(entry.seconds):.3g} s for a call, but {says}")
+        elif self.held and least > NO_TIME:
+            entry.failed = Failed(Status.DECLINED, f"not bounded: {why}: {says}")
+        else:
+            entry.own_clock, entry.unbounded = max(times, entry.own_clock or 0.0), f"{why}: {says}"
+            entry.proved = True
+
+    def _beside_load(self, disturbance: Disturbance, said: str) -> str:
+        """What a row says where its time is not bounded, with the load where the machine was busy."""
+        busy = disturbance.busy(self.entry.participant.threads) if said else ""
+        return f"{busy}: {said}" if busy else said
 
     @property
     def _tolerance(self) -> float:
@@ -210,7 +235,12 @@ class Witness:
 
 
 def prove(
-    entries: Sequence[Entry[Any]], trusted: Entry[Any] | None, asking: Asking, rows: Rows, random: Random
+    entries: Sequence[Entry[Any]],
+    trusted: Entry[Any] | None,
+    asking: Asking,
+    rows: Rows,
+    random: Random,
+    disturbance: Disturbance | None = None,
 ) -> None:
     """Prove the claims of these entries, or refuse them.
 
@@ -231,7 +261,7 @@ def prove(
             numbers = [kept, *others[: witness.calls - 1]]
             witness.make_pass(random.sample(numbers, len(numbers)), kept, lot, rows)
         waiting = [each for each in waiting if not each.entry.failed]
-        terms = _terms(known, list(witnesses.values()), asking)
+        terms = replace(_terms(known, list(witnesses.values()), asking), disturbance=disturbance or Disturbance())
         waiting = [each for each in waiting if not (each.done and each.conclude(terms))]
 
 

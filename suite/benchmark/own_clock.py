@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 
+from attnsuite.benchmark.busy import Disturbance
 from attnsuite.benchmark.entry import Entry, Racer, Witnessed
 from attnsuite.records import STEP
 from attnsuite.records.bounded import LONG, MARGIN, UNBELIEVED
@@ -44,10 +45,11 @@ class Asking:
         return cls(median(least), slowest, min(entry.prepared.head_start for entry in measured))
 
 
-def hold_samples(entry: Entry[Racer], asking: Asking) -> None:
+def hold_samples(entry: Entry[Racer], asking: Asking, disturbance: Disturbance | None = None) -> None:
     """Hold all samples of an entry against what they took; it is refused where most took far longer than claimed.
 
-    A sample and its wall time are of the same moment: however fast a machine is then, they agree.
+    A sample and its wall time are of the same moment: however fast a machine is then, they agree. Where a `disturbance`
+    explains the difference, the row says that its time is not bounded.
     """
     if entry.failed or entry.cache != "hot" or not entry.samples:
         return
@@ -55,7 +57,12 @@ def hold_samples(entry: Entry[Racer], asking: Asking) -> None:
     walls = [each.wall - asking.seconds for each in entry.samples]
     times = [wall / claim for wall, claim in zip(walls, claims, strict=True)]
     entry.own_clock = median(times)
-    if far_off(quick(times), median(claims), asking) or far_off(entry.own_clock / MOST_LIE, median(claims), asking):
+    least = max(quick(times), entry.own_clock / MOST_LIE)
+    if far_off(least, median(claims), asking):
+        threads = entry.participant.threads
+        if why := (disturbance or Disturbance()).explains(least, UNBELIEVED, threads):
+            entry.unbounded = f"{why}: {unbounded(entry.own_clock, 'its samples')}"
+            return
         took = f"by the suite's own clock they took {sum(walls):.3g} s"
         entry.refuse(f"it claims {sum(claims):.3g} s for the calls in its samples, but {took}")
     elif entry.own_clock > UNBELIEVED:  # on a machine so busy that this may be by chance

@@ -265,7 +265,7 @@ class Participant:
             self.declaration,
             self.device,
             self.time_limit,
-            IMPORTS_AT_ONCE_LIMIT,
+            max(IMPORTS_AT_ONCE_LIMIT, self.time_limit),
             environment={**environment, **with_threads(self.threads)},
             cores=cores_of(self.threads, self.place),
             service=service(self.gradients, weighs),

@@ -5,12 +5,13 @@ Rounds go on for longer, within the budget, while they depend on each other: int
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Any
 
 from attnsuite.asking.rounds import ROUND_NUMBERS
 from attnsuite.benchmark.awake import awake
+from attnsuite.benchmark.busy import Disturbance, Load
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.new_numbers import prove
 from attnsuite.benchmark.own_clock import Asking, hold_samples, lasts
@@ -37,12 +38,14 @@ def race(
     random: Random,
     yardstick: Entry[Any] | None = None,
     cores: Collection[int] = (),
+    load: Callable[[], Load] = Load,
 ) -> int:
     """Sample all entries round by round until their comparisons are narrow or their budgets spent, then prove them.
 
     `budget` is seconds of timed calls for each. Every entry keeps these `rows` of one round, the same for all, chosen
     with equal chance. The `yardstick` is sampled as long as others are, and is neither compared nor proved. The `cores`
-    on which it all runs are kept awake for the proof, where calls are short. Returns the number of rounds.
+    on which it all runs are kept awake for the proof, where calls are short. `load` measures what other processes have
+    taken of the machine meanwhile. Returns the number of rounds.
     """
     _align_calls(entries, baseline)
     fewest = max(FEWEST, rounds_needed(len(entries) - 1))
@@ -62,7 +65,7 @@ def race(
     known = next(trusted, yardstick if yardstick and yardstick.seconds else None)
     asking = Asking.of(entries)
     with awake(cores if any(_is_short(each, asking) for each in (*entries, known)) else ()):
-        _prove(entries, known, asking, rows, random)
+        _prove(entries, known, asking, rows, random, load)
     return taken
 
 
@@ -81,13 +84,19 @@ def _tells_more(yardstick: Entry[Any], budget: float) -> bool:
 
 
 def _prove(
-    entries: Sequence[Entry[Any]], trusted: Entry[Any] | None, asking: Asking, rows: Rows, random: Random
+    entries: Sequence[Entry[Any]],
+    trusted: Entry[Any] | None,
+    asking: Asking,
+    rows: Rows,
+    random: Random,
+    load: Callable[[], Load],
 ) -> None:
     """Hold what all of them claim against the suite's own clock: what their samples took, and calls on new numbers."""
+    disturbance = Disturbance(load, trusted.seconds if trusted else ())
     for entry in entries:
-        hold_samples(entry, asking)
+        hold_samples(entry, asking, disturbance)
     able = [entry for entry in entries if not entry.failed]
-    prove(able, trusted, asking, rows, random)
+    prove(able, trusted, asking, rows, random, disturbance)
 
 
 def _round(racing: Sequence[Entry[Any]], *, keep: bool, rows: Rows, random: Random) -> None:

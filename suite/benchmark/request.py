@@ -15,7 +15,7 @@ from attnsuite.benchmark.processes import check_threads, cores
 from attnsuite.conformance.selection import matches
 from attnsuite.conformance.session import check_device
 from attnsuite.measure.protocol import Failed, Job
-from attnsuite.records import PASSES, PROFILES, STEP, Measurement, Shard, Status, UsageError
+from attnsuite.records import PASSES, PROFILES, SHAPE, STEP, Measurement, Shard, Status, UsageError
 from attnsuite.records.limits import TIME_LIMIT
 from attnsuite.records.options import check_cache, check_dtypes, check_processes, check_profile, check_seconds
 from attnsuite.registry import Declaration
@@ -37,6 +37,9 @@ PROCESSES = 2
 """The processes of each implementation that are timed where a whole profile is: the fewest that differ."""
 MEMORY_SHARE = 0.25
 """The part of the machine's memory that one process may take, so that the machine does not begin to swap."""
+
+LARGEST, GIB = 2**63 - 1, 2**30
+"""Bytes: the most that a tensor can have, and a GiB."""
 
 
 @dataclass(frozen=True)
@@ -205,6 +208,9 @@ class Request:
         if not found:
             names = ", ".join(workload.name for workload in chosen)
             raise UsageError(f"{names}: not timed on {self.device}")
+        for table in found:
+            if table.workload.name.startswith(SHAPE):
+                _check_size(table, memory_limit() if self.kind == "cpu" else LARGEST)
         if shard := self.shard:
             found = [table for table in found if shard.takes(contract.name, table.workload.name)]
         return sorted(found, key=lambda table: table.threads)
@@ -257,6 +263,21 @@ class Request:
         usual = workload.profiles.get(self.timed_as or "", PASSES[:1])
         asked = PASSES if self.backward else PASSES[:1] if self.step else usual
         return [direction for direction in (*asked, *([STEP] if self.step else [])) if direction in workload.directions]
+
+
+def _check_size(table: Table, limit: int) -> None:
+    """Raise UsageError where the inputs of a typed shape take more than `limit` bytes: no call of it can be timed."""
+    try:
+        tensors = table.workload.call(table.dtype, table.direction, device="meta").tensors.values()
+        needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    except RuntimeError:  # PyTorch counts bytes in 63 bits
+        needed = LARGEST + 1
+    if needed > limit:
+        size = f"{needed / GIB:.3g} GiB" if needed <= LARGEST else f"more than {LARGEST / GIB:.3g} GiB"
+        raise UsageError(
+            f"--shape {table.workload.name.removeprefix(SHAPE)!r}: its inputs take {size} in {table.dtype}; a process "
+            f"that is timed may take {limit / GIB:.3g} GiB; choose smaller sizes"
+        )
 
 
 def _or_step(workloads: Sequence[Workload]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from attnsuite import registry
 from attnsuite.asking import Contract, Workload
 from attnsuite.benchmark.accounts import Accounts
+from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.implementation import Implementation, declaration_of
@@ -53,6 +54,8 @@ class Benchmark:
     implementations: Sequence[Implementation]
     request: Request
     earlier: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
+    sampled: Collection[str] = ()
+    """The implementations whose `earlier` outcomes are a sample, and suffice."""
     kept: Kept | None = None
     """Verdicts of earlier runs, where these are believed, or at least kept."""
     seconds: Accounts = field(default_factory=Accounts)
@@ -65,6 +68,8 @@ class Benchmark:
     ceilings: dict[tuple[str, int], Rates] = field(default_factory=dict)
     kept_ceilings: KeptCeilings | None = None
     """Those of earlier runs, where these are believed, or at least kept."""
+    busy: list[str] = field(default_factory=list)
+    """For each table that was timed while the machine was busy, how busy it was."""
 
     def __post_init__(self) -> None:
         self._weighing = Weighing(self.contract)
@@ -122,6 +127,7 @@ class Benchmark:
         """The gate, which has asked all implementations what the tables use."""
         threads = max((table.threads for table in todo), default=0)
         gate = Gate(self.contract, self.request.device, self.request.time_limit, self.earlier, self.kept, threads)
+        gate.sampled = self.sampled
         self.tell(f"conformance of {self.contract.name}")
         with self.seconds.spending("conformance"):
             uses = {(table.dtype, table.features(self.contract)) for table in todo}
@@ -183,7 +189,9 @@ class Benchmark:
     ) -> list[Measurement]:
         with own_cores(table.threads, self.request.device, self.tell):
             self.tell(f"{table.workload.name} {table.dtype} {table.direction}")
-            return self._rows(table, participants, timing.time(table, participants, beside))
+            timed = timing.time(table, participants, beside)
+            self.busy += filter(None, [timed.load.says(table.threads)])
+            return self._rows(table, participants, timed)
 
     def _rows(self, table: Table, participants: Sequence[Participant], timed: TimedTable) -> list[Measurement]:
         found = {name: self._row(table, name, failed) for name, failed in timed.failed.items()}
@@ -200,7 +208,7 @@ class Benchmark:
                 if self.request.kind != "cpu":
                     entry.participant.release()
         rows = self._beside_ceilings(table, [found[each.name] for each in participants], timed.entries)
-        return [self._believed(table, row) for row in rows]
+        return [self._believed(table, row, timed.load) for row in rows]
 
     def _measured(
         self, row: Measurement, entry: Entry[Participant], table: Table, timed: TimedTable, weighed: Weight
@@ -246,16 +254,20 @@ class Benchmark:
             rows = [replace(row, ceilings=self.ceilings[key]) if row.seconds else row for row in rows]
         return rows
 
-    def _believed(self, table: Table, row: Measurement) -> Measurement:
+    def _believed(self, table: Table, row: Measurement, load: Load) -> Measurement:
         """The row, or its refusal where it claims what this machine cannot do.
 
-        Whatever was done where no clock looks, it was not done in this time.
+        Whatever was done where no clock looks, it was not done in this time. On a busy machine the ceiling may be too
+        low: a row that this explains has no time, and is not refused.
         """
         if row.dtype not in HELD_TO_PRODUCTS or not is_beyond_reach(row, AGED_SLACK):
             return row
         reached, rate = row.ceilings["flops"], row.work["attended"] / median(row.seconds)
         claims = f"it claims {rate:.3g} FLOPs per second, where a matrix product reaches {reached:.3g}"
-        return self._row(table, row.implementation, Failed(Status.REFUSED, claims))
+        if is_beyond_reach(row, AGED_SLACK * load.slowdown(table.threads)):
+            return self._row(table, row.implementation, Failed(Status.REFUSED, claims))
+        why = f"not bounded: {load.says(table.threads)}: {claims}"
+        return self._row(table, row.implementation, Failed(Status.DECLINED, why))
 
     def _telemetry(self, entry: Entry[Participant], timed: TimedTable) -> dict[str, Any]:
         """What the device does during calls in a row, joules of one call included, and what it did in all rounds."""

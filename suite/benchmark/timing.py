@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol
 
 from attnsuite.asking import Contract
 from attnsuite.benchmark.accounts import Accounts
+from attnsuite.benchmark.busy import Load, LoadMeter
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.implementation import Implementation
 from attnsuite.benchmark.participant import Participant
@@ -55,6 +56,8 @@ class TimedTable:
     entries: Sequence[Entry[Participant]]
     failed: Mapping[str, Failed]
     telemetry: Mapping[str, Any]
+    load: Load = field(default_factory=Load)
+    """What other processes took of the machine meanwhile."""
 
 
 class Refusing(Protocol):
@@ -92,7 +95,7 @@ class Timing:
             failed |= timed.failed
             took_cores = [entry for entry in timed.entries if entry.took_more_cores]
             if not took_cores:
-                return TimedTable(timed.entries, failed, timed.telemetry)
+                return replace(timed, failed=failed)
             for entry in took_cores:
                 entry.participant.restart()
             failed |= {entry.name: entry.failed for entry in took_cores if entry.failed}
@@ -113,10 +116,10 @@ class Timing:
             return TimedTable([], failed, {})
         beside = self._prepared_beside(yardstick, table) if yardstick else None
         with nvidia.meter(device_uuid(self.request.device) or self.request.device) as meter:
-            self._race(table, entries, beside)
+            load = self._race(table, entries, beside)
         if beside:
             beside.participant.release()
-        return TimedTable(entries, failed, meter.telemetry)
+        return TimedTable(entries, failed, meter.telemetry, load)
 
     def _prepared_beside(self, yardstick: Participant, table: Table) -> Entry[Participant] | None:
         """The yardstick's entry; None where it cannot be timed here, or takes longer than others may."""
@@ -164,15 +167,17 @@ class Timing:
         hung = self._hung.get((name, threads))
         if hung is None or work < hung.work:
             return ""
-        return f"as much work as {hung.of}, or more, of which there was no answer within {hung.seconds:g} s"
+        return f"as much work as {hung.of}, or more, of which there was no result within the time limit"
 
-    def _race(self, table: Table, entries: Sequence[Entry[Participant]], yardstick: Entry[Participant] | None) -> None:
+    def _race(self, table: Table, entries: Sequence[Entry[Participant]], yardstick: Entry[Participant] | None) -> Load:
+        """Race and verify them; the load meanwhile."""
         rows = table.workload.rows(table.direction, self.random)
         used = {entry.name: entry.participant.used() for entry in entries}
         baseline = f"{self.contract.name}/{self.contract.baseline}"
-        kept = kept_awake(table.threads)
+        kept, meter = kept_awake(table.threads), LoadMeter()
         with self.accounts.spending("between rounds"):
-            race(entries, baseline, rows, self.request.seconds, self.random, yardstick, kept)
+            race(entries, baseline, rows, self.request.seconds, self.random, yardstick, kept, meter.load)
+        load = meter.load()
         for entry in entries:
             self.accounts.move("between rounds", "rounds", entry.spent + entry.made)
             self.accounts.move("between rounds", "warm_up", entry.warmed)
@@ -183,6 +188,7 @@ class Timing:
             self._confirm(entry, table)
             if self.request.kind == "cpu" or entry.failed:  # on a GPU the task is yet to be weighed
                 entry.participant.release()
+        return load
 
     def _confirm(self, entry: Entry[Participant], table: Table) -> None:
         """Refuse who was let in by a verdict that was kept, and turns out to be something else."""

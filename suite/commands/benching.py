@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -17,7 +16,7 @@ from attnsuite.commands.json_rows import JsonRows
 from attnsuite.commands.progress import Shown, say_how_it_starts
 from attnsuite.commands.reporting import report
 from attnsuite.contracts import contract as contract_named
-from attnsuite.records import EVERY_CASE, RESULTS, SHAPE, STEP, Measurement, UsageError, escaped
+from attnsuite.records import EVERY_CASE, RESULTS, SHAPE, STEP, Measurement, UsageError, command_line, escaped
 from attnsuite.registry import Declaration
 from attnsuite.report import refuse_foreign_index
 from attnsuite.statistics import interval
@@ -79,14 +78,27 @@ def bench(
         campaign.finish(writer, benchmarks, request)
     if request.shard is None:
         report(results, writer.run.machine.name, lines, draws=total > 1)  # one table is no chart
-    say(repeated(found, declarations, request, signature, beside, results), lines)
+    say([*said_of_load(here), *repeated(found, declarations, request, signature, beside, results)], lines)
     return status(found)
 
 
-def say(commands: Sequence[str], lines: TextIO) -> None:
-    """Print commands that may be pasted."""
-    for command in commands:
-        print(escaped(command), file=lines)
+def say(text: Sequence[str], lines: TextIO) -> None:
+    """Print lines, commands that may be pasted among them."""
+    for line in text:
+        print(escaped(line), file=lines)
+
+
+def said_of_load(benchmarks: Sequence[Benchmark]) -> list[str]:
+    """What the summary says where the machine was busy while some tables were timed."""
+    busy = [each for benchmark in benchmarks for each in benchmark.busy]
+    if not busy:
+        return []
+    tables = sum(len(benchmark.tables()) for benchmark in benchmarks)
+    many = f"in {len(busy)} of {tables} tables " if tables > 1 else ""
+    return [
+        f"{many}{busy[-1]}: times there are longer and intervals wider than on an idle machine, so that a verdict may "
+        "be unclear, and a time not bounded, for that reason alone; run it again when the machine is idle"
+    ]
 
 
 def there(
@@ -137,7 +149,7 @@ def repeated(
     options += ["--device", request.device] if request.device != "cpu" else []
     options += ["--results", str(results)] if results != RESULTS else []
     lines = [["attnsuite", "bench", *names[of.implementation], *options, *_again(of, request)] for of in rows]
-    return [f"again: {shlex.join(words)}" for words in lines] if 0 < len(rows) <= SAID else []
+    return [f"again: {command_line(words)}" for words in lines] if 0 < len(rows) <= SAID else []
 
 
 def _again(of: Measurement, request: Request) -> list[str]:

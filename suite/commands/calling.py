@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attnsuite import registry
 from attnsuite.commands.checking import chosen, refuse_broken
 from attnsuite.commands.declared.check import Check
+from attnsuite.commands.declared.common import jobs
 from attnsuite.commands.outcomes import nobody, outcomes_of, refuse_places
 from attnsuite.contracts import contract as contract_named
 from attnsuite.records import Outcome, Shard, UsageError
@@ -41,7 +42,8 @@ def check(
     all.
 
     The other options are those of `attnsuite check`, by the same names: `isolate`, `time_limit`, `jobs`, `profile`,
-    `seed`, `shard` ("2/8"), `except_`, `fail_fast`, `last_failed`, and the files `json`, `junit` and `results`.
+    `seed`, `shard` ("2/8"), `except_`, `fail_fast`, `last_failed`, `strict`, and the files `json`, `junit` and
+    `results`.
 
     Raises UsageError for an unknown target, contract, dtype, device, case or option.
     """
@@ -92,4 +94,6 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
         read["results"] = Path(read["results"])
     if read.get("shard") is not None:
         read["shard"] = Shard.read(read["shard"])
+    if isinstance(each := read.setdefault("jobs", 1), str):  # more only where the caller wants them: they are forked
+        read["jobs"] = jobs(each)
     return {name: _several(value) if name == "except_" else value for name, value in read.items()}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 """Takes what is said beside the results."""
-KEYS = ("implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds")
+KEYS = ("implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds", "reason")
 """The keys of a row written with --json."""
 
 
@@ -82,6 +82,7 @@ def asked_again(
         options += ["--time-limit", f"{request.time_limit:g}"]
     if request.profile != type(request).profile:
         options += ["--profile", request.profile]
+    options += ["--strict"] if request.strict and any(not each.shipped for each in declarations) else []
     if request.seed:
         options += ["--seed", str(request.seed)]
     options += [word for file in dict.fromkeys(gap.file for gap in request.gaps) for word in ("--known-gaps", file)]

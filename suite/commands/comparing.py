@@ -8,20 +8,26 @@ from dataclasses import asdict
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from attnsuite.commands.declared.common import check_shapes
 from attnsuite.commands.json_rows import JsonRows
 from attnsuite.comparison.machines import compared
 from attnsuite.comparison.sides import side
+from attnsuite.comparison.signed_rank import pairs_needed
 from attnsuite.records import Measurement, UsageError, escaped
 from attnsuite.records.compared import FAIL_ON, Change, Compared, Ratio
+from attnsuite.records.options import check_dtypes
 from attnsuite.report.comparison import failing_lines
 from attnsuite.report.summary import comparison_lines
+from attnsuite.statistics import LEVEL
 from attnsuite.uncollected import uncollected
 
 if TYPE_CHECKING:
     from attnsuite.commands.declared.compare import Compare
 
-ALONE = ("workloads", "python", "contract", "backward", "budget", "pairs")
+ALONE = ("workloads", "shapes", "dtypes", "python", "contract", "backward", "budget", "pairs")
 """Options that say how both are timed, and so go with --interleaved alone."""
+FEWEST = pairs_needed(1, LEVEL)
+"""Pairs of processes without which no verdict on a single comparison is possible."""
 
 
 def check_options(of: Compare) -> None:
@@ -30,7 +36,11 @@ def check_options(of: Compare) -> None:
         raise UsageError(f"--fail-on is one of {', '.join(FAIL_ON)}, not {unknown[0]!r:.80}")
     if not 0 <= of.margin < 1:
         raise UsageError(f"--margin is a share from 0 to below 1, as 0.05 for 5 %, not {of.margin:g}")
+    if of.pairs is not None and of.pairs < FEWEST:
+        raise UsageError(f"--pairs {of.pairs} is too few: a verdict takes {FEWEST} pairs of processes or more")
     if of.interleaved:
+        check_dtypes(of.dtypes)
+        check_shapes(of.shapes)
         return
     if given := [name for name in ALONE if getattr(of, name)]:
         raise UsageError(f"--{given[0].rstrip('s')} goes with --interleaved, which times both; results are as they are")

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import attnsuite
 from attnsuite import machine, registry
-from attnsuite.commands.comparing import show
+from attnsuite.commands.comparing import FEWEST, show
 from attnsuite.comparison import paired
 from attnsuite.comparison.outcomes import both, changes
 from attnsuite.contracts import contract as contract_named
-from attnsuite.records import Measurement, Status, UsageError
+from attnsuite.records import Measurement, Outcome, Status, UsageError
 from attnsuite.records.compared import Compared
 from attnsuite.records.limits import TIME_LIMIT
 from attnsuite.registry import Declaration
@@ -48,28 +48,50 @@ class Asked:
 
 
 def compare(of: Compare) -> int:
-    """Time both sides against each other and show what differs; 1 if that fails."""
+    """Time both sides against each other and show what differs; 1 if that fails.
+
+    After a signal it shows the verdict over the pairs that are done, where these are enough, and raises it again.
+    """
     with ExitStack() as stack:
         pythons = _pythons(of.python)
         old, new = (_asked(stack, word, python, of) for word, python in zip((of.old, of.new), pythons, strict=True))
         run = _interleaved(of, old, new)
-        return show([_compared(of, run, old, new)], of)
+        tables, asked = run.tables(), run.ask()
+        processes = of.pairs or paired.pairs_of(len(tables) * len(run.pairs))
+        done: list[Mapping[tuple[str, Table], Rows]] = []
+        stopped: KeyboardInterrupt | None = None
+        try:
+            for pair in run.measure(processes):
+                done.append(pair)
+        except KeyboardInterrupt as error:
+            stopped = error
+        if stopped and len(done) < FEWEST:
+            _tell(f"{len(done)} of {processes} pairs are done; a verdict takes {FEWEST}")
+            raise stopped
+        status = show([_compared(of, run, (old, new), asked, done, processes)], of)
+        if stopped:
+            raise stopped
+        return status
 
 
-def _compared(of: Compare, run: Interleaved, old: Asked, new: Asked) -> Compared:
-    tables, asked = run.tables(), run.ask()
-    processes = of.pairs or paired.pairs_of(len(tables) * len(run.pairs))
-    found: dict[tuple[str, Table], list[Rows]] = {(pair.name, table): [] for pair in run.pairs for table in tables}
-    for measured in run.measure(processes):
-        for key, rows in measured.items():
-            found[key].append(rows)
+def _compared(
+    of: Compare,
+    run: Interleaved,
+    sides: Sequence[Asked],
+    asked: Mapping[str, Sequence[Outcome]],
+    done: Sequence[Mapping[tuple[str, Table], Rows]],
+    processes: int,
+) -> Compared:
+    """What the pairs that are done show, of so many processes."""
+    old, new = sides
+    found = {key: [rows[key] for rows in done] for key in done[0]}
     timed = [of for of in (paired.Paired(_timed(rows)) for rows in found.values()) if of.pairs]
     statuses = [[_status([rows[side] for rows in each]) for each in found.values()] for side in (0, 1)]
     before, after = asked["old"], asked["new"]
     return Compared(
         _said(old),
         _said(new),
-        [*_differences(old, new), *_timed_in(processes, found)],
+        [*_differences(old, new), *_timed_in(len(done), processes, found), *_busy(run.busy)],
         both(before, after),
         changes(before, after),
         changes(*statuses),
@@ -78,13 +100,23 @@ def _compared(of: Compare, run: Interleaved, old: Asked, new: Asked) -> Compared
     )
 
 
-def _timed_in(processes: int, found: Mapping[tuple[str, Table], Sequence[Rows]]) -> Iterator[str]:
+def _timed_in(done: int, processes: int, found: Mapping[tuple[str, Table], Sequence[Rows]]) -> Iterator[str]:
     """In how many pairs of processes both sides were timed, and how many of these are left out."""
-    yield f"timed against each other in {processes} pair{'s' * (processes != 1)} of processes"
+    if done < processes:
+        yield f"interrupted: timed against each other in {done} of {processes} pairs of processes"
+    else:
+        yield f"timed against each other in {processes} pairs of processes"
     for (name, table), rows in found.items():
         if 0 < len(_timed(rows)) < len(rows):
             left_out = len(rows) - len(_timed(rows))
             yield f"{name} {table.says}: {left_out} of {len(rows)} pairs are left out, for one of both has no time"
+
+
+def _busy(busy: Sequence[str]) -> Iterator[str]:
+    """That the machine was busy, which makes verdicts unclear: `busy` says how busy, for each table of a pair."""
+    if busy:
+        many = f"{len(busy)} table{'s' * (len(busy) != 1)}"
+        yield f"in {many} {busy[-1]}: a verdict may be unclear for that reason; run it again when it is idle"
 
 
 def _timed(rows: Sequence[Rows]) -> list[Rows]:
@@ -112,7 +144,18 @@ def _interleaved(of: Compare, old: Asked, new: Asked) -> Interleaved:
     threads = (of.threads,) if of.device == "cpu" else ()
     workloads = tuple(of.workloads)
     budget = of.budget or BUDGET
-    request = Request(workloads, None, of.device, of.backward, None, threads, TIME_LIMIT, budget)
+    request = Request(
+        workloads,
+        None,
+        of.device,
+        of.backward,
+        None,
+        threads,
+        TIME_LIMIT,
+        budget,
+        dtypes=tuple(of.dtypes),
+        shapes=tuple(of.shapes),
+    )
     run = Interleaved(contract_named(contract), pairs, request, _tell)
     run.tables()  # raises for a workload that does not exist, before anything is started
     return run

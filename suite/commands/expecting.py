@@ -56,7 +56,7 @@ def refuse_check(options: Check, declarations: Sequence[Declaration]) -> None:
     from attnsuite.conformance.divided import session_of
 
     request = outcomes.requested(options, declarations, told)
-    session = session_of(request, len(declarations), options.jobs)
+    session = session_of(request, len(declarations), jobs=1)  # it tests nothing
     session.refuse_idle_gaps(outcomes.askable(session, declarations, told))
 
 

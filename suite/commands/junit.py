@@ -43,7 +43,8 @@ def refuse_to_overwrite(path: Path) -> None:
 def write(path: Path, outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]], interrupted: str = "") -> None:
     """Write the outcomes as a whole file: a suite per implementation, a test case per question.
 
-    A failure that a finding records is skipped, as what is declined or missing. `again` has the words of a command line
+    A failure that a finding records is skipped, as what is declined or missing. Bad input that was accepted where no
+    check fails for it passed, and its output says so. `again` has the words of a command line
     that name an implementation; `interrupted` says that not all was asked, which is an error of its own: whoever
     reads the file alone would take what passed for all. Raises UsageError where the file cannot be written.
     """
@@ -77,7 +78,7 @@ def _counts(outcomes: Sequence[Outcome], interrupted: bool = False) -> dict[str,
 
 def _kind(outcome: Outcome) -> str:
     """The element that says what became of a test case; empty for one that passed."""
-    if outcome.status == Status.PASSED:
+    if outcome.status == Status.PASSED or outcome.lenient:
         return ""
     if outcome.status not in FAILURES or outcome.known:
         return "skipped"
@@ -88,6 +89,8 @@ def _case(suite: Element, outcome: Outcome, again: Mapping[str, Sequence[str]]) 
     of, kind = escaped(outcome.implementation.replace("/", ".")), _kind(outcome)
     name = escaped(f"{outcome.case}[{outcome.dtype}]")
     case = SubElement(suite, "testcase", classname=of, name=name, time=_seconds(outcome.seconds or 0))
+    if outcome.lenient:
+        SubElement(case, "system-out").text = escaped(outcome.detail)
     if not kind:
         return
     known = f"known as {outcome.known}, " if outcome.known else ""

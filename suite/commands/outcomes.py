@@ -92,11 +92,10 @@ def outcomes_of(
     all this is done with what was found until then, and KeyboardInterrupt raised.
     """
     from attnsuite.asking import tensors
-    from attnsuite.conformance.divided import session_of
 
     request = requested(options, declarations, tell)
     explains = lines is not None and not options.quiet
-    session = session_of(request, len(declarations), options.jobs, explains, options.fail_fast, bool(options.results))
+    session = session_for(options, request, declarations, explains)
     declarations = askable(session, declarations, tell)
     session.refuse_idle_gaps(declarations)
     here = in_shard(session, declarations, tell)
@@ -109,16 +108,15 @@ def outcomes_of(
         session,
         github.no_commands(lines or sys.stdout, options.github and lines is not None),
         JsonRows(options.json) as rows,
-        stored(options, declarations, again, tell) if there is None else nullcontext() as writer,
+        stored(options, declarations, again, tell, request.sampled) if there is None else nullcontext() as writer,
         shown_to(lines, options, session, here, again, rows) as shown,
     ):
         outcomes, stopped = asked_now(session, here, shown, writer, loaded, there)
         if writer and not stopped and not session.is_decided(outcomes):
             whole = [] if narrows(options) else declarations
             campaign.finish(writer, checked=whole, operators=session.ran, lacks=session.lacks)
-    interrupted = said_stopped(outcomes, sum(map(session.count, here)), writer) if stopped else ""
-    if lines is not None and interrupted:
-        print(interrupted, file=lines, flush=True)
+    interrupted = say_stopped(outcomes, sum(map(session.count, here)), writer, lines) if stopped else ""
+    say_how_to_run_fewer(session, here, outcomes, tell)
     if not stopped:
         make_tables(options, writer, lines if explains else StringIO())
     if options.github and lines is not None:
@@ -129,6 +127,14 @@ def outcomes_of(
     if stopped:
         raise stopped
     return outcomes
+
+
+def session_for(options: Check, request: CheckRequest, declarations: Sequence[Declaration], explains: bool) -> Session:
+    """The session that tests these implementations, in as many processes as the options say."""
+    from attnsuite.conformance.divided import jobs_of, session_of
+
+    jobs, looks = jobs_of(options.jobs, request, declarations), bool(options.results)
+    return session_of(request, len(declarations), jobs, explains, options.fail_fast, looks)
 
 
 def shown_to(
@@ -145,7 +151,9 @@ def shown_to(
         lines,
         again=again,
         reasons=len(declarations) == 1,
+        sampled=session.request.sampled,
         quiet=options.quiet,
+        verbose=options.verbose,
         outcome=lambda each: rows.write(row(each, session.walls.get(each.implementation))),
     )
 
@@ -167,11 +175,28 @@ def asked_now(
         return stopped.outcomes, stopped
 
 
-def said_stopped(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None) -> str:
-    """How much of what was to be asked was not, and that what is stored need not be asked again."""
+def say_stopped(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None, lines: TextIO | None) -> str:
+    """Print and return how many tests were not run, and that what is stored need not be run again."""
     goes_on = "; the same command goes on from there" if writer else ""
     asked = sum(outcome.reason != Reason.NOT_ASKED for outcome in outcomes)
-    return f"interrupted: {max(0, total - asked):,} of {total:,} questions were not asked{goes_on}"
+    says = f"interrupted: {max(0, total - asked):,} of {total:,} questions were not asked{goes_on}"
+    if lines is not None:
+        print(says, file=lines, flush=True)
+    return says
+
+
+def say_how_to_run_fewer(
+    session: Session, declarations: Sequence[Declaration], outcomes: Sequence[Outcome], tell: Tell
+) -> None:
+    """Say of each submission whose tests are slow which option runs fewer of them, unless the user has chosen some."""
+    from attnsuite.conformance.hinting import how_to_run_fewer
+
+    own = campaign.by_implementation(outcomes)
+    for each in () if session.request.cases or session.request.shard else declarations:
+        if each.full_name in own and not each.shipped and each.contract in contract_names():
+            asked = session.asked_of(each, contract_named(each.contract))
+            if hint := how_to_run_fewer(asked, own[each.full_name]):
+                tell(f"{each.full_name}: {hint}")
 
 
 def make_tables(options: Check, writer: RunWriter | None, lines: TextIO | None) -> None:
@@ -203,18 +228,21 @@ def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -
         options.seed,
         shard=options.shard,
         gaps=gaps.read(options.known_gaps) if options.known_gaps is not None else (),
+        strict=options.strict,
     )
+    if options.sample:
+        request = campaign.sampled(request, declarations)
     if not options.last_failed:
         return request
     failed = {each.full_name: last_failed.failed(each, request.device) for each in declarations}
     for name in (name for name, questions in failed.items() if not questions):
         tell(f"{name}: nothing is known to have failed, so everything is asked")
-    return replace(request, only={name: questions for name, questions in failed.items() if questions})
+    return replace(request, only={**request.only, **{name: tests for name, tests in failed.items() if tests}})
 
 
 def narrows(options: Check) -> bool:
     """Whether not all questions of a contract are asked."""
-    return bool(options.cases or options.dtypes or options.last_failed or options.shard)
+    return bool(options.cases or options.dtypes or options.last_failed or options.shard or options.sample)
 
 
 def refuse_values(options: Check) -> None:
@@ -224,7 +252,8 @@ def refuse_values(options: Check) -> None:
     check_seconds("time limit", options.time_limit)
     check_profile(options.profile or COMBINED[0], COMBINED)
     check_seed(options.seed)
-    check_jobs(options.jobs)
+    if options.jobs is not None:
+        check_jobs(options.jobs)
     if options.known_gaps is not None:
         gaps.read(options.known_gaps)
 
@@ -244,14 +273,18 @@ def refuse_places(options: Check) -> None:
 
 @contextmanager
 def stored(
-    options: Check, declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]], tell: Tell
+    options: Check,
+    declarations: Sequence[Declaration],
+    again: Mapping[str, Sequence[str]],
+    tell: Tell,
+    sampled: Mapping[str, int] = MappingProxyType({}),
 ) -> Iterator[RunWriter | None]:
     """The writer of the folder of results, if one is named: a run of conformance alone, resumed if interrupted."""
     if options.results is None:
         yield None
         return
     refuse_foreign_index(options.results)
-    facts = campaign.conformance_facts(declarations, again)
+    facts = replace(campaign.conformance_facts(declarations, again), sampled=sampled)
     if options.shard and not narrows(replace(options, shard=None)):
         facts = replace(facts, whole=tuple(each.full_name for each in declarations))
     new = new_run(options, declarations, facts)
@@ -299,7 +332,8 @@ def shown_again(outcomes: Sequence[Outcome], shown: Shown) -> list[Outcome]:
 def new_run(options: Check, declarations: Sequence[Declaration], facts: Facts) -> Run:
     """The run of a check that is stored, with the request in words."""
     cases, dtypes = (" ".join(words) for words in (options.cases, options.dtypes))
-    words = (f"check on {options.device}", cases, dtypes, options.profile, "what failed" * options.last_failed)
+    words = [f"check on {options.device}", cases, dtypes, options.profile, "what failed" * options.last_failed]
+    words += ["a sample"] * options.sample + ["strict"] * options.strict
     return sharding.of(campaign.new_run(declarations, "; ".join(filter(None, words)), facts), options.shard)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
-from attnsuite.commands.heartbeat import Heartbeat
+from attnsuite.commands.heartbeat import Heartbeat, compiler_at_work
 from attnsuite.records import Explanation, Measurement, Outcome, escaped
 from attnsuite.report import benchmark_lines, summary_lines
 from attnsuite.store import RunWriter
@@ -22,14 +23,32 @@ def _ignore(_: Any) -> None:
     """Used if no file of JSON rows was asked for."""
 
 
+class Doing(TextColumn):
+    """What is tested or timed now, and the compiler that is at work, which is looked up every `EVERY` seconds."""
+
+    EVERY = 3.0
+
+    def __init__(self) -> None:
+        super().__init__("{task.description}")
+        self._compiler, self._looked = "", -self.EVERY
+
+    def render(self, task: Task) -> Text:
+        now = task.get_time()
+        if now >= self._looked + self.EVERY:
+            self._compiler, self._looked = compiler_at_work(), now
+        shown = super().render(task)
+        return shown.append(f" (compiling with {self._compiler})") if self._compiler else shown
+
+
 class Shown:
     """The `campaign.Watcher` of the command line: a bar of `total` steps, and lines for people.
 
-    The bar is on standard error if that is a terminal, and disappears at the end; else questions that take long are
-    counted there in a line now and then, where there are `questions`. Lines go to standard output, unless
+    The bar is on standard error if that is a terminal, and disappears at the end; else tests, or tables where these are
+    no `questions`, are counted there in a line at least every minute. Lines go to standard output, unless
     JSON rows go there. `outcome` and `measurement` get each row as it comes. `again` has the words of a command
-    line that name an implementation; `reasons` adds lines that say why cases were declined. A `quiet` one has no bar,
-    and lines of what fails alone; without `lines` there are none.
+    line that name an implementation; `reasons` adds lines that say why cases were declined, `verbose` one for each bad
+    input that was accepted; `sampled` has the implementations that are tested on a sample, with the number of their
+    tests in all. A `quiet` one has no bar, and lines of what fails alone; without `lines` there are none.
     """
 
     def __init__(
@@ -39,24 +58,23 @@ class Shown:
         *,
         again: Mapping[str, Sequence[str]] | None = None,
         reasons: bool = False,
+        sampled: Mapping[str, int] | None = None,
         quiet: bool = False,
+        verbose: bool = False,
         questions: bool = True,
         outcome: Callable[[Outcome], None] = _ignore,
         measurement: Callable[[Measurement], None] = _ignore,
     ) -> None:
         self._lines, self._again, self._reasons = lines, again or {}, reasons and not quiet
-        self._quiet = quiet
+        self._quiet, self._verbose, self._sampled = quiet, verbose, sampled or {}
         self._held: list[str] = []
         self._outcome, self._measurement = outcome, measurement
         self._bar: Progress | None = None
         self._heartbeat: Heartbeat | None = None
-        if questions and lines is not None and not quiet and not sys.stderr.isatty():
-            self._heartbeat = Heartbeat(total)
+        if lines is not None and not quiet and not sys.stderr.isatty():
+            self._heartbeat = Heartbeat(total, what="tests" if questions else "tables")
         if lines is not None and not quiet and sys.stderr.isatty():
-            columns = (
-                *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()),
-                *(TextColumn("left:"), TimeRemainingColumn()),
-            )
+            columns = (Doing(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task("", total=total)
 
@@ -94,7 +112,7 @@ class Shown:
     def checked(self, outcomes: Sequence[Outcome]) -> None:
         held, self._held = self._held, []
         if not self._quiet or any(outcome.fails for outcome in outcomes):
-            self._print([*held, *summary_lines(outcomes, self._again, reasons=self._reasons)])
+            self._print([*held, *summary_lines(outcomes, self._again, self._reasons, self._verbose, self._sampled)])
 
     def explained(self, explanation: Explanation) -> None:
         self._print(explanation.lines)
@@ -104,6 +122,8 @@ class Shown:
         self._print(benchmark_lines(measurements, "" if table is None else table.workload.shape, baseline))
         if table is not None:
             self._step()
+            if self._heartbeat:
+                self._heartbeat.answered += 1
 
     def resumed(self, measurements: Sequence[Measurement]) -> None:
         for measurement in measurements:

@@ -231,7 +231,9 @@ def declared(subject: Subject) -> dict[str, Any]:
         "style",
         "signature",
         "signed",
+        "unasked",
         "walls",
         "shipped",
+        "lenient",
     )
     return {name: getattr(subject, name) for name in names}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -22,7 +23,7 @@ from attnsuite.conformance.session import CheckRequest, Session, alone, unaskabl
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.records import Outcome, Status, UsageError
-from attnsuite.records.limits import LAST_WORDS_LIMIT
+from attnsuite.records.limits import LAST_WORDS_LIMIT, MOST_JOBS
 from attnsuite.records.options import check_jobs
 from attnsuite.registry import Declaration, Loaded
 from attnsuite.signatures import in_signature
@@ -40,7 +41,22 @@ takes about as long, and gives nobody anything."""
 FIRST = 0
 """The process that alone asks what is asked in a worker, so that just one worker has to be started for that."""
 
+TESTS_PER_JOB = 300
+"""Tests for which another process pays: they take a second or two, and so does the start of the process."""
+
 Batch = tuple[int, ...]
+
+
+def jobs_of(jobs: int | None, request: CheckRequest, declarations: Sequence[Declaration]) -> int:
+    """The number of processes that test: by default one per core that it may use, fewer for few tests."""
+    if jobs is not None:
+        return jobs
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    session, tests = Session(request), 0
+    for each in declarations if cores > 1 else ():
+        with suppress(UsageError):  # its contract has no such case
+            tests += session.count(each)
+    return max(1, min(cores, MOST_JOBS, tests // TESTS_PER_JOB))
 
 
 def session_of(

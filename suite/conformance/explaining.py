@@ -17,6 +17,7 @@ from attnsuite.conformance.diagnosis.conventions import names_one
 from attnsuite.conformance.diagnosis.separation import Asked, where
 from attnsuite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
 from attnsuite.conformance.diagnosis.threshold import MOST_RIGHT, threshold
+from attnsuite.conformance.hinting import plain
 from attnsuite.conformance.questions import Question
 from attnsuite.conformance.runner import Check, answer, judge
 from attnsuite.records import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
@@ -54,8 +55,13 @@ class Explainer:
         walls = "" if self.check.subject.walls is None else in_short(self.check.subject.walls)
         if not failing:
             return Explanation(adapted, walls=walls)
-        where, reproductions = tuple(self._where(outcomes)), tuple(self._reproductions(failing))
-        return Explanation(adapted, where, reproductions, walls=walls, uncompared=self._uncompared(failing))
+        plainest = plain(self.check, outcomes)
+        passes = any(each.status == Status.PASSED for each in plainest)
+        where = tuple(self._where(outcomes)) if passes else ()  # else "only" would be about what else fails
+        always = bool(plainest) and all(each.status == Status.RAISED for each in plainest)  # whatever its input
+        shown = [each for each in failing if not (always and each.status == Status.RAISED)]
+        reproductions, uncompared = tuple(self._reproductions(shown)), self._uncompared(failing)
+        return Explanation(adapted, where, reproductions, walls=walls, uncompared=uncompared)
 
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
         """The smallest input of an outcome that fails; None for causes that have one, and where there is none."""
@@ -135,8 +141,9 @@ class Explainer:
         if self._reproducing is None or not self.check.subject.imported:
             return None
         question = self._question(outcome)
-        kind = Accepted if isinstance(question.case, Refused) else Shown
-        for each in question.calls:
+        is_bad = isinstance(question.case, Refused)
+        kind = Accepted if is_bad else Shown
+        for each in question.calls[:1] if is_bad else question.calls:  # the other calls have the same bad inputs
             call = replace(each, backward_of=None)  # alone it has a forward of its own
             found = kind(self.check, question, self._reproducing, outcome).smallest(call, self.budget)
             if found:

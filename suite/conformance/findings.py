@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from attnsuite.machine import DISTRIBUTIONS
-from attnsuite.records import FAILURES, Outcome, UsageError
+from attnsuite.records import FAILURES, Outcome, Reason, UsageError
 
 LIBRARIES = ("python", *DISTRIBUTIONS)
 """The names that a finding may give versions of."""
@@ -184,7 +184,7 @@ def mark(outcome: Outcome, known: Iterable[Known]) -> Outcome:
         return outcome
     for each in known:
         if each.covers(outcome):
-            return replace(outcome, known=each.known)
+            return replace(outcome, known=each.known, reason=Reason.NONE if outcome.lenient else outcome.reason)
     return outcome
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,10 +13,32 @@ from attnsuite.asking import Case
 from attnsuite.asking.refused import Refused
 from attnsuite.conformance.runner import Check
 from attnsuite.records import Outcome, Status
-from attnsuite.signatures import SIGNATURES_OF, names, signature
+from attnsuite.signatures import OWN, SIGNATURES_OF, names, signature
 
+FOR_GPU = "it raises in every plain test: is it for a GPU? --device cuda tests it there"
+GPU = re.compile(r"cuda|triton|nvidia|rocm|\b[GX]PUs?\b|active driver", re.IGNORECASE)
+"""What an error says where a function needs a GPU: `0 active drivers ([]). There should only be one.` is Triton's."""
+NOT_INSTALLED = ("ModuleNotFoundError", "ImportError")
 Opened = Callable[[str], Check | None]
 """Gets the same function ready to be asked in the signature of this name; None where it cannot be."""
+
+SLOW = 1.0
+"""Seconds per test, on average, above which a smaller selection of tests is worth a hint: the usual ones take
+milliseconds."""
+FIRST_FAMILIES = ("plain", "causal")
+"""The families of cases to begin with, where a contract has them."""
+
+
+def how_to_run_fewer(asked: Sequence[tuple[Case, str]], outcomes: Sequence[Outcome]) -> str:
+    """`3.1 s per test on average; …: --case plain --case causal runs 26 tests`; empty where tests are fast or few."""
+    seconds = [o.seconds for o in outcomes if o.seconds is not None and o.status != Status.HUNG]
+    families = [name for name in FIRST_FAMILIES if any(case.family == name for case, _ in asked)]
+    fewer = sum(case.family in families for case, _ in asked)
+    if not seconds or sum(seconds) < SLOW * len(seconds) or not 0 < fewer < len(asked) / 2:
+        return ""
+    words = " ".join(f"--case {name}" for name in families)
+    average = f"{sum(seconds) / len(seconds):.2g} s per test on average"
+    return f"{average}; if each new shape is compiled, run fewer: {words} runs {fewer:,} of {len(asked):,} tests"
 
 
 @dataclass(frozen=True)
@@ -31,8 +54,10 @@ class Hinting:
         """`… given arrays of numpy it answers plain/small rightly: ask it with --signature numpy`, or how it is called;
         empty where it answers a plain question.
         """
-        subject = self.check.subject
-        if subject.signature or not self._answers_nothing(outcomes):
+        subject, plainest = self.check.subject, plain(self.check, outcomes)
+        if self.check.device == "cpu" and _wants_gpu(plainest):
+            return FOR_GPU
+        if subject.signature not in ("", OWN) or not plainest or not all(map(_unanswered, plainest)):
             return ""
         other = self._in_other_arrays() if subject.contract.name == SIGNATURES_OF else ""
         return other or self._how_it_is_called()
@@ -61,19 +86,25 @@ class Hinting:
         called = contract.signature.partition(" -> ")[0]
         return f"no plain question is answered; {case.name} calls {called} with {', '.join(given)}"
 
-    def _answers_nothing(self, outcomes: Sequence[Outcome]) -> bool:
-        """Whether of the plainest questions that were asked and not declined each one raised, or gave no tensor."""
-        cases = {(case.name, dtype): case for case, dtype in self.check.asked if not isinstance(case, Refused)}
-        asked = [o for o in outcomes if (o.case, o.dtype) in cases and o.status != Status.DECLINED]
-        core = [o for o in asked if cases[o.case, o.dtype].family == self.check.subject.contract.core]
-        plain = core or asked
-        return bool(plain) and all(_unanswered(outcome) for outcome in plain)
-
     @property
     def _plainest(self) -> tuple[Case, str]:
         contract = self.check.subject.contract
         case = next(case for case in contract.cases() if case.family == contract.core)
         return case, contract.core_dtypes[self.check.device]
+
+
+def plain(check: Check, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes of the plain tests that were run and not declined; of all valid input where no plain test was."""
+    cases = {(case.name, dtype): case for case, dtype in check.asked if not isinstance(case, Refused)}
+    run = [each for each in outcomes if (each.case, each.dtype) in cases and each.status != Status.DECLINED]
+    return [each for each in run if cases[each.case, each.dtype].family == check.subject.contract.core] or run
+
+
+def _wants_gpu(plainest: Sequence[Outcome]) -> bool:
+    """Whether each plain test raised, and an error speaks of a GPU."""
+    raised = [each.detail for each in plainest if each.status == Status.RAISED]
+    speaks = any(GPU.search(detail) and not detail.startswith(NOT_INSTALLED) for detail in raised)
+    return speaks and len(raised) == len(plainest)
 
 
 def _word(tensor: Tensor) -> str:

@@ -47,12 +47,16 @@ class Subject:
     """The signature of the field that it has; empty for the contract's own."""
     signed: str = ""
     """What it was taken for, in a line: its signature, and what to write where that was meant otherwise; or empty."""
+    unasked: tuple[str, ...] = ()
+    """Its parameters that no test gives."""
     files: Callable[[], list[str] | None] = lambda: None
     """The files that its answers depend on; None where that is not known."""
     walls: tuple[str, ...] | None = None
     """The names of the walls around it; None for what is trusted."""
     shipped: bool = False
     """Whether it comes with attnsuite."""
+    lenient: bool = False
+    """Whether it may accept bad input: no check of it fails for that."""
 
     def outcome(self, case: str, dtype: str, status: Status, detail: str = "", reason: Reason = Reason.NONE) -> Outcome:
         """An outcome of this implementation."""

@@ -17,12 +17,15 @@ from attnsuite.conformance.questions import Answer, Meanwhile, Question, Questio
 from attnsuite.conformance.settling import Settling
 from attnsuite.records import EVERY_CASE, Outcome, Reason, Status
 from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.worker import Hung
 
 OTHER_GAPS = "What no feature means, a call declines by raising NotImplementedError with the reason"
 UNCHECKED = ("large",)
 """Declared gaps that are not rechecked. `large` says that something takes too long, and so would rechecking it."""
 CORE_DECLINED = "declines the core, which nobody may"
 """How the detail of an outcome begins if an implementation declines the core of its contract."""
+MARGINAL = "close to the tolerance, so no known mistake is named"
+"""How the detail of an outcome ends whose errors are small and few."""
 MISCALLED = re.compile(r"TypeError: [\w.<>]+\(\) (takes|missing|got an unexpected|got multiple)")
 """Python's own message about a call that does not fit the signature."""
 UNEXPECTED = re.compile(r"TypeError: .*got an unexpected keyword argument '(\w+)'")
@@ -46,7 +49,8 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
     """The outcome of an answer: declined, failed to come, or compared with the truth."""
     blank = subject.outcome(question.case.name, question.dtype, Status.WRONG)
     if not isinstance(given, tuple):
-        return replace(blank, status=given.status, detail=str(given))
+        seconds = given.seconds if isinstance(given, Hung) else None
+        return replace(blank, status=given.status, detail=str(given), seconds=seconds)
     blank = replace(blank, seconds=sum(reply.seconds for reply in given))
     if said := next((reply.declined for reply in given if reply.declined), ""):
         return replace(blank, status=Status.DECLINED, detail=said, reason=Reason.AT_RUN_TIME)
@@ -61,13 +65,17 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
         detail = f"{detail}; it is called as {subject.contract.signature}"
     if verdict.status == Status.PASSED and diagnostician is not None:
         diagnostician.passed(question.case, question.dtype)
-    if verdict.output_wrong and diagnostician is not None:
+    if verdict.marginal:
+        detail = f"{detail}; {MARGINAL}"
+    elif verdict.output_wrong and diagnostician is not None:
         diagnosis = diagnostician.diagnose(question.case, question.calls, given, question.truth)
         if not diagnosis.compared:
             diagnostician.uncompared.add((question.case.name, question.dtype))
         if diagnosis.open:
             diagnostician.open[question.case.name, question.dtype] = diagnosis
-    return named(replace(blank, status=verdict.status, detail=detail, error_ratio=verdict.error_ratio), diagnosis)
+    reason = Reason.LENIENT if verdict.accepted and subject.lenient else Reason.NONE
+    found = replace(blank, status=verdict.status, detail=detail, error_ratio=verdict.error_ratio, reason=reason)
+    return named(found, diagnosis)
 
 
 def named(outcome: Outcome, diagnosis: Diagnosis) -> Outcome:

@@ -27,7 +27,7 @@ from attnsuite.conformance.selection import matches, nothing_matches
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.records import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, Shard, UsageError
-from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.records.limits import IMPORT_LIMIT, TIME_LIMIT
 from attnsuite.records.options import check_dtypes, check_name_of_device, check_profile, check_seconds, check_seed
 from attnsuite.registry import Broken, Declaration, Loaded
 from attnsuite.signatures import in_signature, laid
@@ -51,10 +51,14 @@ class CheckRequest:
     """Of the numbers that cases are made of, and of the array of combinations; 0 is what is asked by default."""
     only: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
     """The cases and dtypes that implementations are asked, by full name; who is not named is asked everything."""
+    sampled: Mapping[str, int] = field(default_factory=dict)
+    """The implementations that are tested on a sample, which `only` has, each with the number of its tests in all."""
     shard: Shard | None = None
     """The part that is asked, of implementations and families of cases."""
     gaps: tuple[gaps.Gap, ...] = ()
     """What implementations that do not ship are known to fail."""
+    strict: bool = False
+    """Whether implementations that do not ship fail for bad input that they accept; those that ship always do."""
 
     def __post_init__(self) -> None:
         check_dtypes(self.dtypes)
@@ -186,7 +190,9 @@ class Session:
         ]
         ran = self.ran.get(check.subject.name)
         hint = self._hint(check, outcomes, of) or operators.hint(check, outcomes, ran)
-        return replace(Explainer(check).explanation(others), borrowed=borrowed, operators=ran, hint=hint)
+        unasked = () if check.subject.shipped else check.subject.unasked
+        explanation = Explainer(check).explanation(others)
+        return replace(explanation, borrowed=borrowed, operators=ran, hint=hint, unasked=unasked)
 
     def _hint(self, check: Check, outcomes: Sequence[Outcome], of: Declaration | Loaded) -> str:
         """What helps the author of a file or module that answers nothing: its signature, or how it is called."""
@@ -195,7 +201,10 @@ class Session:
         with ExitStack() as stack:
 
             def opened(name: str) -> Check | None:
-                subject = self._subject(registry.asked_in(of, name), check.subject.contract, stack, apart=False)
+                try:
+                    subject = self._subject(registry.asked_in(of, name), check.subject.contract, stack, apart=False)
+                except UsageError:  # its parameters are not that signature's
+                    return None
                 return Check(subject, check.questions, ()) if isinstance(subject, Subject) else None
 
             return Hinting(check, opened).hint(outcomes)
@@ -353,13 +362,15 @@ class Session:
             conventions=declaration.conventions,
             device=device,
             plugged=declaration.plug is not None,
-            imported=registry.import_lines(declaration),
+            imported=() if declaration.rewritten else registry.import_lines(declaration),
             style=declaration.style,
             signature=declaration.signature,
             signed=registry.introduction(declaration),
+            unasked=declaration.unasked,
             files=files,
             walls=walls,
             shipped=declaration.shipped,
+            lenient=not (declaration.shipped or self.request.strict),
         )
 
     def _found(self, implementation: Declaration | Loaded) -> tuple[Declaration, Callable[..., Any] | None] | Outcome:
@@ -381,6 +392,7 @@ class Session:
             declaration,
             device=self.request.device,
             time_limit=self.request.time_limit,
+            start_limit=max(IMPORT_LIMIT, self.request.time_limit),
             environment=self.environment,
             cores=self.cores,
             walled=walled,
@@ -432,10 +444,12 @@ def requested(
     dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None,
     device: str | torch.device,
     known_gaps: str | Path | None = None,
+    strict: bool = False,
 ) -> CheckRequest:
     """A request from the arguments of Python functions: one name or several, "float32" or torch.float32."""
     if dtypes is None or isinstance(dtypes, str | torch.dtype):
         dtypes = () if dtypes is None else (dtypes,)
     names = tuple(str(dtype).removeprefix("torch.") for dtype in dtypes)
     chosen = (cases,) if isinstance(cases, str) else tuple(cases)
-    return CheckRequest(chosen, names, str(device), gaps=gaps.read(known_gaps) if known_gaps is not None else ())
+    read = gaps.read(known_gaps) if known_gaps is not None else ()
+    return CheckRequest(chosen, names, str(device), gaps=read, strict=strict)

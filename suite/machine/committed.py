@@ -27,6 +27,11 @@ def has(repository: Path, commit: str, file: str) -> bool:
     return _git(repository, "cat-file", "-e", f"{commit}:{file}") is not None
 
 
+def differs(folder: Path) -> bool:
+    """Whether git shows changes in a folder, new files included; False outside a checkout and where git is absent."""
+    return bool((_git(folder, "status", "--porcelain", "--", ".") or b"").strip())
+
+
 @contextmanager
 def sources(repository: Path, commit: str) -> Iterator[Path]:
     """A temporary folder with the FOLDERS of a commit, as far as it has them."""

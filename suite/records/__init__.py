@@ -5,7 +5,7 @@ from __future__ import annotations
 from attnsuite.records.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
 from attnsuite.records.cheats import MUST, Cheat, CheatsAudit, Trial
 from attnsuite.records.claim import Claimed, Evidence, Holds
-from attnsuite.records.escaping import escaped
+from attnsuite.records.escaping import command_line, escaped
 from attnsuite.records.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
 from attnsuite.records.facts import ContractFacts, Example, Facts, WorkloadFacts
 from attnsuite.records.history import (
@@ -22,7 +22,7 @@ from attnsuite.records.history import (
 from attnsuite.records.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from attnsuite.records.measurement import Measurement
 from attnsuite.records.operators import Operators
-from attnsuite.records.outcome import Outcome
+from attnsuite.records.outcome import BAD_INPUT, INPUT_VALIDATION, Outcome
 from attnsuite.records.refusal import Refusal
 from attnsuite.records.run import Machine, Run
 from attnsuite.records.shard import Shard
@@ -43,6 +43,7 @@ from attnsuite.records.words import (
 )
 
 __all__ = [
+    "BAD_INPUT",
     "BENCHMARK_FAILURES",
     "CACHES",
     "COMBINED",
@@ -52,6 +53,7 @@ __all__ = [
     "EXEMPT",
     "FAILURES",
     "GIVEN",
+    "INPUT_VALIDATION",
     "LETTERS",
     "MEASURED_STATUSES",
     "MUST",
@@ -108,5 +110,6 @@ __all__ = [
     "Trial",
     "UsageError",
     "WorkloadFacts",
+    "command_line",
     "escaped",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterable
 from unicodedata import category
 
 KEPT = frozenset("\n\t")
@@ -20,3 +22,16 @@ def _shown(character: str) -> str:
     if character.isprintable() or character in KEPT or category(character) == "Zs":
         return character
     return character.encode("unicode_escape").decode()
+
+
+def command_line(words: Iterable[str]) -> str:
+    r"""The words as bash and zsh read them; `$'k\xff.py'` for the name of a file that is not UTF-8."""
+    return " ".join(shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_quoted, word))}'" for word in words)
+
+
+def _quoted(character: str) -> str:
+    r"""The character inside of `$'…'`. A byte that is not UTF-8 is a lone surrogate to Python, U+DC80 to U+DCFF."""
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    return character if character.isprintable() and character not in "'\\" else f"\\U{code:08x}"

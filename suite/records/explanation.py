@@ -104,6 +104,13 @@ class Explanation:
     """How many failures were not compared with every known mistake, and how one is; empty where all were."""
     hint: str = ""
     """The signature in which it answers, or how it is called, where it answers no plain question."""
+    unasked: tuple[str, ...] = ()
+    """The parameters that no test gave."""
+
+    @property
+    def _never_given(self) -> str:
+        meaning = "its meaning was" if len(self.unasked) == 1 else "their meaning was"
+        return f"never given: {', '.join(self.unasked)} ({meaning} not tested)" if self.unasked else ""
 
     @property
     def lines(self) -> list[str]:
@@ -114,6 +121,6 @@ class Explanation:
             *filter(None, [self.hint, self.walls, self.operators.line if self.operators else ""]),
             *borrowed,
             *self.where,
-            *filter(None, [self.uncompared]),
+            *filter(None, [self.uncompared, self._never_given]),
             *(line for each in self.reproductions for line in each.pasted),
         ]

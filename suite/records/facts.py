@@ -85,5 +85,7 @@ class Facts:
     """What each implementation that does not ship ran, in the questions that were looked at."""
     whole: tuple[str, ...] = ()
     """The implementations that all shards of a check together ask every case in every dtype."""
+    sampled: Mapping[str, int] = field(default_factory=dict)
+    """The implementations that were tested on a sample, each with the number of tests that it has in all."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     """Where a benchmark's time went, in seconds by activity."""

@@ -8,8 +8,11 @@ TIME_LIMIT = 60.0
 Some ten times what the slowest case takes of what ships here, on a loaded machine; yet what hangs is found out while
 somebody waits.
 """
+COMPILE_LIMIT = 300.0
+"""Seconds that an import, and the first call of each shape, may take while a compiler may be at work: torch.compile,
+JAX and Triton take up to some minutes for one shape on a loaded machine."""
 IMPORT_LIMIT = 60.0
-"""Seconds that the import of an implementation may take in a process of its own, whatever the limit of its answers is:
+"""Seconds that the import of an implementation may take in a process of its own, also where its answers may take fewer:
 honest files import libraries for many seconds, and their answers take milliseconds."""
 IMPORTS_AT_ONCE_LIMIT = 2 * IMPORT_LIMIT
 """Seconds that an import may take at the start of a benchmark, where all participants import at once, some twelve of

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from attnsuite.records.escaping import escaped
 from attnsuite.records.status import FAILURES, Reason, Status
 
+BAD_INPUT = "bad_input"
+"""The family of the cases that expect an error."""
+INPUT_VALIDATION = "input validation: "
+"""How the detail begins where bad input was accepted, and nothing worse happened."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -47,5 +52,15 @@ class Outcome:
 
     @property
     def fails(self) -> bool:
-        """Whether this outcome alone makes a check fail: a failure that no finding records."""
-        return self.status in FAILURES and not self.known
+        """Whether this outcome alone makes a check fail: a failure that no finding records, and no leniency."""
+        return self.status in FAILURES and not self.known and not self.lenient
+
+    @property
+    def lenient(self) -> bool:
+        """Whether bad input was accepted in a check that does not fail for it."""
+        return self.reason == Reason.LENIENT
+
+    @property
+    def validates_input(self) -> bool:
+        """Whether the case expects an error."""
+        return self.case.partition("/")[0] == BAD_INPUT

@@ -71,3 +71,5 @@ class Reason(StrEnum):
     """The cases before it hung, so this one was not asked."""
     TOO_SLOW = "too_slow"
     """A call takes longer than the profile has time for."""
+    LENIENT = "lenient"
+    """A submission accepted bad input in a check that is not strict: the status is `wrong`, and the check passes."""

@@ -36,11 +36,17 @@ class Declaration:
     requires: tuple[str, ...] = ()
     lacks: Mapping[str, str] = field(default_factory=dict)
     conventions: Mapping[str, Any] = field(default_factory=dict)
+    compiles: str = ""
+    """What it compiles for new shapes or features, which takes seconds each time; empty where it compiles nothing."""
     summary: str = ""
     broken: str = ""
     """Why the declaration cannot be read, or empty. Loading it gives `Broken` with this reason."""
     named: bool = False
     """Whether the user named this function. If it does not exist, that is then the user's mistake."""
+    guessed: bool = False
+    """Whether its file binds nothing under the contract's name, and this is its only public function or class."""
+    required: tuple[str, ...] = ()
+    """The parameters without a default, as far as its source shows them."""
     plug: Declaration | None = None
     """The attention that is plugged into it, if any."""
     signature: str = ""
@@ -52,7 +58,9 @@ class Declaration:
     python: str = ""
     """The interpreter whose processes import it, where that is not this one: one with other versions of libraries."""
     unasked: tuple[str, ...] = ()
-    """Parameters of its signature's library that it has and no question gives."""
+    """Its parameters that no test gives, once it is loaded."""
+    rewritten: bool = False
+    """Whether it is not called as a test says: what a test leaves out is given, or what it names is given by place."""
     assumed: str = ""
     """What was assumed of a function that nobody called an attention, and whose parameters do not tell; or empty."""
     style: str = ""
@@ -120,6 +128,7 @@ def implementation(
     conventions: Mapping[str, Any] | None = None,
     signature: str | None = None,
     contract: str | None = None,
+    compiles: str = "",
 ) -> Callable[[Function], Function]: ...
 def implementation(
     function: Callable[..., Any] | None = None,
@@ -131,6 +140,7 @@ def implementation(
     conventions: Mapping[str, Any] | None = None,
     signature: str | None = None,
     contract: str | None = None,
+    compiles: str = "",
 ) -> Any:
     """Declare a function as an implementation. Its folder is its contract, its file its name.
 
@@ -142,9 +152,17 @@ def implementation(
     - `conventions` says where it differs from the contract on purpose: `{"causal": "lower_right"}`.
     - `signature` names the library whose signature it has, `flash_attn` say, where its parameters do not tell.
     - `contract` names what it computes, where the file is in no folder that says so.
+    - `compiles` says what it compiles for new shapes or features, where that takes seconds each time: `attnsuite run`
+      then tests it on a sample.
     """
     declared = checked(
-        variant=variant, requires=requires, lacks=lacks, conventions=conventions, signature=signature, contract=contract
+        variant=variant,
+        requires=requires,
+        lacks=lacks,
+        conventions=conventions,
+        signature=signature,
+        contract=contract,
+        compiles=compiles,
     )
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -173,6 +191,7 @@ def checked(
     conventions: Any = None,
     signature: Any = None,
     contract: Any = None,
+    compiles: Any = "",
 ) -> dict[str, Any]:
     """The decorator's arguments in their final form. Raises TypeError for an argument of the wrong type."""
     if signature is not None and signature not in signatures():
@@ -181,6 +200,8 @@ def checked(
         raise TypeError(f"contract is one of {', '.join(contract_names())}, not {contract!r}")
     if variant is not None and not (isinstance(variant, str) and variant):
         raise TypeError(f"variant is a name, not {variant!r}")
+    if not isinstance(compiles, str):
+        raise TypeError(f"compiles is a sentence, not {compiles!r}")
     if not isinstance(requires, list | tuple) or not all(isinstance(library, str) for library in requires):
         raise TypeError(f"requires is a list of the names of libraries, not {requires!r}")
     for argument, value in (("lacks", lacks), ("conventions", conventions)):
@@ -193,6 +214,7 @@ def checked(
     return {
         "variant": variant,
         "contract": contract,
+        "compiles": compiles,
         "requires": tuple(requires),
         "lacks": dict(lacks or {}),
         "conventions": dict(conventions or {}),

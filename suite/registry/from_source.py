@@ -18,6 +18,8 @@ from attnsuite.signatures import SIGNATURES_OF
 
 MOST_LISTED = 12
 """The most names in a message: more would not be read."""
+NUMPY_ALONE = "the file imports numpy and not torch: say --signature numpy for a function of its arrays"
+"""What is added where the parameters fit several signatures."""
 
 
 def of_file(file: Path, contract: str, name: str, module: str = "") -> list[Declaration]:
@@ -61,11 +63,15 @@ def of_function(function: FunctionSource, source: ModuleSource, whole: Declarati
         whole,
         function=function.name,
         parameters=None if function.is_class and makes_models(whole.contract) else function.parameters,
+        required=function.required,
         summary=summaries[0] or summaries[1],
         broken=function.problem or whole.broken or _too_few(function, whole.contract),
         **declared,
     )
-    return signed(found)
+    found = signed(found)
+    if found.ambiguous and "numpy" in source.imports and "torch" not in source.imports:
+        found = replace(found, ambiguous=f"{found.ambiguous}; {NUMPY_ALONE}")
+    return found
 
 
 def _too_few(function: FunctionSource, contract: str) -> str:
@@ -89,7 +95,7 @@ def of_source(source: ModuleSource, whole: Declaration) -> Declaration:
     functions = [function for function in source.functions if function.name == whole.function]
     if functions:
         return of_function(functions[-1], source, whole)
-    if source.names is None or whole.function.partition(".")[0] in source.names:
+    if source.is_open or whole.function.partition(".")[0] in source.bound:
         return replace(whole, summary=source.summary, broken=source.problem)  # its import will tell more
     names = [known.name for known in source.public]
     names += [each.name for each in source.assigned if each.of]  # instances of its classes

@@ -20,10 +20,11 @@ from types import ModuleType
 from typing import Any
 
 from attnsuite.records import UsageError
+from attnsuite.registry.calls import parameters
 from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing
-from attnsuite.registry.reading import syntax_tree
+from attnsuite.registry.reading import read, syntax_tree
 from attnsuite.registry.side_effects import diverted, undisturbed
-from attnsuite.registry.signing import adapt, asked_in, library_of, parameters
+from attnsuite.registry.signing import adapt, asked_in, library_of
 from attnsuite.registry.styles import Unfit, styled
 from attnsuite.signatures import Ambiguous
 
@@ -81,10 +82,10 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
         return Loaded(replace(declaration, style=said), partial(function, **given), printed())
     try:
         declaration, function = adapt(_completed(replace(declaration, style=said), function), function)
-    except Ambiguous as error:
+    except (Ambiguous, Unfit) as error:
         if declaration.named or not declaration.module:
             raise UsageError(f"{declaration.full_name}: {error}") from None
-        return Broken(declaration, str(error), printed())
+        return Broken(declaration, str(error).partition("\n")[0], printed())
     return absent(declaration) or Loaded(declaration, function, printed())
 
 
@@ -153,7 +154,7 @@ def from_function(
     declaration = asked_in(Declaration(contract, name, qualified, module, source, style=found.said), signature)
     try:
         declaration, called = adapt(_completed(declaration, found.function), found.function)
-    except Ambiguous as error:
+    except (Ambiguous, Unfit) as error:
         raise UsageError(f"{declaration.full_name}: {error}") from None
     if missing := absent(replace(declaration, requires=())):  # it is here: only its arrays' library may not be
         raise UsageError(f"{declaration.full_name} is missing: {missing}")
@@ -262,22 +263,44 @@ def told(what: str) -> Iterator[None]:
 
 def _function(declaration: Declaration) -> tuple[Any, str]:
     """What is called, and what was made of the target so that it can be."""
-    module = _module(declaration)
+    module, name = _module(declaration), declaration.function
+    home = Path(declaration.file or declaration.module).name
+    own = declaration.named or not declaration.module  # a file or function of a user's, who can mend it at once
     try:
-        function = _attribute(module, declaration.function)
+        function = _attribute(module, name)
     except AttributeError:
-        message = f"{Path(declaration.file or declaration.module).name} has no function {declaration.function!r}"
-        raise (UsageError(message) if declaration.named else AttributeError(message)) from None
+        if own and not declaration.named:
+            raise UsageError(f"{home} binds no {name} when it is imported; {_instead(declaration)}") from None
+        message = f"{home} has no function {name!r}"
+        raise (UsageError(message) if own else AttributeError(message)) from None
+    if declaration.guessed:
+        _refuse_another(module, declaration, function)
     if not callable(function):
-        message = f"{declaration.function!r} in {Path(declaration.file or declaration.module).name} cannot be called: "
-        message += f"it is of type {type(function).__name__}"
-        raise (UsageError(message) if declaration.named or not declaration.module else TypeError(message))
+        kind = "None" if function is None else f"of type {type(function).__name__}"
+        message = f"{name!r} in {home} cannot be called: it is {kind}"
+        message += "" if declaration.named or not own else f"; {_instead(declaration)}"
+        raise (UsageError(message) if own else TypeError(message))
     try:
-        found = styled(function, declaration.function, declaration.contract)
+        found = styled(function, name, declaration.contract)
     except Unfit as error:
-        own = declaration.named or not declaration.module  # a file or function of a user's, who can mend it at once
         raise (UsageError(str(error)) if own else TypeError(str(error))) from None
     return found.function, found.said
+
+
+def _refuse_another(module: ModuleType, declaration: Declaration, function: object) -> None:
+    """Raise UsageError where the import has bound the contract's name, which no statement shows, to something else."""
+    if getattr(module, declaration.contract, function) is not function:
+        home, named = Path(declaration.file).name, (declaration.contract, declaration.function)
+        choice = " or ".join(f"{home}:{each}" for each in named)
+        raise UsageError(f"{home} binds {named[0]} when it is imported, and defines {named[1]}: name one, {choice}")
+
+
+def _instead(declaration: Declaration) -> str:
+    """What to do about a name that a file binds to nothing that can be called."""
+    file, name = Path(declaration.file), declaration.function
+    others = (each.name for each in read(file).public if each.name != name and not each.name.startswith("_"))
+    other = next(others, "FUNCTION")
+    return f"bind {name} to a function, or name another: {file.name}:{other}"
 
 
 def _attribute(module: ModuleType | None, dotted: str) -> Any:
@@ -314,9 +337,13 @@ class _FromSource(SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
+def module_name(file: Path) -> str:
+    """The name of the module that a file becomes."""
+    return f"attnsuite_file_{hashlib.sha256(os.fsencode(file)).hexdigest()[:12]}_{file.stem.replace('.', '_')}"
+
+
 def _module_of_file(file: Path) -> ModuleType:
-    source = hashlib.sha256(file.read_bytes()).hexdigest()
-    name = f"attnsuite_file_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
+    source, name = hashlib.sha256(file.read_bytes()).hexdigest(), module_name(file)
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__attnsuite_source__", "") == source:
         return known

@@ -28,9 +28,16 @@ ALIKE = 0.75
 
 def introduction(declaration: Declaration) -> str:
     """What an implementation is taken for, in a line, before its answers; empty where nothing had to be guessed."""
-    unasked = f"nothing asks its {', '.join(declaration.unasked)}" if declaration.unasked else ""
-    found = said(declaration), unasked, declaration.assumed, misnamed(declaration)
+    found = _meant(declaration), said(declaration), declaration.assumed, misnamed(declaration)
     return "; ".join(filter(None, found))
+
+
+def _meant(declaration: Declaration) -> str:
+    """Which function of a file is tested, where none has the contract's name; or empty."""
+    if not declaration.guessed:
+        return ""
+    file = Path(declaration.file).name
+    return f"{declaration.full_name} is {file}:{declaration.function}; the file binds no {declaration.contract}"
 
 
 def misnamed(declaration: Declaration) -> str:
@@ -38,11 +45,12 @@ def misnamed(declaration: Declaration) -> str:
     own = declaration.named or not declaration.module
     if not own or declaration.parameters is None or declaration.contract not in contract_names():
         return ""
-    if declaration.signature not in ("", OWN):
+    if declaration.signature and not signature(declaration.signature).has_own_names:
         return ""  # its parameters are that signature's
     contract = contract_named(declaration.contract)
     due, known = contract.parameter_features, re.findall(r"\w+", contract.signature)
-    others = [name for name in declaration.parameters if name not in known]
+    there = dict.fromkeys((*declaration.parameters, *declaration.unasked))
+    others = [name for name in there if name not in known]
     alike = {name: near for name in due if name not in declaration.parameters and (near := _alike(name, others))}
     return _to_rename(declaration, alike) if alike else ""
 

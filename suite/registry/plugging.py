@@ -45,6 +45,7 @@ def plugged(host: Declaration, plug: Declaration) -> Declaration:
         name=f"{host.name}+{plug.name}",
         requires=tuple(dict.fromkeys((*host.requires, *plug.requires))),
         lacks={**lacks, **host.lacks},
+        compiles=host.compiles or plug.compiles,
         summary="; ".join(filter(None, (host.summary.rstrip("."), f"attention is that of {plug.full_name}."))),
         broken=host.broken or plug.broken,
         plug=plug,

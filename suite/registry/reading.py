@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from attnsuite.registry.assignments import METHODS, AssignedSource, assigned
+from attnsuite.registry.bindings import bound, imported, is_open
 from attnsuite.registry.declaration import checked
 
 HOMES = ("attnsuite", "attnsuite.registry")
@@ -36,6 +37,8 @@ class FunctionSource:
     """A class, whose `parameters` are those of its instances; None where the source does not show them."""
     most: int | None = None
     """How many arguments it takes by place; None where any number, or where the source does not show it."""
+    required: tuple[str, ...] = ()
+    """Its parameters without a default, as far as the source shows them."""
 
     @property
     def variant(self) -> str | None:
@@ -49,17 +52,21 @@ class FunctionSource:
 
 @dataclass(frozen=True)
 class ModuleSource:
-    """The contents of a module. `names` are all names bound in it; None if they are known only after an import."""
+    """The contents of a module. `bound` are the names that its statements bind when it is imported."""
 
     summary: str
     functions: tuple[FunctionSource, ...]
-    names: frozenset[str] | None
+    bound: frozenset[str] = frozenset()
+    is_open: bool = True
+    """Whether an import may bind names that no statement shows: by `*`, `__getattr__`, `globals()` or `exec`."""
     problem: str = ""
     """Why the file cannot be read as Python, in one line that says where; or empty."""
     deferred: tuple[str, ...] = ()
     """The names of its async functions, which compute nothing when they are called."""
     assigned: tuple[AssignedSource, ...] = ()
     """The public names that it binds to what may be called, beside its functions and classes."""
+    imports: frozenset[str] = frozenset()
+    """The first names of the modules that it imports: `torch` of `torch.nn`."""
 
     @property
     def decorated(self) -> tuple[FunctionSource, ...]:
@@ -102,32 +109,35 @@ def _parsed(source: bytes, file: Path) -> ModuleSource:
     try:
         tree = syntax_tree(source, str(file))
     except SyntaxError as error:
-        return ModuleSource("", (), None, f"SyntaxError: {error.msg} ({file.name}, line {error.lineno})")
+        return ModuleSource("", (), problem=f"SyntaxError: {error.msg} ({file.name}, line {error.lineno})")
     except (ValueError, RecursionError, MemoryError) as error:
         return _unreadable(error, file)
     statements = list(_statements(tree.body))
     decorators = _decorators(statements)
+    names = bound(statements, tree, source)
     return ModuleSource(
         summary=_first_line(tree),
         functions=tuple(_function(node, decorators) for node in statements if isinstance(node, CALLED)),
-        names=_names(tree if any(word in source for word in BINDING) else None, statements),
+        bound=names,
+        is_open=is_open(names, tree, source),
         deferred=tuple(node.name for node in statements if isinstance(node, ast.AsyncFunctionDef)),
         assigned=assigned(statements),
+        imports=frozenset(imported(statements)),
     )
 
 
 def _unreadable(error: Exception, file: Path) -> ModuleSource:
-    return ModuleSource("", (), None, f"{type(error).__name__}: {error} ({file.name})".replace("\n", " "))
+    return ModuleSource("", (), problem=f"{type(error).__name__}: {error} ({file.name})".replace("\n", " "))
 
 
-IS_PROGRAM = ("__name__ == '__main__'", "'__main__' == __name__")
-"""What is true where a file is run, and not imported."""
+NOT_IMPORTED = ("__name__ == '__main__'", "'__main__' == __name__", "TYPE_CHECKING", "typing.TYPE_CHECKING")
+"""Conditions that are false when a file is imported."""
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run when the module is imported, also those under `if`, `try` and `with`."""
+    """The statements that run when the module is imported, also those under `if`, `try`, `with` and `match`."""
     for statement in body:
-        if isinstance(statement, ast.If) and ast.unparse(statement.test) in IS_PROGRAM:
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) in NOT_IMPORTED:
             yield from _statements(statement.orelse)
             continue
         yield statement
@@ -135,8 +145,8 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             continue
         for block in ("body", "orelse", "finalbody"):
             yield from _statements(getattr(statement, block, []))
-        for handler in getattr(statement, "handlers", []):
-            yield from _statements(handler.body)
+        for inner in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
+            yield from _statements(inner.body)
 
 
 def _decorators(statements: Sequence[ast.stmt]) -> frozenset[str]:
@@ -166,9 +176,11 @@ def _function(node: ast.FunctionDef | ast.ClassDef, decorators: frozenset[str]) 
             problem = f"line {decorator.lineno}: {error}".replace("checked()", "@implementation")
     is_class = isinstance(node, ast.ClassDef)
     parameters, most = _of_function(node.args) if isinstance(node, ast.FunctionDef) else _of_instances(node)
+    required = _required(node.args) if isinstance(node, ast.FunctionDef) else ()
     if isinstance(node, ast.FunctionDef) and node.decorator_list and declared is None:
         most = None  # another decorator may make anything of it
-    return FunctionSource(node.name, node.lineno, parameters, _first_line(node), declared, problem, is_class, most)
+    says = _first_line(node)
+    return FunctionSource(node.name, node.lineno, parameters, says, declared, problem, is_class, most, required)
 
 
 def _literals(call: ast.Call) -> dict[str, Any]:
@@ -186,11 +198,19 @@ def _literals(call: ast.Call) -> dict[str, Any]:
 
 
 def _of_function(arguments: ast.arguments) -> tuple[tuple[str, ...] | None, int | None]:
-    """The parameters that can be given by keyword, None for any; and how many arguments can be given by place."""
-    by_keyword = (*arguments.args, *arguments.kwonlyargs)
-    named = None if arguments.kwarg is not None else tuple(argument.arg for argument in by_keyword)
+    """The names of the parameters, None for any; and how many arguments can be given by place."""
+    shown = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    named = None if arguments.kwarg is not None else tuple(argument.arg for argument in shown)
     most = len(arguments.posonlyargs) + len(arguments.args)
     return named, None if arguments.vararg is not None else most
+
+
+def _required(arguments: ast.arguments) -> tuple[str, ...]:
+    """The parameters without a default."""
+    placed = (*arguments.posonlyargs, *arguments.args)
+    by_keyword = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    first = placed[: len(placed) - len(arguments.defaults)]
+    return tuple(each.arg for each in (*first, *(each for each, default in by_keyword if default is None)))
 
 
 def _of_instances(node: ast.ClassDef) -> tuple[tuple[str, ...] | None, int | None]:
@@ -200,26 +220,6 @@ def _of_instances(node: ast.ClassDef) -> tuple[tuple[str, ...] | None, int | Non
             named, most = _of_function(method.args)
             return named and named[1:], None if most is None or method.decorator_list else most - 1
     return None, None
-
-
-BINDING = (b"globals", b"exec", b"setattr")
-"""What writes to a module's dictionary. Where no such word is in a file, nobody has to look for it node by node."""
-
-
-def _names(binding: ast.Module | None, statements: Sequence[ast.stmt]) -> frozenset[str] | None:
-    """The names that statements bind; None where the source does not show all. `binding` may have such words."""
-    names: set[str] = set()
-    for statement in statements:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(statement.name)
-        elif isinstance(statement, ast.Import | ast.ImportFrom):
-            names |= {(alias.asname or alias.name).split(".")[0] for alias in statement.names}
-        else:
-            stored = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
-            names |= {node.id for node in stored if isinstance(node.ctx, ast.Store)}
-    # A star import, a module's __getattr__ and writes to its dictionary bind names that the source does not show.
-    words = {node.id.encode() for node in ast.walk(binding) if isinstance(node, ast.Name)} if binding else set()
-    return None if {"*", "__getattr__"} & names or words & {*BINDING} else frozenset(names)
 
 
 def _first_line(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:

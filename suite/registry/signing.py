@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from attnsuite.contracts import contract
 from attnsuite.records import UsageError
+from attnsuite.registry.calls import by_place, needed, never_given, parameters, refuse_uncallable, shown
 from attnsuite.registry.declaration import Declaration
-from attnsuite.registry.styles import called
-from attnsuite.signatures import OWN, SIGNATURES_OF, Ambiguous, adapted, introduction, recognised, signature
+from attnsuite.signatures import (
+    OWN,
+    SIGNATURES_OF,
+    Ambiguous,
+    Question,
+    adapted,
+    introduction,
+    recognised,
+    signature,
+)
 
 ASKED_FOR, DECLARED = "--signature", "@implementation"
 """Who says which signature it is, in place of the parameters that tell it."""
@@ -26,7 +34,7 @@ def signed(declaration: Declaration) -> Declaration:
         return declaration
     if not declaration.signature:
         try:
-            name, by = recognised(declaration.parameters)
+            name, by = recognised(declaration.parameters, declaration.required)
         except Ambiguous as error:
             return replace(declaration, ambiguous=str(error))
         declaration = replace(declaration, signature=name, signature_by=by)
@@ -65,17 +73,29 @@ def check_taken(declaration: Declaration) -> None:
 def adapt(declaration: Declaration, function: Callable[..., Any]) -> tuple[Declaration, Callable[..., Any]]:
     """What is called, in the contract's signature, and the declaration that says what it takes then.
 
-    Raises `Ambiguous` where the parameters fit several signatures.
+    Raises `Ambiguous` where the parameters fit several signatures, and `Unfit` for a function that no test can call.
     """
-    if declaration.contract != SIGNATURES_OF:
-        return declaration, function
+    is_attention = declaration.contract == SIGNATURES_OF
     own = parameters(function)
-    if not declaration.signature:
-        name, by = recognised(own)
+    if is_attention and not declaration.signature:
+        name, by = recognised(own, [each.name for each in shown(function) or () if each.default is each.empty])
         declaration = replace(declaration, signature=name, signature_by=by)
-    if declaration.signature in ("", OWN):
-        return declaration, function
-    return _with_words(declaration, own), adapted(function, declaration.signature, own)
+    refuse_uncallable(declaration, function)
+    called, filled = by_place(function, declaration.contract), needed(declaration, function)
+    declaration = replace(declaration, unasked=never_given(declaration, function))
+    if called is not function or filled - _always(declaration):
+        declaration = replace(declaration, rewritten=True)
+    if not is_attention:
+        return declaration, called
+    return _with_words(declaration, own), adapted(called, declaration.signature or OWN, own, filled)
+
+
+def _always(declaration: Declaration) -> frozenset[str]:
+    """The parameters that its signature gives in every call."""
+    import torch
+
+    nothing = torch.zeros(1, 1, 1, 1)
+    return frozenset(signature(declaration.signature or OWN).keywords(Question(nothing, nothing, nothing, {})))
 
 
 def library_of(declaration: Declaration) -> str:
@@ -93,25 +113,12 @@ def _with_words(declaration: Declaration, own: Sequence[str] | None) -> Declarat
         parameters=("query", "key", "value", *of.takes(names)),
         lacks={**of.gaps(names), **declaration.lacks},
         conventions={**_known(of.conventions), **declaration.conventions},
-        unasked=tuple(name for name in own or () if name in of.others),
     )
 
 
 def _known(conventions: Any) -> dict[str, Any]:
     """The conventions that the contract knows."""
     return {point: chosen for point, chosen in conventions.items() if point in contract(SIGNATURES_OF).conventions}
-
-
-def parameters(function: Callable[..., Any]) -> tuple[str, ...] | None:
-    """The parameters that can be given by keyword; None if it takes any, or if they cannot be known."""
-    try:
-        found = inspect.signature(called(function)).parameters.values()
-    except (TypeError, ValueError):  # a builtin without a signature may take anything
-        return None
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in found):
-        return None
-    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return tuple(parameter.name for parameter in found if parameter.kind in by_keyword)
 
 
 def said(declaration: Declaration) -> str:

@@ -14,6 +14,9 @@ MOST_NAMED = 3
 """The most names of arguments or weights in a message: more would not be read."""
 
 
+WITH_WEIGHTS = "multi_head_attention"
+"""The contract of attentions with weights, which it gives as arguments."""
+ROLES = ("query", "key", "value", "output")
 A_CLASS = "is a class: an instance made without arguments is called"
 EVALUATED = "it is asked in evaluation mode"
 DROPS_NOTHING = ", in which nn.Dropout drops nothing"
@@ -39,7 +42,7 @@ def styled(target: Any, name: str, of: str) -> Styled:
     clear what is to be called.
     """
     if deferred := _deferred(target):
-        raise Unfit(f"{name} is {deferred}, whose call returns before anything is computed: a plain function is due")
+        raise Unfit(f"{name} is {deferred}: its call returns before anything is computed; write a plain function")
     if of in names() and contract(of).is_model:
         return Styled(target)
     said = []
@@ -138,9 +141,26 @@ def _refuse_weights(module: Any, name: str, of: str) -> None:
     """Raise Unfit for a module that was drawn weights of its own, of which no expected value is known."""
     if not (own := [each for each, _ in module.named_parameters()]):
         return
-    signature = contract(of).signature if of in names() else "the contract's signature"
-    write = f"write a function that computes from what it is given, as {signature}"
-    raise Unfit(f"{name} has weights of its own ({_some(own)}), so that nobody knows what is due: {write}")
+    says = f"{name} has weights of its own ({_some(own)}), so that no expected output is known"
+    if of not in ("attention", WITH_WEIGHTS):
+        signature = contract(of).signature if of in names() else "the contract's signature"
+        raise Unfit(f"{says}: write a function around it that sets them to its arguments, as {signature}")
+    code = "".join(f"\n    {line}" for line in _with_weights(module))
+    where = f"the contract {WITH_WEIGHTS}, which gives them"
+    raise Unfit(f"{says}: write a function around it in {where}, as below, and name it, FILE.py:{WITH_WEIGHTS}\n{code}")
+
+
+def _with_weights(module: Any) -> list[str]:
+    """A function around a module whose weights are arguments, to be completed."""
+    matrices = [each for each, of in module.named_parameters() if of.dim() == len(("out", "in"))]
+    roles = ", ".join(f"{each!r}: w_{role}.T" for each, role in zip(matrices, ROLES, strict=False))
+    return [
+        f"def {WITH_WEIGHTS}(query, key, value, w_query, w_key, w_value, *, w_output=None, num_heads):",
+        "    w_output = torch.eye(w_value.shape[-1]).to(w_value) if w_output is None else w_output",
+        f"    module = {type(module).__name__}(...).eval()  # made for num_heads, without biases",
+        f"    weights = {{{roles}}}",
+        "    return torch.func.functional_call(module, weights, (query, key, value))",
+    ]
 
 
 def _some(words: list[str]) -> str:

@@ -169,7 +169,7 @@ class _Search:
             return found
         if "+" in target and not _is_path(target):
             return self._plugged(target)
-        place, colon, function = target.rpartition(":")
+        place, colon, function = _split(target)
         if colon and not (place and function):
             raise UsageError(f"{self.word} {target!r}: a colon stands between a file or module and a function in it")
         if colon and not place.endswith(".py") and os.sep not in place and not Path(place).is_file():
@@ -209,7 +209,7 @@ class _Search:
         return target[:cut], target[cut + 1 :]
 
     def _exists(self, target: str) -> bool:
-        place, colon, function = target.rpartition(":")
+        place, colon, function = _split(target)
         is_module = bool(colon) and all(part.isidentifier() for part in [*place.split("."), *function.split(".")])
         is_file = _expanded(place if colon else target).is_file()
         return is_module or is_file or bool(_matching(target, self.everything))
@@ -264,8 +264,8 @@ class _Search:
             return [replace(asked, broken=source.problem)]
         if function:
             return [of_source(source, _called(asked, source))]
-        one = replace(whole, function=the_one(source, file, asked.contract))
-        return [of_source(source, self._asked(one, None))]
+        one = self._asked(replace(whole, function=the_one(source, file, asked.contract)), None)
+        return [of_source(source, replace(one, guessed=one.function != one.contract))]
 
     def _of_module(self, module: str, function: str) -> Declaration:
         if not all(part.isidentifier() for part in module.split(".")):
@@ -320,9 +320,16 @@ def _expanded(place: str) -> Path:
     return Path(os.path.expanduser(place))  # noqa: PTH111  pathlib's raises for an unknown user
 
 
+def _split(target: str) -> tuple[str, str, str]:
+    """Place, colon and function of `place:function`; the colon may be part of a file's name, as in `a:b.py`."""
+    if target.endswith(".py") and _expanded(target).is_file():
+        return "", "", target
+    return target.rpartition(":")
+
+
 def _is_path(target: str) -> bool:
     """Whether every + in a target is part of a path, as in `c++/kernel.py`, so that it has no plug."""
-    place, colon, function = target.rpartition(":")
+    place, colon, function = _split(target)
     path = _expanded(place if colon else target)
     return "+" not in function * bool(colon) and (path.is_file() or ("+" not in path.name and path.parent.is_dir()))
 

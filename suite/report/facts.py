@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -28,9 +28,20 @@ def contracts(recorded: Recorded) -> dict[str, ContractFacts]:
 
 def declared(recorded: Recorded) -> dict[str, Facts]:
     """For each implementation the facts of the newest run that checked it: gaps, conventions, how to ask it again."""
-    order = list(recorded.runs)
-    oldest_first = sorted(recorded.rows, key=lambda row: order.index(row[0]))
-    return {outcome.implementation: recorded.runs[run].facts for run, outcome in oldest_first}
+    return {outcome.implementation: recorded.runs[run].facts for run, outcome in _oldest_first(recorded)}
+
+
+def _oldest_first(recorded: Recorded) -> list[tuple[str, Outcome]]:
+    order = {run: place for place, run in enumerate(recorded.runs)}
+    return sorted(recorded.rows, key=lambda row: order[row[0]])
+
+
+def sampled(recorded: Recorded) -> dict[str, tuple[int, int]]:
+    """The implementations that their newest run tested on a sample, with their tests in that run and in all."""
+    newest = {outcome.implementation: run for run, outcome in _oldest_first(recorded)}
+    tests = Counter(outcome.implementation for run, outcome in recorded.rows if run == newest[outcome.implementation])
+    whole = {name: recorded.runs[run].facts.sampled.get(name, 0) for name, run in newest.items()}
+    return {name: (tests[name], number) for name, number in sorted(whole.items()) if number}
 
 
 def findings(recorded: Recorded) -> dict[str, str]:

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from attnsuite.records import FAILURES, Explanation, Outcome, escaped
 from attnsuite.report.cells import code, said
-from attnsuite.report.conformance.tally import Group, breakdown, by_implementation, count, groups
+from attnsuite.report.conformance.tally import (
+    Group,
+    breakdown,
+    by_implementation,
+    correctness,
+    count,
+    groups,
+    validation,
+)
 from attnsuite.report.page import Block, Page, Section, Table, note, points, section, table
 
 LONGEST_SAID = 400
@@ -37,18 +45,20 @@ def summary(outcomes: Sequence[Outcome], explanations: Mapping[str, Explanation]
 def _counts(found: Mapping[tuple[str, str], Sequence[Outcome]]) -> Table:
     rows = []
     for (name, device), members in found.items():
-        of = count(members)
+        of, validated = count(correctness(members)), validation(members)
         rows.append(
             ("❌" if of.failures else "✅" if of.passed else "➖", code(name), device, f"{of.passed}/{of.asked}",
-             breakdown(members) or "0", of.known, of.declined, of.missing)
+             breakdown(members) or "0", of.known, of.declined, of.missing,
+             f"{validated.refused} of {validated.given}" if validated.given else "–")
         )  # fmt: skip
-    heads = ("", "implementation", "device", "passed/asked", "failures", "known failures", "declined", "missing")
+    heads = ("", "implementation", "device", "passed/asked", "failures", "known failures", "declined", "missing",
+             "bad inputs refused")  # fmt: skip
     return table(heads, rows)
 
 
 def _section(name: str, outcomes: Sequence[Outcome], explanation: Explanation | None, again: Again) -> Section:
     """What an implementation fails, in groups; without a block if it fails nothing."""
-    alike = groups((outcome for outcome in outcomes if outcome.status in FAILURES), again)
+    alike = groups((of for of in outcomes if of.status in FAILURES and not of.lenient), again)
     rows = [(of.count, said(f"{_known(of)}{of.says}", longest=LONGEST_SAID), code(of.rerun)) for of in alike]
     borrowed = explanation.borrowed.lines if explanation and explanation.borrowed else []
     where: list[str] = []
@@ -57,7 +67,8 @@ def _section(name: str, outcomes: Sequence[Outcome], explanation: Explanation | 
     kept: list[Block] = (
         [note(borrowed[0], longest=LONGEST_SAID), points(line.strip() for line in borrowed[1:])] if borrowed else []
     )
-    return section(name, table(("questions", "what", "ask again"), rows), points(where), kept)
+    lenient = points(of.detail for of in validation(outcomes).lenient)
+    return section(name, table(("questions", "what", "ask again"), rows), points(where), kept, lenient)
 
 
 def _known(of: Group) -> str:

@@ -14,7 +14,7 @@ from attnsuite.records import Change, Changed, History, KeptRun, Series
 from attnsuite.report.cells import plain
 from attnsuite.report.files import as_csv
 from attnsuite.report.page import Column, table
-from attnsuite.report.units import size, time_unit
+from attnsuite.report.units import significant, size, speed, time_unit, times
 
 BARS = "▁▂▃▄▅▆▇█"
 """The heights of a small line, one for each run."""
@@ -131,17 +131,26 @@ def _answers(changes: Sequence[Changed]) -> str:
 
 
 def _step(of: Series, place: int, change: Change, said: Sequence[str]) -> str:
-    """A step in words, with what changed beside it, but for what is said of the run."""
+    """A step in words, with what changed in the same run, without what is said of the run itself."""
     before, after = (_worded(of)(level.value) for level in of.levels[place : place + 2])
-    times = f"× {change.ratio:.3g} [{change.low:.3g}, {change.high:.3g}]"
     marks = [mark for mark in change.marks if mark not in said]
     beside = f"; {', '.join(marks)}" if marks else ""
-    return f"{of.implementation}, {of.table}: {change.verdict}, {_quantity(of)} {before} → {after}, {times}{beside}"
+    return f"{of.implementation}, {of.table}: {_stepped(change)}, {_quantity(of)} {before} → {after}{beside}"
+
+
+def _stepped(change: Change) -> str:
+    """How much slower, faster, more or less, with the interval: "1.30× slower [1.28, 1.33]"."""
+    middle, low, high = (
+        (change.ratio, change.low, change.high)
+        if change.ratio >= 1
+        else (1 / change.ratio, 1 / change.high, 1 / change.low)
+    )
+    return f"{times(middle)} {change.verdict} [{significant(low)}, {significant(high)}]"
 
 
 def _line(of: Series) -> str:
     """A series in a line: its runs as heights, and its newest value."""
-    steps = ", ".join(f"{change.verdict} × {change.ratio:.3g}" for change in of.changes) or "no step"
+    steps = ", ".join(map(_stepped, of.changes)) or "no step"
     newest = f"{heights(of)} {_worded(of)(of.points[-1].value)}"
     return f"{of.implementation}, {of.table}: {_quantity(of)} {newest}, {_count(len(of.points), 'run')}, {steps}"
 
@@ -154,14 +163,14 @@ def heights(of: Series) -> str:
 
 
 def _quantity(of: Series) -> str:
-    return f"ratio to {of.baseline.partition('/')[2] or of.baseline}" if of.quantity == "ratio" else of.quantity
+    return f"compared with {of.baseline.partition('/')[2] or of.baseline}" if of.quantity == "ratio" else of.quantity
 
 
 def _worded(of: Series) -> Callable[[float], str]:
     """How a value of the series is written."""
     if of.quantity == "time":
         return time_unit(point.value for point in of.points).of
-    return size if of.quantity == "memory" else "{:.3g}".format
+    return size if of.quantity == "memory" else lambda ratio: speed(1 / ratio)
 
 
 def _count(count: int, what: str) -> str:

@@ -12,7 +12,7 @@ from attnsuite.report.benchmark import pivots
 from attnsuite.report.benchmark.views import material
 from attnsuite.report.benchmark.wording import ATTENTION
 from attnsuite.report.cells import NOTHING, Span, code, joined, listed, said, text
-from attnsuite.report.conformance.page import LONGEST_FINDING, headline
+from attnsuite.report.conformance.page import LONGEST_FINDING, headline, sample_note
 from attnsuite.report.conformance.tally import by_implementation, count
 from attnsuite.report.files import refuse_foreign_page, write
 from attnsuite.report.page import Block, Chart, Note, Page, Section, Table, blocks, note, section, table
@@ -80,7 +80,7 @@ def _machine(recorded: Recorded, there: list[str]) -> Section:
         note(joined(links)),
         provenance.run_note(recorded.run),
         _dates(recorded),
-        section("Conformance", _conformance(recorded.outcomes) if checked else ()),
+        section("Conformance", _conformance(recorded) if checked else ()),
         section("Benchmark", _benchmark(recorded, charts)),
     )
 
@@ -101,15 +101,17 @@ def _dates(recorded: Recorded) -> Note:
     return note(f"Checked {provenance.when(checked)}{also}.")
 
 
-def _conformance(outcomes: Sequence[Outcome]) -> Iterator[Block]:
+def _conformance(recorded: Recorded) -> Iterator[Block]:
     """Who passes what of the first contract, and a line for each of the others."""
+    outcomes, sampled = recorded.outcomes, facts.sampled(recorded)
     by_contract: dict[str, list[Outcome]] = defaultdict(list)
     for of in outcomes:
         by_contract[of.contract].append(of)
     first_contract, *others = sorted(by_contract, key=lambda name: (name != ATTENTION, name)) or [""]
-    yield from headline(by_contract[first_contract])
+    yield from headline(by_contract[first_contract], sampled)
     rows = [(code(name), *_counts(by_contract[name])) for name in others]
     yield table(("contract", "implementations", "passed/asked", "declined", "failures", "known failures"), rows)
+    yield sample_note({name: of for name, of in sampled.items() if name.partition("/")[0] in others})
 
 
 def _counts(outcomes: Sequence[Outcome]) -> tuple[object, ...]:

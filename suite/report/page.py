@@ -128,6 +128,12 @@ class Panel:
     title: str
     marks: tuple[Mark, ...]
 
+    @property
+    def stopped(self) -> tuple[Mark, ...]:
+        """The lines that end before the longest one does."""
+        longest = max(mark.points[-1][0] for mark in self.marks)
+        return tuple(mark for mark in self.marks if mark.points[-1][0] < longest)
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -145,6 +151,12 @@ class Picture:
     @property
     def data(self) -> dict[str, Any]:
         return asdict(self)
+
+    @property
+    def explained(self) -> str:
+        """The note, and what the end of a line means that stopped."""
+        some = self.kind == "lines" and any(panel.stopped for panel in self.panels)
+        return "; ".join(filter(None, (self.note, "×: not measured beyond" if some else "")))
 
     @property
     def timed_across(self) -> bool:

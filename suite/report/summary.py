@@ -6,15 +6,32 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from attnsuite.records import EVERY_CASE, FAILURES, ContractFacts, Measurement, Outcome, Reason, Status
+from attnsuite.records import (
+    EVERY_CASE,
+    FAILURES,
+    INPUT_VALIDATION,
+    ContractFacts,
+    Measurement,
+    Outcome,
+    Reason,
+    Status,
+)
+from attnsuite.records.bounded import NOT_BOUNDED
 from attnsuite.records.compared import Compared
 from attnsuite.report.benchmark import wording
-from attnsuite.report.benchmark.columns import TOO_FEW
 from attnsuite.report.benchmark.timed_tables import BASELINE, Row, tables
 from attnsuite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
 from attnsuite.report.comparison import comparison_page
-from attnsuite.report.conformance.tally import breakdown, by_implementation, count, devices, groups
-from attnsuite.report.page import Block, Column, Note, Page, Points, Section, Table, note, section
+from attnsuite.report.conformance.tally import (
+    breakdown,
+    by_implementation,
+    correctness,
+    count,
+    devices,
+    groups,
+    validation,
+)
+from attnsuite.report.page import Block, Column, Note, Page, Points, Section, Table, note, points, section
 from attnsuite.report.render import terminal
 from attnsuite.report.units import Unit, percent, time_unit
 from attnsuite.report.versions import Tried, versions_page
@@ -31,19 +48,25 @@ LONGEST_WORD = 120
 
 
 def summary_lines(
-    outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({}), reasons: bool = False
+    outcomes: Sequence[Outcome],
+    again: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    reasons: bool = False,
+    verbose: bool = False,
+    sampled: Mapping[str, int] = MappingProxyType({}),
 ) -> list[str]:
     """A line per implementation, its failures below it in groups, and the total: no markup, no control codes.
 
     `again` has the words of a command line that name an implementation whose registered name does not. `reasons` adds
-    lines that say why cases were declined.
+    lines that say why cases were declined, and how many bad inputs were refused, `verbose` those that were not.
+    `sampled` has the implementations that were tested on a sample, with the number of their tests in all.
     """
     found = by_implementation(outcomes)
     several = len(devices(outcomes)) > 1
     rows, below = [], {}
     for place, ((name, device), members) in enumerate(found.items()):
-        rows.append((_name(f"{name} on {device}" if several else name), _became(members)))
-        below[place] = Points((*(_declined(members) if reasons else ()), *_failed(members, again)))
+        rows.append((_name(f"{name} on {device}" if several else name), _became(members, sampled.get(name, 0))))
+        lines = (*(_declined(members) if reasons else ()), *_failed(members, again))
+        below[place] = Points((*lines, *_validated(members, reasons, verbose)))
     if len(found) > 1:
         rows.append((text(f"{len(found)} in all"), _became(outcomes)))
     columns = (Column("implementation"), Column("outcome"))
@@ -66,12 +89,26 @@ def _name(words: str) -> Cell:
 
 def _failed(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) -> Iterator[Note | Points]:
     """A line for each group of failures, and below it the command that asks one again; last, what was not asked."""
-    found = groups((outcome for outcome in outcomes if outcome.status in FAILURES), again)
+    found = groups((of for of in outcomes if of.status in FAILURES and not of.lenient), again)
     for group in sorted(found, key=lambda group: group.example.reason == Reason.NOT_ASKED):
         known = f"known as {group.example.known}, " if group.example.known else ""
         yield note(f"{group.count} × {known}{_with_short_words(group.says)}", longest=LONGEST_SAID)
         if group.example.reason != Reason.NOT_ASKED:
             yield Points((note(code(group.rerun)),))
+
+
+def _validated(outcomes: Sequence[Outcome], always: bool, verbose: bool) -> Iterator[Note | Points]:
+    """How many bad inputs were refused, in a line, and with `verbose` each that was accepted.
+
+    Of several implementations it is printed, unless `always`, of those that accepted some and do not fail for it.
+    """
+    found = validation(outcomes)
+    if not found.given or not (always or found.lenient):
+        return
+    yield note(found.says if verbose or not found.lenient else f"{found.says} (-v lists the others)")
+    if verbose:
+        said = (f"{of.detail.removeprefix(INPUT_VALIDATION)} ({of.case})" for of in found.lenient)
+        yield Points(tuple(note(each, longest=LONGEST_SAID) for each in said))
 
 
 def _with_short_words(said: str) -> str:
@@ -92,9 +129,14 @@ def _declined(outcomes: Sequence[Outcome]) -> Iterator[Note]:
         yield note(f"{sum(others)} × declined for {len(others)} other reasons")
 
 
-def _became(outcomes: Sequence[Outcome]) -> Cell:
-    """`3 of 24 passed, 21 wrong; 2 more declined`: the tests that ran, then those that did not."""
-    counts = count(outcomes)
+def _became(outcomes: Sequence[Outcome], of: int = 0) -> Cell:
+    """`3 of 24 passed, 21 wrong; 2 more declined`: the tests that ran, those that did not, and whether it is a sample.
+
+    Of a sample, `of` is the number of all tests.
+    """
+    counts, validated = count(correctness(outcomes)), validation(outcomes).says
+    if validated and not counts.asked and not counts.declined:
+        return text(validated)
     if not counts.asked and not counts.declined:
         reasons = sorted({plain(outcome.detail) for outcome in outcomes if outcome.detail})
         return text(f"missing: {'; '.join(reasons)}" if reasons else "missing", LONGEST_CODE)
@@ -108,7 +150,8 @@ def _became(outcomes: Sequence[Outcome]) -> Cell:
         f"{counts.declined}{more} declined": counts.declined,
         f"{counts.missing}{more} missing": counts.missing,
     }
-    sides = (", ".join(part for part, number in side.items() if number) for side in (ran, did_not_run))
+    sample = {f"a sample: {len(outcomes):,} of {of:,} tests": of}
+    sides = (", ".join(part for part, number in side.items() if number) for side in (ran, did_not_run, sample))
     return text("; ".join(filter(None, sides)))
 
 
@@ -133,7 +176,13 @@ def _timed(rows: Sequence[Row], heading: str) -> Section:
     unit = time_unit(row.time.median for row in rows if row.time)
     heads = ("time", "interval", "speed", "peak memory")
     columns = (Column("implementation"), *(Column(head, right=True) for head in heads))
-    return section(plain(heading, LONGEST_SAID), Table(columns, tuple(_line(row, unit) for row in rows)))
+    below = {place: points([said]) for place, row in enumerate(rows) if (said := _not_bounded(row.of))}
+    return section(plain(heading, LONGEST_SAID), Table(columns, tuple(_line(row, unit) for row in rows), below))
+
+
+def _not_bounded(of: Measurement) -> str:
+    """Why the suite's own clock does not bound a time; empty where it does."""
+    return plain(f"not bounded{of.detail.removeprefix(NOT_BOUNDED)}", LONGEST_SAID) * of.detail.startswith(NOT_BOUNDED)
 
 
 def _line(row: Row, unit: Unit) -> tuple[Cell, ...]:
@@ -153,6 +202,6 @@ def _without_time(of: Measurement) -> str:
 def _spread(of: Interval) -> str:
     """How far the ends of the interval lie from the median."""
     if of.low <= 0:
-        return TOO_FEW
+        return wording.TOO_FEW
     below, above = (percent(abs(end - of.median) / of.median) for end in (of.low, of.high))
     return f"±{below}" if below == above else f"−{below} +{above}"

@@ -64,7 +64,7 @@ def _state(of: Outcome | None) -> str:
 
 
 def _is_failure(of: Outcome | None) -> bool:
-    return of is not None and of.status in FAILURES
+    return of is not None and of.status in FAILURES and not of.lenient
 
 
 def _introduced(tried: Sequence[Tried]) -> Iterator[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, update_wrapper
 from typing import Any
 
-from attnsuite.signatures.catalogue import signature
+from attnsuite.signatures.catalogue import OWN, signature
 from attnsuite.signatures.signature import Question, Signature
 
 NEEDS_NO_FLAG = "grouped heads need no flag in this signature"
@@ -19,8 +21,15 @@ class Adapted:
     What the signature has no word for is declined: NotImplementedError, with the reason.
     """
 
-    def __init__(self, function: Callable[..., Any], of: Signature, own: Sequence[str] | None = None) -> None:
-        self.function, self.of = function, of
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        of: Signature,
+        own: Sequence[str] | None = None,
+        needed: frozenset[str] = frozenset(),
+    ) -> None:
+        self.function = function
+        self.of = replace(of, keywords=partial(of.filled, needed=needed)) if needed else of
         self.own = None if own is None else frozenset(own)
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__signature__ = inspect.Signature([*_inputs(), *(_by_keyword(name) for name in of.takes(self.own))])
@@ -41,9 +50,20 @@ class Adapted:
 INPUTS = ("query", "key", "value")
 
 
-def adapted(function: Callable[..., Any], name: str, own: Sequence[str] | None = None) -> Callable[..., Any]:
-    """The function in the contract's signature; `own` are its parameters, None where it takes any."""
-    return Adapted(function, signature(name), own)
+def adapted(
+    function: Callable[..., Any], name: str, own: Sequence[str] | None = None, needed: frozenset[str] = frozenset()
+) -> Callable[..., Any]:
+    """The function in the contract's signature; `own` are its parameters, None where it takes any.
+
+    Those `needed` are given in every call. In the contract's own signature nothing else is changed.
+    """
+    if name != OWN:
+        return Adapted(function, signature(name), own, needed)
+
+    def call(query: Any, key: Any, value: Any, **options: Any) -> Any:
+        return function(query, key, value, **signature(OWN).filled(Question(query, key, value, options), needed))
+
+    return update_wrapper(call, function, (), ()) if needed else function
 
 
 def laid(tensors: Mapping[str, Any], of: Signature) -> dict[str, Any]:

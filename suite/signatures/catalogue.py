@@ -13,7 +13,7 @@ OWN = "sdpa"
 """The contract's own signature, in which nothing is adapted."""
 SIGNATURES_OF = "attention"
 """The contract whose functions have signatures of other libraries."""
-FIRST = ("sdpa", "flash_attn", "xformers", "jax", "flashinfer", "mlx", "numpy")
+FIRST = ("sdpa", "flash_attn", "xformers", "jax", "flashinfer", "triton", "mlx", "numpy")
 """The order in which they are named; those that are not in it come last."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 
 from attnsuite.signatures.catalogue import OWN, names, signature
@@ -17,8 +17,10 @@ class Ambiguous(Exception):
     """The parameters fit several signatures; the message says which, and what to write."""
 
 
-def recognised(parameters: Sequence[str] | None) -> tuple[str, tuple[str, ...]]:
+def recognised(parameters: Sequence[str] | None, required: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:
     """The signature that a function with these parameters has, and the parameters that tell; or two empty ones.
+
+    `required` are those without a default, by which a signature is known whose library gives none either.
 
     It is empty where nothing points away from the contract's own. Raises `Ambiguous` where names of other libraries fit
     several signatures, or one and the contract's own, and where names that tell a signature come with those of another.
@@ -30,6 +32,9 @@ def recognised(parameters: Sequence[str] | None) -> tuple[str, tuple[str, ...]]:
         return _mixed(given, foreign - ANYWHERE)
     if not foreign:
         return "", ()
+    for name in fitting:
+        if (needs := signature(name).required) and needs <= frozenset(required):
+            return name, tuple(sorted(needs))
     if len(fitting) == 1 and (telling := _telling(fitting[0], given)):
         return fitting[0], telling
     if foreign <= ANYWHERE:
@@ -90,7 +95,7 @@ def _known() -> frozenset[str]:
 
 def _says(foreign: Sequence[str], fitting: Sequence[str]) -> str:
     candidates = [*fitting, OWN] if len(fitting) == 1 else fitting
-    choice = " or ".join(f"--signature {name}" for name in candidates)
+    choice = " or ".join(f"--signature {name} ({signature(name).axes})" for name in candidates)
     own = f", or --signature {OWN} for the contract's own" if OWN not in candidates else ""
     fits = "fits" if len(foreign) == 1 else "fit"
-    return f"{' and '.join(foreign)} {fits} the signatures {' and '.join(candidates)}: say {choice}{own}"
+    return f"{' and '.join(foreign)} {fits} several signatures: say {choice}{own}"

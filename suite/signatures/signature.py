@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from attnsuite.signatures.arrays import Arrays
@@ -54,6 +54,11 @@ class Question:
         heads, key_heads = self.heads, self.key_heads
         grouped = self.options.get("enable_gqa") and key_heads not in (0, heads) and heads % key_heads == 0
         return heads // key_heads if grouped else 1
+
+    def default(self, option: str) -> Any:
+        """What an option of the contract is where it is not given; the scale as a number."""
+        usual = {"is_causal": False, "dropout_p": 0.0, "enable_gqa": False, "scale": self.scale}
+        return usual.get(option)
 
     def renamed(self, **names: str) -> dict[str, Any]:
         """The options that are given, under a library's names, by the contract's."""
@@ -109,6 +114,8 @@ class Signature:
     """The library's parameters that the contract has no word for."""
     telling: tuple[frozenset[str], ...] = ()
     """Parameters by which alone it is recognised, where a function has all of one set."""
+    required: frozenset[str] = frozenset()
+    """Parameters by which it is recognised where a function has them all without a default."""
     keywords: Callable[[Question], dict[str, Any]] = lambda asked: dict(asked.options)
     """The options by the library's names."""
     layout: Layout = lambda signature, function, asked: None
@@ -145,6 +152,24 @@ class Signature:
     def foreign(self) -> frozenset[str]:
         """All its parameters beside the first three, by the library's names."""
         return frozenset(self.others).union(*self.options.values())
+
+    @property
+    def has_own_names(self) -> bool:
+        """Whether its options have the contract's names."""
+        return all(theirs == (ours,) for ours, theirs in self.options.items())
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Its parameters that tests give."""
+        return frozenset(self.needs.values()).union(*self.options.values())
+
+    def filled(self, asked: Question, needed: frozenset[str]) -> dict[str, Any]:
+        """The options by the library's names, with defaults for those that a function needs and that are not given."""
+        found = self.keywords(asked)
+        for ours, theirs in self.options.items():
+            for name in needed.intersection(theirs) - found.keys():
+                found[name] = self.keywords(replace(asked, options={ours: asked.default(ours)})).get(name)
+        return found
 
     def takes(self, own: Parameters) -> tuple[str, ...]:
         """The contract's options that a function with these parameters takes."""

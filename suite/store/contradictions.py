@@ -38,6 +38,7 @@ REASONS: Mapping[Reason, tuple[Status, ...]] = {
     Reason.CORE: (Status.WRONG,),
     Reason.NOT_ASKED: (Status.HUNG,),
     Reason.TOO_SLOW: (Status.DECLINED,),
+    Reason.LENIENT: (Status.WRONG,),
 }
 """The statuses that each reason explains."""
 OF_TIMED = frozenset({"detail", "known", "reason", "error_ratio"})
@@ -74,6 +75,8 @@ def _outcome(of: Outcome, run: Run) -> Complaints:
         yield "it passed, and has no seconds"
     if of.known and of.status not in FAILURES:
         yield f"it is {of.status}, and known as {of.known:.80}"
+    if of.lenient and (of.known or not of.validates_input):
+        yield f"its reason is {of.reason}, and it is {of.known or of.case:.80}"
     yield from _diagnosed(of)
     if of.dtype == EVERY_CASE and of.status in (Status.PASSED, Status.DECLINED):
         yield f"it is {of.status}, and about no case in a dtype"

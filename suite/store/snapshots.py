@@ -123,7 +123,7 @@ def _answered(outcomes: Iterable[Outcome]) -> Iterator[Answered]:
     found = {}
     for each in outcomes:
         letter = letters[each.status]
-        is_known = each.known and each.status in FAILURES
+        is_known = each.status in FAILURES and not each.fails
         place = each.contract, each.implementation, each.device
         found[(*place, f"{each.case} {each.dtype}")] = letter.upper() if is_known else letter
     yield from _in_contracts(found)

@@ -55,8 +55,9 @@ def _looking(process: int) -> subprocess.Popen[str]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
+        encoding="utf-8",
+        errors="replace",
+        env={**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"},
         start_new_session=True,  # Ctrl-C is for the suite: it may still ask, to end well
     )
 
@@ -77,7 +78,7 @@ _one_asks = threading.Lock()
 def _found() -> tuple[str, ...]:
     looking = _looking(os.getpid())
     said, why = looking.communicate()
-    if looking.returncode:
+    if looking.returncode or not said:  # its status is not known where this process ignores SIGCHLD
         last = why.strip().rpartition("\n")[2] or f"it ended with status {looking.returncode}"
         raise UsageError(f"it cannot be found out which walls this machine has: {last}")
     return tuple(json.loads(said))

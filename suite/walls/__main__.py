@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 
 from attnsuite.walls import available, in_words
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a process that ignores it cannot wait for its children
     print(json.dumps(available()) if sys.argv[1:] == ["--names"] else in_words(available()))

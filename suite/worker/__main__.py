@@ -18,6 +18,8 @@ from attnsuite.registry import Declaration, Loaded, Missing, load
 from attnsuite.registry.loading import in_one_line
 from attnsuite.walls.life import die_with_the_parent
 from attnsuite.worker import asking
+from attnsuite.worker.children import make_importable
+from attnsuite.worker.compiling import announcing
 from attnsuite.worker.context import lost
 from attnsuite.worker.files import answering
 from attnsuite.worker.greeting import Greeting, Import, greeting
@@ -66,6 +68,7 @@ def serve(channel: socket.socket, walls: Collection[str] = ()) -> None:
     sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
     declared, plug = hello["declaration"], hello["declaration"]["plug"]
     declaration = Declaration(**declared | {"plug": Declaration(**plug) if plug else None})
+    make_importable(declaration)
     function, said = _imported(declaration)
     _send(channel, as_data(said))
     if function is None:
@@ -144,10 +147,10 @@ def _send(channel: socket.socket, message: Any) -> None:
 
 def _leave_with_the_parent(descriptor: int) -> None:
     """End this process when either end of the channel is closed, even if the implementation never returns."""
-    poll = select.poll()
+    poll, announce_compilers = select.poll(), announcing()
     poll.register(descriptor, 0)  # hang-ups are always reported
     while not (events := poll.poll(1000)):  # a poll without end would keep open what the implementation has closed
-        pass
+        announce_compilers()
     if events[0][1] & select.POLLNVAL:
         os.write(2, b"the channel to the suite was closed\n")
         os._exit(1)

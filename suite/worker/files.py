@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnsuite.temporary import PREFIX
+from attnsuite.worker.children import own_folder
 
 Files = list[str]
 COMPILERS = frozenset({"cc", "c++", "gcc", "g++", "clang", "clang++", "ptxas", "ldconfig"})
@@ -95,7 +95,7 @@ def _mapped() -> Iterator[str]:
 
 def _temporary() -> list[str]:
     """The folder that a walled worker has for itself: it begins empty, so what is in it was made from other files."""
-    return [os.environ["TMPDIR"]] if Path(os.environ.get("TMPDIR", "")).name.startswith(PREFIX) else []
+    return [own] if (own := own_folder()) else []
 
 
 def _reads(mode: Any, flags: Any) -> bool:

@@ -41,6 +41,8 @@ class Greeting:
     lacks: Mapping[str, str]
     conventions: Mapping[str, Any]
     style: str
+    unasked: tuple[str, ...] = ()
+    rewritten: bool = False
     signature: str = ""
     signature_by: tuple[str, ...] = ()
 
@@ -53,8 +55,8 @@ def _are_parameters(found: Any) -> bool:
 def greeting(ended: Import, reason: str, declaration: Declaration) -> Greeting:
     """The greeting of an implementation with this declaration."""
     of = declaration
-    signed = of.signature, of.signature_by
-    return Greeting(ended, reason, of.parameters, of.requires, of.lacks, of.conventions, of.style, *signed)
+    told = of.style, of.unasked, of.rewritten, of.signature, of.signature_by
+    return Greeting(ended, reason, of.parameters, of.requires, of.lacks, of.conventions, *told)
 
 
 def greeting_from(data: Any) -> Greeting:
@@ -63,10 +65,12 @@ def greeting_from(data: Any) -> Greeting:
         found = {field.name: data[field.name] for field in fields(Greeting)}
         if found["parameters"] is not None and not _are_parameters(found["parameters"]):
             raise TypeError("parameters without names")
+        if not _are_parameters(found["unasked"]) or not isinstance(found["rewritten"], bool):
+            raise TypeError("no parameters")
         for key in ("requires", "lacks", "conventions"):
             found[key] = shortened(found[key])
         declared = checked(**{key: found[key] for key in ("requires", "lacks", "conventions")})
-        for key in ("variant", "contract", "signature", "signature_by"):
+        for key in ("variant", "contract", "compiles", "signature", "signature_by"):
             del declared[key]
         ended, reason, style = Import(found["ended"]), *(shortened(str(found[key])) for key in ("reason", "style"))
         signature, by = found["signature"], tuple(found["signature_by"])
@@ -80,6 +84,8 @@ def greeting_from(data: Any) -> Greeting:
             found["parameters"],
             **declared,
             style=style,
+            unasked=found["unasked"],
+            rewritten=found["rewritten"],
             signature=signature,
             signature_by=by,
         )

@@ -114,6 +114,14 @@ class Process:
         self._turns += turns
         self._send(map(memoryview, turns), deadline)
 
+    def is_silent(self, until: float) -> bool:
+        """Wait for the beginning of a reply until this time; whether there was none."""
+        try:
+            self._until(select.POLLIN, until)
+        except TimeoutError:
+            return True
+        return False
+
     def receive(self, deadline: float) -> Any:
         self._wait_for_turn(deadline)
         try:

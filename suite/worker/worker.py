@@ -14,8 +14,9 @@ from typing import Any, ClassVar, TypeVar
 
 from attnsuite.asking import Call, Reply
 from attnsuite.records import Status, UsageError
-from attnsuite.records.limits import IMPORT_LIMIT, LAST_WORDS_LIMIT, TIME_LIMIT
+from attnsuite.records.limits import COMPILE_LIMIT, IMPORT_LIMIT, LAST_WORDS_LIMIT, TIME_LIMIT
 from attnsuite.registry import Broken, Declaration, Missing, absent, find
+from attnsuite.worker.compiling import may_compile, shape_of
 from attnsuite.worker.files import files_from
 from attnsuite.worker.greeting import Import, greeting_from
 from attnsuite.worker.inputs import Left, compared, fingerprints, sent_with
@@ -52,17 +53,19 @@ class Died:
 
 @dataclass(frozen=True)
 class Hung:
-    """No answer within the time limit, or no end of the import within a limit of its own."""
+    """No result of a call, or no end of the import, within its time limit."""
 
     seconds: float
     printed: str = ""
     importing: bool = False
+    compiling: bool = False
+    """Whether a compiler may have been at work, for which the limit was longer."""
     status: ClassVar[Status] = Status.HUNG
 
     def __str__(self) -> str:
-        if self.importing:
-            return f"hung: its import did not end within {self.seconds:g} s; --time-limit is of answers alone"
-        return f"hung: no answer within {self.seconds:g} s"
+        what = "its import did not end" if self.importing else "no result"
+        within = f"{self.seconds:g} s" + " (compiling)" * self.compiling
+        return f"hung: {what} within {within}; --time-limit {2 * self.seconds:g} allows more"
 
 
 Lost = TypeVar("Lost", Died, Hung)
@@ -73,11 +76,12 @@ class Worker:
     """One implementation in a process of its own, which starts when it is first needed and again after a death.
 
     `target` is a declaration or names exactly one. `time_limit` is in seconds and covers a whole question, crossing
-    included; `start_limit` covers import. `environment` is added to this process's own. An implementation that
-    could not be started is not tried again. Use it as a context manager, from one thread at a time. The process is
-    bound to these `cores`, where the system allows. `service`, `module:function`, names what answers the verbs other
-    than `ask`; see `attnsuite.worker.__main__`. On a GPU the process is an interpreter of its own: its drivers need not
-    survive a fork; else it may be forked from one that has imported PyTorch.
+    included; `start_limit` covers import. While a compiler may be at work in the process, the import and the first call
+    of each shape have `compile_limit`, where that is longer. `environment` is added to this process's own. An
+    implementation that could not be started is not tried again. Use it as a context manager, from one thread at a time.
+    The process is bound to these `cores`, where the system allows. `service`, `module:function`, names what answers the
+    verbs other than `ask`; see `attnsuite.worker.__main__`. The process is an interpreter of its own on a GPU, whose
+    drivers need not survive a fork; else it may be forked from one that has imported PyTorch.
 
     One that is `walled` is kept from what is not its own, as far as this machine can, and has a folder for itself to
     work in; `memory_limit` is in bytes, 0 is none. The system keeps it; that of all processes together is looked at
@@ -92,6 +96,7 @@ class Worker:
         time_limit: float = TIME_LIMIT,
         start_limit: float = IMPORT_LIMIT,
         *,
+        compile_limit: float = COMPILE_LIMIT,
         environment: Mapping[str, str] | None = None,
         cores: Collection[int] = (),
         service: str = "",
@@ -104,6 +109,7 @@ class Worker:
         self.device = device
         self.time_limit = time_limit
         self.start_limit = start_limit
+        self.compile_limit = compile_limit
         self._environment = dict(environment or {})
         self._cores, self._service = frozenset(cores), service
         self._walled, self._memory_limit, self._watched, self._over = walled, memory_limit, watched, over
@@ -113,6 +119,8 @@ class Worker:
         self._state: Ready | Failure | None = None
         self._deadline = 0.0
         self._questions = 0
+        self._shapes: set[int] = set()
+        """Hashes of the shapes that the process has been called with."""
 
     def __enter__(self) -> Worker:
         return self
@@ -160,6 +168,7 @@ class Worker:
         )
         self._deadline = time.monotonic() + self.start_limit
         self._questions = 0
+        self._shapes.clear()
         path = [str(Path(entry or ".").resolve()) for entry in _importable(self.declaration.python)]
         declared = _placed(self.declaration) | {"plug": self.declaration.plug and _placed(self.declaration.plug)}
         hello = {"declaration": declared, "device": self.device, "path": path, "service": self._service}
@@ -173,7 +182,7 @@ class Worker:
             said = self._receive(self._deadline, self.start_limit)
             if not isinstance(said, Failure):
                 self.walls = tuple(said)
-                said = self._receive(self._deadline, self.start_limit)
+                said = self._receive(self._deadline, self.start_limit, self.compile_limit)
             if isinstance(said, Hung):
                 said = replace(said, importing=True)
             self._state = said if isinstance(said, Failure) else self._started(said)
@@ -260,6 +269,8 @@ class Worker:
         process = self._running
         limit = self.time_limit if time_limit is None else time_limit
         deadline = time.monotonic() + limit
+        shape = hash(shape_of((verb, arguments)))
+        longest = limit if shape in self._shapes or verb == EXCHANGE else self.compile_limit
         self._questions += 1
         process.forget()
         try:
@@ -277,9 +288,10 @@ class Worker:
         except BaseException:  # half a question was sent: nothing can follow it
             self._end()
             raise
-        answer = self._receive(deadline, limit)
+        answer = self._receive(deadline, limit, longest)
         if isinstance(answer, Failure):
             return answer
+        self._shapes.add(shape)
         if not isinstance(answer, dict) or not _is_number(answer.get("id"), self._questions):
             return self._garbage("no answer to this question")
         said = answer.get("lost", "")
@@ -317,16 +329,22 @@ class Worker:
         """Kill the process and all that it has started."""
         self._end()
 
-    def _receive(self, deadline: float, limit: float) -> Any | Failure:
-        process = self._running
+    def _receive(self, deadline: float, limit: float, longest: float = 0.0) -> Any | Failure:
+        """The next reply, or why there is none until the deadline, which is that of a time limit.
+
+        Where a compiler may be at work then, the `longest` limit takes its place.
+        """
+        process, compiling = self._running, False
         try:
+            if longest > limit and process.is_silent(deadline) and may_compile(process.pid):
+                compiling, deadline, limit = True, deadline + longest - limit, longest
             return process.receive(deadline)
         except EOFError:
             how = process.end(LAST_WORDS_LIMIT)
             return self._lost(Died(how, process.printed))
         except TimeoutError:
             process.end()
-            return self._lost(Hung(limit, process.printed))
+            return self._lost(Hung(limit, process.printed, compiling=compiling))
         except TooMuch as error:
             process.end()
             return self._lost(Died(str(error), process.printed))
@@ -348,6 +366,8 @@ class Worker:
             lacks=greeting.lacks,
             conventions=greeting.conventions,
             style=greeting.style,
+            unasked=greeting.unasked,
+            rewritten=greeting.rewritten,
         )
         if not declaration.signature:  # told by what only an import shows
             declaration = replace(declaration, signature=greeting.signature, signature_by=greeting.signature_by)

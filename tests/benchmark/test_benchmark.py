@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from builders import measured
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from workers import SUBMISSIONS
@@ -21,6 +22,7 @@ import attnsuite
 from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request, timing
 from attnsuite.benchmark.accounts import Accounts
+from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.functions import with_unique_names
 from attnsuite.benchmark.gate import Gate
@@ -95,6 +97,23 @@ def test_nobody_does_more_in_a_second_than_a_matrix_product_by_far(passed: Calla
 
     assert re.fullmatch(r"it claims \S+ FLOPs per second, where a matrix product reaches 1e\+03", refused(1e3))
     assert not refused(1e18)
+
+
+@pytest.mark.parametrize(
+    ("rate", "share", "status"),
+    [(3.1, 0.0, "refused"), (3.1, 0.9, "declined"), (14.0, 0.9, "declined"), (16.0, 0.9, "refused")],
+)
+def test_a_ceiling_that_other_processes_made_too_low_accuses_nobody(rate: float, share: float, status: str) -> None:
+    """A tenth of two cores is left, so that the ceiling may be five times too low, beside the slack that it has."""
+    of = Benchmark(CONTRACT, [], Request((TINY,)))
+    flops = {"attended": 1e9 * rate}
+    row = measured("a", TINY, seconds=1.0, work=flops, ceilings={"flops": 1e9, "bytes": 1e9})
+
+    found = of._believed(of.tables()[0], row, Load(share, 2, 14.0))
+
+    says = f"it claims {1e9 * rate:.3g} FLOPs per second, where a matrix product reaches 1e+09"
+    busy = "not bounded: the machine was busy (load 14 on 2 cores): " if status == "declined" else ""
+    assert (found.status, found.detail, found.seconds) == (status, busy + says, ())
 
 
 @pytest.mark.parametrize(("busy", "status"), [(1, "measured"), (2, "measured"), (3, "refused")])
@@ -228,7 +247,8 @@ def test_what_gave_no_answer_is_not_waited_for_again_on_as_much_work() -> None:
     said: list[Any] = [timing._prepared(hangs, tables[name]) for name in order]
 
     assert prepared == ["ladder/2k", TINY], "and of less work it is asked again"
-    says = "too slow to time here: as much work as ladder/2k forward, or more, of which there was no answer within 60 s"
+    says = "too slow to time here: as much work as ladder/2k forward, or more, "
+    says += "of which there was no result within the time limit"
     assert (said[1].status, said[1].detail) == ("declined", says)
     assert said[3].status == "declined"
 

@@ -269,3 +269,14 @@ def test_an_interrupt_ends_the_asking_soon(monkeypatch: pytest.MonkeyPatch) -> N
     over = gate._session().over
     assert over is not None
     assert over.is_set(), "nobody is waited for"
+
+
+def test_what_was_tested_on_a_sample_is_asked_nothing_more() -> None:
+    declaration = Declaration("attention", "x", "x", file="/nowhere.py")
+    earlier = [Outcome("attention/x", "attention", "plain/small", "float32", "cpu", Status.PASSED)]
+    gate = Gate(CONTRACT, "cpu", 60.0, {"attention/x": earlier}, sampled=["attention/x"], _cases=CASES)
+
+    gate.ask([declaration], [("float32", FORWARD)])
+
+    assert (gate.wanted, gate.outcomes("attention/x")) == (1, earlier)
+    assert gate.refusal("attention/x", "float32", FORWARD) is None

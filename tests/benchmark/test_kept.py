@@ -6,19 +6,22 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from attnsuite import registry
 from attnsuite.benchmark import kept
 from attnsuite.benchmark.gate import Gate
-from attnsuite.benchmark.kept import Kept, needs_of
+from attnsuite.benchmark.kept import Keeping, Kept, needs_of
 from attnsuite.conformance import runner
+from attnsuite.conformance.questions import Question
 from attnsuite.contracts import contract
 from attnsuite.records import Outcome, Status
 from attnsuite.registry import Declaration
 
 PASSED = Outcome("attention/mine", "attention", "plain/small", "float32", "cpu", Status.PASSED)
+OTHER = Outcome("attention/mine", "attention", "plain/one", "float32", "cpu", Status.PASSED)
 WRONG = Outcome("attention/mine", "attention", "keys/17", "float32", "cpu", Status.WRONG, "it is wrong")
 
 
@@ -167,3 +170,73 @@ def test_a_gate_asks_what_has_not_changed_once(mine: Declaration, monkeypatch: p
     third.ask([declared], [("float32", features)])
     third.confirm(declared, lambda: [declared.file, str(Path(declared.file).with_name("other.py"))])
     assert asked
+
+
+def test_answers_of_a_benchmark_that_is_killed_are_not_asked_again(
+    mine: Declaration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = (
+        "from attnsuite import implementation\nimport torch\n\n\n@implementation()\ndef attention(query, key, value):\n"
+    )
+    Path(mine.file).write_text(
+        f"{body}    return torch.nn.functional.scaled_dot_product_attention(query, key, value)\n"
+    )
+    declared = registry.find([mine.file])[0]
+    asked: list[str] = []
+    ask, killed_at = runner.Check.answered, 4
+
+    def answered(check: runner.Check, question: Question, *more: Any) -> Any:
+        if len(asked) == killed_at:
+            raise SystemExit
+        asked.append(question.case.name)
+        return ask(check, question, *more)
+
+    def gate() -> Gate:
+        found = Gate(contract("attention"), "cpu", 60.0, kept=Kept("cpu"))
+        needed = found._needed("float32")
+        found._needs["float32"] = {key: words for key, words in needed.items() if key[0].startswith("plain/")}
+        return found
+
+    monkeypatch.setattr(kept, "WRITTEN_EVERY", 0.0)
+    monkeypatch.setattr(runner.Check, "answered", answered)
+    with pytest.raises(SystemExit):
+        gate().ask([declared], [("float32", frozenset({"float32", "large"}))])
+    first, killed_at = list(asked), -1
+    asked.clear()
+
+    second = gate()
+    second.ask([declared], [("float32", frozenset({"float32", "large"}))])
+
+    assert len(first) == 4
+    assert asked
+    assert not set(first) & set(asked)
+    assert second.before[declared.full_name] == 4
+    assert second.refusal(declared.full_name, "float32", frozenset({"float32", "large"})) is None
+
+
+def test_answers_are_written_now_and_then_as_they_arrive(mine: Declaration, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: list[str] | None = [mine.file]
+    keeping = Keeping(Kept("cpu"), mine, {}, lambda: files)
+
+    keeping.add(PASSED)
+    assert not Kept("cpu").outcomes(mine), "not after each"
+    monkeypatch.setattr(kept, "WRITTEN_EVERY", 0.0)
+    keeping.add(OTHER)
+    assert set(Kept("cpu").outcomes(mine).values()) == {PASSED, OTHER}
+
+    files = None
+    keeping.write()
+    assert not Kept("cpu").outcomes(mine), "it has started a program, which may have read other files"
+
+
+def test_earlier_answers_stay_beside_those_that_arrive_unless_something_else_was_loaded(mine: Declaration) -> None:
+    helper = str(Path(mine.file).with_name("helper.txt"))
+    for files, stays in (([mine.file], True), ([mine.file, helper], False)):
+        Kept("cpu").keep(mine, [PASSED], [mine.file])
+        keeping = Keeping(Kept("cpu"), mine, {("plain/small", "float32"): PASSED}, lambda files=files: files)  # type: ignore[misc]
+        keeping.add(OTHER)
+        for _ in range(2):
+            keeping.write()
+
+        assert (PASSED in Kept("cpu").outcomes(mine).values()) == stays
+        assert OTHER in Kept("cpu").outcomes(mine).values()

@@ -36,7 +36,7 @@ NAMELESS = Declaration("attention", "x", "x")
     [
         (Missing(NAMELESS, "No module named 'x'"), "missing", "No module named 'x'"),
         (Broken(NAMELESS, "ImportError: x"), "raised", "ImportError: x"),
-        (Hung(60.0), "hung", "hung: no answer within 60 s"),
+        (Hung(60.0), "hung", "hung: no result within 60 s; --time-limit 120 allows more"),
         (Died("SIGSEGV"), "died", "died: SIGSEGV"),
         (Died("SIGKILL"), "died", "died: SIGKILL; the system may have been out of memory"),
         (Died("SIGABRT", "terminate called after throwing 'std::bad_alloc'"), "out_of_memory", None),

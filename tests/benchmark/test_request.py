@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +53,30 @@ def test_a_request_for_what_does_not_exist_says_what_does(asked: dict[str, Any],
 def test_workloads_that_are_not_there_are_said_in_one_line(asked: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match="^" + says.replace("?", r"\?")):
         Request(**asked).tables(CONTRACT)
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [
+        (
+            "b=99999999999,h=99999,l=9999999,e=99999",
+            "its inputs take more than 8.59e+09 GiB in float32; a process that ",
+        ),
+        ("l=4294967296,e=1,mask=float", "its inputs take more than 8.59e+09 GiB in float32; a process that is timed "),
+        (
+            "h=4,l=1048576,e=64",
+            "its inputs take 3 GiB in float32; a process that is timed may take 2 GiB; choose smaller ",
+        ),
+    ],
+)
+def test_a_shape_that_no_memory_holds_is_said_with_what_it_needs_and_what_there_is(
+    shape: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request, "memory_limit", lambda: 2**31)
+
+    with pytest.raises(UsageError, match=f"^--shape '{shape}': {re.escape(says)}"):
+        Request(shapes=(shape,)).tables(CONTRACT)
+    assert Request(shapes=("h=4,l=524288",)).tables(CONTRACT)
 
 
 @pytest.mark.parametrize(

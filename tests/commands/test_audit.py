@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from attnsuite.commands import auditing
+from attnsuite.commands.declared.audit import Audit
 from attnsuite.records import UsageError
 
 
@@ -18,6 +19,16 @@ def test_one_contract_is_audited_and_no_page_written(tmp_path: Path, capsys: pyt
     assert "positional_encoding: mutation score: " in said
     assert "false accusations: 0" in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_contract_is_named_as_an_argument_or_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    audited: list[object] = []
+    monkeypatch.setattr(auditing, "audit", lambda *given: (audited.append(given[2]), 0)[1])
+
+    assert [Audit("bleu").run(), Audit(contract="bleu").run(), Audit("bleu", "bleu").run()] == [0, 0, 0]
+    assert audited == ["bleu"] * 3
+    with pytest.raises(UsageError, match="CONTRACT is bleu and --contract is attention: name one contract"):
+        Audit("bleu", "attention").run()
 
 
 def test_an_unknown_contract_is_named_with_those_that_exist(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ UNDONE = [
     "audit --jobs -3", "audit --jobs 0", "audit --jobs x", "audit --jobs 99999999", "audit --seeds -1",
     "audit --seeds x", "audit --arrays -2", "audit --arrays 0.5", "bench loops --budget 0", "bench loops --budget -1",
     "bench loops --budget nan", "bench loops --budget inf", "bench loops --threads 0", "bench loops --threads -1",
+    "bench loops --shape b=99999999999,h=99999,l=9999999,e=99999", "compare --interleaved loops loops --pairs -1",
     "bench loops --threads 99999", "bench loops --threads all", "bench loops --time-limit 0",
     "bench loops --time-limit nan", "learn --epochs 0", "learn --epochs -1", "learn --epochs x", "learn --seed -1",
     "learn --seed x", "learn --examples 0", "learn --examples -1", "run loops --jobs 0", "run loops --jobs -1",
@@ -82,6 +83,8 @@ UNDONE = [
     "bench loops --cache warm", "bench loops --workload nosuch", "bench loops --contract nosuch",
     "bench loops --except nosuch", "bench kernel_pooling/loops", "list --contract nosuch", "list nosuch",
     "list --workloads add_norm/*", "list --case nosuch", "list --cases --workloads", "list --workloads --case plain",
+    "audit --contract nosuch", "audit nosuch", "audit bleu --contract attention", "audit bleu --cheats",
+    "audit bleu --benchmark", "audit bleu --between-runs 2",
     "audit --contract nosuch", "audit --benchmark --jobs 2", "audit --benchmark --seeds 1",
     "audit --benchmark --contract attention", "learn --task nosuch", "learn nosuch", "claims nosuch",
     "claims --evidence nosuch", "draw nosuch", "draw --causal", "draw masks --sentence", "run nosuch",
@@ -197,7 +200,7 @@ def test_the_console_script_says_it_too(line: str, files: Path) -> None:
         ("report --results mine.json", "--results: a folder is due, and 'mine.json' is a file"),
         (
             "check right.py --signature ''",
-            "unknown signature ''; there are: sdpa, flash_attn, xformers, jax, flashinfer, mlx, numpy",
+            "unknown signature ''; there are: sdpa, flash_attn, xformers, jax, flashinfer, triton, mlx, numpy",
         ),
         (
             "check made.py",

@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 import attnsuite
+from attnsuite.benchmark import Benchmark, Request
+from attnsuite.commands import benching
+from attnsuite.contracts import contract
 
 HOME = str(Path(attnsuite.__file__).parent.parent)
 LIMIT = 900
@@ -142,6 +145,25 @@ print(len(started))
     done = subprocess.run([sys.executable, "-c", program], env=clean, capture_output=True, text=True, check=False)
 
     assert done.stdout == "1\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("workloads", "busy", "begins"),
+    [
+        ("ladder/1k", 0, ""),
+        ("ladder/1k", 1, "the machine was busy (load 14 on 2 cores): times there are longer"),
+        ("ladder", 2, "in 2 of 5 tables the machine was busy (load 14 on 2 cores): times there are longer"),
+    ],
+)
+def test_the_summary_says_that_the_machine_was_busy(workloads: str, busy: int, begins: str) -> None:
+    of = Benchmark(contract("attention"), [], Request((workloads,)))
+    of.busy = ["the machine was busy (load 14 on 2 cores)"] * busy
+    tables = len(of.tables())
+
+    said = benching.said_of_load([of])
+
+    assert len(said) == bool(busy)
+    assert "".join(said).startswith(begins.replace("of 5", f"of {tables}"))
 
 
 BAD = [

@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 import attnsuite
+from attnsuite import registry
+from attnsuite.commands.outcomes import say_how_to_run_fewer
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.records import Outcome, Status
 
-Status = Callable[..., object]
+Exit = Callable[..., object]
 Write = Callable[[str, str], Path]
 CASES = ("--case", "plain", "--dtype", "float32")
 
@@ -36,7 +40,7 @@ def asked(file: Path) -> list[tuple[str, str]]:
 
 
 def test_what_failed_last_is_asked_again_until_it_passes(
-    write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    write: Write, status_of: Exit, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     rows = tmp_path / "rows.json"
     write("mine.py", WRONG_BELOW_TWO_HEADS)
@@ -60,7 +64,7 @@ def test_what_failed_last_is_asked_again_until_it_passes(
 
 @pytest.mark.slow
 def test_another_implementation_s_failures_are_not_asked_of_this_one(
-    write: Write, status_of: Status, tmp_path: Path
+    write: Write, status_of: Exit, tmp_path: Path
 ) -> None:
     write("mine.py", WRONG_BELOW_TWO_HEADS)
     write("other.py", RIGHT)
@@ -73,7 +77,7 @@ def test_another_implementation_s_failures_are_not_asked_of_this_one(
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_nothing_is_asked_after_the_first_failure(jobs: str, write: Write, status_of: Status, tmp_path: Path) -> None:
+def test_nothing_is_asked_after_the_first_failure(jobs: str, write: Write, status_of: Exit, tmp_path: Path) -> None:
     write("mine.py", WRONG_BELOW_TWO_HEADS)
     write("other.py", WRONG_BELOW_TWO_HEADS)
 
@@ -87,7 +91,7 @@ def test_nothing_is_asked_after_the_first_failure(jobs: str, write: Write, statu
 
 @pytest.mark.slow
 def test_quiet_prints_what_fails_and_nothing_else(
-    write: Write, status_of: Status, capsys: pytest.CaptureFixture[str]
+    write: Write, status_of: Exit, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write("mine.py", WRONG_BELOW_TWO_HEADS)
     write("other.py", RIGHT)
@@ -105,7 +109,7 @@ def test_quiet_prints_what_fails_and_nothing_else(
 
 @pytest.mark.slow
 def test_outcomes_are_stored_without_timing_and_earlier_cases_stay(
-    write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    write: Write, status_of: Exit, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write("mine.py", RIGHT)
 
@@ -124,7 +128,7 @@ def test_outcomes_are_stored_without_timing_and_earlier_cases_stay(
 
 @pytest.mark.slow
 def test_a_check_that_stopped_at_a_failure_is_resumed(
-    write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    write: Write, status_of: Exit, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     write("mine.py", WRONG_BELOW_TWO_HEADS)
     assert status_of("check", "mine.py", *CASES, "--fail-fast", "--results", "out") == 1
@@ -137,7 +141,7 @@ def test_a_check_that_stopped_at_a_failure_is_resumed(
     assert len(attnsuite.load_results(tmp_path / "out")) > some
 
 
-def test_a_readme_of_somebody_else_is_not_written_over(write: Write, status_of: Status, tmp_path: Path) -> None:
+def test_a_readme_of_somebody_else_is_not_written_over(write: Write, status_of: Exit, tmp_path: Path) -> None:
     write("mine.py", RIGHT)
     readme = write("README.md", "# My project\n")
 
@@ -145,3 +149,16 @@ def test_a_readme_of_somebody_else_is_not_written_over(write: Write, status_of: 
 
     assert readme.read_text() == "# My project\n"
     assert {path.name for path in tmp_path.iterdir()} == {"mine.py", "README.md"}
+
+
+@pytest.mark.parametrize("cases", [(), ("plain", "keys")])
+def test_who_waits_for_slow_tests_is_told_how_to_run_fewer(write: Write, cases: tuple[str, ...]) -> None:
+    (declaration,) = registry.find([str(write("mine.py", RIGHT))])
+    session, told = Session(CheckRequest(cases, ("float32",))), list[str]()
+    outcomes = [
+        Outcome(declaration.full_name, "attention", "plain/small", "float32", "cpu", Status.PASSED, seconds=9.0)
+    ]
+
+    say_how_to_run_fewer(session, [declaration], outcomes, told.append)
+
+    assert [line.partition(";")[0] for line in told] == ["attention/mine: 9 s per test on average"] * (not cases)

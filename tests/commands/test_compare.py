@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,10 +10,13 @@ from pathlib import Path
 
 import pytest
 from builders import BASELINES, RUN, measured, outcome
+from commanded import environment
 from stored import MACHINE
 
 from attnsuite.benchmark import interleaved, timing
+from attnsuite.benchmark.interleaved import Interleaved
 from attnsuite.commands import comparing_now
+from attnsuite.commands.interrupting import Terminated
 from attnsuite.records import Facts
 from attnsuite.records.repeated import Repeated
 from attnsuite.store import Results, between_runs
@@ -159,6 +163,13 @@ def test_rows_of_changes_and_ratios_are_written_as_json(old, new, status_of, tmp
         (["--interleaved", "chunked", "no_such"], "no_such"),
         (["--interleaved", "attention/*", "vision_transformer/*"], "none of one name"),
         (["--interleaved", "chunked", "chunked", "--python", "/no/python"], "--python /no/python: No such file"),
+        (["--interleaved", "chunked", "chunked", "--pairs", "-1"], "--pairs -1 is too few: a verdict takes 8 pairs of"),
+        (["--interleaved", "chunked", "chunked", "--pairs", "0"], "--pairs 0 is too few: a verdict takes 8 pairs of"),
+        (["--interleaved", "chunked", "chunked", "--pairs", "7"], "--pairs 7 is too few: a verdict takes 8 pairs of"),
+        (["--interleaved", "chunked", "chunked", "--shape", "h=2"], "--shape 'h=2' lacks l, the number of queries"),
+        (["--interleaved", "chunked", "chunked", "--shape", "l=9999999999"], "'l=9999999999,e=64': its inputs take "),
+        (["--interleaved", "chunked", "chunked", "--dtype", "float8"], "unknown dtype 'float8'"),
+        (["old", "old", "--shape", "l=8"], "--shape goes with --interleaved"),
         (["--interleaved", "chunked", "chunked", "--python", "/bin/false"], "/bin/false cannot run the suite"),
     ],
 )  # fmt: skip
@@ -222,15 +233,89 @@ def test_two_files_are_timed_against_each_other_beside_a_yardstick(write, status
 def test_a_side_that_became_wrong_in_its_interpreter_is_said_first_and_not_timed(write, status_of, capsys):
     write("old.py", PLAIN.format(""))
     write("new.py", PLAIN.format("").replace("query.shape[-1] ** -0.5 if", "1.0 if"))
-    small = ("--workload", "documents/one-sentence", "--budget", "0.001", "--pairs", "1")
+    small = ("--workload", "documents/one-sentence", "--budget", "0.001", "--pairs", "8")
     pythons = ("--python", sys.executable, "--python", sys.executable)
 
     assert status_of("compare", "--interleaved", "old.py", "new.py", *small, *pythons, "--fail-on", "wrong") == 1
 
     said = capsys.readouterr().out
-    assert "fail now" in said.splitlines()[3]
+    assert "fail now" in [line for line in said.splitlines() if not line.startswith("note: in ")][3]
     asked = "attention/new for old documents/one-sentence float32 cpu 1 thread forward hot"
     assert f"fails: wrong: {asked} measured → refused" in said
+
+
+def in_pairs(new_seconds, number=8, then=None):
+    """Measures so many pairs, in which the machine was busy, and is stopped then."""
+
+    def measure(self, processes):
+        for pair in range(number):
+            self.busy.append("the machine was busy (load 14 on 2 cores)")
+            rows = tuple(measured("new for old", seconds=[of + pair * 1e-4] * 12) for of in (0.1, new_seconds))
+            yield {(each.name, table): rows for each in self.pairs for table in self.tables()}
+        if then:
+            raise then
+
+    return measure
+
+
+@pytest.mark.parametrize(("stopped", "status"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
+def test_what_is_stopped_gives_the_verdict_over_the_pairs_that_are_done(
+    stopped, status, write, status_of, capsys, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(Interleaved, "ask", lambda self: {"old": [], "new": []})
+    monkeypatch.setattr(Interleaved, "measure", in_pairs(0.13, 11, stopped))
+    for name in ("old.py", "new.py"):
+        write(name, PLAIN.format(""))
+    command = ("compare", "--interleaved", "old.py", "new.py", "--shape", "l=8", "--pairs", "12")
+
+    assert status_of(*command, "--json", "rows.json") == status
+
+    said = capsys.readouterr()
+    assert "interrupted: timed against each other in 11 of 12 pairs of processes" in said.out
+    assert "in 11 tables the machine was busy (load 14 on 2 cores): a verdict may be unclear for that" in said.out
+    assert "slower" in said.out
+    assert json.loads((tmp_path / "rows.json").read_text().splitlines()[0])["verdict"] == "slower"
+
+
+def test_what_is_stopped_before_a_verdict_is_possible_says_how_many_pairs_are_done(
+    write, status_of, capsys, monkeypatch
+):
+    monkeypatch.setattr(Interleaved, "ask", lambda self: {"old": [], "new": []})
+    monkeypatch.setattr(Interleaved, "measure", in_pairs(0.13, 7, Terminated()))
+    for name in ("old.py", "new.py"):
+        write(name, PLAIN.format(""))
+
+    assert status_of("compare", "--interleaved", "old.py", "new.py", "--shape", "l=8") == 143
+
+    said = capsys.readouterr()
+    assert (said.out, said.err) == (
+        "",
+        "7 of 12 pairs are done; a verdict takes 8\nattnsuite: interrupted\n",
+    )
+
+
+@pytest.mark.slow
+def test_a_shape_is_timed_against_another_until_sigterm(write, tmp_path):
+    for name in ("old.py", "new.py"):
+        write(name, PLAIN.format(""))
+    words = ("compare", "--interleaved", "old.py", "new.py", "--shape", "h=2,l=24,e=16", "--budget", "0.001")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "attnsuite", *words],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in child.stderr:
+        if line.startswith("pair 9 of 12"):
+            break
+    child.send_signal(signal.SIGTERM)
+    said, _ = child.communicate(timeout=120)
+
+    assert child.returncode == 143
+    assert "interrupted: timed against each other in 8 of 12 pairs of processes" in said
+    assert "shape/h=2,l=24,e=16" in said
 
 
 def test_a_file_at_a_commit_is_what_it_was(write, tmp_path):

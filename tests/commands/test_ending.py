@@ -61,3 +61,36 @@ def test_what_the_suite_itself_gets_wrong_is_python_s_to_say() -> None:
     assert done.returncode == 1
     assert "TypeError: 'NoneType' object is not callable" in done.stderr
     assert TAKEN_APART in done.stderr
+
+
+def test_a_process_that_was_started_with_sigchld_ignored_can_wait_for_its_children() -> None:
+    before = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+    before += "module.app = lambda *given, **options: print(signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL)"
+
+    assert ended(["--version"], before).stdout == "True\n"
+
+
+@pytest.mark.parametrize(
+    ("raises", "says"),
+    [
+        (
+            "ImportError('a page of advice\\nlibtorch.so: failed to map segment')",
+            "a library cannot be imported: libtorch.so: failed to map segment; install it anew, or raise `ulimit -v` "
+            "where memory is limited",
+        ),
+        ("MemoryError", "memory ran out; raise `ulimit -v` where memory is limited"),
+    ],
+)
+def test_a_library_that_cannot_be_loaded_is_one_line(raises: str, says: str) -> None:
+    done = ended(["--version"], f"def app(*given, **options): raise {raises}\nmodule.app = app")
+
+    assert done.returncode == 2
+    assert f"attnsuite: {says}\n" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_name_that_the_suite_itself_lacks_is_python_s_to_say() -> None:
+    done = ended(["--version"], "def app(*given, **options): from attnsuite.records import nosuch\nmodule.app = app")
+
+    assert done.returncode == 1
+    assert "ImportError: cannot import name 'nosuch'" in done.stderr

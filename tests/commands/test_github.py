@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite.records import Borrowed, BorrowedFinding, Explanation, Outcome
+from attnsuite.records import Borrowed, BorrowedFinding, Explanation, Outcome, Reason
+from attnsuite.records import Status as OutcomeStatus
 from attnsuite.report import github
 from attnsuite.report.files import as_markdown
 
@@ -75,7 +76,7 @@ def test_the_summary_is_appended_as_a_table_and_what_fails(status_of: Status, mi
 
     text = (tmp_path / "summary.md").read_text()
     assert text.startswith("# Before\n\n# Attention conformance\n")
-    assert "| ❌ | `attention/mine` | cpu | 1/2 | 1 wrong | 0 | 0 | 0 |" in text
+    assert "| ❌ | `attention/mine` | cpu | 0/1 | 1 wrong | 0 | 0 | 0 | 1 of 1 |" in text
     assert '| 1 | wrong: equals "unscaled": the scores are not divided by √e' in text
 
 
@@ -85,8 +86,19 @@ def test_what_passes_has_no_annotation_and_one_row(
     assert status_of("check", "matmul", "--case", "plain/small", "--github") == 0
 
     assert "::error" not in capsys.readouterr().out
-    assert "| ✅ | `attention/matmul` | cpu | 4/4 | 0 | 0 | 0 | 0 |" in (tmp_path / "summary.md").read_text()
+    assert "| ✅ | `attention/matmul` | cpu | 4/4 | 0 | 0 | 0 | 0 | – |" in (tmp_path / "summary.md").read_text()
     assert "## " not in (tmp_path / "summary.md").read_text()
+
+
+def test_accepted_bad_input_that_fails_nothing_is_a_line_of_the_summary_and_no_annotation() -> None:
+    says = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
+    asked = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu", OutcomeStatus.WRONG, says)
+    outcomes = [Outcome(*asked, reason=Reason.LENIENT)]
+
+    text = as_markdown(github.summary(outcomes, {}, {}))
+    assert "| ➖ | `attention/mine` | cpu | 0/0 | 0 | 0 | 0 | 0 | 0 of 1 |" in text
+    assert f"- {says}" in text
+    assert list(github.errors(outcomes, {}, {})) == []
 
 
 def test_without_the_variables_of_github_the_paths_are_relative_to_the_folder(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
+import psutil
 import pytest
 
 from attnsuite.commands import heartbeat
-from attnsuite.commands.heartbeat import Heartbeat
-from attnsuite.commands.outcomes import said_stopped
+from attnsuite.commands.heartbeat import Heartbeat, compiler_at_work
+from attnsuite.commands.outcomes import say_stopped
 from attnsuite.records import Outcome, Reason, Status
 
 StatusOf = Callable[..., object]
@@ -34,6 +38,11 @@ def outcome(case: str, seconds: float) -> Outcome:
 UNASKED = replace(outcome("plain/wide", 0.0), status=Status.HUNG, seconds=None, reason=Reason.NOT_ASKED)
 
 
+def wait_until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        time.sleep(0.01)
+
+
 @pytest.fixture
 def slow(tmp_path: Path, status_of: StatusOf, monkeypatch: pytest.MonkeyPatch) -> str:
     """A kernel that answers ten times a second, of which lines are due soon."""
@@ -50,11 +59,9 @@ def test_a_slow_check_says_how_far_it_is_and_what_takes_the_time(
 
     first, *later = capsys.readouterr().err.splitlines()
     assert status == 0
-    assert re.fullmatch(r"(attention/slow: )?0 of \d+ questions answered after 0 s; the first answers .*", first)
-    due = r"attention/slow: \d+ of \d+ questions answered after 1 s"
-    assert all(
-        re.match(rf"{due}; (answers took \d s, the slowest 0\.\d+ s|the first|what they)", each) for each in later
-    )
+    assert re.fullmatch(r"0 of \d+ tests done after 0 s(, now attention/slow)?", first)
+    line = r"\d+ of \d+ tests done after 1 s(, now attention/slow)?(; calls took [\d.]+ s, the slowest 0\.\d+ s .*)?"
+    assert all(re.fullmatch(rf"{line}|.*; failures are analysed", each) for each in later)
 
 
 @pytest.mark.parametrize("options", [("--quiet",)])
@@ -72,20 +79,48 @@ def test_the_line_names_the_slowest_answer() -> None:
         of.saw(each)
 
     assert of.line(10) == (
-        "attention/mine: 3 of 3,367 questions answered after 10 s; answers took 4 s, the slowest 2.2 s "
+        "3 of 3,367 tests done after 10 s, now attention/mine; calls took 3.8 s, the slowest 2.2 s "
         "(causal/square_5 in float32)"
     )
 
 
-def test_a_line_before_anybody_is_asked_names_nobody() -> None:
-    assert Heartbeat(8).line(10.0) == "0 of 8 questions answered after 10 s; the first answers are waited for"
+def test_a_line_before_the_first_implementation_names_none() -> None:
+    assert Heartbeat(8).line(10.0) == "0 of 8 tests done after 10 s"
+
+
+def test_the_line_says_that_a_compiler_runs() -> None:
+    line = Heartbeat(8, "attention/flex").line(60.0, "a C++ compiler")
+
+    assert line == "0 of 8 tests done after 60 s, now attention/flex, compiling with a C++ compiler"
+
+
+def test_long_times_are_whole_seconds() -> None:
+    of = Heartbeat(8, "attention/flex")
+    of.saw(outcome("plain/small", 100.4))
+
+    assert of.line(120).endswith("calls took 100 s, the slowest 100 s (plain/small in float32)")
+
+
+def test_a_benchmark_counts_its_tables() -> None:
+    assert Heartbeat(5, "vit/b16", 5, what="tables").line(60.0) == "5 of 5 tables done after 60 s, now vit/b16"
+
+
+def test_a_compiler_is_found_among_the_children(tmp_path: Path) -> None:
+    compiler = tmp_path / "cc1plus"
+    compiler.write_bytes(Path(shutil.which("sleep") or "").read_bytes())
+    compiler.chmod(0o700)
+    with subprocess.Popen(["sh", "-c", f"{compiler} 60; true"]) as child:
+        wait_until(lambda: compiler_at_work() == "a C++ compiler")
+        for each in psutil.Process(child.pid).children():
+            each.kill()
+    assert compiler_at_work() == ""
 
 
 def test_after_all_answers_failures_are_looked_at() -> None:
     of = Heartbeat(1, "attention/mine")
     of.saw(outcome("plain/small", 0.5))
 
-    assert of.line(30).endswith("1 of 1 questions answered after 30 s; what they have in common is looked for")
+    assert of.line(30).endswith("1 of 1 tests done after 30 s; failures are analysed")
 
 
 def test_what_is_given_up_was_not_answered() -> None:
@@ -93,15 +128,13 @@ def test_what_is_given_up_was_not_answered() -> None:
     for number in range(3_367):
         of.saw(outcome("plain/small", 60.0) if number < 4 else replace(UNASKED, case=str(number)))
 
-    assert of.line(240).startswith(
-        "attention/mine: 4 of 3,367 questions answered after 240 s, 3,363 given up; what they "
-    )
+    assert of.line(240) == "4 of 3,367 tests done after 240 s, 3,363 given up; failures are analysed"
 
 
 def test_who_stops_a_check_is_told_what_was_asked() -> None:
     outcomes = [outcome("plain/small", 60.0), UNASKED]
 
-    assert said_stopped(outcomes, 3_367, None) == "interrupted: 3,366 of 3,367 questions were not asked"
+    assert say_stopped(outcomes, 3_367, None, None) == "interrupted: 3,366 of 3,367 questions were not asked"
 
 
 def test_an_answer_that_takes_minutes_is_no_silence(
@@ -113,11 +146,11 @@ def test_an_answer_that_takes_minutes_is_no_silence(
     time.sleep(0.3)
     of.stop()
 
-    assert capsys.readouterr().err.count("attention/mine: 0 of 2 questions answered") == 2
+    assert capsys.readouterr().err.count("0 of 2 tests done") == 2
 
 
-def test_an_hour_has_a_dozen_lines() -> None:
-    times = [due for due, _ in zip(heartbeat._times(), range(30), strict=False) if due <= 3600]
+def test_no_minute_passes_without_a_line() -> None:
+    times = [0.0, *(due for due, _ in zip(heartbeat._times(), range(30), strict=False))]
 
-    assert times[0] <= 10
-    assert len(times) <= 12
+    assert times[1] <= 10
+    assert max(later - earlier for earlier, later in pairwise(times)) <= 60

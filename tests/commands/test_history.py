@@ -70,17 +70,15 @@ def test_the_text_says_in_which_run_what_happened(results, monkeypatch, capsys):
     )
     assert lines[wrong + 1] == "attention/loops on cpu: 1 passed → wrong (a float32)"
     assert torch < slower, "in the order of runs"
-    assert (
-        "attention/loops, vit/b16 float32 cpu 1 thread forward hot: slower, ratio to matmul 0.5 → 0.65, × 1.3 ["
-        in lines[slower + 1]
-    )
+    assert "attention/loops, vit/b16 float32 cpu 1 thread forward hot: 1.30× slower [" in lines[slower + 1]
+    assert lines[slower + 1].endswith("], compared with matmul 2.00× faster → 1.54× faster")
     assert lines[-1] == lines[slower + 1], "series without a step are not listed"
 
 
 def test_series_that_are_named_are_shown_one_by_one_with_a_height_for_each_run(results, monkeypatch, capsys):
     _, out, _ = said(monkeypatch, capsys, "loops", "--results", results, "--workload", "vit/*")
 
-    assert "ratio to matmul ▁▁▁▁▁▁▁███ 0.65, 10 runs, slower × 1.3" in out
+    assert "compared with matmul ▁▁▁▁▁▁▁███ 1.54× faster, 10 runs, 1.30× slower [" in out
     assert "time" not in out.splitlines()[-1]
     assert "2026-01-03" not in out, "answers are of no workload"
 
@@ -117,7 +115,8 @@ def test_csv_has_a_row_for_each_point(results, monkeypatch, capsys):
 def test_another_baseline_is_named_in_short(results, monkeypatch, capsys):
     _, out, _ = said(monkeypatch, capsys, "matmul", "--baseline", "loops", "--results", results)
 
-    assert "attention/matmul, vit/b16 float32 cpu 1 thread forward hot: faster, ratio to loops 2 → 1.54" in out
+    assert "attention/matmul, vit/b16 float32 cpu 1 thread forward hot: 1.30× faster [" in out
+    assert "compared with loops 2.00× slower → 1.54× slower" in out
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from lxml import etree
 
 from attnsuite.commands import json_rows, junit
-from attnsuite.records import Outcome, Status, UsageError
+from attnsuite.records import Outcome, Reason, Status, UsageError
 
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).parent.parent / "junit.xsd"))
 SAID = {
@@ -52,6 +52,17 @@ def test_every_status_has_its_element() -> None:
     (wrong,) = document.iter("failure")
     assert wrong.get("message") == r"wrong: output[0] is 1, should be 2 & <b>\x1b[31mred\x00"
     assert wrong.text == "attnsuite check attention/mine --case plain/wrong --dtype float32"
+
+
+def test_accepted_bad_input_that_fails_nothing_passed_and_says_so() -> None:
+    asked = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu")
+    says = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
+    document = etree.fromstring(junit.document([Outcome(*asked, Status.WRONG, says, reason=Reason.LENIENT)], {}))
+
+    SCHEMA.assertValid(document)
+    (case,) = document.iter("testcase")
+    assert [(child.tag, child.text) for child in case] == [("system-out", says)]
+    assert [document.get(name) for name in ("tests", "failures", "skipped")] == ["1", "0", "0"]
 
 
 def test_the_schema_refuses_what_is_no_such_file() -> None:

@@ -61,10 +61,22 @@ def test_what_a_function_has_and_nothing_asks_is_said(check: Check, write: Write
     more = "softmax_scale=None, causal=False, softcap=0.0, alibi_slopes=None"
     write("slopes.py", f"def attention(q, k, v, {more}):\n    return q @ k.mT @ v\n")
 
-    asked = check("./slopes.py", "plain/small").lines[0]
+    lines = check("./slopes.py", "plain/small").lines
 
-    assert asked.endswith("; nothing asks its softcap, alibi_slopes")
-    assert "nothing asks" not in check("flash_with_more", "plain/small").all
+    assert "never given: softcap, alibi_slopes (their meaning was not tested)" in lines
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_one_of_several_that_no_test_can_call_is_a_row(write: Write, jobs: int) -> None:
+    packed = write("packed.py", "def attention(qkv): ...")
+    asked = CheckRequest(("plain/small",), ("float32",))
+
+    with session_of(asked, 2, jobs) as session:
+        found = campaign.check(session, registry.find([str(packed), f"{SIGNED}:flash_with_more"]), Shown(2, None))
+
+    assert [each.status for each in found] == ["raised", "passed"]
+    assert "attention takes qkv where query, key, value are given" in found[0].detail
+    assert "\n" not in found[0].detail
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -146,17 +158,17 @@ def test_a_call_to_paste_shows_the_mistake(check: Check, capsys: pytest.CaptureF
 
 def test_a_signature_is_asked_for_and_named_again_in_the_command_that_asks_again(check: Check) -> None:
     found = check("either", "causal/more_keys", "scale/half", options=("--signature", "flash_attn"))
-    wrong = check("tutorial", "plain/small", options=("--signature", "flash_attn"))
+    wrong = check("tutorial", "plain/small", options=("--signature", "flashinfer"))
 
     assert found.status == 0
     assert "flash_attn, as --signature says: " in found.lines[0]
-    assert any("signed.py:tutorial --signature flash_attn --case plain/small" in line for line in wrong.lines)
+    assert any("signed.py:tutorial --signature flashinfer --case plain/small" in line for line in wrong.lines)
 
 
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
-        ("either", (), "attention/either: causal fits the signatures flash_attn and flashinfer: say "),
+        ("either", (), "attention/either: causal fits several signatures: say "),
         ("flash", ("--signature", "flash"), "unknown signature 'flash'; there are: sdpa, flash_attn, xformers, jax, "),
         ("attention/matmul", ("--signature", "jax"), "attention/matmul says itself which signature it has; "),
         ("flash", ("--signature", "jax", "--contract", "add_norm"), "signatures are those of attention; "),
@@ -190,7 +202,7 @@ def test_an_instance_whose_parameters_fit_two_is_said_after_its_import(check: Ch
     status, lines, said = check(f"{file}:mine", "plain")
 
     assert (status, lines) == (2, [])
-    assert said.startswith("attnsuite: attention/mine: causal fits the signatures flash_attn and flashinfer: say ")
+    assert said.startswith("attnsuite: attention/mine: causal fits several signatures: say ")
 
 
 def test_the_decorator_names_a_signature_and_changes_its_conventions(check: Check, write: Write) -> None:
@@ -222,7 +234,9 @@ def test_a_decorator_with_an_unknown_signature_says_which_there_are(check: Check
     found = check(str(file), "plain")
 
     assert found.status != 0
-    assert "signature is one of sdpa, flash_attn, xformers, jax, flashinfer, mlx, numpy, not 'flash'" in found.said
+    assert (
+        "signature is one of sdpa, flash_attn, xformers, jax, flashinfer, triton, mlx, numpy, not 'flash'" in found.said
+    )
 
 
 def test_a_function_at_hand_is_recognised_too() -> None:
@@ -243,7 +257,7 @@ def test_a_function_at_hand_whose_parameters_fit_two_needs_a_word() -> None:
     def mine(q, k, v, causal=False):  # type: ignore[no-untyped-def]
         return v
 
-    with pytest.raises(UsageError, match="fits the signatures flash_attn and flashinfer"):
+    with pytest.raises(UsageError, match="fits several signatures: say --signature flash_attn"):
         registry.from_function(mine)
     assert registry.from_function(mine, signature="flashinfer").declaration.signature == "flashinfer"
 

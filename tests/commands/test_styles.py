@@ -24,6 +24,7 @@ MISNAMED = (
     "attention/{} takes mask, which attention does not know: rename mask to attn_mask where it means the same, or say "
     "--signature jax or mlx where it is that library's; cases that need it are declined"
 )
+NEVER_GIVEN = "never given: mask (its meaning was not tested)"
 PAIR = "it returns (output, weights): the first is taken as the output, and the second is judged beside it"
 
 
@@ -67,7 +68,7 @@ def test_a_module_is_asked_in_evaluation_mode_and_its_forward_is_the_declaration
 
     assert (status, lines[:2]) == (0, [MISNAMED.format(name), f"attention/{name}  9 of 9 passed; 1 more declined"])
     assert "declined: takes no is_causal" in lines[2]
-    assert lines[3:] == [f"{name} {IS_A_CLASS}; {EVALUATED}", PAIR]
+    assert lines[3:] == [f"{name} {IS_A_CLASS}; {EVALUATED}", PAIR, NEVER_GIVEN]
 
 
 def test_dropout_is_mentioned_where_a_module_has_any(write: Write, status_of: StatusOf, capsys) -> None:  # type: ignore[no-untyped-def]
@@ -109,7 +110,10 @@ def test_a_module_that_was_made_is_asked_as_well(check: Check) -> None:
     status, lines, _ = check("instance")
 
     passed = "attention/instance  8 of 8 passed"
-    assert (status, lines) == (0, [MISNAMED.format("instance"), passed, f"instance is a module: {EVALUATED}", PAIR])
+    assert (status, lines) == (
+        0,
+        [MISNAMED.format("instance"), passed, f"instance is a module: {EVALUATED}", PAIR, NEVER_GIVEN],
+    )
 
 
 def test_what_was_made_with_arguments_is_named_by_its_instance(check: Check) -> None:
@@ -132,7 +136,6 @@ def test_so_is_one_that_only_an_import_shows(name: str, check: Check) -> None:
     [
         ("Made", "Made is a class that is made with width, heads: write an instance below it, mine = Made(width=…, "),
         ("Raises", "Raises() raises ValueError: 128 is not divisible by 5"),
-        ("Projects", "Projects has weights of its own (w_query.weight, w_query.bias, w_key.weight and 1 more), so"),
         ("Silent", "Silent is a class whose instances cannot be called: give it a method __call__"),
         ("Applied", "Applied is an autograd Function, which is not called but applied: name Applied.apply"),
         ("Empty", "Empty is a module without a method forward"),
@@ -145,6 +148,18 @@ def test_what_is_not_clear_is_answered_with_what_to_write(check: Check, name: st
     assert (status, lines) == (2, [])
     assert said.startswith(f"attnsuite: {says}")
     assert said.count("\n") == 1
+
+
+def test_a_module_with_weights_is_answered_with_a_function_to_write(check: Check) -> None:
+    status, lines, said = check("Projects")
+
+    assert (status, lines) == (2, [])
+    first, *code = said.splitlines()
+    assert first.startswith(
+        "attnsuite: Projects has weights of its own (w_query.weight, w_query.bias, w_key.weight and 1 "
+    )
+    assert first.endswith("as below, and name it, FILE.py:multi_head_attention")
+    assert "        weights = {'w_query.weight': w_query.T, 'w_key.weight': w_key.T}" in code
 
 
 def test_what_is_applied_can_be_named(check: Check) -> None:

@@ -74,7 +74,7 @@ def test_an_output_on_another_device_is_wrong() -> None:
     ("failure", "status", "words"),
     [
         (Died("SIGSEGV", "ouch"), Status.DIED, "died: SIGSEGV; the last it printed: ouch"),
-        (Hung(60.0), Status.HUNG, "hung: no answer within 60 s"),
+        (Hung(60.0), Status.HUNG, "hung: no result within 60 s; --time-limit 120 allows more"),
         (Missing(NOWHERE, "No module named 'x'"), Status.MISSING, "No module named 'x'"),
         (Broken(NOWHERE, "ImportError: x"), Status.RAISED, "ImportError: x"),
     ],
@@ -84,6 +84,7 @@ def test_what_became_of_a_process_is_an_outcome(failure: Unanswered, status: Sta
     outcome = only(check(sdpa, "plain/small", ask=lambda calls: failure))
 
     assert (outcome.status, outcome.detail) == (status, words)
+    assert outcome.seconds == (60.0 if status == Status.HUNG else None)
 
 
 def test_bad_input_is_asked_in_a_process_of_its_own() -> None:

@@ -21,7 +21,7 @@ from attnsuite.asking.tensors import seed
 from attnsuite.conformance import divided
 from attnsuite.conformance.asker import Process
 from attnsuite.conformance.diagnosis import side_by_side
-from attnsuite.conformance.divided import DividedSession, session_of
+from attnsuite.conformance.divided import DividedSession, jobs_of, session_of
 from attnsuite.conformance.patience import HUNG_IN_A_ROW
 from attnsuite.conformance.session import CheckRequest, Session
 from attnsuite.records import Outcome, UsageError
@@ -252,7 +252,9 @@ def test_one_that_hangs_while_it_is_explained_is_not_compared_with_all_that_ship
         return Hung(60.0)
 
     monkeypatch.setattr(Worker, "ask", answer)
-    session = Session(CheckRequest(("plain", "bad_input/more_keys_than_values"), ("float32",)), explains=True)
+    session = Session(
+        CheckRequest(("plain", "bad_input/more_keys_than_values"), ("float32",), strict=True), explains=True
+    )
     (declaration,) = registry.find([kernel("takes_masks")])
     outcomes: list[Outcome] = []
 
@@ -398,6 +400,19 @@ def test_questions_of_one_case_stay_together() -> None:
     cases = [{asked[place][0].name for place in batch} for batch in batches]
     assert sum(map(len, cases)) == len(set().union(*cases)), "no case is in two batches"
     assert all(len({asked[place][0].in_worker for place in batch}) == 1 for batch in batches)
+
+
+@pytest.mark.parametrize(("targets", "cases", "processes"), [(["matmul"], (), 2), (["matmul"], ("plain",), 1)])
+def test_by_default_there_is_a_process_per_core_and_one_for_few_tests(
+    targets: list[str], cases: tuple[str, ...], processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
+
+    assert jobs_of(None, CheckRequest(cases), registry.find(targets)) == processes
+
+
+def test_a_number_of_processes_is_kept_for_few_tests() -> None:
+    assert jobs_of(3, CheckRequest(("plain",)), registry.find(["matmul"])) == 3
 
 
 @pytest.mark.parametrize("jobs", [0, -1])

@@ -31,7 +31,7 @@ WIDE_AND_CAUSAL = ("wrong only where a width of 16 and is_causal meet",)
 def explained(function: str, *cases: str, dtype: str = "float32") -> tuple[list[Outcome], Explanation]:
     """The outcomes of a function that is wrong where features meet, and what is said of them."""
     (declaration,) = registry.find([f"{FILE}:{function}"])
-    session = Session(CheckRequest(cases, (dtype,)), several=False, explains=True)
+    session = Session(CheckRequest(cases, (dtype,), strict=True), several=False, explains=True)
     outcomes = list(session.run(declaration))
     return outcomes, session.explanations[declaration.full_name]
 

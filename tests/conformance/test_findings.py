@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from attnsuite import machine
 from attnsuite.conformance.findings import Finding, load, mark, passing
 from attnsuite.contracts import contract, names
-from attnsuite.records import FAILURES, STATUSES, Outcome, UsageError
+from attnsuite.records import FAILURES, STATUSES, Outcome, Reason, UsageError
 
 Write = Callable[[str, str], Path]
 
@@ -176,6 +177,12 @@ def test_only_failures_are_marked(finding: Finding, status: str) -> None:
     assert marked.known == ("lengths" if status in FAILURES else "")
     assert not marked.fails
     assert marked.status == status
+
+
+def test_accepted_bad_input_that_is_known_is_marked_as_other_failures_are(finding: Finding) -> None:
+    marked = mark(replace(outcome(), reason=Reason.LENIENT), [finding])
+
+    assert (marked.known, marked.reason, marked.fails) == ("lengths", Reason.NONE, False)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from attnsuite.records import Explanation, Outcome
 from attnsuite.registry import find
 
 FORWARDS = Path(__file__).parents[1] / "submissions" / "forwards.py"
-CASES = ("plain", "bool_mask/rank_1", "scale", "bad_input/more_keys_than_values")
+CASES = ("plain", "bool_mask/rank_1", "scale", "bad_input/more_values_than_keys")
 TORCH = version("torch")
 """As it is installed: a build for CUDA calls itself 2.13.0+cu130, and is installed as 2.13.0."""
 Pytest = Callable[..., object]
@@ -52,7 +52,7 @@ def test_all_failures_of_a_forwarder_are_those_of_the_implementation_that_it_for
 
 
 def test_the_paragraph_names_findings_library_version_link_and_the_lines_that_accept_them() -> None:
-    _, said = explained("attention", "bad_input/more_keys_than_values")
+    _, said = explained("attention", "bad_input/more_values_than_keys")
 
     first, finding, home, *_, line = [line for line in said.lines if not line.startswith(("walls: ", "operators: "))]
     assert first.startswith(f"1 of its 1 failures are those of attention/torch_sdpa.automatic (torch {TORCH})")

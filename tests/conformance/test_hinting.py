@@ -9,17 +9,24 @@ import pytest
 
 from attnsuite import registry
 from attnsuite.conformance.divided import DividedSession
+from attnsuite.conformance.hinting import how_to_run_fewer
 from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.contracts import contract
+from attnsuite.records import Explanation, Outcome, Status
 
 FILE = Path(__file__).parents[1] / "submissions" / "other_arrays.py"
 PLAIN = "no plain question is answered with tensors of PyTorch; given arrays of numpy it answers plain/small"
 
 
 def hint(function: str, *cases: str, of: type[Session] = Session, signature: str = "") -> str:
+    return explained(function, *cases, of=of, signature=signature).hint
+
+
+def explained(function: str, *cases: str, of: type[Session] = Session, signature: str = "") -> Explanation:
     (declaration,) = registry.find([f"{FILE}:{function}"], signature=signature)
     with of(CheckRequest(cases, ("float32",)), several=False, explains=True) as session:
         list(session.run(declaration))
-    return session.explanations[declaration.full_name].hint
+    return session.explanations[declaration.full_name]
 
 
 @pytest.mark.parametrize("of", [Session, DividedSession])
@@ -36,11 +43,25 @@ def test_a_function_of_numpy_that_is_wrong_is_told_it_too() -> None:
     assert said == f"{PLAIN} with numbers, if not rightly: ask it with --signature numpy"
 
 
+def test_so_it_is_where_the_user_says_the_contract_s_own() -> None:
+    assert hint("of_numpy", "plain", signature="sdpa") == f"{PLAIN} rightly: ask it with --signature numpy"
+
+
+def test_a_function_for_a_gpu_is_told_the_device_and_no_smallest_input() -> None:
+    explanation = explained("wants_a_gpu", "plain")
+
+    assert explanation.hint == "it raises in every plain test: is it for a GPU? --device cuda tests it there"
+    assert explanation.reproductions == ()
+
+
+def test_nothing_is_said_to_fail_only_somewhere_where_no_plain_test_passes() -> None:
+    assert explained("raises_if_plain", "plain", "causal/square*").where == ()
+
+
 @pytest.mark.parametrize(
     ("function", "cases", "signature"),
     [
         ("raises_if_plain", ("causal/square_5",), ""),
-        ("of_numpy", ("plain",), "sdpa"),
         ("of_numpy", ("plain",), "numpy"),
     ],
 )
@@ -66,3 +87,23 @@ def test_how_another_contract_s_function_is_called_is_said(write: Callable[[str,
 
     said = "plain/usual calls bleu(prediction, reference, *, k) with prediction int64 (7,), reference int64 (9,), k 2"
     assert session.explanations["bleu/spoken"].hint == f"no plain question is answered; {said}"
+
+
+def seconds_per_test(seconds: float, status: Status = Status.PASSED, cases: tuple[str, ...] = ()) -> str:
+    """The hint about a function that takes so many seconds for each test in float32."""
+    asked = CheckRequest(cases, ("float32",)).asked(contract("attention"))
+    found = [Outcome("x", "attention", case.name, dtype, "cpu", status, seconds=seconds) for case, dtype in asked[:30]]
+    return how_to_run_fewer(asked, found)
+
+
+def test_who_waits_for_slow_tests_is_told_how_to_run_fewer() -> None:
+    asked = [len(CheckRequest(cases, ("float32",)).asked(contract("attention"))) for cases in ((), ("plain", "causal"))]
+
+    says = f"if each new shape is compiled, run fewer: --case plain --case causal runs {asked[1]} of {asked[0]} tests"
+    assert seconds_per_test(3.14) == f"3.1 s per test on average; {says}"
+
+
+def test_fast_tests_few_tests_and_timeouts_need_no_smaller_selection() -> None:
+    assert seconds_per_test(0.9) == ""
+    assert seconds_per_test(3.0, cases=("plain", "causal")) == ""
+    assert seconds_per_test(60.0, Status.HUNG) == ""

@@ -40,5 +40,14 @@ def test_shorter_limits_let_more_answers_fail_to_come(time_limit: float, most: i
     assert left(["hung", "passed"] * most, time_limit).ended
 
 
+def test_longer_limits_of_a_compiler_cost_no_more_than_ten_minutes() -> None:
+    patience = left(["passed"])
+    hung = Outcome("x", "attention", "plain/small", "float32", "cpu", Status.HUNG, seconds=300.0)
+    patience.hear(hung)
+    assert not patience.ended
+    patience.hear(hung)
+    assert patience.ended == "2 answers before it did not come"
+
+
 def test_what_was_not_asked_says_nothing() -> None:
     assert not left(["hung"] * 100, reason=Reason.NOT_ASKED).ended

@@ -19,6 +19,7 @@ from attnsuite import registry
 from attnsuite.conformance.session import CheckRequest, Session
 from attnsuite.contracts import contract
 from attnsuite.records import EVERY_CASE, Outcome, UsageError
+from attnsuite.records.limits import IMPORT_LIMIT
 from attnsuite.registry import Declaration
 
 Write = Callable[[str, str], Path]
@@ -289,7 +290,17 @@ def test_a_file_that_hangs_is_hung_after_the_time_limit(write: Write) -> None:
 
     outcomes = run(file, "plain/small", time_limit=0.5)
 
-    assert [(outcome.status, outcome.detail) for outcome in outcomes] == [("hung", "hung: no answer within 0.5 s")]
+    assert [(outcome.status, outcome.detail) for outcome in outcomes] == [
+        ("hung", "hung: no result within 0.5 s; --time-limit 1 allows more")
+    ]
+
+
+@pytest.mark.parametrize(("time_limit", "start_limit"), [(5.0, IMPORT_LIMIT), (600.0, 600.0)])
+def test_a_longer_time_limit_is_that_of_the_import_too(write: Write, time_limit: float, start_limit: float) -> None:
+    session = Session(CheckRequest(time_limit=time_limit))
+    (declaration,) = registry.find([str(write("kernel.py", "def attention(query, key, value): ..."))])
+
+    assert session._worker(declaration, trusted=False).start_limit == start_limit
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,18 @@ from __future__ import annotations
 import importlib
 import posixpath
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from runs import run_pytest_in
+from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnsuite import pytest_plugin, registry
-from attnsuite.pytest_plugin import conformance
+from attnsuite.pytest_plugin import InputValidationWarning, conformance
 from attnsuite.records import UsageError
 from attnsuite.registry import Declaration
 
@@ -243,6 +245,40 @@ def test_there_is_a_parameter_set_for_every_case_and_dtype_and_one_for_declarati
 def test_a_test_of_what_does_not_exist_cannot_be_made(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         conformance(scaled_dot_product_attention, **arguments)
+
+
+def only_test(**options: Any) -> Callable[[], None]:
+    """The test with a negative probability, of attention that takes any number for one."""
+
+    def lenient(query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0) -> Tensor:
+        return scaled_dot_product_attention(query, key, value)
+
+    test = conformance(lenient, cases="bad_input/dropout_below_zero", dtypes="float32", **options)
+    (mark,) = test.pytestmark  # type: ignore[attr-defined]
+    return partial(test, *mark.args[1][0])
+
+
+def test_accepted_bad_input_is_a_warning() -> None:
+    with pytest.warns(InputValidationWarning, match=r"dropout_p = −0.1 was accepted; the contract requires an error"):
+        only_test()()
+
+
+def test_accepted_bad_input_is_a_failure_where_that_is_strict() -> None:
+    with pytest.raises(pytest.fail.Exception, match=r"dropout_p = −0.1 was accepted"):
+        only_test(strict=True)()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "outcome"), [((), "passed"), (("--attention-strict",), "failure")])
+def test_the_option_makes_it_a_failure(
+    options: Sequence[str], outcome: str, reported: Reported, write: Write, run_pytest: Pytest
+) -> None:
+    write("mine.py", "def attention(query, key, value, dropout_p=0.0):\n    return value.mean(-2, keepdim=True)\n")
+
+    run_pytest("--attention", "mine.py", "--attention-case", "bad_input/dropout_below_zero", *options)
+
+    found = {name: status for name, (status, _) in reported().items()}
+    assert found["attention.mine bad_input/dropout_below_zero[float32]"] == outcome
 
 
 test_a_correct_function = conformance(

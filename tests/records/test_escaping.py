@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 
 import pytest
 
 from attnsuite.commands.json_rows import JsonRows
-from attnsuite.records import Outcome, Status, UsageError, escaped
+from attnsuite.records import Outcome, Status, UsageError, command_line, escaped
 from attnsuite.report import summary_lines
 from attnsuite.report.cells import plain
 from attnsuite.report.page import Page, note
@@ -40,3 +43,19 @@ def test_every_way_out_shows_it_escaped(capsys: pytest.CaptureFixture[str]) -> N
     written = capsys.readouterr().out
     written.encode()  # no lone surrogate
     assert json.loads(written) == {"detail": SHOWN}
+
+
+WORD = "it's a k\udcffe\\.py\n\u202e\U000e0001π"
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+def test_a_command_line_can_be_pasted_whatever_bytes_a_file_has_in_its_name() -> None:
+    line = command_line(["printf", "%s", WORD])
+
+    assert line.isprintable()
+    done = subprocess.run(["bash", "-c", line], stdout=subprocess.PIPE, env={"LC_ALL": "C.UTF-8"}, check=True)
+    assert done.stdout == os.fsencode(WORD)
+
+
+def test_a_command_line_of_what_can_be_read_is_quoted_as_usual() -> None:
+    assert command_line(["check", "my file.py", "π.py"]) == "check 'my file.py' 'π.py'"

@@ -111,13 +111,14 @@ def test_jax_leaves_the_memory_of_a_gpu_to_others_unless_the_user_lets_it(
     if said is None:
         monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE")
     file = write(
-        "kernel.py", "import os\nsaw = os.environ['XLA_PYTHON_CLIENT_PREALLOCATE']\ndef attention(): return saw"
+        "kernel.py",
+        "import os\nsaw = os.environ['XLA_PYTHON_CLIENT_PREALLOCATE']\ndef attention(query, key, value): return saw",
     )
 
     result = loaded(file)
 
     assert isinstance(result, Loaded)
-    assert result.function() == (said or "false")
+    assert result.function(1, 2, 3) == (said or "false")
 
 
 def test_what_an_import_changes_in_the_process_is_undone() -> None:
@@ -158,11 +159,11 @@ def test_a_neighbour_shadows_no_library(write: Write) -> None:
     file = write("kernel.py", "import json\njson.dumps\ndef attention(query, key, value): ...")
     write("wave.py", "raise SystemExit")  # a library that nobody has imported yet
     assert isinstance(loaded(file), Loaded)
-    assert isinstance(loaded(write("other.py", "import wave\ndef attention(): ...")), Loaded)
+    assert isinstance(loaded(write("other.py", "import wave\ndef attention(query, key, value): ...")), Loaded)
 
 
 def test_a_file_is_run_once_for_all_its_functions_and_again_when_it_changed(write: Write) -> None:
-    text = "def attention(): return {}\ndef other(*inputs): ..."
+    text = "def attention(*inputs): return {}\ndef other(*inputs): ..."
     file = write("kernel.py", text.format(1))
     one, other = (load(find([f"{file}:{name}"])[0]) for name in ("attention", "other"))
     assert isinstance(one, Loaded)
@@ -171,7 +172,7 @@ def test_a_file_is_run_once_for_all_its_functions_and_again_when_it_changed(writ
     file.write_text(text.format(2))
     changed = loaded(file)
     assert isinstance(changed, Loaded)
-    assert changed.function() == 2
+    assert changed.function(1, 2, 3) == 2
     assert not list(file.parent.rglob("__pycache__"))
 
 
@@ -186,12 +187,15 @@ def test_parameters_come_from_the_function_where_the_source_does_not_tell(write:
         """,
     )
     bound, builtin = (load(find([f"{file}:{name}"])[0]) for name in ("bound", "builtin"))
-    assert bound.declaration.parameters == ("value", "scale", "unused")
+    assert bound.declaration.parameters == ("query", "key", "value", "scale", "unused")
     assert builtin.declaration.parameters is None, "no signature: it takes everything"
 
 
 def test_declarations_made_at_import_are_known_when_loaded(importable: Path, write: Write) -> None:
-    write("home.py", "from attnsuite import implementation\n@implementation(lacks={'gqa': 'no'})\ndef f(query): ...")
+    write(
+        "home.py",
+        "from attnsuite import implementation\n@implementation(lacks={'gqa': 'no'})\ndef f(query, key, value): ...",
+    )
     write("facade.py", "from home import f as attention")
     (declaration,) = find(["facade:attention"])
     assert load(declaration).declaration.lacks == {"gqa": "no"}
@@ -269,7 +273,7 @@ def test_a_function_that_nobody_can_import_has_no_home(function: Callable[..., o
 
 def test_a_decorated_function_at_hand_keeps_its_declaration() -> None:
     @implementation(variant="mine", lacks={"gqa": "no"})
-    def function(query: object) -> None: ...
+    def function(query: object, key: object, value: object) -> None: ...
 
     declaration = registry.from_function(function).declaration
     assert declaration.lacks == {"gqa": "no"}

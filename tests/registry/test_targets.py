@@ -70,6 +70,16 @@ def test_a_decorated_function_in_a_file_keeps_its_name_and_declaration(room: Pat
     assert declaration.lacks == {"bool_mask": "the kernel takes none"}
 
 
+@pytest.mark.parametrize("name", ["a:b.py", "k\udcff.py"])
+def test_a_file_may_have_any_name(write: Write, name: str) -> None:
+    file = write(name, PLAIN)
+
+    for target in (str(file), f"{file}:attention"):
+        (declaration,) = find([target])
+        assert (declaration.file, declaration.function) == (str(file), "attention")
+        assert isinstance(load(declaration), Loaded)
+
+
 def test_the_folder_says_the_contract_unless_the_user_does(write: Write) -> None:
     file = str(write("attention/kernel.py", PLAIN))
     assert find([file])[0].contract == "attention"
@@ -282,7 +292,7 @@ def test_a_name_assigned_under_the_contract_s_name_is_meant(write: Write, line: 
     )
 
 
-def test_an_import_is_not_meant_where_the_file_has_a_function(write: Write) -> None:
+def test_an_import_is_not_meant_where_a_function_is_decorated(write: Write) -> None:
     assert (
         meant(write("kernel.py", f"from os import path as attention\n{PLAIN.replace('attention', 'mine')}")) == "mine"
     )

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 from builders import MACHINE, NASTY, RUN, measured, outcome, without_time
-from pages import TIMED, recorded
+from pages import TIMED, page, recorded
 
 from attnsuite.records import ContractFacts, Facts, UsageError
 from attnsuite.report import write_report
@@ -63,7 +63,7 @@ def test_the_first_screen_says_what_was_asked_who_passed_how_fast_each_is_and_wh
     assert "3 implementations of 1 contract on AMD EPYC, 2 cores, on 2026-01-02 (torch 2.13.0, commit abc123)" in text
     assert "1 of 2 questions answered rightly, 2 tables of times." in text
     assert "✗ 1/2" in text
-    assert "2.00× (2.00–2.00), 2 of 2" in text
+    assert "2.00× faster (2.00–2.00), 2 of 2" in text
     assert "Not here (declined): attention/flex: lacks cpu: it is for a GPU" in text
 
 
@@ -144,13 +144,50 @@ def test_a_page_takes_less_than_a_megabyte_for_a_thousand_rows():
 
 
 def test_history_is_shown_where_there_is_some_and_hidden_where_there_is_none():
-    line = Line(MACHINE.name, "attention/chunked", "vit/b16", [Moment("2026-01-01", "abc", 1.0, 0.9, 1.1)])
+    line = Line(MACHINE.name, "attention/chunked", "vit/b16", [Moment("2026-01-01", "abc", 1.0, "1.00 s", 0.9, 1.1)])
 
     text = report_page(of_one(*times()), past=[line])
 
     assert '<section id="history"' in text
-    assert data_of(text)["history"][0]["moments"] == [["2026-01-01", "abc", 1, 0.9, 1.1]]
+    assert data_of(text)["history"][0]["moments"] == [["2026-01-01", "abc", 1, 0.9, 1.1, "1.00 s"]]
     assert '<section id="history"' not in report_page(of_one(*times()))
+
+
+def test_numbers_are_rounded_once_as_on_the_page_in_markdown():
+    """Of 2.4947 four digits are 2.495, and three of these would be 2.50."""
+    rows = [
+        measured(seconds=[2.4947] * 24),
+        measured("chunked", seconds=[1.0] * 24, memory={"resident": 1024.0 * 8.125, "retained": 0.0}),
+        measured("loops", seconds=[2.4947**2] * 24, error_ratio=0.1),
+    ]
+    of = recorded(*rows)
+
+    (table,) = data_of(report_page({MACHINE.name: of}))["machines"][0]["tables"]
+    words = {row["i"]: row["words"] for row in table["rows"]}
+
+    assert [each["time"] for each in words.values()] == ["1.00 s", "2.49 s", "6.22 s"]
+    assert [each.get("speedup") for each in words.values()] == ["2.49× faster", None, "2.49× slower"]
+    markdown = page(*rows)
+    for row in words.values():
+        for name in ("time", "memory", "error"):
+            assert f"| {row[name]} |" in markdown, (name, row)
+        if "speedup" in row:
+            assert f"| {row['speedup']} ({row['ends']}) |" in markdown
+
+
+def test_a_finding_has_one_row_whatever_its_failures_say():
+    found = [
+        outcome(f"mask/{place}", "wrong", name, detail=f"off by {'abcdefghijkl'[place]}", known="F-1")
+        for name in ("attention/flash", "attention/math")
+        for place in range(12)
+    ]
+
+    text = report_page(of_one(*found))
+
+    row = re.search(r"<h4>Known failures</h4>.*?<tbody>\n(.*?)</tbody>", text, re.DOTALL).group(1)
+    assert row.count("<tr>") == 1
+    for words in ("F-1", "attention/flash</code>, <code>attention/math", ">24<", "--case mask/0"):
+        assert words in row
 
 
 def test_why_a_case_is_asked_is_noted_and_of_earlier_runs_nothing_is_made_up():
@@ -177,7 +214,7 @@ def test_the_geometric_mean_has_the_means_of_the_ends_as_its_interval():
 def test_speed_over_all_counts_the_tables_in_which_both_were_timed():
     found = {each.name: each for each in overall(material(recorded(*times())).tables)}
 
-    assert found["chunked"].words == "2.00× (2.00–2.00)"
+    assert found["chunked"].words == "2.00× faster (2.00–2.00)"
     assert (found["chunked"].compared, found["chunked"].due) == (2, 2)
     assert found["matmul"].words == "baseline"
     assert found["flex"].speedup is None

@@ -52,17 +52,17 @@ def test_the_long_table_has_every_number_of_a_row():
     assert "by NVML" not in text
 
 
-def test_a_slower_one_has_its_speed_up_below_one():
+def test_what_is_slower_is_told_by_how_much_slower_it_is():
     text = page(measured(), measured("loops", seconds=0.4))
 
-    assert column(text, "`loops`", "speed-up", "<details>") == "0.250×, slower (0.250–0.250)"
+    assert column(text, "`loops`", "speed-up", "<details>") == "4.00× slower (4.00–4.00)"
 
 
 def test_too_few_rounds_for_an_interval_are_said():
     text = page(measured(seconds=[0.1] * 3), measured("chunked", seconds=[0.05] * 3))
 
     assert column(text, "`chunked`", "99 % interval", "<details>") == "too few rounds"
-    assert column(text, "`chunked`", "speed-up", "<details>") == "2.00×, unclear (too few rounds)"
+    assert column(text, "`chunked`", "speed-up", "<details>") == "2.00× faster, unclear (too few rounds)"
     assert "inf" not in text
 
 

@@ -7,7 +7,7 @@ from builders import MACHINE, NASTY, RUN, outcome, recorded
 from markdown_it import MarkdownIt
 from pages import cells
 
-from attnsuite.records import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, UsageError
+from attnsuite.records import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, Reason, UsageError
 from attnsuite.report import write_index
 from attnsuite.report.conformance import page as page_of
 from attnsuite.report.conformance.page import WORDS, conformance
@@ -207,6 +207,15 @@ def test_known_failures_are_apart_with_their_finding():
     assert "## Failures" not in text
     assert "sdpa_reads_beyond: torch ≤ 2.13 reads past the end" in text.split("## Known failures")[1]
     assert cells(text, "`attention/loops`")[-2:] == ["0", "2"]
+
+
+def test_accepted_bad_input_that_fails_nothing_has_a_section_of_its_own():
+    accepted = outcome("bad_input/keys", "wrong", detail="input validation: …", reason=Reason.LENIENT)
+
+    text = page([outcome(), outcome("bad_input/widths"), accepted])
+
+    assert "| `attention/loops` | cpu | 1 of 2 | `bad_input/keys` |" in text.split("## Input validation")[1]
+    assert "## Failures" not in text
 
 
 def test_an_outcome_about_the_whole_is_asked_again_as_a_whole():
@@ -420,3 +429,31 @@ def test_a_folder_that_is_a_file_is_refused_in_one_line(tmp_path):
 
     with pytest.raises(UsageError, match="cannot be written: Not a directory"):
         write_conformance(tmp_path / "file", of([]))
+
+
+def test_a_sample_is_marked_as_one():
+    found = of(
+        [outcome("a", name="attention/flex"), outcome("a", name="attention/loops")], sampled={"attention/flex": 1759}
+    )
+
+    text = markdown.render(whole(found))
+
+    assert cells(text, "`attention/flex`")[-4] == "1/1 (sample)"
+    assert cells(text, "`attention/loops`")[-4] == "1/1"
+    assert "(`attnsuite run --full` tests everything): `attention/flex` 1 of 1,759 tests." in text
+
+
+def test_a_whole_run_after_a_sample_is_none():
+    runs = [replace(RUN, id="r1", facts=Facts(sampled={"attention/flex": 2})), replace(RUN, id="r2")]
+    found = recorded({"r1": [outcome("a", name="attention/flex")], "r2": [outcome("b", name="attention/flex")]}, runs)
+
+    assert "(sample)" not in markdown.render(whole(found))
+
+
+def test_the_index_marks_a_sample(tmp_path):
+    found = of([outcome("a", name="attention/flex"), outcome("a", name="bleu/loops")], sampled={"attention/flex": 9})
+
+    text = write_index(tmp_path, {MACHINE.name: found}).read_text()
+
+    assert "1/1 (sample)" in text
+    assert "`attention/flex` 1 of 9 tests." in text

@@ -22,9 +22,10 @@ def keep(results: Path, seconds: Sequence[float]) -> None:
 def test_a_step_is_in_its_place(tmp_path: Path) -> None:
     keep(tmp_path, [0.1] * 6 + [0.13] * 4)
 
-    (line,) = [of for of in past(tmp_path) if of.implementation == "attention/loops" and "multiple" in of.what]
+    (line,) = [of for of in past(tmp_path) if of.implementation == "attention/loops" and "compared" in of.what]
 
-    assert line.what.endswith("time as a multiple of matmul's")
+    assert line.what.endswith("time compared with matmul's")
+    assert [line.moments[place].words for place in (0, 6)] == ["2.00× faster", "1.54× faster"]
     assert [moment.commit for moment in line.moments] == [f"c{day:02}" for day in range(1, 11)]
     assert [line.moments[place].when[:10] for place in line.changes] == ["2026-01-07"]
 

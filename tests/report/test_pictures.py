@@ -60,9 +60,9 @@ def test_lines_that_end_early_are_explained_only_where_there_are_some():
     a_line = (row for row in rows if (row.implementation, row.workload) != ("attention/loops", "ladder/8k"))
     a_panel = (row for row in everything(threads=2) if row.workload != "ladder/8k")
 
-    assert "dotted" not in shown(*rows)["time"].note
-    assert "dotted" in shown(*a_line)["time"].note
-    assert "dotted" in shown(*rows, *a_panel)["time"].note
+    assert "×" not in shown(*rows)["time"].explained
+    assert "×: not measured beyond" in shown(*a_line)["time"].explained
+    assert "×" not in shown(*rows, *a_panel)["time"].explained, "no line of that panel goes further"
 
 
 def test_a_picture_says_machine_dtype_threads_torch_and_date():

@@ -38,6 +38,6 @@ def test_labels_of_points_lie_on_nothing():
 def test_labels_keep_off_the_line_that_joins_the_front():
     line = [(20.0, 50.0), (200.0, 50.0)]
 
-    (box,) = beside([(100.0, 50.0)], ["chunked"], (380, 320), line)
+    (box,) = beside([(100.0, 50.0)], ["chunked"], (380, 320), [line])
 
     assert not box[1] < 50 < box[3]

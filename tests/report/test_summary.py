@@ -3,6 +3,7 @@
 from builders import NASTY, measured, outcome, without_time
 
 from attnsuite.records import EVERY_CASE, Reason
+from attnsuite.records.bounded import NOT_BOUNDED
 from attnsuite.report import benchmark_lines, summary_lines
 from attnsuite.report.benchmark import wording
 
@@ -45,6 +46,64 @@ def test_what_was_not_asked_comes_last_and_has_no_command():
         "  1 × hung: no answer within 1 s",
         "      attnsuite check attention/loops --case c/0 --dtype float32",
         f"  3 × {says}",
+    ]
+
+
+ACCEPTED = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
+
+
+def accepted(case="bad_input/keys", **others):
+    return outcome(case, "wrong", **{"detail": ACCEPTED, "reason": Reason.LENIENT, **others})
+
+
+def test_input_validation_is_a_line_of_its_own_below_wrong_numbers():
+    outcomes = [
+        outcome("ok"),
+        *(outcome(f"bad_input/{number}") for number in range(2)),
+        accepted(),
+        outcome("c", "wrong", detail="output[0] is 1, should be 2"),
+        outcome("bad_input/d", "declined", detail="takes no window"),
+    ]
+
+    assert summary_lines(outcomes) == [
+        "attention/loops  1 of 2 passed, 1 wrong; 1 more declined",
+        "  1 × wrong: output[0] is 1, should be 2",
+        "      attnsuite check attention/loops --case c --dtype float32",
+        "  input validation: 2 of 3 bad inputs are refused (-v lists the others)",
+    ]
+    assert summary_lines(outcomes, verbose=True)[-2:] == [
+        "  input validation: 2 of 3 bad inputs are refused",
+        "      9 keys beside 7 values was accepted; the contract requires an error (bad_input/keys)",
+    ]
+
+
+def test_where_accepted_input_fails_it_stands_below_wrong_numbers():
+    outcomes = [
+        *(accepted(f"bad_input/{number}", reason=Reason.NONE) for number in range(3)),
+        outcome("c", "wrong", detail="output[0] is 1, should be 2"),
+    ]
+
+    assert summary_lines(outcomes, reasons=True)[1::2] == [
+        "  1 × wrong: output[0] is 1, should be 2",
+        f"  3 × wrong: {ACCEPTED}",
+        "  input validation: 0 of 3 bad inputs are refused",
+    ]
+
+
+def test_several_implementations_that_refuse_all_bad_input_have_no_line_for_it():
+    outcomes = [*(outcome(case) for case in ("ok", "bad_input/a")), outcome("ok", name="attention/other")]
+
+    assert summary_lines(outcomes) == [
+        "attention/loops  1 of 1 passed",
+        "attention/other  1 of 1 passed",
+        "2 in all         2 of 2 passed",
+    ]
+
+
+def test_where_bad_input_alone_was_given_that_is_the_outcome():
+    assert summary_lines([outcome("bad_input/a"), accepted()]) == [
+        "attention/loops  input validation: 1 of 2 bad inputs are refused",
+        "  input validation: 1 of 2 bad inputs are refused (-v lists the others)",
     ]
 
 
@@ -99,6 +158,17 @@ def test_a_table_is_a_heading_and_a_line_each():
         "  attention/einsum   20.0 ms  too few rounds       unclear         –",
         "  attention/flex     refused (known): it fails gqa/rows",
         "  attention/loops    out of memory",
+    ]
+
+
+def test_a_time_that_is_not_bounded_says_so_below_its_line():
+    why = "the machine was busy (load 14 on 2 cores): calls on new numbers took 2.44 times as long"
+    rows = [measured(seconds=0.02), measured("chunked", seconds=0.005, detail=f"{NOT_BOUNDED}: {why}")]
+
+    assert benchmark_lines(rows, "", "matmul")[1:] == [
+        "  attention/matmul   20.0 ms  ±0.50 %      baseline  3.94 MiB",
+        "  attention/chunked  5.00 ms  ±0.50 %  4.00× faster  3.94 MiB",
+        f"    not bounded: {why}",
     ]
 
 

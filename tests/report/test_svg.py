@@ -96,6 +96,29 @@ def test_no_two_texts_of_a_chart_lie_on_each_other(name, svg):
         assert right <= x or end <= left or bottom <= y or floor <= top, (one, other)
 
 
+def test_a_line_that_stops_ends_with_a_cross_and_its_label(svg):
+    rows = [row for row in everything() if (row.implementation, row.workload) != ("attention/loops", "ladder/8k")]
+
+    drawn = svg.render(shown(*rows)["time"])
+
+    across = {
+        text.partition("\N{EN SPACE}")[0]: x
+        for text, x, *_ in _placed(ElementTree.fromstring(drawn))
+        if "\N{EN SPACE}s^" in text
+    }
+    assert across.pop("loops") < min(across.values())
+    assert "×: not measured beyond" in drawn
+    assert 'stroke-dasharray="1,3"' not in drawn, "no line is continued beyond its last point"
+
+
+@pytest.mark.parametrize("name", ["error", "tradeoff"])
+def test_an_axis_of_ratios_says_slower_and_faster(svg, name):
+    said = texts(svg.render(shown(*everything())[name]))
+
+    assert any(re.fullmatch(r"[\d.]+× (slower|faster)", text) for text in said)
+    assert not any(re.fullmatch(r"0?\.\d+×.*", text) for text in said)
+
+
 def _placed(node, x=0.0, y=0.0):
     """Each visible text with its position, anchor and size; turned ones, which name an axis, left out."""
     moved = re.match(r"translate\(([-\d.e]+),\s*([-\d.e]+)\)", node.get("transform", ""))

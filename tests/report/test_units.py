@@ -22,6 +22,22 @@ def test_bytes_have_the_unit_that_suits(bytes_, text):
 
 
 @pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(2.4947, "2.49× faster"), (0.87, "1.15× slower"), (1 / 2.4947, "2.49× slower"), (1.0, "1.00×"), (0.9999, "1.00×")],
+)
+def test_a_speed_up_is_never_below_one(ratio, text):
+    assert units.speed(ratio) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(1.22, 1.4, "1.22–1.40"), (0.8, 0.95, "1.05–1.25"), (0.97, 1.05, "1.03× slower–1.05× faster")],
+)
+def test_an_interval_of_speed_ups_has_its_lower_end_first_and_says_where_it_holds_both(low, high, text):
+    assert units.speeds(low, high) == text
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"), [(0.5, "0.50 s"), (59, "59 s"), (112.4, "1 min 52 s"), (7260, "2 h 1 min")]
 )
 def test_a_wait_is_told_in_minutes(seconds, text):

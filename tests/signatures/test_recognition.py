@@ -9,7 +9,7 @@ from attnsuite.signatures import Ambiguous, names, recognised, signature
 from attnsuite.signatures.catalogue import OWN
 from attnsuite.signatures.recognition import INPUTS
 
-ALL = ("sdpa", "flash_attn", "xformers", "jax", "flashinfer", "mlx", "numpy")
+ALL = ("sdpa", "flash_attn", "xformers", "jax", "flashinfer", "triton", "mlx", "numpy")
 
 
 def test_the_signatures_are_the_files_in_the_folder() -> None:
@@ -70,13 +70,13 @@ def test_a_function_that_takes_anything_tells_nothing() -> None:
     [
         (
             "q k v causal",
-            "causal fits the signatures flash_attn and flashinfer: say --signature flash_attn or --signature "
-            "flashinfer, or --signature sdpa for the contract's own",
+            "causal fits several signatures: say --signature flash_attn (b s h d) or --signature flashinfer (s h d) or "
+            "--signature triton (b h l d), or --signature sdpa for the contract's own",
         ),
         (
             "q k v causal sm_scale",
-            "causal and sm_scale fit the signatures flashinfer and sdpa: say --signature flashinfer or "
-            "--signature sdpa",
+            "causal and sm_scale fit several signatures: say --signature flashinfer (s h d) or --signature triton "
+            "(b h l d), or --signature sdpa for the contract's own",
         ),
         (
             "q k v softmax_scale attn_bias",
@@ -85,9 +85,9 @@ def test_a_function_that_takes_anything_tells_nothing() -> None:
         ),
         (
             "q k v attn_bias causal",
-            "attn_bias is of the signature xformers, causal of flash_attn and flashinfer, and none has all: say "
-            "--signature xformers or --signature flash_attn or --signature flashinfer, or --signature sdpa for the "
-            "contract's own",
+            "attn_bias is of the signature xformers, causal of flash_attn and flashinfer and triton, and none has all: "
+            "say --signature xformers or --signature flash_attn or --signature flashinfer or --signature triton, or "
+            "--signature sdpa for the contract's own",
         ),
         (
             "q k v attn_mask softmax_scale",
@@ -112,3 +112,10 @@ def test_all_of_a_library_s_own_parameters_are_told_apart(name: str) -> None:
 
 def test_numpy_s_functions_have_the_contract_s_names_and_have_to_be_asked_for() -> None:
     assert recognised(["query", "key", "value", *signature("numpy").foreign]) == ("", ())
+
+
+def test_triton_s_is_known_by_what_has_no_default() -> None:
+    assert recognised(["q", "k", "v", "causal", "sm_scale"], ["q", "k", "v", "causal", "sm_scale"]) == (
+        "triton",
+        ("causal", "sm_scale"),
+    )

@@ -11,6 +11,7 @@ from attnsuite.records import ContractFacts, Evidence, Holds, Reason
 from attnsuite.records.bounded import NOT_BOUNDED
 from attnsuite.store import due_ranges, read_outcomes, siblings, verify
 
+BUSY = "the machine was busy (load 14 on 2 cores)"
 OUTCOMES = [
     (outcome("a", error_ratio=50.0, seconds=0.1), "it passed, and its error_ratio is 50, above 1"),
     (outcome("a", error_ratio=0.5), "it passed, and has no seconds"),
@@ -60,6 +61,11 @@ TIMES = [
     (measurement(status="raised", detail="x", reason=Reason.TOO_SLOW), "it is raised, and its reason is too_slow"),
     (measurement("*", status="missing", detail="x"), "it is about every workload, and not about every other"),
 ]
+LENIENT = [
+    (outcome("a", "wrong", detail="x", reason=Reason.LENIENT), "its reason is lenient, and it is a"),
+    (outcome("bad_input/a", "wrong", detail="x", reason=Reason.LENIENT, known="pt-1"), "it is pt-1"),
+    (outcome("bad_input/a", "died", detail="x", reason=Reason.LENIENT), "it is died, and its reason is lenient"),
+]
 TRAINED = [
     (trained(scores={"accuracy held out": 1.5}), "scores.accuracy held out is 1.5, not between 0 and 1"),
     (trained(scores={"BLEU": -0.5}), "scores.BLEU is -0.5, not between 0 and 1"),
@@ -79,14 +85,18 @@ CLAIMED = [
 ]
 NOTED = replace(
     FACTS,
-    contracts={"attention": ContractFacts(cases={"a": ("float32",), "b": ("causal", "float32")}, baseline="loops")},
+    contracts={
+        "attention": ContractFacts(
+            cases={"a": ("float32",), "b": ("causal", "float32"), "bad_input/a": ("float32",)}, baseline="loops"
+        )
+    },
     gaps={"attention/loops": {"causal": "no order"}},
 )
 
 
 @pytest.mark.parametrize(
     ("row", "says"),
-    [*OUTCOMES, *TIMES, *TRAINED, *CLAIMED],
+    [*OUTCOMES, *LENIENT, *TIMES, *TRAINED, *CLAIMED],
     ids=lambda of: of[:60] if isinstance(of, str) else type(of).__name__,
 )
 def test_a_row_that_contradicts_itself_is_refused_with_its_place(tmp_path, row, says):
@@ -101,12 +111,14 @@ def test_a_row_that_contradicts_itself_is_refused_with_its_place(tmp_path, row, 
     "row",
     [
         outcome("a", error_ratio=1.0, seconds=0.1),
+        outcome("bad_input/a", "wrong", detail="accepted", reason=Reason.LENIENT, seconds=0.1),
         outcome("a", "wrong", detail='equals "unscaled": y', diagnosis=("unscaled",), error_ratio=5.0, seconds=0.1),
         outcome("b", "declined", detail="lacks causal: no order", reason=Reason.LACKING),
         outcome("a", "declined", detail="takes no scale", reason=Reason.UNTAKEN),
         timed(own_clock=1.09),
         timed(own_clock=1.4, seconds=(1e-4, 1e-4), work=dict.fromkeys(WORK, 1e3)),
         timed(own_clock=1.2, detail=f"{NOT_BOUNDED}: its samples took 1.20 times as long"),
+        timed(own_clock=2.44, detail=f"{NOT_BOUNDED}: {BUSY}: calls on new numbers took 2.44 times as long"),
         timed(direction="backward", detail=f"{NOT_BOUNDED}: its forward lies between its calls"),
         measurement(status="refused", detail="it fails a", error_ratio=3.0, known="pt-1"),
         measurement(status="declined", detail="too slow to time here: 9 s", reason=Reason.TOO_SLOW),

@@ -24,6 +24,10 @@ def raises(query, key, value):
     raise RuntimeError("no kernel image is available")
 
 
+def wants_a_gpu(query, key, value):
+    raise RuntimeError("0 active drivers ([]). There should only be one.")
+
+
 def raises_if_plain(query, key, value, *, is_causal=False):
     if not is_causal:
         raise RuntimeError("only causal")

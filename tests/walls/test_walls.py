@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -60,6 +62,17 @@ def test_a_report_says_it_in_a_short_line() -> None:
 def test_a_needless_wall_is_left_out() -> None:
     assert [each.name for each in named(["descent", "PID namespace"])] == ["PID namespace"]
     assert [each.name for each in named(["descent"])] == ["descent"]
+
+
+def test_walls_are_found_whatever_whoever_starts_it_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-16")
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        said, why = walls._looking.__wrapped__(0).communicate()
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+    assert set(json.loads(said)) <= {each.name for each in WALLS}, why
 
 
 @pytest.mark.filterwarnings("ignore:os.fork")  # of JAX, if another test imported it: the child ends at once

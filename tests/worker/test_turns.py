@@ -103,7 +103,7 @@ def test_a_function_in_this_process_answers_likewise() -> None:
         ("raise ValueError('not this one')", "raised", "ValueError: not this one"),
         ("os._exit(3)", "died", "exit status 3"),
         ("os.kill(os.getpid(), 11)", "died", "SIGSEGV"),
-        ("time.sleep(600)", "hung", "no answer within 2 s"),
+        ("time.sleep(600)", "hung", "no result within 2 s; --time-limit 4 allows more"),
         ("return 5", "raised", "TypeError: output is a int, should be a Tensor"),
         ("return torch.ones(3)", "", ""),
         ("print('x' * (80 << 20))", "died", "printed more than 64 MiB"),

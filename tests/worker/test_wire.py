@@ -126,6 +126,9 @@ class Forger:
     def end(self, grace: float = 0) -> str:
         return ""
 
+    def is_silent(self, until: float) -> bool:
+        return False
+
     def receive(self, deadline: float) -> Any:
         return self.answer
 
@@ -203,6 +206,8 @@ HELLO = {
     "lacks": {},
     "conventions": {},
     "style": "",
+    "unasked": (),
+    "rewritten": False,
     "variant": "",
     "signature": "",
     "signature_by": (),
@@ -224,6 +229,9 @@ def test_a_greeting_says_what_the_import_alone_could_tell() -> None:
         {**HELLO, "ended": "splendid"},
         {**HELLO, "parameters": "query"},
         {**HELLO, "parameters": (1,)},
+        {**HELLO, "unasked": None},
+        {**HELLO, "unasked": ("mask\n::error::",)},
+        {**HELLO, "rewritten": "yes"},
         {**HELLO, "requires": "torch"},
         {**HELLO, "lacks": {"causal": ""}},
         {**HELLO, "conventions": 3},

@@ -95,7 +95,7 @@ def test_an_endless_loop_ends_at_the_time_limit(worker: Worker) -> None:
     hung = worker.ask([call("loop")], time_limit=1)
     assert 1 <= time.monotonic() - before < 10
     assert hung == Hung(1)
-    assert str(hung) == "hung: no answer within 1 s"
+    assert str(hung) == "hung: no result within 1 s; --time-limit 2 allows more"
     assert answered(worker.ask([call()]))
 
 

@@ -16,9 +16,11 @@ from attnsuite.records import UsageError
 class Audit:
     """Audit the suite: deviations caught, nobody accused falsely. Writes results/audit.md."""
 
-    contract: Annotated[
-        str | None, typer.Option("--contract", metavar="C", help="only this contract; writes nothing")
+    only: Annotated[
+        str | None,
+        typer.Argument(metavar="[CONTRACT]", help="only this contract; writes nothing", show_default=False),
     ] = None
+    contract: Annotated[str | None, typer.Option("--contract", metavar="C", help="the same as CONTRACT")] = None
     results: Folder = Path("results")
     jobs: Annotated[
         int | None,
@@ -70,22 +72,25 @@ class Audit:
     def run(self) -> int:
         from attnsuite.commands import auditing
 
+        if self.only and self.contract and self.only != self.contract:
+            raise UsageError(f"CONTRACT is {self.only} and --contract is {self.contract}: name one contract")
+        contract = self.only or self.contract
         if self.between_runs:
             from attnsuite.commands import auditing_runs
 
-            if self.cheats or self.benchmark or self.contract or self.seeds or self.arrays or self.jobs:
+            if self.cheats or self.benchmark or contract or self.seeds or self.arrays or self.jobs:
                 raise UsageError("--between-runs goes with --results and --pause alone: what is timed is fixed")
             return auditing_runs.audit_between_runs(self.results, self.between_runs, self.pause)
         if self.pause:
             raise UsageError("--pause goes with --between-runs alone")
-        if self.cheats and (self.benchmark or self.contract or self.seeds or self.arrays):
+        if self.cheats and (self.benchmark or contract or self.seeds or self.arrays):
             raise UsageError("--cheats goes with --results alone: what is submitted, and how it is asked, is fixed")
         if self.cheats:
             return auditing.audit_cheats(self.results, self.jobs)
-        if self.benchmark and self.contract:
+        if self.benchmark and contract:
             raise UsageError("--contract does not go with --benchmark: the stopwatch is audited, not a contract")
         if self.benchmark and (self.seeds or self.arrays):
             raise UsageError("--seeds and --arrays do not go with --benchmark: nothing is drawn there")
         if self.benchmark:
             return auditing.audit_stopwatch(self.results, self.jobs)
-        return auditing.audit(self.results, self.jobs, self.contract, self.seeds, self.arrays)
+        return auditing.audit(self.results, self.jobs, contract, self.seeds, self.arrays)

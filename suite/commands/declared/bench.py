@@ -12,12 +12,15 @@ from attnsuite.commands.declared.common import (
     ContractName,
     Device,
     DryRun,
+    Dtypes,
     Except,
     Folder,
     InShard,
+    Shapes,
     SignatureName,
     Targets,
     TimeLimit,
+    check_shapes,
     place,
     seconds,
     whole,
@@ -50,19 +53,8 @@ class Bench:
         list[str],
         typer.Option("--workload", metavar="PATTERN", help="only workloads of this name or group; may be repeated"),
     ] = field(default_factory=list)
-    shapes: Annotated[
-        list[str],
-        typer.Option(
-            "--shape",
-            metavar="SHAPE",
-            help="a workload of one's own: b=4,h=32,g=8,l=2048,e=128,causal; further s, v, window=LEFT:RIGHT, "
-            "mask=bool|float, scale=X, dropout=P; may be repeated",
-        ),
-    ] = field(default_factory=list)
-    dtypes: Annotated[
-        list[str],
-        typer.Option("--dtype", metavar="D", help="float64, float32, float16 or bfloat16; may be repeated"),
-    ] = field(default_factory=list)
+    shapes: Shapes = field(default_factory=list)
+    dtypes: Dtypes = field(default_factory=list)
     baseline: Annotated[
         str,
         typer.Option(
@@ -170,11 +162,7 @@ class Bench:
             from attnsuite.benchmark.processes import check_threads
 
             check_threads(self.threads)
-        if self.shapes:
-            from attnsuite.contracts.attention.shapes import read  # no other contract has shapes
-
-            for shape in self.shapes:
-                read(shape)
+        check_shapes(self.shapes)
 
     def foresee(self, named: Sequence[Declaration] = ()) -> None:
         """Have processes begin to import what is timed and weighed, while this one finds out what that is.

@@ -50,7 +50,11 @@ class Check:
     ] = None
     isolate: Isolate = False
     time_limit: TimeLimit = TIME_LIMIT
-    jobs: Jobs = 1
+    jobs: Jobs = None
+    sample: Annotated[
+        bool,
+        typer.Option("--sample", help="test a sample: every feature and every dtype once"),
+    ] = False
     profile: Annotated[
         str | None,
         typer.Option(
@@ -102,11 +106,18 @@ class Check:
             help="lines `case pattern: reason`: these failures are known, and must not pass unnoticed",
         ),
     ] = None
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="fail for bad input that is accepted instead of refused, as those that ship here do"
+        ),
+    ] = False
     github: Annotated[
         bool,
         typer.Option("--github", help="in GitHub Actions: annotate the files that fail, and add to the job's summary"),
     ] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="print what fails, and nothing else")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="list the bad input that is accepted, too")] = False
 
     def run(self) -> int:
         from attnsuite.commands.interrupting import until_interrupted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -11,7 +11,7 @@ from typing import Annotated, Protocol
 import typer
 
 from attnsuite.records import Shard, UsageError
-from attnsuite.records.limits import IMPORT_LIMIT
+from attnsuite.records.limits import COMPILE_LIMIT, IMPORT_LIMIT
 
 LONGEST_NAME = 255
 """Bytes of a part of a path (NAME_MAX of Linux and macOS)."""
@@ -49,6 +49,26 @@ def seconds(option: str) -> Callable[[str], float]:
         return number
 
     return read
+
+
+def check_shapes(shapes: Sequence[str]) -> None:
+    """Raise UsageError for a shape that cannot be read, before torch is imported."""
+    if shapes:
+        from attnsuite.contracts.attention.shapes import read  # no other contract has shapes
+
+        for shape in shapes:
+            read(shape)
+
+
+def jobs(text: str | int) -> int | None:
+    """The reader of --jobs: a number of processes; None for `auto`, as many as this process may use cores."""
+    from attnsuite.records.options import check_jobs
+
+    if text == "auto":
+        return None
+    number = whole("--jobs")(text)
+    check_jobs(number)
+    return number
 
 
 def place(option: str, what: str) -> Callable[[str], str]:
@@ -106,9 +126,21 @@ SignatureName = Annotated[
         "--signature",
         metavar="S",
         parser=signature,
-        help="the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, mlx or "
-        "numpy; by default told by its parameters",
+        help="the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, triton, "
+        "mlx or numpy; by default told by its parameters",
     ),
+]
+Shapes = Annotated[
+    list[str],
+    typer.Option(
+        "--shape",
+        metavar="SHAPE",
+        help="a workload of one's own: b=4,h=32,g=8,l=2048,e=128,causal; further s, v, window=LEFT:RIGHT, "
+        "mask=bool|float, scale=X, dropout=P; may be repeated",
+    ),
+]
+Dtypes = Annotated[
+    list[str], typer.Option("--dtype", metavar="D", help="float64, float32, float16 or bfloat16; may be repeated")
 ]
 Device = Annotated[str, typer.Option("--device", metavar="D", help="cpu, cuda or cuda:N")]
 Isolate = Annotated[
@@ -123,18 +155,23 @@ TimeLimit = Annotated[
         "--time-limit",
         metavar="SECONDS",
         parser=seconds("--time-limit"),
-        help="the most that an answer from a process of its own may take; an import may take "
-        f"{IMPORT_LIMIT:g}, whatever is said here",
+        help="the most that a test in a process of its own may take; an import may take "
+        f"{IMPORT_LIMIT:g} at least, and where a compiler is loaded an import and the first call of each shape "
+        f"{COMPILE_LIMIT:g}",
     ),
 ]
 Jobs = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--jobs",
         metavar="N",
-        parser=whole("--jobs"),
-        help="processes that ask at once; outcomes are those of one (the default)",
+        parser=jobs,
+        help="processes that test at once; by default auto, one per core, and 1 where there are few tests",
+        show_default=False,
     ),
+]
+Full = Annotated[
+    bool, typer.Option("--full", help="test everything, also what compiles for minutes, not only a sample of it")
 ]
 InShard = Annotated[
     Shard | None,

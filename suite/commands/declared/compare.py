@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from attnsuite.commands.declared.common import Device, Folder, place, seconds, whole
+from attnsuite.commands.declared.common import Device, Dtypes, Folder, Shapes, place, seconds, whole
 from attnsuite.statistics import MARGIN
 
 
@@ -56,6 +56,8 @@ class Compare:
         list[str],
         typer.Option("--workload", metavar="PATTERN", help="interleaved: these workloads; may be repeated"),
     ] = field(default_factory=list)
+    shapes: Shapes = field(default_factory=list)
+    dtypes: Dtypes = field(default_factory=list)
     python: Annotated[
         list[str],
         typer.Option(
@@ -65,14 +67,14 @@ class Compare:
         ),
     ] = field(default_factory=list)
     pairs: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--pairs",
             metavar="N",
             parser=whole("--pairs"),
-            help="interleaved: pairs of processes, at least 12 by default; of fewer than 8 nothing is claimed",
+            help="interleaved: pairs of processes, 8 or more; at least 12 by default",
         ),
-    ] = 0
+    ] = None
     contract: Annotated[
         str | None, typer.Option("--contract", metavar="C", help="interleaved: the contract of both")
     ] = None
@@ -98,6 +100,7 @@ class Compare:
         comparing.check_options(self)
         if self.interleaved:
             from attnsuite.commands import comparing_now
+            from attnsuite.commands.interrupting import until_interrupted
 
-            return comparing_now.compare(self)
+            return until_interrupted(lambda: comparing_now.compare(self), None)
         return comparing.compare(self)

@@ -37,7 +37,8 @@ DECISIONS = {
     "output": "query's dtype and device",
     "leading axes": "equal in query, key and value; broadcasting beyond that is not asked",
     "bad input": "raises before any work: mismatched widths, key/value lengths, heads that do not divide, a mask that "
-    "cannot broadcast to the scores, or would enlarge them, p outside [0, 1]",
+    "cannot broadcast to the scores, or would enlarge them, p outside [0, 1]. A submission that accepts it fails only "
+    "with --strict; one that reads or writes outside its inputs always fails",
     "overflow": "scores that overflow the dtype are wrong, and so are products of output gradients and values: float16 "
     "kernels accumulate wider",
     "rounding": "sums may run in any order, the mask included. In half types queries, keys, scores, weights and the "

@@ -12,13 +12,11 @@ from attnsuite.report.benchmark.timed_tables import Row, TimedTable, facts_of
 from attnsuite.report.benchmark.views import Material
 from attnsuite.report.cells import Cell, Kind, code, number, text
 from attnsuite.report.page import Column, Table, table
-from attnsuite.report.units import Unit, energy, percent, rate_unit, significant, size, time_unit, times
+from attnsuite.report.units import Unit, energy, percent, rate_unit, significant, size, speed, time_unit
 from attnsuite.statistics import LEVEL
 
 LONGEST_KERNEL = 60
 """Characters of the names of operators on the page: about the first two. The CSV has all of them."""
-TOO_FEW = "too few rounds"
-"""What is said in place of an interval whose level so few rounds cannot reach."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def _figures(rows: Sequence[Row]) -> Iterator[Figure]:
     rate = rate_unit(found for row in rows if (found := row.rate()))
     again = any(row.rate() != row.rate("convention") for row in rows)
     yield Figure("time", "median", lambda row: number(row.median, (row.time and time.of(row.time.median)) or "", "s"))
-    yield Figure(f"{100 * LEVEL:g} % interval", "", lambda row: text(_between(row, time)))
+    yield Figure(f"{100 * LEVEL:g} % interval", "", lambda row: text(between(row, time)))
     yield Figure(None, "low", lambda row: row.time and row.time.low)
     yield Figure(None, "high", lambda row: row.time and row.time.high)
     yield Figure("speed-up", "verdict", lambda row: Cell(text(_speedup(row)).spans, row.verdict, Kind.VERDICT))
@@ -117,16 +115,27 @@ def _figures(rows: Sequence[Row]) -> Iterator[Figure]:
     yield Figure("retained", "memory_retained", lambda row: _size(row.of.memory.get("retained")))
     yield Figure("by NVML", "memory_driver", lambda row: _size(row.of.memory.get("driver")))
     yield Figure("energy", "joules", lambda row: _said(row.joules, energy, "J"))
-    yield Figure("error in bounds", "error_ratio", lambda row: _said(row.of.error_ratio, lambda e: significant(e, 2)))
+    yield Figure("error in bounds", "error_ratio", lambda row: _said(row.of.error_ratio, error))
     yield Figure("largest error", "relative_error_largest", lambda row: _share(row.of.relative_error.get("largest")))
     yield Figure("error (rms)", "relative_error_rms", lambda row: _share(row.of.relative_error.get("rms")))
     yield Figure("what ran", "kernel", lambda row: Cell(text(row.of.kernel, LONGEST_KERNEL).spans, row.of.kernel))
 
 
-def _between(row: Row, unit: Unit) -> str:
+def unit_of(table: TimedTable) -> Unit:
+    """The unit of the times of a table."""
+    return time_unit(row.time.median for row in table.rows if row.time)
+
+
+def error(ratio: float) -> str:
+    """An error in units of its bound."""
+    return significant(ratio, 2)
+
+
+def between(row: Row, unit: Unit) -> str:
+    """The interval of a time: "11.9–12.4 ms"."""
     if not row.time:
         return ""
-    return TOO_FEW if row.time.low <= 0 else f"{unit.bare(row.time.low)}–{unit.of(row.time.high)}"
+    return wording.TOO_FEW if row.time.low <= 0 else f"{unit.bare(row.time.low)}–{unit.of(row.time.high)}"
 
 
 def _rounded(value: float | None) -> float | None:
@@ -136,11 +145,9 @@ def _rounded(value: float | None) -> float | None:
 def _speedup(row: Row) -> str:
     if row.against is None:
         return row.verdict
-    low, high = row.against.low, row.against.high
-    bounds = f"{significant(low)}–{significant(high)}" if low > 0 else TOO_FEW
-    verdict = ": ".join(filter(None, (row.verdict, row.against.why)))
-    told = wording.verdict(row) if row.verdict == "faster" else f"{times(row.against.speedup)}, {verdict}"
-    return f"{told} ({bounds})"
+    compared, verdict = speed(row.against.speedup), wording.reasoned(row)
+    words = compared if verdict == compared else f"{compared}, {verdict}"
+    return f"{words} ({wording.ends(row.against.low, row.against.high)})"
 
 
 def _said(value: float | None, words: Callable[[float], str], unit: str = "") -> Cell:

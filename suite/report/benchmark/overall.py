@@ -11,7 +11,7 @@ from attnsuite.report.benchmark import wording
 from attnsuite.report.benchmark.timed_tables import BASELINE, Row, TimedTable
 from attnsuite.report.cells import NOTHING, Cell, Kind, Span, code, said, text
 from attnsuite.report.page import Table, table
-from attnsuite.report.units import significant, time_unit, times
+from attnsuite.report.units import speed, time_unit
 from attnsuite.statistics import Comparison, Interval
 
 MOST_TIED = 4
@@ -38,14 +38,12 @@ class Overall:
 
     @property
     def words(self) -> str:
-        """The mean with its interval: "1.31× (1.22–1.40)"."""
+        """The mean with its interval: "1.31× faster (1.22–1.40)"."""
         if self.is_baseline:
             return BASELINE
         if self.speedup is None:
             return NOTHING
-        low, high = self.speedup.low, self.speedup.high
-        ends = f"{significant(low)}–{significant(high)}" if low > 0 and high < math.inf else "too few rounds"
-        return f"{times(self.speedup.median)} ({ends})"
+        return f"{speed(self.speedup.median)} ({wording.ends(self.speedup.low, self.speedup.high)})"
 
 
 def overall(tables: Iterable[TimedTable]) -> list[Overall]:
@@ -121,12 +119,10 @@ def _between(row: Row, median: str, bare: object) -> str:
 
 
 def speedup(row: Row) -> str:
-    """The speed-up with its interval: "2.31× (2.20–2.45)"; of the baseline, that it is."""
+    """The speed-up with its interval: "2.31× faster (2.20–2.45)"; of the baseline, that it is."""
     if row.against is None:
         return row.verdict or NOTHING
-    low, high = row.against.low, row.against.high
-    ends = f"{significant(low)}–{significant(high)}" if low > 0 and high < math.inf else "too few rounds"
-    return f"{times(row.against.speedup)} ({ends})"
+    return f"{speed(row.against.speedup)} ({wording.ends(row.against.low, row.against.high)})"
 
 
 def _frugal(of: TimedTable) -> Cell:

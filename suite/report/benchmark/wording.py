@@ -7,21 +7,25 @@ import math
 from attnsuite.records import Machine, Measurement, Reason
 from attnsuite.report.benchmark.timed_tables import BASELINE, Row, Setting
 from attnsuite.report.cells import NOTHING
-from attnsuite.report.units import size, times
+from attnsuite.report.units import size, speed, speeds
 
 ATTENTION = "attention"
 """The contract that the suite is about. It comes first on each page, and pages do not name it in headings."""
+
+TOO_FEW = "too few rounds"
+"""Replaces an interval whose level so few rounds cannot reach."""
+
+
+def ends(low: float, high: float) -> str:
+    """The interval of a speed-up, as `units.speeds` writes it."""
+    return speeds(low, high) if low > 0 and math.isfinite(high) else TOO_FEW
 
 
 def verdict(row: Row) -> str:
     """How the row compares with the baseline: "2.31× faster", "same"; empty if there is nothing to compare."""
     if row.against is None:
         return "" if row.verdict == BASELINE else row.verdict
-    if row.verdict == "faster":
-        return f"{times(row.against.speedup)} faster"
-    if row.verdict == "slower":
-        return f"{times(1 / row.against.speedup)} slower"
-    return row.verdict
+    return speed(row.against.speedup) if row.verdict in ("faster", "slower") else row.verdict
 
 
 def reasoned(row: Row) -> str:

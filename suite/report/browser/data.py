@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +20,8 @@ HASH = 16
 def data(materials: Mapping[str, Material], past: Sequence[history.Line] = ()) -> dict[str, Any]:
     """The data of these machines, by name."""
     names = outcomes.Names()
-    machines = [_machine(of, names) for of in materials.values()]
+    labels = short_names({name: of.recorded.run.machine for name, of in materials.items()})
+    machines = [_machine(of, labels[name], names) for name, of in materials.items()]
     words = {key: text for of in materials.values() for key, text in facts.findings(of.recorded).items()}
     return {
         "machines": machines,
@@ -31,13 +34,14 @@ def data(materials: Mapping[str, Material], past: Sequence[history.Line] = ()) -
     }
 
 
-def _machine(of: Material, names: outcomes.Names) -> dict[str, Any]:
+def _machine(of: Material, label: str, names: outcomes.Names) -> dict[str, Any]:
     recorded = of.recorded
     runs = list(recorded.runs)
     again = {name: [*map(escaped, declared.again.get(name, ()))] for name, declared in facts.declared(recorded).items()}
     newest = recorded.run
     return {
         "name": recorded.machine,
+        "short": label,
         "what": _what(newest.machine),
         "runs": [
             {
@@ -52,10 +56,35 @@ def _machine(of: Material, names: outcomes.Names) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def short_names(machines: Mapping[str, Machine]) -> dict[str, str]:
+    """A name of each machine for lists: its accelerators, or its processor and cores.
+
+    Machines with equal names get the end of their folder's name, too.
+    """
+    alike: dict[str, list[str]] = defaultdict(list)
+    for folder, machine in machines.items():
+        alike[_short(machine)].append(folder)
+    ends = {folder: folder.removeprefix(min(same, key=len)).strip("-") for same in alike.values() for folder in same}
+    return {folder: ", ".join(filter(None, (_short(of), ends[folder]))) for folder, of in machines.items()}
+
+
+def _short(machine: Machine) -> str:
+    if machine.accelerators:
+        return ", ".join(
+            f"{count} × {name}" if count > 1 else name for name, count in Counter(machine.accelerators).items()
+        )
+    processor = re.sub(r"\((R|TM)\)|\b(Processor|CPU)\b", "", machine.processor)
+    return f"{' '.join(processor.split()).replace(' ,', ',')}, {_cores(machine)}"
+
+
+def _cores(machine: Machine) -> str:
+    return f"{machine.cores} core{'s' * (machine.cores != 1)}"
+
+
 def _what(machine: Machine) -> str:
     """The machine in words."""
     accelerators = f", {', '.join(machine.accelerators)}" if machine.accelerators else ""
-    return f"{machine.processor}, {machine.cores} cores, {machine.memory_bytes / 2**30:.0f} GiB{accelerators}"
+    return f"{machine.processor}, {_cores(machine)}, {machine.memory_bytes / 2**30:.0f} GiB{accelerators}"
 
 
 def _contracts(materials: Sequence[Material]) -> dict[str, Any]:

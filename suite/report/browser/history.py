@@ -11,12 +11,13 @@ from attnsuite.report.browser.naming import rounded
 
 @dataclass(frozen=True)
 class Moment:
-    """One run: when and at which commit, the value, and the interval in which the true one lies, if there is one."""
+    """One run: when and at which commit, the value, also in words, and its interval, if there is one."""
 
     when: str
     """A date as ISO 8601 has it."""
     commit: str
     value: float
+    words: str
     low: float | None = None
     high: float | None = None
 
@@ -28,7 +29,7 @@ class Line:
     machine: str
     implementation: str
     what: str
-    """The quantity in words: `ladder/1k float32 cpu 1 thread forward hot, time as a multiple of the baseline's`."""
+    """The quantity in words: `ladder/1k float32 cpu 1 thread forward hot, time compared with the baseline's`."""
     moments: Sequence[Moment]
     changes: Sequence[int] = ()
     """The places of the moments with which another level begins."""
@@ -43,7 +44,9 @@ def lines(of: Sequence[Line]) -> list[dict[str, Any]]:
             "machine": each.machine,
             "implementation": each.implementation,
             "what": each.what,
-            "moments": [[m.when, m.commit, *(rounded(v, 4) for v in (m.value, m.low, m.high))] for m in each.moments],
+            "moments": [
+                [m.when, m.commit, *(rounded(v, 4) for v in (m.value, m.low, m.high)), m.words] for m in each.moments
+            ],
             "changes": list(each.changes),
             "releases": [list(release) for release in each.releases],
         }

@@ -20,6 +20,8 @@ LETTERS = {
     Status.MISSING: "m",
 }
 """The letter of each status, as the page's script reads it."""
+VALIDATION = "input validation"
+"""What stands in place of a finding where bad input was accepted, and no check fails for it."""
 DIGITS = 3
 """Digits of errors on the page; the files of rows have all."""
 
@@ -48,7 +50,7 @@ def _block(key: tuple[str, ...], outcomes: list[Outcome], run: int, names: Names
     name, device, dtype, _ = key
     sparse = {
         "x": {place: names.details.place(of.detail) for place, of in enumerate(outcomes) if of.detail},
-        "k": {place: of.known for place, of in enumerate(outcomes) if of.known},
+        "k": {place: of.known or VALIDATION for place, of in enumerate(outcomes) if of.known or of.lenient},
         "g": {place: list(of.diagnosis) for place, of in enumerate(outcomes) if of.diagnosis},
     }
     return {

@@ -11,6 +11,7 @@ from attnsuite.report.benchmark.overall import Overall, overall
 from attnsuite.report.benchmark.views import Material
 from attnsuite.report.benchmark.wording import ATTENTION
 from attnsuite.report.cells import NOTHING, Cell, Kind, code, listed, number, said, text
+from attnsuite.report.conformance.page import sample_note
 from attnsuite.report.conformance.tally import by_implementation, count, pattern
 from attnsuite.report.page import Block, Note, Points, Table, note, table
 
@@ -24,6 +25,7 @@ def overview(of: Material) -> Iterator[Block]:
     """The sentence, a line per implementation, and what is missing."""
     yield sentence(of)
     yield implementations(of)
+    yield sample_note(facts.sampled(of.recorded))
     yield note("Speed-up: the geometric mean over all timed tables of the contract on the device, with the interval "
                "in which the true one lies; beside it in how many of them both were timed.")  # fmt: skip
     yield missing(of)
@@ -62,7 +64,10 @@ def implementations(of: Material) -> Table:
         (key, checked.get(key[1:], []), times.get(key))
         for key in sorted(keys | set(times), key=lambda k: _rank(k, models))
     ]
-    rows = [_line(name, device, rows, time) for (_, name, device), rows, time in lines if _says(rows, time)]
+    sampled = facts.sampled(of.recorded)
+    rows = [
+        _line(name, device, rows, time, name in sampled) for (_, name, device), rows, time in lines if _says(rows, time)
+    ]
     return table(("implementation", "device", "passed/asked", "failures", "known", "declined", "speed-up"), rows)
 
 
@@ -76,10 +81,10 @@ def _says(rows: Sequence[Outcome], time: Overall | None) -> bool:
     return bool(count(rows).asked or (time and time.timed))
 
 
-def _line(name: str, device: str, rows: Sequence[Outcome], time: Overall | None) -> tuple[object, ...]:
+def _line(name: str, device: str, rows: Sequence[Outcome], time: Overall | None, sample: bool) -> tuple[object, ...]:
     counts = count(rows)
     sign = "✗" if counts.failures else "◆" if counts.known else "✓"
-    shown = f"{sign} {counts.passed}/{counts.asked}"
+    shown = f"{sign} {counts.passed}/{counts.asked}{' (sample)' * sample}"
     share = number(counts.passed / counts.asked, shown) if counts.asked else text(NOTHING)
     failures = number(counts.failures, f"✗ {counts.failures}" if counts.failures else "")
     return code(name), device, share, failures, number(counts.known), number(counts.declined), _speed(time)

@@ -15,11 +15,12 @@ from attnsuite.report.benchmark.views import Material, material
 from attnsuite.report.browser import matrix
 from attnsuite.report.browser.data import as_json, data
 from attnsuite.report.browser.history import Line
-from attnsuite.report.browser.overview import overview
-from attnsuite.report.conformance.page import failure_table
-from attnsuite.report.conformance.tally import groups
+from attnsuite.report.browser.overview import MOST_NAMED, overview
+from attnsuite.report.cells import Cell, code, listed, said
+from attnsuite.report.conformance.page import failure_table, finding, input_validation
+from attnsuite.report.conformance.tally import Group, grouped, groups
 from attnsuite.report.files import as_html
-from attnsuite.report.page import Block, note, section
+from attnsuite.report.page import Block, note, section, table
 from attnsuite.store import Recorded
 
 ASSETS = Path(__file__).parent / "assets"
@@ -139,12 +140,21 @@ def _conformance(shown: Mapping[str, Material], there: Sequence[str]) -> Iterato
 def _failures(of: Material) -> Iterator[Block]:
     declared = facts.declared(of.recorded)
     again = {name: each.again.get(name, ()) for name, each in declared.items()}
-    failing = [each for each in of.recorded.outcomes if each.status in FAILURES]
+    failing = [each for each in of.recorded.outcomes if each.status in FAILURES and not each.lenient]
     new = groups((each for each in failing if not each.known), again)
-    known = groups((each for each in failing if each.known), again)
     yield section("Failures", failure_table(new) if new else note("None that no finding records."))
-    if known:
-        yield section("Known failures", failure_table(known, facts.findings(of.recorded)))
+    by_finding = grouped((each for each in failing if each.known), lambda each: (each.known,))
+    if by_finding:
+        words = facts.findings(of.recorded)
+        rows = [_known(finding(name, words), groups(each, again)) for (name,), each in by_finding.items()]
+        yield section("Known failures", table(("finding", "implementations", "count", "ask again"), rows))
+    yield section("Input validation", input_validation(of.recorded.outcomes))
+
+
+def _known(words: Cell, found: Sequence[Group]) -> list[object]:
+    """The row of a finding, from the groups of its failures."""
+    names = list(dict.fromkeys(each.example.implementation for each in found))
+    return [words, said(listed(names, MOST_NAMED)), sum(each.count for each in found), code(found[0].rerun)]
 
 
 def _timing(shown: Mapping[str, Material], there: Sequence[str]) -> Iterator[str]:

@@ -110,10 +110,8 @@ def _grown(view: View, of: Material, what: str, value: Callable[[Row], Value | N
 
 
 def _how_to_read(panels: Sequence[Panel]) -> str:
-    ends = {mark.points[-1][0] for panel in panels for mark in panel.marks}
-    dotted = "; dotted: not measured at greater lengths" if len(ends) > 1 else ""
     bars = f"; upright: {100 * LEVEL:g} % intervals" if _has_intervals(panels) else ""
-    return f"s^2: with the square of the length; a line is of one run{bars}{dotted}"
+    return f"s^2: with the square of the length; a line is of one run{bars}"
 
 
 def _has_intervals(panels: Sequence[Panel]) -> bool:

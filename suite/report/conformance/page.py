@@ -24,6 +24,7 @@ from attnsuite.report.conformance.tally import (
     dtypes,
     grouped,
     groups,
+    validation,
 )
 from attnsuite.report.page import (
     Block,
@@ -97,13 +98,13 @@ class _Found:
     @cached_property
     def headline(self) -> list[Block]:
         """Who passes what."""
-        return list(headline(self.outcomes))
+        return list(headline(self.outcomes, facts.sampled(self.recorded)))
 
     @cached_property
     def groups(self) -> tuple[list[Group], list[Group], list[Group]]:
         """The failures in groups: all, those that no finding records, those that one does."""
         again = {name: of.again.get(name, ()) for name, of in self.declared.items()}
-        failures = [outcome for outcome in self.outcomes if outcome.status in FAILURES]
+        failures = [of for of in self.outcomes if of.status in FAILURES and not of.lenient]
         new, known = ([of for of in failures if bool(of.known) is found] for found in (False, True))
         return groups(failures, again), groups(new, again), groups(known, again)
 
@@ -134,6 +135,7 @@ def _page(of: _Found, details: Callable[[_Found], Iterable[Block]]) -> Page:
             "Known failures",
             first(failure_table(known, facts.findings(of.recorded)), MOST_FAILURES, "conformance_failures.csv"),
         ),
+        section("Input validation", input_validation(of.outcomes)),
         details(of),
         section("What the words mean", points(words)) if of.outcomes else (),
     )
@@ -173,14 +175,17 @@ def _several(runs: Sequence[Run]) -> Note:
     return note(f"Checked in {len(runs)} runs {used}: above is the newest, and below stands what is of an earlier one.")
 
 
-def headline(outcomes: Sequence[Outcome]) -> Iterator[Block]:
-    """Implementation × dtype: passed/asked, and beside it how many were declined or failed."""
+def headline(outcomes: Sequence[Outcome], sampled: Mapping[str, tuple[int, int]]) -> Iterator[Block]:
+    """Implementation × dtype: passed/asked, and beside it how many were declined or failed.
+
+    `sampled` has the implementations that were tested on a sample, with their tests in it and in all.
+    """
     found, columns = by_implementation(outcomes), dtypes(outcomes)
     if not found:
         yield note("Nothing is recorded yet.")
         return
     rows: list[list[object]] = [
-        [code(name), device, *_headline_cells(members, columns)]
+        [code(name), device, *_headline_cells(members, columns, name in sampled)]
         for (name, device), members in found.items()
         if count(members).asked
     ]
@@ -191,6 +196,7 @@ def headline(outcomes: Sequence[Outcome]) -> Iterator[Block]:
         rows.append(["all", "", *_headline_cells(outcomes, columns)])
     yield table(("implementation", "device", *columns, "all", "declined", "failures", "known failures"), rows)
     yield from _not_asked([name for (name, _), members in found.items() if not count(members).asked])
+    yield sample_note({name: sampled[name] for name, _ in found if name in sampled})
     yield note("Passed/asked. What was declined or is missing was not asked: it counts as neither.")
 
 
@@ -200,10 +206,30 @@ def _not_asked(names: Sequence[str]) -> Iterator[Note]:
         yield note("Asked nothing here, for all was declined or a library is missing: ", listed(names, MOST_NAMED), ".")
 
 
-def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str]) -> list[object]:
+def sample_note(sampled: Mapping[str, tuple[int, int]]) -> Note:
+    """The implementations that the newest run tested on a sample; nothing where it tested all of all."""
+    if not sampled:
+        return note()
+    named = [part for name, of in sampled.items() for part in (", ", code(name), " {:,} of {:,} tests".format(*of))]
+    said = "Tested on a sample by their newest run, every feature once ("
+    return note(said, code("attnsuite run --full"), " tests everything): ", *named[1:], ".")
+
+
+def _headline_cells(outcomes: Sequence[Outcome], columns: Sequence[str], sample: bool = False) -> list[object]:
     total, by_dtype = count(outcomes), grouped(outcomes, lambda outcome: (outcome.dtype,))
     cells = [str(count(by_dtype.get((dtype,), ()))) for dtype in columns]
-    return [*cells, str(total), total.declined, breakdown(outcomes) or "0", total.known]
+    return [*cells, f"{total}{' (sample)' * sample}", total.declined, breakdown(outcomes) or "0", total.known]
+
+
+def input_validation(outcomes: Sequence[Outcome]) -> Table:
+    """A row per implementation that accepted bad input where no check fails for it."""
+    found = {key: validation(members) for key, members in by_implementation(outcomes).items()}
+    rows = [
+        (code(name), device, f"{of.refused} of {of.given}", said(listed(cases, MOST_NAMED)))
+        for (name, device), of in found.items()
+        if (cases := [each.case for each in of.lenient])
+    ]
+    return table(("implementation", "device", "bad inputs refused", "accepted"), rows)
 
 
 def _earlier(earlier: Mapping[str, Run]) -> Table:
@@ -223,7 +249,9 @@ def failure_table(found: Sequence[Group], findings: Mapping[str, str] | None = N
         Column(key="dtype"), Column("ask again", "ask_again"),
     ]  # fmt: skip
     more = [] if findings is None else [Column("finding")]
-    return table([*columns, *more], [[*_failure(of), *(_finding(of, findings or {}) for _ in more)] for of in found])
+    return table(
+        [*columns, *more], [[*_failure(of), *(finding(of.example.known, findings or {}) for _ in more)] for of in found]
+    )
 
 
 def _failure(of: Group) -> list[object]:
@@ -232,8 +260,8 @@ def _failure(of: Group) -> list[object]:
     return [*who, of.says, one.detail, of.where, one.case, one.dtype, code(of.rerun)]
 
 
-def _finding(of: Group, findings: Mapping[str, str]) -> Cell:
-    name = of.example.known
+def finding(name: str, findings: Mapping[str, str]) -> Cell:
+    """A finding with its words, where they are noted."""
     return text(f"{name}: {findings[name]}" if name in findings else name, LONGEST_FINDING)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from attnsuite.records import DTYPES, EVERY_CASE, FAILURES, Outcome, Status
+from attnsuite.records import DTYPES, EVERY_CASE, FAILURES, INPUT_VALIDATION, Outcome, Reason, Status, command_line
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 
@@ -47,12 +46,40 @@ class Count:
         return "declined" if self.declined else "missing" if self.missing else "–"
 
 
+@dataclass(frozen=True)
+class Validation:
+    """How many bad inputs an implementation refused, of those that it was given."""
+
+    refused: int
+    given: int
+    lenient: Sequence[Outcome]
+    """Those that were accepted and fail no check."""
+
+    @property
+    def says(self) -> str:
+        """`input validation: 23 of 28 bad inputs are refused`; empty where none was given."""
+        return f"{INPUT_VALIDATION}{self.refused} of {self.given} bad inputs are refused" if self.given else ""
+
+
+def validation(outcomes: Iterable[Outcome]) -> Validation:
+    """What became of the cases that expect an error."""
+    answered = (Status.PASSED, *FAILURES)
+    given = [o for o in outcomes if o.validates_input and o.status in answered and o.reason != Reason.NOT_ASKED]
+    refused = sum(outcome.status == Status.PASSED for outcome in given)
+    return Validation(refused, len(given), [outcome for outcome in given if outcome.lenient])
+
+
+def correctness(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The outcomes without bad input that was refused, or accepted where that fails no check."""
+    return [o for o in outcomes if not (o.lenient or (o.validates_input and o.status == Status.PASSED))]
+
+
 _ANSWERS = (Status.PASSED, Status.DECLINED, Status.MISSING)
 
 
 def count(outcomes: Iterable[Outcome]) -> Count:
-    """Count outcomes by their status."""
-    of = Counter((outcome.status, bool(outcome.known)) for outcome in outcomes)
+    """Count outcomes by their status. Bad input that was accepted, where that fails no check, counts as nothing."""
+    of = Counter((outcome.status, bool(outcome.known)) for outcome in outcomes if not outcome.lenient)
     passed, declined, missing = (of[each, False] + of[each, True] for each in _ANSWERS)
     new, known = (sum(of[each, is_known] for each in FAILURES) for is_known in (False, True))
     return Count(passed, new, known, declined, missing)
@@ -112,7 +139,7 @@ class Group:
             words += ["--case", self.example.case, "--dtype", self.example.dtype]
         if self.example.device not in ("", "cpu"):
             words += ["--device", self.example.device]
-        return shlex.join(words)
+        return command_line(words)
 
     @property
     def _whole(self) -> bool:
@@ -142,9 +169,13 @@ def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = Map
     return found
 
 
-def _rank(group: Sequence[Outcome]) -> tuple[bool, bool, int]:
-    """A key to sort groups by. A declaration or a gap that no longer holds would be overlooked further down."""
-    return group[0].dtype != EVERY_CASE, not _telling(group).diagnosis, -len(group)
+def _rank(group: Sequence[Outcome]) -> tuple[bool, bool, bool, int]:
+    """A key to sort groups by: wrong numbers stand above bad input that was accepted.
+
+    A declaration or a gap that no longer holds would be overlooked further down.
+    """
+    accepted = group[0].status == Status.WRONG and group[0].detail.startswith(INPUT_VALIDATION)
+    return group[0].dtype != EVERY_CASE, accepted, not _telling(group).diagnosis, -len(group)
 
 
 def _telling(group: Sequence[Outcome]) -> Outcome:

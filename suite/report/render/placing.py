@@ -18,6 +18,8 @@ NEAR = 10.0
 """Pixels from a point to its label."""
 MARK = 8.0
 """Pixels: half the side of the square that a point takes."""
+ALONG = 16.0
+"""Square pixels that a point of a line counts as, where a label covers it: the line is 4 wide, and points 4 apart."""
 SWEEPS = 6
 """The most rounds in which each label is placed again around the others; after a few, none moves any more."""
 
@@ -48,33 +50,46 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
 
 
 def beside(
-    points: Sequence[Point], texts: Sequence[str], size: tuple[float, float], line: Sequence[Point] = ()
+    points: Sequence[Point], texts: Sequence[str], size: tuple[float, float], lines: Sequence[Sequence[Point]] = ()
 ) -> list[Box]:
     """A box for the text of each point, near it and within `size`, that covers as little as possible of the others.
 
-    `line` are the corners of a line that labels should not cover.
+    `lines` are the corners of lines that labels should not cover.
     """
     marks = [(x - MARK, y - MARK, x + MARK, y + MARK) for x, y in points]
-    along = [(x - 2, y - 2, x + 2, y + 2) for x, y in _along(line)]
+    along = [point for line in lines for point in _along(line)]
     widths = [sum(WIDTHS.get(letter, LETTER) for letter in text) for text in texts]
     found = [next(_around(point, width))[0] for point, width in zip(points, widths, strict=True)]
+    fixed = []  # for each point its boxes, and how bad each is whatever the other labels do
+    for place, (point, width) in enumerate(zip(points, widths, strict=True)):
+        others = [*marks[:place], *marks[place + 1 :]]
+        fixed.append([
+            (box, bad + _cost(point, box, others) + ALONG * _inside(box, along) + _out(box, size))
+            for box, bad in _around(point, width)
+        ])  # fmt: skip
     for _ in range(SWEEPS):
         before = list(found)
-        for place, (point, width) in enumerate(zip(points, widths, strict=True)):
-            others = [*marks[:place], *marks[place + 1 :], *found[:place], *found[place + 1 :]]
-            costs = {box: bad + _cost(point, box, others, along, size) for box, bad in _around(point, width)}
+        for place, point in enumerate(points):
+            others = [*found[:place], *found[place + 1 :]]
+            costs = {box: bad + _cost(point, box, others) for box, bad in fixed[place]}
             found[place] = min(costs, key=costs.__getitem__)
         if found == before:
             break
     return found
 
 
-def _cost(point: Point, box: Box, others: Sequence[Box], along: Sequence[Box], size: tuple[float, float]) -> float:
-    """How bad a label there would be: what it and the leader to it cover, and how far it leaves the panel."""
-    hidden = sum(_shared(box, other) for other in (*others, *along))
+def _cost(point: Point, box: Box, others: Sequence[Box]) -> float:
+    """How bad a label there would be: what it covers of others, and how much of them the leader to it crosses."""
+    hidden = sum(_shared(box, other) for other in others)
     leader = _along((point, nearest(point, box)))
     led = sum(left < x < right and top < y < bottom for x, y in leader for left, top, right, bottom in others)
-    return hidden + 12.0 * led + _out(box, size)
+    return hidden + 12.0 * led
+
+
+def _inside(box: Box, points: Sequence[Point]) -> int:
+    """How many of these points a box covers."""
+    left, top, right, bottom = box
+    return sum(left < x < right and top < y < bottom for x, y in points)
 
 
 def nearest(point: Point, box: Box) -> Point:

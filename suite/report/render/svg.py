@@ -11,19 +11,22 @@ import altair as alt
 from attnsuite.charting import COLOURS, CONFIG, FONT, INK, MUTED, svg_of
 from attnsuite.report import units
 from attnsuite.report.page import Mark, Panel, Picture
-from attnsuite.report.render.placing import LINE, beside, nearest, spread
+from attnsuite.report.render.placing import LINE, OVERHANG, Box, Point, beside, nearest, spread
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 """The shapes of marks: as many as there are colours, shifted by one after each round of colours."""
 
+CROSS = "M-1,-1L1,1M-1,1L1,-1"
+"""The shape of a ×, which ends a line that stopped."""
+
 AXES = {
     "length": "sequence length",
     "time": "time of one call",
-    "relative": "time of one call, as a multiple of the baseline's",
+    "relative": "time of one call, compared with the baseline's",
     "memory": "peak memory of one call",
     "rate": "FLOPs per second",
     "error": "error, in units of the bound",
-    "speed": "speed relative to the baseline",
+    "speed": "speed compared with the baseline's",
     "epoch": "epoch",
     "loss": "mean loss of an epoch",
 }
@@ -37,14 +40,22 @@ def _scaled(units: Sequence[tuple[float, str]]) -> str:
     return "".join(choices) + said[-1]
 
 
+def _ratio(above: str, below: str) -> str:
+    """An expression of Vega that writes a tick of an axis of ratios: "2× slower" on both sides of 1."""
+    more, less = (
+        f"format({value}, '.3~g') + '× {says}'" for value, says in (("datum.value", above), ("1 / datum.value", below))
+    )
+    return f"datum.value > 1 ? {more} : datum.value < 1 ? {less} : '1×'"
+
+
 UNITS = {
     "length": "datum.value % 1024 ? format(datum.value, ',') : datum.value / 1024 + 'k'",
     "time": _scaled(units.TIMES),
     "memory": _scaled(units.SIZES),
     "rate": _scaled(units.RATES),
     "error": "format(datum.value, '~g')",
-    "relative": "format(datum.value, '~g') + '×'",
-    "speed": "format(datum.value, '~g') + '×'",
+    "relative": _ratio("slower", "faster"),
+    "speed": _ratio("faster", "slower"),
     "epoch": "format(datum.value, '~g')",
     "loss": "format(datum.value, '~g')",
 }
@@ -56,7 +67,7 @@ def render(picture: Picture) -> str:
     panel = {"lines": _lines, "points": _points, "bars": _bars}[picture.kind]
     charts = panel(picture)
     columns = 2 if len(charts) > 1 else 1
-    said = [line for line in (picture.subtitle, picture.note) if line]
+    said = [line for line in (picture.subtitle, picture.explained) if line]
     whole = alt.concat(
         *charts,
         columns=columns,
@@ -72,44 +83,72 @@ def render(picture: Picture) -> str:
 
 
 def _lines(picture: Picture) -> list[Any]:
-    """Panels of lines over the length, each line labelled at its right end; the panels share their scales."""
-    points = [point for panel in picture.panels for mark in panel.marks for point in mark.points]
-    across = _Axis(picture.across, [x for x, _ in points], 1.12)
-    up = _Axis(picture.up, [*(y for _, y in points), *_ends(picture.panels)], 1.35)
+    """Panels of lines over the length, each labelled at its end; the panels share the scale upwards."""
+    points = [[point for mark in panel.marks for point in mark.points] for panel in picture.panels]
+    up = _Axis(picture.up, [*(y for each in points for _, y in each), *_ends(picture.panels)], 1.35)
     longest = max(len(panel.marks) for panel in picture.panels)
     size = (
         270 if len(picture.panels) > 1 else 520,
         max(290 if len(picture.panels) > 1 else 380, int(LINE * (longest + 1))),
     )
-    return [_line_panel(panel, across, up, size) for panel in picture.panels]
+    return [
+        _line_panel(panel, _Axis(picture.across, [x for x, _ in each], 1.12), up, size)
+        for panel, each in zip(picture.panels, points, strict=True)
+    ]
 
 
 def _line_panel(panel: Panel, across: _Axis, up: _Axis, size: tuple[int, int]) -> Any:
+    """The longest lines are labelled at the right of the panel; others end with a × and a label there."""
+    stopped = panel.stopped
+    whole = [mark for mark in panel.marks if mark not in stopped]
+    every = [
+        {**_said(mark), "x": x, "y": y}
+        for mark in panel.marks
+        for x, y in (mark.points if mark in whole else mark.points[:-1])
+    ]
+    ends = [{**_said(mark), "x": x, "y": y} for mark in stopped for x, y in mark.points[-1:]]
+    styles = _styles(panel.marks)
+    each = alt.Detail("name:N")  # lines that look alike are several all the same
+    bars = _bars_of(panel.marks, across, up, upright=True)
+    x, y = across.encoding(alt.X, "x"), up.encoding(alt.Y, "y")
+    line = _chart([*every, *ends]).mark_line(strokeWidth=2).encode(x, y, *styles[:1], styles[2], each)
+    dots = _dots(every).encode(x, y, *styles[:2], each)
+    crosses = _chart(ends).mark_point(shape=CROSS, filled=False, size=70, strokeWidth=2).encode(x, y, styles[0])
+    labels = [
+        *_labels_at_ends(stopped, panel.marks, across, up, size),
+        *_labels_beyond(whole, panel.marks, across, up, size),
+    ]
+    return _sized([bars, line, dots, *labels, crosses], panel, size)
+
+
+def _labels_beyond(
+    marks: Sequence[Mark], all_marks: Sequence[Mark], across: _Axis, up: _Axis, size: tuple[int, int]
+) -> list[Any]:
+    """The labels of lines right of the panel, each with a line from its last point and the sign of its points."""
     width, height = size
-    ends = [mark.points[-1] for mark in panel.marks]
+    ends = [mark.points[-1] for mark in marks]
     places = spread([up.pixel(y, height, down=True) for _, y in ends], LINE, LINE / 2, height - LINE / 2)
     named = [
         {**_said(mark), "x": x, "y": y, "at": up.value(place, height, down=True)}
-        for mark, (x, y), place in zip(panel.marks, ends, places, strict=True)
+        for mark, (x, y), place in zip(marks, ends, places, strict=True)
     ]
-    every = [{**_said(mark), "x": x, "y": y} for mark in panel.marks for x, y in mark.points]
-    styles = _styles(panel.marks)
-    at, end = up.encoding(alt.Y, "at"), up.encoding(alt.Y, "y")
-    each = alt.Detail("name:N")  # lines that look alike are several all the same
-    bars = _bars_of(panel.marks, across, up, upright=True)
-    line = _chart(every).mark_line(strokeWidth=2)
-    line = line.encode(across.encoding(alt.X, "x"), end, *styles[:1], styles[2], each)
-    dots = _dots(every).encode(across.encoding(alt.X, "x"), end, *styles[:2])
-    dotted = (
-        _chart(named)
-        .mark_rule(strokeDash=[1, 3])
-        .encode(across.encoding(alt.X, "x"), end, styles[0], x2=alt.value(width))
-    )
-    leader = _chart(named).mark_rule().encode(end, styles[0], x=alt.value(width), x2=alt.value(width + 12), y2="at:Q")
+    styles, at = _styles(all_marks), up.encoding(alt.Y, "at")
+    x, y = across.encoding(alt.X, "x"), up.encoding(alt.Y, "y")
+    leader = _chart(named).mark_rule().encode(x, y, styles[0], x2=alt.value(width + 12), y2="at:Q")
     sign = _dots(named).encode(at, *styles[:2], x=alt.value(width + 17))
     text = _chart(named).mark_text(align="left", baseline="middle", fontSize=12, font=FONT, color=INK)
-    text = text.encode(at, x=alt.value(width + 26), text="label:N")
-    return _sized([dotted, bars, line, dots, leader, sign, text], panel, size)
+    return [leader, sign, text.encode(at, x=alt.value(width + 26), text="label:N")]
+
+
+def _labels_at_ends(
+    marks: Sequence[Mark], all_marks: Sequence[Mark], across: _Axis, up: _Axis, size: tuple[int, int]
+) -> list[Any]:
+    """The labels of lines inside the panel, each near the end of its line, off the lines where there is room."""
+    width, height = size
+    lines = [[(across.pixel(x, width), up.pixel(y, height, down=True)) for x, y in mark.points] for mark in all_marks]
+    ends = [line[-1] for mark, line in zip(all_marks, lines, strict=True) if mark in marks]
+    boxes = beside(ends, [mark.label for mark in marks], (width - OVERHANG, height), lines)
+    return _labels([(mark, *mark.points[-1]) for mark in marks], ends, boxes, _styles(all_marks)[0], across, up, size)
 
 
 # Points
@@ -129,30 +168,18 @@ def _point_panel(panel: Panel, picture: Picture, size: tuple[int, int]) -> Any:
     up = _Axis(picture.up, [*(mark.points[0][1] for mark in panel.marks), *heights], 2.2)
     pixels = [(across.pixel(x, width), up.pixel(y, height, down=True)) for x, y in (m.points[0] for m in panel.marks)]
     front = sorted(pixel for mark, pixel in zip(panel.marks, pixels, strict=True) if mark.front)
-    boxes = beside(pixels, [mark.label for mark in panel.marks], size, front)
-    rows = [
-        {
-            **_said(mark),
-            "x": mark.points[0][0],
-            "y": mark.points[0][1],
-            "text_x": across.value(box[0], width),
-            "text_y": up.value((box[1] + box[3]) / 2, height, down=True),
-            "near_x": across.value(nearest(pixel, box)[0], width),
-        }
-        for mark, pixel, box in zip(panel.marks, pixels, boxes, strict=True)
-    ]
+    boxes = beside(pixels, [mark.label for mark in panel.marks], size, [front])
+    rows = [{**_said(mark), "x": mark.points[0][0], "y": mark.points[0][1]} for mark in panel.marks]
     best, behind = [row for row in rows if row["front"]], [row for row in rows if not row["front"]]
     styles = _styles(panel.marks)
     x, y = across.encoding(alt.X, "x"), up.encoding(alt.Y, "y")
-    text_x, text_y = across.encoding(alt.X, "text_x"), up.encoding(alt.Y, "text_y")
     bars = _bars_of(panel.marks, across, up, upright=not picture.timed_across)
     joined = _chart(best).mark_line(color=MUTED, strokeDash=[5, 4], strokeWidth=1.2).encode(x, y)
-    leader = _chart(rows).mark_rule(strokeWidth=1).encode(x, y, styles[0], x2="near_x:Q", y2="text_y:Q")
     filled = _dots(best, 95).encode(x, y, *styles[:2])
     hollow = _chart(behind).mark_point(filled=False, size=75, strokeWidth=1.8, fill="white").encode(x, y, *styles[:2])
-    halo = _chart(rows).mark_text(align="left", fontSize=12, font=FONT, stroke="white", strokeWidth=3.5)
-    text = _chart(rows).mark_text(align="left", fontSize=12, font=FONT, color=INK)
-    words = [each.encode(text_x, text_y, text="label:N") for each in (halo, text)]
+    leader, *words = _labels(
+        [(mark, *mark.points[0]) for mark in panel.marks], pixels, boxes, styles[0], across, up, size
+    )
     return _sized([joined, bars, leader, hollow, filled, *words], panel, size)
 
 
@@ -217,6 +244,9 @@ class _Axis:
         found: list[float] = []
         for steps in ((1,), (1, 3), (1, 2, 5), range(1, 10)):
             every = [float(f"{step}e{power}") for power in range(-12, 18) for step in steps]
+            if self.what in ("relative", "speed"):  # as far from 1 on both sides
+                above = [tick for tick in every if tick >= 1]
+                every = [*(1 / tick for tick in reversed(above[1:])), *above]
             found = [tick for tick in every if self.low <= tick <= self.high and (tick >= 1 or self.what != "epoch")]
             if len(found) > 2:
                 break
@@ -244,6 +274,36 @@ def _bars_of(marks: Sequence[Mark], across: _Axis, up: _Axis, *, upright: bool) 
     if upright:
         return drawn.encode(across.encoding(alt.X, "x"), up.encoding(alt.Y, "low"), _styles(marks)[0], y2="high:Q")
     return drawn.encode(across.encoding(alt.X, "low"), up.encoding(alt.Y, "y"), _styles(marks)[0], x2="high:Q")
+
+
+def _labels(
+    points: Sequence[tuple[Mark, float, float]],
+    pixels: Sequence[Point],
+    boxes: Sequence[Box],
+    colour: Any,
+    across: _Axis,
+    up: _Axis,
+    size: tuple[int, int],
+) -> list[Any]:
+    """Labels in their boxes inside a panel: a line from each point to its label, white around the words, the words."""
+    width, height = size
+    rows = [
+        {
+            **_said(mark),
+            "x": x,
+            "y": y,
+            "text_x": across.value(box[0], width),
+            "text_y": up.value((box[1] + box[3]) / 2, height, down=True),
+            "near_x": across.value(nearest(pixel, box)[0], width),
+        }
+        for (mark, x, y), pixel, box in zip(points, pixels, boxes, strict=True)
+    ]
+    x, y = across.encoding(alt.X, "x"), up.encoding(alt.Y, "y")
+    text_x, text_y = across.encoding(alt.X, "text_x"), up.encoding(alt.Y, "text_y")
+    leader = _chart(rows).mark_rule(strokeWidth=1).encode(x, y, colour, x2="near_x:Q", y2="text_y:Q")
+    halo = _chart(rows).mark_text(align="left", fontSize=12, font=FONT, stroke="white", strokeWidth=3.5)
+    text = _chart(rows).mark_text(align="left", fontSize=12, font=FONT, color=INK)
+    return [leader, *(each.encode(text_x, text_y, text="label:N") for each in (halo, text))]
 
 
 def _dots(rows: Sequence[dict[str, Any]], size: int = 55) -> Any:

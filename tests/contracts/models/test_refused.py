@@ -58,7 +58,7 @@ def test_a_factory_that_returns_nothing_refuses_nothing() -> None:
 
     assert {outcome.status for outcome in outcomes} == {"wrong"}
     says = [outcome.detail for outcome in outcomes]
-    assert sum("an error was due" in each for each in says) > 5
+    assert sum("the contract requires an error" in each for each in says) > 5
     assert "returned None in place of a model, should return a callable" in says
 
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from attnsuite.asking import Call, Case
-from attnsuite.asking.layouts import Laid, padded
+from attnsuite.asking import Case
 from attnsuite.asking.refused import Refused
 from attnsuite.contracts.attention.cases.given import attention
 
@@ -16,16 +15,12 @@ USUAL: Shapes = {"query": (2, 4, 5, 8), "key": (2, 4, 7, 8), "value": (2, 4, 7, 
 
 
 class BadInput(Refused):
-    """Shapes or options that must be refused. Tensors lie inside larger storage, so that reading too far finds junk."""
+    """Shapes or options that must be refused."""
 
     def __init__(self, name: str, why: str, shapes: Shapes, options: Mapping[str, Any] | None = None) -> None:
         unusual: dict[str, Any] = {**USUAL, **shapes}
         case = replace(attention(name, why, **unusual), options=options or {})
-        super().__init__(Laid(case, _padded))
-
-
-def _padded(call: Call) -> Call:
-    return replace(call, tensors={name: padded(tensor) for name, tensor in call.tensors.items()})
+        super().__init__(case)
 
 
 def bad_input() -> list[Case]:

@@ -59,6 +59,7 @@ function asked() {
     (!words || `${each.implementation} ${each.name} ${each.detail} ${each.known}`.toLowerCase().includes(words)));
 }
 
+const errorOf = (of) => typeof of.error === "number" ? significant(of.error) : of.error ?? "–";
 const quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`;
 
 // The command that asks a question again.
@@ -79,7 +80,7 @@ const madeIn = (run, implementation) => [
 const unfoldedCase = (of) => described([
   ["why it is asked", DATA.contracts[contractOf(of.implementation)]?.why?.[of.name]],
   ["what became of it", statusOf(of)],
-  ["error", of.error !== null && of.error !== undefined ? `${of.error} times the bound` : ""],
+  ["error", errorOf(of) === "–" ? "" : `${errorOf(of)} times the bound`],
   ["detail", of.detail],
   ["diagnosis", of.diagnosis.join(" or ")],
   ["finding", of.known && `${of.known}: ${DATA.findings[of.known] ?? ""}`],
@@ -92,12 +93,12 @@ const CASE_COLUMNS = [
   { title: "implementation", of: (of) => of.implementation },
   { title: "dtype", of: (of) => of.dtype },
   { title: "status", of: statusOf, by: (of) => badness(of), csv: statusOf },
-  { title: "error in bounds", of: (of) => of.error ?? "–", by: (of) => of.error, n: true },
+  { title: "error in bounds", of: errorOf, by: (of) => of.error, n: true },
   { title: "detail", of: (of) => of.detail.length > 160 ? `${of.detail.slice(0, 160)}…` : of.detail, csv: (of) => of.detail },
 ];
 
 let mostCases = MOST_CASES, shownCases = "";
-part(() => {
+const showCases = part(() => {
   if (!machine()?.blocks.length) return byId("cases").replaceChildren("Nothing was checked on this machine.");
   [contractChoice, search, ...Object.values(caseChoices)].forEach((each) => each.update());
   const where = JSON.stringify([machine().name, contractChoice.value(), ...Object.values(caseChoices).map((each) => each.value()), search.value()]);
@@ -105,7 +106,7 @@ part(() => {
   shownCases = where;
   const rows = asked(), passed = rows.filter((of) => of.letter === "p").length;
   const said = `${rows.length} answers, ${passed} passed${rows.length > mostCases ? `; ${mostCases} are shown` : ""}`;
-  const more = rows.length > mostCases && make("button", { type: "button", click: () => { mostCases *= 5; refresh(); } }, "Show more");
+  const more = rows.length > mostCases && make("button", { type: "button", click: () => { mostCases *= 5; showCases(); } }, "Show more");
   byId("case-list").replaceChildren(
     make("p", { role: "status" }, said),
     tabulated({ name: "cs", caption: "Cases", columns: CASE_COLUMNS, rows, most: mostCases, unfolded: unfoldedCase }),

@@ -1,21 +1,22 @@
 // Dots with intervals on a logarithmic axis, samples in their order, and times by the day.
 
 const WIDE = 900, LEFT = 240, RIGHT = 180, LINE = 26; // user units of a picture: 900 are its width
-const number = (value, digits = 3) => Number(Number(value).toPrecision(digits)).toLocaleString("en", { maximumSignificantDigits: digits });
+// A measured number to so many digits, its zeros included. `digits` are those that the data has.
+const significant = (value, digits = 3) => value.toLocaleString("en", { minimumSignificantDigits: digits, maximumSignificantDigits: digits });
 const UNITS = {
-  s: [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [0, "ns"]],
-  B: [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [0, "B"]],
-  "×": [[0, "×"]],
+  s: [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]],
+  B: [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]],
 };
-// A number with the unit in which it is at least one.
-function worded(value, unit) {
-  if (typeof value !== "number") return "–";
-  const [size, name] = UNITS[unit].find(([least]) => value >= least * 0.9995);
-  return `${number(value / (size || (name === "ns" ? 1e-9 : 1)))}${name === "×" ? "" : " "}${name}`;
+// A number, written by `write`, with the largest unit in which it is at least one.
+function worded(value, unit, write = (of) => of.toLocaleString("en", { maximumSignificantDigits: 3 })) {
+  if (unit === "×") return value === 1 ? "1×" : `${write(Math.max(value, 1 / value))}× ${value > 1 ? "faster" : "slower"}`;
+  const [size, name] = UNITS[unit].find(([least]) => value >= least * 0.9995) ?? UNITS[unit].at(-1);
+  return `${write(value / size)} ${name}`;
 }
-const between = (low, high, unit) => typeof low === "number" && typeof high === "number" && low > 0 ? `${worded(low, unit)} to ${worded(high, unit)}` : "too few rounds";
 
-function ticks(low, high) {
+// Round values from `low` to `high`; those of speed-ups are as far from 1 on both sides.
+function ticks(low, high, unit) {
+  if (unit === "×") return [...(low < 1 ? ticks(1.0001, 1 / low).map((value) => 1 / value).reverse() : []), 1, ...(high > 1 ? ticks(1.0001, high) : [])];
   const found = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1)
     for (const times of high / low > 100 ? [1] : high / low > 10 ? [1, 2, 5] : [1, 1.2, 1.5, 2, 3, 5, 7])
@@ -31,9 +32,13 @@ function dots(rows, { title, unit, one = null }) {
   const low = Math.min(...ends, one ?? Infinity) / 1.08, high = Math.max(...ends, one ?? 0) * 1.08;
   const across = (value) => LEFT + (WIDE - LEFT - RIGHT) * Math.log(value / low) / Math.log(high / low);
   const down = (place) => 22 + LINE * place, bottom = down(shown.length) - 6;
-  const axis = ticks(low, high).flatMap((value) => [
-    draw("line", { class: "grid", x1: across(value), x2: across(value), y1: 8, y2: bottom }),
-    draw("text", { x: across(value), y: bottom + 14, "text-anchor": "middle" }, worded(value, unit))]);
+  let free = -Infinity; // where the label of the next tick may begin
+  const axis = ticks(low, high, unit).flatMap((value) => {
+    const x = across(value), words = worded(value, unit), half = 3.4 * words.length;
+    const fits = x - half > free;
+    if (fits) free = x + half;
+    return [draw("line", { class: "grid", x1: x, x2: x, y1: 8, y2: bottom }), fits ? draw("text", { x, y: bottom + 14, "text-anchor": "middle" }, words) : null];
+  }).filter(Boolean);
   const marks = shown.flatMap((row, place) => {
     const y = down(place);
     const reach = row.low > 0 && row.high > 0 && draw("line", { class: "reach", x1: across(row.low), x2: across(row.high), y1: y, y2: y });
@@ -52,7 +57,7 @@ function strip(samples, title) {
   const ordered = [...samples].sort((a, b) => a - b), middle = (ordered[(samples.length - 1) >> 1] + ordered[samples.length >> 1]) / 2;
   return draw("svg", { viewBox: `0 0 ${WIDE} 150`, role: "img", "aria-label": title },
     draw("line", { class: "one", x1: 70, x2: WIDE - 20, y1: up(middle), y2: up(middle) }),
-    ...[low, high].map((value) => draw("text", { x: 62, y: up(value) + 4, "text-anchor": "end" }, worded(value * 1e-6, "s"))),
+    ...[low, high].map((value) => draw("text", { x: 62, y: up(value) + 4, "text-anchor": "end" }, worded(value * 1e-6, "s", (of) => significant(of, 4)))),
     ...samples.map((value, place) => draw("circle", { class: "mark", cx: across(place), cy: up(value), r: 2 })),
     draw("text", { x: 70, y: 148 }, `rounds 1 to ${samples.length}`));
 }
@@ -61,18 +66,19 @@ function strip(samples, title) {
 function byDay(line) {
   const moments = line.moments, ends = moments.flatMap(([, , value, low, high]) => [value, low ?? value, high ?? value]).filter((value) => value > 0);
   const low = Math.min(...ends) / 1.05, high = Math.max(...ends) * 1.05, days = moments.map(([when]) => Date.parse(when));
+  const ordered = [...moments].sort((one, other) => other[2] - one[2]), extremes = ordered[0][5] === ordered.at(-1)[5] ? [ordered[0]] : [ordered[0], ordered.at(-1)];
   const first = Math.min(...days), last = Math.max(...days);
-  const across = (day) => 70 + (WIDE - 110) * (last > first ? (day - first) / (last - first) : 0.5);
+  const across = (day) => 110 + (WIDE - 150) * (last > first ? (day - first) / (last - first) : 0.5);
   const up = (value) => 170 - 140 * Math.log(value / low) / Math.log(high / low);
-  const marks = moments.flatMap(([when, commit, value, from, to], place) => {
+  const marks = moments.flatMap(([when, commit, value, from, to, words], place) => {
     const x = across(days[place]), begins = line.changes.includes(place);
-    const said = draw("title", {}, `${when} ${commit}: ${number(value, 4)}`);
+    const said = draw("title", {}, `${when} ${commit}: ${words}`);
     return [from > 0 && to > 0 ? draw("line", { class: "reach", x1: x, x2: x, y1: up(from), y2: up(to) }) : draw("g"),
       begins ? draw("rect", { class: "mark step", x: x - 5, y: up(value) - 5, width: 10, height: 10 }, said) : draw("circle", { class: "mark", cx: x, cy: up(value), r: 4 }, said)];
   });
   const releases = line.releases.filter(([when]) => Date.parse(when) >= first && Date.parse(when) <= last).flatMap(([when, words]) => [
     draw("line", { class: "one", x1: across(Date.parse(when)), x2: across(Date.parse(when)), y1: 14, y2: 170 }), draw("text", { x: across(Date.parse(when)) + 3, y: 12 }, words)]);
   return draw("svg", { viewBox: `0 0 ${WIDE} 195`, role: "img", "aria-label": `${line.implementation}: ${line.what}` }, ...releases, ...marks,
-    ...[low, high].map((value) => draw("text", { x: 62, y: up(value) + 4, "text-anchor": "end" }, number(value))),
-    draw("text", { x: 70, y: 190 }, moments[0][0].slice(0, 10)), draw("text", { x: WIDE - 30, y: 190, "text-anchor": "end" }, moments.at(-1)[0].slice(0, 10)));
+    ...extremes.map(([, , value, , , words], place) => draw("text", { x: 100, y: Math.max(up(value) + 4, up(extremes[0][2]) + 4 + LINE / 2 * place), "text-anchor": "end" }, words)),
+    draw("text", { x: 110, y: 190 }, moments[0][0].slice(0, 10)), draw("text", { x: WIDE - 30, y: 190, "text-anchor": "end" }, moments.at(-1)[0].slice(0, 10)));
 }

@@ -1,7 +1,6 @@
 // What should I use? A shape, how it is called and how much memory there is, and who is fastest then.
 
 const short = (row) => DATA.implementations[row.i].split("/").slice(1).join("/");
-const timedContracts = () => pairs(machine().tables.map((of) => of.contract)).sort(([one], [other]) => (other === "attention") - (one === "attention"));
 const how = (of) => [of.threads > 1 ? `${of.threads} threads` : of.threads ? "one thread" : "", `${of.cache} cache`].filter(Boolean).join(", ");
 
 // The choices that lead to one timed table. Both places that have them share what is chosen.
@@ -14,13 +13,17 @@ function tableChoices() {
     ["dev", "Device", (of) => of.device, (value) => value],
     ["how", "Called", how, (value) => value],
   ];
-  const among = (place) => steps.slice(0, place).reduce(
-    (left, [, , key], step) => left.filter((of) => key(of) === choices[step].value()), machine().tables.filter((of) => of.rows.some((row) => row.t)));
-  const choices = steps.map(([name, label, key, words], place) => choice(name, label, () => {
-    if (place === 0) return timedContracts();
-    return [...new Map(among(place).map((of) => [key(of), words(key(of), of)]))];
-  }));
-  return { elements: choices.map((each) => each.element), update: () => choices.forEach((each) => each.update()), table: () => among(steps.length)[0] };
+  // For each step the options that the choices before it leave, and the tables that its own choice leaves.
+  const walk = () => {
+    let left = machine().tables.filter((of) => of.rows.some((row) => row.t)).sort((one, other) => (other.contract === "attention") - (one.contract === "attention"));
+    return steps.map(([name, , key, words]) => {
+      const options = [...new Map(left.map((of) => [key(of), words(key(of), of)]))], wanted = picked(name, options);
+      left = left.filter((of) => key(of) === wanted);
+      return { options, left };
+    });
+  };
+  const choices = steps.map(([name, label], place) => choice(name, label, () => walk()[place].options));
+  return { elements: choices.map((each) => each.element), update: () => choices.forEach((each) => each.update()), table: () => walk().at(-1).left[0] };
 }
 
 // How many of the questions in this dtype an implementation answered rightly on this machine.
@@ -33,7 +36,6 @@ function conformance(row, dtype) {
   return all ? `${passed === all ? "✓" : passed + known >= all ? "◆" : "✗"} ${passed}/${all}` : "not checked here";
 }
 
-const memory = (row) => row.peak === 0 ? "none seen" : worded(row.peak, "B");
 const ends = (row) => [typeof row.t[1] === "number" ? row.t[1] : 0, typeof row.t[2] === "number" ? row.t[2] : Infinity];
 // The first and the last place that a row may have, as far as the intervals tell.
 function places(row, rows) {
@@ -43,13 +45,14 @@ function places(row, rows) {
 
 const limit = field("mem", "Memory limit in MiB", { type: "number", min: "0", step: "any", inputmode: "decimal" });
 const chooser = tableChoices();
+const speedup = (row) => row.u ? `${row.words.speedup} (${row.words.ends})` : row.verdict ?? "–";
 const RANK_COLUMNS = (dtype, rows) => [
   { title: "place", of: (row) => [...new Set(places(row, rows))].join("–"), by: (row) => row.t[0], n: true },
   { title: "implementation", of: short, folds: true },
-  { title: "time", of: (row) => worded(row.t[0], "s"), by: (row) => row.t[0], n: true },
-  { title: "99 % interval", of: (row) => between(row.t[1], row.t[2], "s"), by: (row) => row.t[1] },
-  { title: "speed-up", of: (row) => row.u ? `${worded(row.u[0], "×")} (${between(row.u[1], row.u[2], "×")})` : row.verdict ?? "–", by: (row) => row.u?.[0] ?? 1, n: true },
-  { title: "peak memory", of: memory, by: (row) => row.peak, n: true },
+  { title: "time", of: (row) => row.words.time, by: (row) => row.t[0], n: true },
+  { title: "99 % interval", of: (row) => row.words.between, by: (row) => row.t[1] },
+  { title: "speed-up", of: speedup, by: (row) => row.u?.[0] ?? 1, n: true },
+  { title: "peak memory", of: (row) => row.words.memory, by: (row) => row.peak, n: true },
   { title: `passed/asked in ${dtype}`, of: (row) => conformance(row, dtype) },
 ];
 
@@ -58,10 +61,10 @@ function advice(rows, left) {
   const [first] = rows, tied = rows.slice(1).filter((row) => places(row, rows)[0] === 1).map(short);
   const frugal = [...rows].filter((row) => row.peak !== undefined).sort((one, other) => one.peak - other.peak)[0];
   return [
-    `Fastest: ${short(first)}, ${worded(first.t[0], "s")} (${between(first.t[1], first.t[2], "s")}).`,
+    `Fastest: ${short(first)}, ${first.words.time} (${first.words.between}).`,
     tied.length ? `As far as the intervals tell, as fast: ${tied.join(", ")}.` : "",
-    frugal ? `Least memory: ${short(frugal)}, ${memory(frugal)}.` : "",
-    left.length ? `Over the limit or of unknown memory: ${left.map((row) => `${short(row)} (${memory(row)})`).join(", ")}.` : "",
+    frugal ? `Least memory: ${short(frugal)}, ${frugal.words.memory}.` : "",
+    left.length ? `Over the limit or of unknown memory: ${left.map((row) => `${short(row)} (${row.words.memory})`).join(", ")}.` : "",
   ].filter(Boolean).join(" ");
 }
 

@@ -3,7 +3,7 @@
 
 const MOST_CHANGES = 200; // rows that are shown of each table
 const others = () => DATA.machines.filter((each) => each !== machine());
-const otherChoice = choice("with", "Compared with", () => others().map((each) => [each.name, `${each.name}: ${each.what}`]));
+const otherChoice = choice("with", "Compared with", () => others().map((each) => [each.name, each.short, each.what]));
 const keyOfAnswer = (of) => JSON.stringify([of.implementation, of.name, of.dtype, of.device]);
 const letters = (of) => new Map(answers(of).filter((each) => each.name !== "*").map((each) => [keyOfAnswer(each), each]));
 
@@ -53,8 +53,8 @@ part(() => {
     speeds.length ? tabulated({ name: "vs", caption: "Speed-ups", rows: speeds, most: MOST_CHANGES, columns: [
       { title: "implementation", of: (each) => short(each.row) }, { title: "workload", of: (each) => each.of.w },
       { title: "setting", of: (each) => [each.of.dtype, each.of.device, each.of.direction.replaceAll("_", " and "), how(each.of)].join(", ") },
-      { title: "here", of: (each) => `${worded(each.row.u[0], "×")} (${between(each.row.u[1], each.row.u[2], "×")})`, by: (each) => each.row.u[0] },
-      { title: "there", of: (each) => `${worded(each.other.u[0], "×")} (${between(each.other.u[1], each.other.u[2], "×")})`, by: (each) => each.other.u[0] },
-      { title: "ratio", of: (each) => worded(each.times, "×"), by: (each) => each.times, n: true },
+      { title: "here", of: (each) => speedup(each.row), by: (each) => each.row.u[0] },
+      { title: "there", of: (each) => speedup(each.other), by: (each) => each.other.u[0] },
+      { title: "ratio", of: (each) => `${significant(Math.max(each.times, 1 / each.times))}×${each.times === 1 ? "" : each.times > 1 ? " higher" : " lower"}`, by: (each) => each.times, n: true },
       { title: "difference", of: (each) => each.certain ? make("strong", { class: each.certain.includes("higher") ? "up" : "down" }, each.certain) : "not certain", by: (each) => each.certain }] }) : "");
 });

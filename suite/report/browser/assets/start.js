@@ -5,6 +5,14 @@ if (byId("contract")) byId("contract").replaceChildren(contractChoice.element);
 if (byId("cases")) byId("cases").replaceChildren(
   make("div", { class: "choices" }, ...Object.values(caseChoices).map((each) => each.element), search.element), make("div", { id: "case-list" }));
 
+const NO_CASES = { i: "", f: "", t: "", v: "", s: "", n: "", q: "" }; // no choice of cases
+// Scroll to a part of the page, unfolded if it is folded.
+function show(id) {
+  const place = byId(id);
+  if (place?.closest("details")) place.closest("details").open = true;
+  place?.scrollIntoView();
+}
+
 // What stands in the page of each machine: that of the chosen one is shown.
 part(() => {
   machineChoice.update();
@@ -20,20 +28,27 @@ function linked(matrix) {
   const families = [...matrix.querySelectorAll("thead th")].map((head) => head.textContent);
   for (const row of matrix.querySelectorAll("tbody tr"))
     for (const [place, cell] of [...row.querySelectorAll("td")].entries())
-      if (cell.textContent) cell.replaceChildren(make("a", { href: `#i=${encodeURIComponent(row.dataset.i)}&f=${encodeURIComponent(families[place])}`,
-        "aria-label": `${row.dataset.i}, ${families[place]}: ${cell.textContent}`, click: (event) => {
+      if (cell.textContent) {
+        const cases = { m: matrix.dataset.m, c: matrix.dataset.contract, i: row.dataset.i, f: families[place], at: "cases-title" };
+        cell.replaceChildren(make("a", { href: `#${new URLSearchParams(cases)}`, "aria-label": `${row.dataset.i}, ${families[place]}: ${cell.textContent}`, click: (event) => {
+          if (event.ctrlKey || event.metaKey || event.shiftKey) return;
           event.preventDefault();
-          choose({ i: row.dataset.i, f: families[place], t: "", v: "", s: "", n: "", q: "", at: "cases-title" });
-          byId("cases-title").scrollIntoView();
+          choose({ ...NO_CASES, ...cases });
+          show("cases-title");
           byId("cases-title").focus();
         } }, cell.textContent));
+      }
 }
 
-for (const table of document.querySelectorAll(".of table")) if (table.tHead) sortable(table);
+for (const box of document.querySelectorAll(".of"))
+  for (const [place, table] of [...box.querySelectorAll("table")].entries()) {
+    table.id = `table-${box.dataset.m}-${box.dataset.what}${place || ""}`;
+    if (table.tHead) sortable(table, `${box.dataset.what}${place || ""}`);
+  }
 for (const link of document.querySelectorAll("nav a")) link.addEventListener("click", (event) => {
   event.preventDefault();
   choose({ at: link.hash.slice(1) });
-  byId(link.hash.slice(1)).scrollIntoView();
+  show(link.hash.slice(1));
 });
 
 addEventListener("popstate", refresh);
@@ -47,6 +62,6 @@ addEventListener("beforeprint", () => document.querySelectorAll("details").forEa
 
 if (DATA.machines.length) {
   refresh();
-  byId(chosen().get("at") ?? "")?.scrollIntoView();
+  show(chosen("at") ?? (Object.keys(NO_CASES).some(chosen) ? "cases" : ""));
 }
 document.documentElement.dataset.ready = "yes";

@@ -22,25 +22,51 @@ function filled(element, attributes, children) {
   return element;
 }
 
-function chosen() {
-  const fragment = location.hash.slice(1);
-  return new URLSearchParams(fragment.includes("=") ? fragment : fragment && `at=${fragment}`);
+let parsed = { address: null, names: null };
+let reading = null; // the names that the part which is being drawn has read, with their values
+// All names that the address has, with their values; without a machine, it is the first.
+function names() {
+  if (parsed.address !== location.hash) {
+    const fragment = location.hash.slice(1), said = new URLSearchParams(fragment.includes("=") ? fragment : fragment && `at=${fragment}`);
+    parsed = { address: location.hash, names: new Map([["m", DATA.machines[0]?.name], ...said]) };
+  }
+  return parsed.names;
+}
+
+// What the address says of a name; undefined if nothing.
+function chosen(name) {
+  const value = names().get(name);
+  reading?.set(name, value);
+  return value;
 }
 
 // Change what is chosen; an empty value leaves the name out. `quietly` adds no step to the way back.
+// The address always names the machine, so that a link keeps it.
 function choose(changes, quietly = false) {
-  const all = chosen();
+  const all = new Map(names());
   for (const [name, value] of Object.entries(changes)) value ? all.set(name, value) : all.delete(name);
-  const address = `#${all}`;
+  const address = `#${new URLSearchParams([...all])}`;
   if (address === location.hash) return;
   history[quietly ? "replaceState" : "pushState"](null, "", address);
   refresh();
 }
 
 const parts = [];
-// A part of the page: what it does when anything is chosen. It is told once at the start.
-const part = (update) => parts.push(update);
-const refresh = () => parts.forEach((update) => update());
+// A part of the page is drawn again when a name changes that it read when it was last drawn. Returns what draws it anyway.
+function part(update) {
+  const of = { read: null, draw: () => {
+    of.read = reading = new Map();
+    try { update(); } finally { reading = null; }
+  } };
+  parts.push(of);
+  return of.draw;
+}
+const refresh = () => parts.forEach((of) => {
+  if (!of.read || [...of.read].some(([name, value]) => chosen(name) !== value)) of.draw();
+});
+
+// Where a link that holds a choice leads to: the part of the page that the control stands in.
+const placeOf = (element) => element.closest("[id]:not(select, input)")?.id;
 
 let labels = 0;
 function labelled(words, box) {
@@ -48,34 +74,39 @@ function labelled(words, box) {
   return make("span", { class: "choice" }, make("label", { for: box.id }, words), box);
 }
 
-// A list to choose from. `options()` gives pairs of value and words; without a choice the first counts.
+// The value that the address says, if it is one of these options, else the first.
+const picked = (name, options) => {
+  const wanted = chosen(name);
+  return options.some(([value]) => value === wanted) ? wanted : options[0]?.[0] ?? "";
+};
+
+// A list to choose from. `options()` gives pairs of value and words, and a title if there is one.
 function choice(name, label, options) {
   let shown = "";
-  const box = make("select", { change: () => choose({ [name]: box.value }) });
-  const value = () => {
-    const values = options().map(([each]) => each);
-    const wanted = chosen().get(name);
-    return values.includes(wanted) ? wanted : values[0] ?? "";
-  };
+  const box = make("select", { change: () => choose({ [name]: box.value, at: placeOf(box) }) });
   const update = () => {
     const found = options(), now = JSON.stringify(found);
-    if (now !== shown) box.replaceChildren(...found.map(([each, words]) => make("option", { value: each }, words)));
+    if (now !== shown) box.replaceChildren(...found.map(([value, words, title]) => make("option", { value, title }, words)));
     shown = now;
-    box.value = value();
+    box.value = picked(name, found);
     element.hidden = found.length < 2;
   };
   const element = labelled(label, box);
-  return { element, value, update };
+  return { element, value: () => picked(name, options()), update };
 }
 
-// A field to write into.
+const PAUSE = 150; // ms without a key after which what was typed counts
+// A field to write into. What is typed counts after a pause, or when the field is left or confirmed.
 function field(name, label, attributes = {}) {
-  const box = make("input", { ...attributes, input: () => choose({ [name]: box.value }, true) });
-  const update = () => { if (document.activeElement !== box) box.value = chosen().get(name) ?? ""; };
-  return { element: labelled(label, box), value: () => chosen().get(name) ?? "", update };
+  let waiting = 0;
+  const typed = () => { clearTimeout(waiting); choose({ [name]: box.value, at: placeOf(box) }, true); };
+  const later = () => { clearTimeout(waiting); waiting = setTimeout(typed, PAUSE); };
+  const box = make("input", { ...attributes, input: later, change: typed });
+  const update = () => { if (document.activeElement !== box) box.value = chosen(name) ?? ""; };
+  return { element: labelled(label, box), value: () => chosen(name) ?? "", update };
 }
 
 const pairs = (values) => [...new Set(values)].map((each) => [String(each), String(each)]);
 
-const machineChoice = choice("m", "Machine", () => DATA.machines.map((each) => [each.name, `${each.name}: ${each.what}`]));
+const machineChoice = choice("m", "Machine", () => DATA.machines.map((each) => [each.name, each.short, each.what]));
 const machine = () => DATA.machines.find((each) => each.name === machineChoice.value());

@@ -4,7 +4,7 @@
 // where a row unfolds by it, not by the first.
 // `name` is where its order stands in the fragment: the column's number, with a minus to turn it round.
 function tabulated({ name, caption, columns, rows, most = Infinity, unfolded = null }) {
-  const wanted = chosen().get(name) ?? "", column = columns[Math.abs(parseInt(wanted, 10)) - 1];
+  const wanted = chosen(name) ?? "", column = columns[Math.abs(parseInt(wanted, 10)) - 1];
   const ordered = column ? sorted(rows, column.by ?? column.of, wanted.startsWith("-")) : rows;
   const heads = columns.map((each, place) => headed(each, place + 1, wanted, name));
   const body = make("tbody", {}, ...ordered.slice(0, most).flatMap((row) => lines(row, columns, unfolded)));
@@ -16,7 +16,7 @@ function headed(column, place, wanted, name) {
   const here = Math.abs(parseInt(wanted, 10)) === place, down = wanted.startsWith("-");
   const next = here && !down ? `-${place}` : String(place);
   const button = make("button", { type: "button", "data-sort": `${name}${place}`, click: () => {
-    choose({ [name]: next });
+    choose({ [name]: next, at: placeOf(button) });
     document.querySelector(`[data-sort="${name}${place}"]`)?.focus();
   } }, column.title);
   return make("th", { scope: "col", "aria-sort": here ? (down ? "descending" : "ascending") : null }, button);
@@ -50,18 +50,24 @@ function sorted(rows, by, down) {
   });
 }
 
-// Tables that stand in the page already: their rows are put in order where they are.
-function sortable(table) {
-  for (const [place, head] of [...table.tHead.rows[0].cells].entries()) {
-    if (head.tagName !== "TH" || !head.textContent) continue;
-    const button = make("button", { type: "button", click: () => {
-      const down = head.getAttribute("aria-sort") === "ascending";
-      for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      table.tBodies[0].append(...sorted([...table.tBodies[0].rows], (row) => keyOf(row.cells[place]), down));
-    } }, head.textContent);
-    head.replaceChildren(button);
-  }
+// Tables that stand in the page already: their rows are put in order where they are. `name` is where the order stands
+// in the fragment: the column's title, with a minus to turn it round.
+function sortable(table, name) {
+  const rows = [...table.tBodies[0].rows];
+  let asMade = true;
+  const heads = [...table.tHead.rows[0].cells].map((head) => ({ head, title: head.tagName === "TH" ? head.textContent : "" }));
+  for (const { head, title } of heads.filter((each) => each.title))
+    head.replaceChildren(make("button", { type: "button", click: () => choose({
+      [name]: head.getAttribute("aria-sort") === "ascending" ? `-${title}` : title, at: placeOf(table) }) }, title));
+  part(() => {
+    const wanted = chosen(name) ?? "", down = wanted.startsWith("-");
+    const place = heads.findIndex(({ title }) => title && title === wanted.slice(down ? 1 : 0));
+    if (place < 0 && asMade) return;
+    asMade = place < 0;
+    for (const { head } of heads) head.removeAttribute("aria-sort");
+    heads[place]?.head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    table.tBodies[0].append(...(place < 0 ? rows : sorted(rows, (row) => keyOf(row.cells[place]), down)));
+  });
 }
 
 function keyOf(cell) {

@@ -1,23 +1,29 @@
 // One timed table: dots with intervals, every number, and on a click the samples in the order of rounds.
 
 const SHOWN = {
-  speed: { words: "speed-up", unit: "×", one: 1, of: (row) => row.u ?? (row.verdict === "baseline" ? [1, 1, 1] : null) },
-  time: { words: "time", unit: "s", of: (row) => row.t },
-  memory: { words: "peak memory", unit: "B", of: (row) => row.peak > 0 ? [row.peak, null, null] : null },
+  speed: { words: "speed-up", unit: "×", one: 1, of: (row) => row.u ?? (row.verdict === "baseline" ? [1, 1, 1] : null), said: judged },
+  time: { words: "time", unit: "s", of: (row) => row.t, said: (row) => row.words.time },
+  memory: { words: "peak memory", unit: "B", of: (row) => row.peak > 0 ? [row.peak, null, null] : null, said: (row) => row.words.memory },
 };
+// The speed-up with its verdict, without the reason: "1.15× slower", "1.01× faster, same", "baseline".
+function judged(row) {
+  const verdict = row.verdict.split(":")[0];
+  return ["faster", "slower"].includes(verdict) ? row.words.speedup : [row.words.speedup, verdict].filter(Boolean).join(", ");
+}
 const timesChooser = tableChoices();
 const quantity = choice("show", "Shown", () => Object.entries(SHOWN).map(([name, each]) => [name, each.words]));
+const said = (name) => (row) => row.words?.[name] ?? "–";
 const TIME_COLUMNS = [
   { title: "implementation", of: short },
-  { title: "time", of: (row) => row.t ? worded(row.t[0], "s") : row.status, by: (row) => row.t?.[0], n: true },
-  { title: "99 % interval", of: (row) => row.t ? between(row.t[1], row.t[2], "s") : "–", by: (row) => row.t?.[1] },
-  { title: "speed-up", of: (row) => row.u ? worded(row.u[0], "×") : "–", by: (row) => row.u?.[0], n: true },
-  { title: "its interval", of: (row) => row.u ? between(row.u[1], row.u[2], "×") : "–", by: (row) => row.u?.[1] },
+  { title: "time", of: (row) => row.words?.time ?? row.status, by: (row) => row.t?.[0], n: true },
+  { title: "99 % interval", of: said("between"), by: (row) => row.t?.[1] },
+  { title: "speed-up", of: said("speedup"), by: (row) => row.u?.[0], n: true },
+  { title: "its interval", of: said("ends"), by: (row) => row.u?.[1] },
   { title: "verdict", of: (row) => row.verdict || "–" },
-  { title: "peak memory", of: memory, by: (row) => row.peak, n: true },
-  { title: "of roofline", of: (row) => row.roof === undefined ? "–" : `${number(100 * row.roof, 2)} %`, by: (row) => row.roof, n: true },
-  { title: "energy in J", of: (row) => row.joules ?? "–", by: (row) => row.joules, n: true },
-  { title: "error in bounds", of: (row) => row.error ?? "–", by: (row) => row.error, n: true },
+  { title: "peak memory", of: said("memory"), by: (row) => row.peak, n: true },
+  { title: "of roofline", of: said("roofline"), by: (row) => row.roof, n: true },
+  { title: "energy", of: said("energy"), by: (row) => row.joules, n: true },
+  { title: "error in bounds", of: said("error"), by: (row) => row.error, n: true },
 ];
 
 const unfoldedTime = (row) => make("div", {},
@@ -38,7 +44,7 @@ part(() => {
   const of = timesChooser.table(), shown = SHOWN[quantity.value()];
   const rows = of.rows.filter((row) => shown.of(row)).map((row) => {
     const [value, low, high] = shown.of(row);
-    return { name: short(row), value, low, high, hollow: row.verdict === "baseline", said: `${worded(value, shown.unit)} ${quantity.value() === "speed" ? row.verdict : ""}` };
+    return { name: short(row), value, low, high, hollow: row.verdict === "baseline", said: shown.said(row) };
   });
   const there = TIME_COLUMNS.filter((column) => of.rows.some((row) => !["–", ""].includes(column.of(row))));
   byId("timed").replaceChildren(
@@ -55,6 +61,6 @@ part(() => {
 });
 
 const changes = (line) => make("ul", {}, ...line.changes.filter((place) => place > 0).map((place) => {
-  const [[, before, from], [when, after, to]] = [line.moments[place - 1], line.moments[place]];
-  return make("li", {}, `${when.slice(0, 10)}: ${number(from)} to ${number(to)}, between ${before || "unknown"} and ${after || "unknown"}`);
+  const [[, before, , , , from], [when, after, , , , to]] = [line.moments[place - 1], line.moments[place]];
+  return make("li", {}, `${when.slice(0, 10)}: ${from} to ${to}, between ${before || "unknown"} and ${after || "unknown"}`);
 }));

@@ -1,0 +1,42 @@
+"""The file that is tested as a module that child processes can import: they find functions by module and name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from attnsuite.registry import Declaration
+from attnsuite.registry.loading import module_name
+from attnsuite.temporary import PREFIX
+
+IMPORTED_FROM = """# Written by attnsuite: the file that is tested, for its child processes.
+import importlib.util, sys
+
+_spec = importlib.util.spec_from_file_location(__name__, {file})
+sys.modules[__name__] = _module = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_module)
+"""
+"""The source of a module of the same name as that of a tested file, which it stands for."""
+
+
+def make_importable(declaration: Declaration) -> None:
+    """Let processes that this one starts with its `sys.path`, as `multiprocessing` and joblib do, import a tested file.
+
+    A module for each file is written to the sandbox's own folder; without a sandbox there is none to write to.
+    """
+    if not (own := own_folder()):
+        return
+    folder = Path(own, "files")
+    for each in filter(None, (declaration, declaration.plug)):
+        if each.file:
+            file = Path(each.file).resolve()
+            folder.mkdir(exist_ok=True)
+            (folder / f"{module_name(file)}.py").write_text(IMPORTED_FROM.format(file=ascii(str(file))))
+            sys.path += [str(folder)] * (str(folder) not in sys.path)
+
+
+def own_folder() -> str:
+    """The folder that a sandboxed worker has for temporary files; empty without a sandbox."""
+    folder = os.environ.get("TMPDIR", "")
+    return folder if Path(folder).name.startswith(PREFIX) else ""

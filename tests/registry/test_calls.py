@@ -1,0 +1,347 @@
+"""How functions are called: by place where they must, with what they always need, and refused where no test can."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from targets import Write
+
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.records import Outcome, UsageError
+from attnsuite.registry import Declaration, Loaded, find, load
+from attnsuite.registry.calls import PAGE, never_given
+from attnsuite.signatures import names, signature
+from attnsuite.signatures.signature import Question
+
+SDPA = "from torch.nn.functional import scaled_dot_product_attention as sdpa\n"
+
+
+def loaded(file: Path, signed: str = "", contract: str | None = None) -> Loaded:
+    (declaration,) = find([str(file)], contract, signature=signed)
+    found = load(declaration)
+    assert isinstance(found, Loaded)
+    return found
+
+
+def outcomes(implementation: Loaded, *cases: str) -> list[Outcome]:
+    return list(Session(CheckRequest(cases, ("float32",)), several=False).run(implementation))
+
+
+def refusal(file: Path, contract: str | None = None) -> list[str]:
+    with pytest.raises(UsageError) as error:
+        load(find([str(file)], contract)[0])
+    return str(error.value).splitlines()
+
+
+# Refused
+
+
+@pytest.mark.parametrize(
+    ("definition", "says", "code"),
+    [
+        pytest.param(
+            "def varlen(q, k, v, cu_seqlens_q, max_seqlen_q, causal=False, softmax_scale=None): ...",
+            "varlen needs cu_seqlens_q, max_seqlen_q, which no test of attention gives",
+            [
+                "from kernel import varlen as mine",
+                "def attention(query, key, value):",
+                "    cu_seqlens_q = max_seqlen_q = ...  # yours to fill in",
+                "    return mine(query, key, value, cu_seqlens_q, max_seqlen_q)",
+            ],
+            id="varlen",
+        ),
+        pytest.param(
+            "def paged(q, k_cache, v_cache, block_tables, *, page_size): ...",
+            "paged needs block_tables, page_size, which no test of attention gives",
+            [
+                "from kernel import paged as mine",
+                "def attention(query, key, value):",
+                "    block_tables = page_size = ...  # yours to fill in",
+                "    return mine(query, key, value, block_tables, page_size=page_size)",
+            ],
+            id="paged",
+        ),
+        pytest.param(
+            "def eager(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs): ...",
+            "eager needs module, attention_mask, scaling, which no test of attention gives",
+            [
+                "from kernel import eager as mine",
+                "def attention(query, key, value):",
+                "    module = attention_mask = scaling = ...  # yours to fill in",
+                "    return mine(module, query, key, value, attention_mask, scaling)",
+            ],
+            id="hugging face",
+        ),
+        pytest.param(
+            "def attention(qkv, causal=False, softmax_scale=None): ...",
+            "attention takes qkv, causal, softmax_scale where query, key, value are given",
+            [
+                "from kernel import attention as mine",
+                "def attention(query, key, value):",
+                "    qkv = ...  # yours to fill in",
+                "    return mine(qkv)",
+            ],
+            id="packed",
+        ),
+        pytest.param(
+            "def attention(x, mask=None): ...",
+            "attention takes x, mask where query, key, value are given",
+            [
+                "from kernel import attention as mine",
+                "def attention(query, key, value):",
+                "    x = ...  # yours to fill in",
+                "    return mine(x)",
+            ],
+            id="self-attention",
+        ),
+        pytest.param(
+            "def attention(*, query, key, value): ...",
+            "attention takes nothing by position where query, key, value are given",
+            [
+                "from kernel import attention as mine",
+                "def attention(query, key, value):",
+                "    return mine(query=query, key=key, value=value)",
+            ],
+            id="by keyword alone",
+        ),
+    ],
+)
+def test_a_function_that_no_test_can_call_is_refused_with_a_function_around_it(
+    write: Write, definition: str, says: str, code: list[str]
+) -> None:
+    first, empty, *lines = refusal(write("kernel.py", definition))
+
+    assert (first, empty) == (f"attention/kernel: {says}; write a function around it ({PAGE}):", "")
+    assert lines == [f"    {line}" for line in code]
+    compile("\n".join(code), "wrapper", "exec")
+
+
+def test_the_page_that_is_named_has_that_section() -> None:
+    page, _, section = PAGE.partition(", ")
+
+    assert f"\n## {section[1:-1]}\n" in (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+
+
+def test_the_command_prints_the_code_as_it_is(write: Write, status_of: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write("kernel.py", "def varlen(q, k, v, lengths, softmax_scale=None): ...")
+
+    assert status_of("check", str(file)) == 2
+    first, *code = capsys.readouterr().err.splitlines()
+    assert first.startswith("attnsuite: attention/kernel: varlen needs lengths, ")
+    assert code[-1] == "        return mine(query, key, value, lengths)"
+
+
+def test_a_signature_that_gives_what_a_function_needs_is_named(write: Write) -> None:
+    file = write("kernel.py", "def attention(q, k, v, causal, sm_scale): ...")
+
+    with pytest.raises(
+        UsageError, match=r"attention needs sm_scale, .* gives without --signature flashinfer or triton;"
+    ):
+        load(find([str(file)], signature="flash_attn")[0])
+
+
+def test_what_another_contract_does_not_give_is_refused_too(write: Write) -> None:
+    first, *_ = refusal(write("kernel.py", "def norm(x, y, weight, bias, epsilon): ..."), "add_norm")
+
+    assert first.startswith("add_norm/kernel: norm needs epsilon, which no test of add_norm gives; ")
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "def attention(query, key, value, *more): ...",
+        "def attention(*inputs, **options): ...",
+        "def attention(p, k, v): ...",
+        "def attention(x, weight, bias): ...",
+        "def attention(x, memory, mask): ...",
+        "def attention(query, key, value, is_causal, *, scale): ...",
+        "import functools\ndef _f(q, k, v, tile): ...\nattention = functools.partial(_f, tile=3)",
+        "import functools\ndef attention(q, k, v, tile): ...\n"
+        "_f = attention\n@functools.wraps(_f)\ndef attention(q, k, v):\n    return _f(q, k, v, 3)",
+        "import functools\ndef _f(q, k, v, tile): ...\n"
+        "@functools.wraps(_f)\ndef attention(*inputs, **options):\n    return _f(*inputs, tile=3, **options)",
+        "class attention:\n    def __call__(self, query, key, value, is_causal=False): ...",
+        "attention = max",
+    ],
+)
+def test_what_may_be_called_is_not_refused(write: Write, definition: str) -> None:
+    loaded(write("kernel.py", definition))
+
+
+# What a function needs is given
+
+
+@pytest.mark.parametrize("parameters", ["causal, sm_scale", "causal, sm_scale, warp_specialize=True"])
+def test_the_signature_of_triton_s_tutorial_is_known_by_what_has_no_default(write: Write, parameters: str) -> None:
+    body = "return sdpa(q, k, v, is_causal=causal, scale=sm_scale)"
+    found = loaded(write("kernel.py", f"{SDPA}def attention(q, k, v, {parameters}):\n    {body}\n"))
+
+    assert found.declaration.signature == "triton"
+    assert {each.status for each in outcomes(found, "plain", "causal/square_5", "scale/half")} == {"passed"}
+
+
+def test_so_is_an_autograd_function_s_apply(write: Write) -> None:
+    file = write(
+        "kernel.py",
+        f"""
+        import torch
+        {SDPA}
+        class _attention(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, q, k, v, causal, sm_scale):
+                return sdpa(q, k, v, is_causal=causal, scale=sm_scale)
+
+        attention = _attention.apply
+        """,
+    )
+
+    found = loaded(file)
+
+    assert (found.declaration.signature, found.declaration.rewritten) == ("triton", True)
+    assert {each.status for each in outcomes(found, "plain", "causal/square_5", "scale/half")} == {"passed"}
+
+
+def test_options_without_a_default_are_given_in_every_call(write: Write) -> None:
+    body = "return sdpa(query, key, value, attn_mask, dropout_p, is_causal, scale=scale + 0.0)"
+    text = f"{SDPA}def attention(query, key, value, attn_mask, dropout_p, is_causal, scale):\n    {body}\n"
+
+    found = loaded(write("kernel.py", text))
+
+    said = outcomes(found, "plain", "causal/square_5", "scale/half", "bool_mask/per_head")
+    assert {each.status for each in said} == {"passed"}
+    assert found.declaration.rewritten
+
+
+@pytest.mark.parametrize("kind", ["def", "class"])
+def test_options_that_can_be_given_by_place_alone_are_given_so(write: Write, kind: str) -> None:
+    body = "return sdpa(query, key, value, is_causal=is_causal, scale=scale)"
+    text = {
+        "def": f"def attention(query, key, value, is_causal=False, scale=None, /):\n    {body}\n",
+        "class": "class Mine:\n    def __call__(self, query, key, value, is_causal=False, scale=None, /):\n"
+        f"        {body}\nattention = Mine()\n",
+    }[kind]
+
+    found = loaded(write("kernel.py", SDPA + text))
+
+    assert {each.status for each in outcomes(found, "plain", "causal/square_5", "scale/half")} == {"passed"}
+
+
+# What no test gives
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_a_signature_gives_is_what_it_says(name: str) -> None:
+    of, tensor, mask = signature(name), torch.ones(1, 1, 2, 2), torch.ones(2, 2)
+    options: list[dict[str, Any]] = [{}, {"attn_mask": mask}, {"attn_mask": mask > 0}, {"dropout_p": 0.5}]
+    options += [{"is_causal": True}, {"scale": 0.5}, {"enable_gqa": True}, {"window": (1, None)}]
+
+    found: list[Any] = []
+    for each in options:
+        with suppress(NotImplementedError):  # what the library has no word for
+            found += [of.keywords(Question(tensor, tensor, tensor, each))] if each.keys() <= {*of.options} else []
+
+    assert frozenset[str]().union(*found) == of.given
+
+
+@pytest.mark.parametrize(
+    ("definition", "unasked"),
+    [
+        ("def attention(query, key, value, attn_mask=None): ...", ()),
+        ("def attention(query, key, value, mask=None, *, use_cache=False): ...", ("mask", "use_cache")),
+        ("def attention(query, key, value, past_key_value=None, **kwargs): ...", ("past_key_value",)),
+        ("def attention(q, k, v, softmax_scale=None, causal=False, softcap=0.0): ...", ("softcap",)),
+        ("def attention(query, key, value, score_mod=None, scale=None): ...", ("score_mod",)),
+        ("class attention:\n    def __call__(self, query, key, value, cache=None): ...", ("cache",)),
+    ],
+)
+def test_parameters_that_no_test_gives_are_known(write: Write, definition: str, unasked: tuple[str, ...]) -> None:
+    assert loaded(write("kernel.py", definition)).declaration.unasked == unasked
+
+
+def test_the_scale_of_mlx_is_given_and_its_sinks_are_not() -> None:
+    declaration = Declaration("attention", "mine", "attention", signature="mlx")
+
+    def attention(q: Any, k: Any, v: Any, *, scale: float, mask: Any = None, sinks: Any = None) -> None: ...
+
+    assert never_given(declaration, attention) == ("sinks",)
+
+
+# Modules with weights
+
+
+def test_a_module_with_weights_is_told_the_contract_that_gives_them(write: Write) -> None:
+    module = """
+        import torch
+        from torch import nn
+
+        class Mine(nn.Module):
+            def __init__(self, width=8, heads=2):
+                super().__init__()
+                self.heads = heads
+                self.q, self.k, self.v, self.o = (nn.Linear(width, width, bias=False) for _ in range(4))
+
+            def forward(self, query, key, value):
+                q, k, v = (each.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                           for each in (self.q(query), self.k(key), self.v(value)))
+                return self.o(nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        """
+    first, empty, *code = refusal(write("kernel.py", module))
+    assert "write a function around it in the contract multi_head_attention, which gives them" in first
+    assert empty == ""
+
+    wrapper = "\n".join(line[4:] for line in code).replace("Mine(...)", "Mine(query.shape[-1], num_heads)")
+    found = loaded(write("wrapper.py", f"import torch\nfrom kernel import Mine\n{wrapper}\n"))
+
+    assert found.declaration.contract == "multi_head_attention"
+    said = outcomes(found, "plain")
+    assert {each.status for each in said if not each.detail.startswith("takes no")} == {"passed"}
+
+
+# The wrappers of the document
+
+VARLEN = """
+import torch
+
+
+def flash_attn_varlen_func(q, k, v, starts, key_starts, longest, longest_key, softmax_scale=None, causal=False):
+    found = []
+    for item in range(len(starts) - 1):
+        rows, keys = slice(*starts[item : item + 2]), slice(*key_starts[item : item + 2])
+        a, b, c = (each.transpose(0, 1) for each in (q[rows], k[keys], v[keys]))
+        scores = a @ b.mT * (a.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale)
+        if causal:
+            hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(scores.shape[-1] - scores.shape[-2] + 1)
+            scores = scores.masked_fill(hidden, -torch.inf)
+        found.append((scores.softmax(-1).nan_to_num() @ c).transpose(0, 1))
+    return torch.cat(found)
+"""
+PAGED = """
+import torch
+from varlen import flash_attn_varlen_func
+
+
+def paged_attention(q, k_cache, v_cache, block_tables, context_lens, **options):
+    found = []
+    for item, pages in enumerate(block_tables):
+        k, v = (cache[pages.long()].flatten(0, 1)[: context_lens[item]] for cache in (k_cache, v_cache))
+        found.append(flash_attn_varlen_func(q[item], k, v, [0, len(q[item])], [0, len(k)], 0, 0, **options))
+    return torch.stack(found)
+"""
+
+
+@pytest.mark.parametrize("home", ["varlen", "paged"])
+def test_the_wrappers_of_the_document_pass(write: Write, home: str) -> None:
+    page, *_ = PAGE.partition(", ")
+    blocks = (Path(__file__).parents[2] / page).read_text(encoding="utf-8").split("```\n")
+    (wrapper,) = (each for each in blocks if f"\nfrom {home} import" in each and "\n\n\n" in each)
+    write("varlen.py", VARLEN)
+    write("paged.py", PAGED)
+
+    found = loaded(write("wrapper.py", wrapper))
+
+    said = outcomes(found, "plain", "causal/square_5", "causal/more_keys", "scale/half", "keys/17")
+    assert {each.status for each in said} == {"passed"}

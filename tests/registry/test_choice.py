@@ -1,0 +1,173 @@
+"""Which object of a file is tested: what is bound under the contract's name, however it is bound, or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from targets import Write, complaint
+
+from attnsuite import registry
+from attnsuite.registry import Loaded, find, load
+
+BESIDE = """
+import contextlib, functools, importlib, sys
+import my_kernel
+
+
+def reference(query, key, value):
+    return "reference"
+
+
+"""
+KERNEL = """
+def attention(query, key, value):
+    return "attention"
+
+
+class Kernel:
+    def __call__(self, query, key, value):
+        return "attention"
+"""
+
+TESTED = {
+    "def": "def attention(query, key, value):\n    return 'attention'",
+    "lambda": "attention = lambda query, key, value: 'attention'",
+    "class": "class attention:\n    def __call__(self, query, key, value):\n        return 'attention'",
+    "instance": "attention = my_kernel.Kernel()",
+    "attribute": "attention = my_kernel.attention",
+    "method": "attention = my_kernel.Kernel().__call__",
+    "partial": "attention = functools.partial(my_kernel.attention)",
+    "cache": "attention = functools.cache(my_kernel.attention)",
+    "import": "from my_kernel import attention",
+    "import as": "from my_kernel import Kernel as _Kernel, attention as attention",
+    "import_module": "attention = importlib.import_module('my_kernel').attention",
+    "getattr": "attention = getattr(my_kernel, 'attention')",
+    "if": "if sys:\n    from my_kernel import attention",
+    "else": "if not sys:\n    pass\nelse:\n    attention = my_kernel.attention",
+    "try": "try:\n    from my_kernel import attention\nexcept ImportError:\n    attention = None",
+    "except": "try:\n    from no_such import attention\nexcept ImportError:\n    attention = my_kernel.attention",
+    "finally": "try:\n    pass\nfinally:\n    attention = my_kernel.attention",
+    "with": "with contextlib.nullcontext(my_kernel.attention) as attention:\n    pass",
+    "for": "for attention in [my_kernel.attention]:\n    pass",
+    "while": "while sys:\n    attention = my_kernel.attention\n    break",
+    "walrus": "if (attention := my_kernel.attention):\n    pass",
+    "annotated": "attention: object = my_kernel.attention",
+    "chain": "kernel = attention = my_kernel.attention",
+    "tuple": "attention, number = my_kernel.attention, 3",
+    "list": "[attention] = [my_kernel.attention]",
+    "starred": "[*_, attention] = [3, my_kernel.attention]",
+    "global": "def _bind():\n    global attention\n    attention = my_kernel.attention\n_bind()",
+    "rebound": "attention = None\nattention = my_kernel.attention",
+}
+"""Ways to bind the contract's name that a statement shows."""
+UNCALLABLE = {
+    "None": ("attention = None", "'attention' in kernel.py cannot be called: it is None"),
+    "number": ("attention = 3", "'attention' in kernel.py cannot be called: it is of type int"),
+    "module": ("import my_kernel as attention", "'attention' in kernel.py cannot be called: it is of type module"),
+    "failed import": (
+        "try:\n    from no_such_kernel import attention\nexcept ImportError:\n    attention = None",
+        "'attention' in kernel.py cannot be called: it is None",
+    ),
+    "deleted": ("from my_kernel import attention\ndel attention", "kernel.py binds no attention when it is imported"),
+    "not reached": ("if not sys:\n    from my_kernel import attention", "kernel.py binds no attention when it is"),
+}
+DYNAMIC = {
+    "globals": "globals()['attention'] = my_kernel.attention",
+    "update": "globals().update(attention=my_kernel.attention)",
+    "vars": "vars()['attention'] = my_kernel.attention",
+    "setattr": "setattr(sys.modules[__name__], 'attention', my_kernel.attention)",
+    "dictionary": "sys.modules[__name__].__dict__['attention'] = my_kernel.attention",
+    "exec": "exec('attention = my_kernel.attention')",
+    "star": "from my_kernel import *",
+    "__getattr__": "def __getattr__(name):\n    return getattr(my_kernel, name)",
+    "match": "match my_kernel.attention:\n    case attention:\n        pass",
+    "comprehension": "[attention := my_kernel.attention for _ in range(1)]",
+    "None by globals": "globals()['attention'] = None",
+}
+"""Ways to bind the contract's name that only the import shows."""
+DECOYS = {
+    "local": "if sys:\n    def _other():\n        attention = 3",
+    "comprehension": "numbers = [attention for attention in range(3)]",
+    "attribute": "sys.attention = None",
+    "annotation": "attention: object",
+    "class": "class _Settings:\n    attention = None",
+    "program": "if __name__ == '__main__':\n    attention = None",
+    "types": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from my_kernel import attention",
+}
+"""What binds the contract's name elsewhere, or not at all when the file is imported."""
+
+
+@pytest.fixture
+def kernel(write: Write) -> Write:
+    """Writes a file with a public function `reference` and the given statements."""
+    write("my_kernel.py", KERNEL)
+
+    def written(name: str, statements: str) -> Path:
+        return write(name, f"{BESIDE}{statements}\n")
+
+    return written
+
+
+@pytest.mark.parametrize("way", TESTED)
+def test_the_object_of_the_contract_s_name_is_tested_however_it_is_bound(kernel: Write, way: str) -> None:
+    (declaration,) = find([str(kernel("kernel.py", TESTED[way]))])
+
+    found = load(declaration)
+
+    assert isinstance(found, Loaded)
+    assert found.function(1, 2, 3) == "attention"
+    assert registry.introduction(found.declaration) == ""
+
+
+@pytest.mark.parametrize("way", UNCALLABLE)
+def test_one_that_cannot_be_called_is_refused_and_no_other_function_tested(kernel: Write, way: str) -> None:
+    statements, says = UNCALLABLE[way]
+
+    said = complaint(str(kernel("kernel.py", statements)))
+
+    assert said.startswith(says)
+    assert said.endswith("; bind attention to a function, or name another: kernel.py:reference")
+
+
+@pytest.mark.parametrize("statement", ["return", "yield"])
+def test_an_async_function_is_refused_in_favour_of_none(kernel: Write, statement: str) -> None:
+    said = complaint(str(kernel("kernel.py", f"async def attention(query, key, value):\n    {statement} value")))
+
+    assert said == "attention is async: its call returns before anything is computed; write a plain function"
+
+
+@pytest.mark.parametrize("way", DYNAMIC)
+def test_one_that_only_the_import_shows_is_not_passed_over(kernel: Write, way: str) -> None:
+    file = kernel("kernel.py", DYNAMIC[way])
+
+    said = complaint(str(file))
+
+    choice = "name one, kernel.py:attention or kernel.py:reference"
+    assert said == f"kernel.py binds attention when it is imported, and defines reference: {choice}"
+    assert isinstance(load(find([f"{file}:reference"])[0]), Loaded)
+
+
+@pytest.mark.parametrize("way", ["globals", "exec", "star"])
+def test_it_is_tested_where_the_file_shows_no_other(write: Write, way: str) -> None:
+    write("my_kernel.py", KERNEL)
+    (declaration,) = find([str(write("kernel.py", f"import my_kernel\n{DYNAMIC[way]}\n"))])
+
+    found = load(declaration)
+
+    assert isinstance(found, Loaded)
+    assert found.function(1, 2, 3) == "attention"
+
+
+@pytest.mark.parametrize("way", DECOYS)
+def test_another_function_is_tested_where_nothing_has_the_contract_s_name_and_a_line_says_so(
+    kernel: Write, way: str
+) -> None:
+    (declaration,) = find([str(kernel("kernel.py", DECOYS[way]))])
+
+    found = load(declaration)
+
+    assert isinstance(found, Loaded)
+    assert found.function(1, 2, 3) == "reference"
+    says = "attention/kernel is kernel.py:reference; the file binds no attention"
+    assert registry.introduction(found.declaration) == says

@@ -1,0 +1,120 @@
+"""A submission that compiles has a longer time limit, and a function that hangs has not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from workers import LIMIT, answered, call
+
+from attnsuite.worker import Hung, Ready, Worker
+from attnsuite.worker.compiling import announcing, may_compile, shape_of
+
+Write = Callable[[str, str], Path]
+HAS_A_COMPILER = 'import sys, time, types\nsys.modules["numba"] = types.ModuleType("numba")  # the name alone counts\n'
+SLOW_AT_FIRST = """
+calls = {}
+
+def attention(query, key, value, *, mode):
+    calls[value.shape] = calls.get(value.shape, 0) + 1
+    time.sleep(600 if calls[value.shape] > 2 else 0.6 if calls[value.shape] == 1 else 0)
+    return value.clone()
+"""
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/comm").exists(), reason="this system shows no names of threads")
+
+
+def test_the_first_call_of_each_shape_may_take_as_long_as_a_compiler_may(write: Write) -> None:
+    with Worker(str(write("kernel.py", HAS_A_COMPILER + SLOW_AT_FIRST)), time_limit=0.2, compile_limit=LIMIT) as worker:
+        assert isinstance(worker.ready(), Ready)
+        time.sleep(1.2)  # it has then said that a compiler is loaded
+
+        answered(worker.ask([call()]))
+        answered(worker.ask([call(value=torch.zeros(5))]))
+        answered(worker.ask([call()], time_limit=LIMIT))
+        assert worker.ask([call()]) == Hung(0.2)
+
+
+def test_what_hangs_with_a_compiler_loaded_is_ended_at_the_compiler_s_limit(write: Write) -> None:
+    text = f"{HAS_A_COMPILER}def attention(query, key, value, *, mode): time.sleep(600)"
+    with Worker(str(write("kernel.py", text)), time_limit=1.5, compile_limit=2) as worker:
+        hung = worker.ask([call()])
+
+    assert str(hung) == "hung: no result within 2 s (compiling); --time-limit 4 allows more"
+
+
+@pytest.mark.slow
+def test_an_import_may_take_as_long_as_a_compiler_may(write: Write) -> None:
+    text = f"{HAS_A_COMPILER}time.sleep(6)\ndef attention(query, key, value, *, mode): return value.clone()"
+    with Worker(str(write("kernel.py", text)), start_limit=4, compile_limit=LIMIT) as worker:
+        answered(worker.ask([call()]))
+
+
+@pytest.mark.slow
+def test_torch_compile_is_waited_for(write: Write) -> None:
+    text = (
+        "import torch\n@torch.compile\ndef attention(query, key, value, *, mode): return torch.softmax(value, -1) + 1"
+    )
+    with Worker(str(write("kernel.py", text)), time_limit=1, compile_limit=600) as worker:
+        (reply,) = answered(worker.ask([call()]))
+
+    assert reply.output is not None, reply.raised
+
+
+def test_a_module_that_compiles_is_announced_once_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+
+    def watch() -> None:
+        announce = announcing()
+        for name in ("json", "jax"):
+            monkeypatch.setitem(sys.modules, name, sys.modules.get(name, ModuleType(name)))
+            announce()
+            seen.append(may_compile(os.getpid()))
+
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+    for name in [name for name in sys.modules if name in ("torch._dynamo", "torch.utils.cpp_extension")]:
+        monkeypatch.delitem(sys.modules, name)
+    thread = threading.Thread(target=watch)
+    thread.start()
+    thread.join()
+
+    assert seen == [False, True]
+
+
+def test_a_program_that_compiles_is_seen_by_its_name(tmp_path: Path) -> None:
+    program = tmp_path / "cc1plus"
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    shell = subprocess.Popen(
+        ["sh", "-c", f"{program} 600 & echo; wait"], stdout=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        until = time.monotonic() + LIMIT
+        while not may_compile(shell.pid) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert may_compile(shell.pid)
+    finally:
+        os.killpg(shell.pid, 9)
+        shell.communicate()
+    assert not may_compile(shell.pid)
+
+
+def test_a_shape_is_what_a_compiler_specialises_on() -> None:
+    one = {"calls": [{"tensors": {"query": torch.zeros(2, 3)}, "options": {"is_causal": True}}]}
+    same = {"calls": [{"tensors": {"query": torch.ones(2, 3)}, "options": {"is_causal": True}}]}
+    others = [
+        {"calls": [{"tensors": {"query": torch.zeros(3, 2).mT}, "options": {"is_causal": True}}]},
+        {"calls": [{"tensors": {"query": torch.zeros(2, 3, dtype=torch.float16)}, "options": {"is_causal": True}}]},
+        {"calls": [{"tensors": {"query": torch.zeros(2, 3)}, "options": {"is_causal": False}}]},
+    ]
+
+    assert shape_of(one) == shape_of(same)
+    assert len({shape_of(each) for each in (one, *others)}) == 4
