@@ -213,9 +213,10 @@ class Near(Due):
 
     def held(self, reply: Reply) -> Verdict:
         actual = compare.numbers(_known(reply.output))
-        ratio = float(compare.distances(actual, self.value, self.allowed).max(initial=0.0))
+        ratios = compare.distances(actual, self.value, self.allowed)
+        ratio = float(ratios.max(initial=0.0))
         if says := compare.distance(actual, self.value, self.allowed):
-            return Verdict(Status.WRONG, says, ratio, output_wrong=True)
+            return Verdict(Status.WRONG, says, ratio, output_wrong=True, marginal=compare.marginal(ratios))
         return Verdict(Status.PASSED, "", ratio)
 
     def relative(self, output: Tensor) -> Mapping[str, float]:
@@ -253,14 +254,20 @@ class Posed(Case):
 
 
 def verdict(dues: Sequence[Due], replies: Sequence[Reply]) -> Verdict:
-    """Hold each reply against what is due of it: the first complaint, or the largest error of all."""
-    largest, says = 0.0, ""
+    """Hold each reply against what is due of it: the first complaint, or the largest error of all.
+
+    A marginal complaint comes after those that are not.
+    """
+    largest, says, marginal = 0.0, "", None
     for number, (due, reply) in enumerate(zip(dues, replies, strict=True), start=1):
         found = due.verdict(reply)
         if found.status != Status.PASSED:
-            return replace(found, detail=f"call {number} of {len(dues)}: {found.detail}") if len(dues) > 1 else found
+            found = replace(found, detail=f"call {number} of {len(dues)}: {found.detail}") if len(dues) > 1 else found
+            if not found.marginal:
+                return found
+            marginal = marginal or found
         largest, says = max(largest, found.error_ratio or 0.0), found.detail or says
-    return Verdict(Status.PASSED, says, largest)
+    return marginal or Verdict(Status.PASSED, says, largest)
 
 
 def _known(tensor: Tensor | None) -> Tensor:

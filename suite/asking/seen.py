@@ -80,14 +80,17 @@ class Shares:
         room = np.full(sums.shape, row_room(actual.shape[-1], PRECISIONS[str(self.due.form.dtype)[6:]]))
         if isinstance(self.due, Near):
             room[np.isinf(self.due.allowed)] = np.inf  # rows of which nothing is known
-        if says := compare.difference(actual.sum(-1), sums, room, name=f"the sum of {called}"):
-            return Verdict(Status.WRONG, says, compare.error_ratio(actual.sum(-1), sums, room), True)
+        found = closest([(f"the sum of {called}", actual.sum(-1), Bounded(sums, room), 1.0)])
+        if found.status != Status.PASSED:
+            return found
         if isinstance(self.due, Within):
             return closest([(called, actual, self.due.output, 1.0)])
         value, allowed = self.due.value, self.due.allowed
-        ratio = float(compare.distances(actual, value, allowed).max(initial=0.0))
-        says = compare.distance(actual, value, allowed, name=called)
-        return Verdict(Status.WRONG, says, ratio, True) if says else Verdict(Status.PASSED, "", ratio)
+        ratios = compare.distances(actual, value, allowed)
+        ratio, says = float(ratios.max(initial=0.0)), compare.distance(actual, value, allowed, name=called)
+        if says:
+            return Verdict(Status.WRONG, says, ratio, output_wrong=True, marginal=compare.marginal(ratios))
+        return Verdict(Status.PASSED, "", ratio)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ UNCHECKED = ("large",)
 """Declared gaps that are not rechecked. `large` says that something takes too long, and so would rechecking it."""
 CORE_DECLINED = "declines the core, which nobody may"
 """How the detail of an outcome begins if an implementation declines the core of its contract."""
+MARGINAL = "close to the tolerance, so no known mistake is named"
+"""How the detail of an outcome ends whose errors are small and few."""
 MISCALLED = re.compile(r"TypeError: [\w.<>]+\(\) (takes|missing|got an unexpected|got multiple)")
 """Python's own message about a call that does not fit the signature."""
 UNEXPECTED = re.compile(r"TypeError: .*got an unexpected keyword argument '(\w+)'")
@@ -63,7 +65,9 @@ def judge(subject: Subject, question: Question, given: Answer, diagnostician: Di
         detail = f"{detail}; it is called as {subject.contract.signature}"
     if verdict.status == Status.PASSED and diagnostician is not None:
         diagnostician.passed(question.case, question.dtype)
-    if verdict.output_wrong and diagnostician is not None:
+    if verdict.marginal:
+        detail = f"{detail}; {MARGINAL}"
+    elif verdict.output_wrong and diagnostician is not None:
         diagnosis = diagnostician.diagnose(question.case, question.calls, given, question.truth)
         if not diagnosis.compared:
             diagnostician.uncompared.add((question.case.name, question.dtype))

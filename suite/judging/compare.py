@@ -13,6 +13,13 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+FEW_BOUNDS = 5.0
+"""Bounds. A failure in few elements is marginal if its largest error is smaller than this. A mutant explains a failure
+only if its own error is at least 10 bounds (`CLEARLY_WRONG`): a result that is less than half as wrong is not its."""
+FEW_ELEMENTS, FEW_IN_A_HUNDRED = 4, 1.0
+"""Elements, and per cent of all elements; the larger number counts as few. A bound that is too narrow for an honest
+computation fails in single elements, where roundings add up by chance; a mistake changes whole rows."""
+
 
 def numbers(tensor: Tensor) -> Array:
     """The tensor's numbers in float64, which holds every value of the four dtypes exactly."""
@@ -32,6 +39,13 @@ def errors(actual: Array, expected: Array, bound: Array) -> Array:
             return ratio
         equal = (actual == expected) | (np.isnan(actual) & np.isnan(expected.astype(np.float64, copy=False)))
     return np.where(equal, 0.0, np.where(known, ratio, np.inf))
+
+
+def marginal(ratio: Array, accept: float = 1.0) -> bool:
+    """Whether errors, in bounds, exceed `accept` by little and in few elements; False where none exceeds it."""
+    beyond = int(np.count_nonzero(ratio > accept))
+    few = max(FEW_ELEMENTS, FEW_IN_A_HUNDRED / 100 * ratio.size)
+    return 0 < beyond <= few and float(ratio.max()) < FEW_BOUNDS
 
 
 def error_ratio(actual: Array, expected: Array, bound: Array) -> float:

@@ -30,20 +30,23 @@ class Verdict:
     error_ratio: float | None = None
     output_wrong: bool = False
     """Whether the complaint is about numbers, which a deviation may reproduce."""
+    marginal: bool = False
+    """Whether the numbers are wrong by so little, and so few of them, that no known mistake explains them."""
     accepted: bool = False
     """Whether the complaint is that bad input was accepted, and nothing worse."""
 
 
 def closest(pairs: list[tuple[str, Array, Bounded, float]]) -> Verdict:
     """Judge named pairs of actual and expected; report the first complaint and the largest error ratio."""
-    complaint, largest = None, 0.0
+    complaint, largest, clear = None, 0.0, False
     for name, actual, expected, accept in pairs:
         value, bound = expected.value.reshape(actual.shape), expected.bound.reshape(actual.shape)
         errors = compare.errors(actual, value, bound)
-        complaint = complaint or compare.told(errors, actual, value, bound, name, accept)
+        told = compare.told(errors, actual, value, bound, name, accept)
+        complaint, clear = complaint or told, clear or bool(told and not compare.marginal(errors, accept))
         largest = max(largest, float(errors.max(initial=0.0)))
     if complaint:
-        return Verdict(Status.WRONG, complaint, largest, output_wrong=True)
+        return Verdict(Status.WRONG, complaint, largest, output_wrong=True, marginal=not clear)
     return Verdict(Status.PASSED, "", largest)
 
 

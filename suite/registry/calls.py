@@ -15,6 +15,7 @@ from attnsuite.contracts import names as contract_names
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.styles import Unfit, called
 from attnsuite.signatures import OWN, SIGNATURES_OF, names, signature
+from attnsuite.signatures.recognition import ANYWHERE
 
 ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -102,7 +103,7 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
     due = inputs(declaration.contract)
     places = [each for each in found if each.kind in BY_PLACE]
     fewer = len(places) < len(due) and not any(each.kind is each.VAR_POSITIONAL for each in found)
-    misplaced = fewer or any(each.name in _options(declaration.contract) for each in places[: len(due)])
+    misplaced = fewer or any(_is_option(each, declaration.contract) for each in places[: len(due)])
     known = given(declaration) - {*due}
     missing = any(each.default is each.empty and each.name not in known for each in _others(found, declaration))
     if not misplaced and not missing:
@@ -131,8 +132,14 @@ def _others(found: Sequence[inspect.Parameter], declaration: Declaration) -> lis
     return [each for each in found if each not in first and each.kind not in ANY_NUMBER]
 
 
+def _is_option(place: inspect.Parameter, contract: str) -> bool:
+    """Whether a parameter in an input's place has the name of an option; `mask` and `bias` need a default as well."""
+    is_optional = place.default is not place.empty
+    return place.name in _options(contract) and (is_optional or place.name not in ANYWHERE)
+
+
 def _options(contract: str) -> frozenset[str]:
-    """Names that no input has: those of options, of all signatures of attention. A single letter may be anything."""
+    """Names of options, of all signatures of attention. A single letter may be anything."""
     known = re.findall(r"\w+", contract_named(contract).signature)
     foreign = frozenset[str]().union(*(signature(each).given for each in names()))
     found = foreign if contract == SIGNATURES_OF else frozenset(known)

@@ -127,3 +127,24 @@ def test_a_truth_beyond_the_range_of_the_dtype_may_be_infinite(
 
     assert Within(form, beyond, gradients={"x": near}).verdict(Reply(numbers, gradients={"x": ones})).status == status
     assert Within(form, near, gradients={"x": beyond}).verdict(Reply(ones, gradients={"x": numbers})).status == status
+
+
+def test_a_clear_failure_is_reported_before_a_marginal_one() -> None:
+    close, far = RIGHT.clone(), RIGHT + 5
+    close[0, 0] += 0.21
+
+    found = verdict([WITHIN, WITHIN], [Reply(close), Reply(far)])
+
+    assert found.detail.startswith("call 2 of 2: output[0, 0] is 5")
+    assert not found.marginal
+    assert verdict([WITHIN, WITHIN], [Reply(close), Reply(RIGHT)]).marginal
+
+
+def test_a_clear_error_of_a_gradient_is_not_marginal_beside_a_marginal_output() -> None:
+    form = replace(FORM, gradients={"x": (2,)})
+    due = replace(WITHIN, form=form, gradients={"x": Bounded(np.ones(2), np.full(2, 0.1))})
+    close = RIGHT.clone()
+    close[0, 0] += 0.21
+
+    assert due.verdict(Reply(close, gradients={"x": torch.ones(2).double()})).marginal
+    assert not due.verdict(Reply(close, gradients={"x": torch.zeros(2).double()})).marginal

@@ -248,7 +248,8 @@ def test_what_is_no_attention_by_its_names_is_asked_where_the_user_says_so(attns
     options = "--case", "plain/small", "--dtype", "float32"
     status, said = attnsuite("check", "mine.py", "--contract", "attention", *options)
 
-    assert (status, said.splitlines()[0]) == (0, "attention/mine  1 of 1 passed")
+    lines = ["attention/mine is mine.py:layer; the file binds no attention", "attention/mine  1 of 1 passed"]
+    assert (status, said.splitlines()[:2]) == (0, lines)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +278,11 @@ def test_what_its_names_do_not_tell_is_asked_and_what_was_assumed_is_said(
 
     assumed = f"attention/mine is taken for an attention, whose query, key, value are its {inputs}; what computes "
     assert status == 0, said
-    assert said.splitlines()[0].startswith(assumed if taken else "attention/mine  1 of 1 passed")
+    first = said.splitlines()[0]
+    assert first.startswith(
+        f"attention/mine is mine.py:{function.split()[1].partition('(')[0]}; the file binds no attention"
+    )
+    assert (assumed in first) == taken
 
 
 PLACES = {

@@ -114,7 +114,7 @@ OWN = (
         {
             ("*", "changed its input scores"): "inputs are never modified",
             ("numerics/minus_infinity", "is nan, should be 0"): EMPTY,
-            ("bad_input/*", "validation: a length"): "lengths are whole numbers, and not negative",
+            ("bad_input/*", "a length of"): "lengths are whole numbers, and not negative",
         },
     ),
     Own(

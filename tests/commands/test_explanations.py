@@ -23,7 +23,9 @@ def lines_of(capsys: object, function: str, *cases: str) -> list[str]:
 
 @pytest.mark.slow
 def test_a_failing_check_ends_with_lines_that_can_be_pasted(capsys: object) -> None:
-    status, *lines = lines_of(capsys, "loses_a_mask", "bool_mask/random", "float_mask/random", "float_mask/per_head")
+    status, *lines = lines_of(
+        capsys, "loses_a_mask", "plain/small", "bool_mask/random", "float_mask/random", "float_mask/per_head"
+    )
 
     assert status == "1"
     assert "wrong only with a float mask" in lines

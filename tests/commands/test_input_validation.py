@@ -73,7 +73,7 @@ def test_a_correct_submission_that_accepts_bad_input_passes(
 
     assert status_of(*asked("mine.py", DROPOUT, WIDTHS)) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "attention/mine  1/1 passed"
+    assert said[0] == "attention/mine  1 of 1 passed"
     assert said[1] == "  input validation: 1 of 2 bad inputs are refused (-v lists the others)"
     assert not any("accepted" in line for line in said)
 
@@ -99,7 +99,7 @@ def test_strict_fails_for_it_and_is_named_in_the_command(
     assert status_of(*asked("mine.py", DROPOUT, WIDTHS), "--strict") == 1
     said = capsys.readouterr().out.splitlines()
     assert said[:4] == [
-        "attention/mine  1/2 passed, 1 wrong",
+        "attention/mine  1 of 2 passed, 1 wrong",
         f"  1 × wrong: input validation: {ACCEPTED}",
         f"      attnsuite check {file} --strict --case bad_input/{DROPOUT} --dtype float32",
         "  input validation: 1 of 2 bad inputs are refused",
@@ -116,7 +116,7 @@ def test_known_gaps_cover_accepted_input_as_before(
     for option in ((), ("--strict",)):
         assert status_of(*asked("mine.py", DROPOUT, WIDTHS), "--known-gaps", "gaps.txt", *option) == 0
         said = capsys.readouterr().out
-        assert "1/2 passed, 1 known to fail" in said
+        assert "1 of 2 passed, 1 known to fail" in said
         assert "known as a gap (the caller checks), wrong: input validation" in said
 
 
@@ -136,7 +136,7 @@ def test_what_is_worse_than_accepting_fails(
 
     assert status_of(*asked("mine.py", VALUES)) == 1
     said = capsys.readouterr().out
-    assert "attention/mine  1/2 passed, 1 " in said
+    assert "attention/mine  1 of 2 passed, 1 " in said
     assert says in said
     assert "input validation: 0 of 1 bad inputs are refused" in said
 

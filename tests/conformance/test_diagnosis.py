@@ -13,7 +13,10 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import attnsuite
 from attnsuite.conformance.diagnosis import EXAMINED, Diagnosis, Diagnostician, conventions
+from attnsuite.conformance.questions import Questions, Subject
+from attnsuite.conformance.runner import judge
 from attnsuite.contracts.attention.contract import CONTRACT
+from attnsuite.records import Outcome
 from attnsuite.registry import implementation
 from attnsuite.worker import ask
 
@@ -413,3 +416,27 @@ def test_the_plainest_softmax_is_named_and_nan_everywhere_is_not() -> None:
     assert first.diagnosis, "several mistakes explain the first answer"
     assert {outcome.diagnosis for outcome in named} == {("takes_softmax_of_empty_row",)}
     assert (nan_alone.status, nan_alone.diagnosis) == ("wrong", ())
+
+
+def off_by(bounds: float) -> Outcome:
+    """The outcome of an output with one element that many bounds off, where `unscaled` explains every failure."""
+    case = next(case for case in CONTRACT.cases() if case.name == "plain/small")
+    asked = Questions(CONTRACT, keep=False).question(case, "float32", {})
+    (reply,), (due,) = ask(scaled_dot_product_attention, asked.calls), asked.truth
+    assert reply.output is not None
+    reply.output[0, 0, 0, 0] += bounds * float(due.output.bound[0, 0, 0, 0])
+    subject = Subject("wrong", CONTRACT, lambda calls: (reply,), lambda calls: (reply,))
+    return judge(subject, asked, (reply,), NamesEverything(CONTRACT, {}))
+
+
+class NamesEverything(Diagnostician):
+    def diagnose(self, *question: Any) -> Diagnosis:
+        return Diagnosis(("unscaled",), 'equals "unscaled"')
+
+
+def test_a_marginal_excess_names_no_mistake() -> None:
+    marginal, clear = off_by(3.0), off_by(50.0)
+
+    assert (marginal.status, marginal.diagnosis) == ("wrong", ())
+    assert marginal.detail.endswith("1 of 160 elements); close to the tolerance, so no known mistake is named")
+    assert clear.diagnosis == ("unscaled",)

@@ -24,7 +24,7 @@ FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py
 
 MASKED = ("wrong only with a float mask, in 15 of 20 such tests",)
 BACKWARD = ("wrong only with is_causal, backward",)
-MANY_KEYS = ("right up to 32 keys, wrong from 33 on",)
+MANY_KEYS = ("right up to 32 keys, wrong from 48 on",)
 WIDE_AND_CAUSAL = ("wrong only where a width of 16 and is_causal meet",)
 
 
@@ -79,14 +79,14 @@ def pasted() -> Iterator[Callable[[Sequence[str]], str]]:
 @pytest.mark.parametrize(
     ("function", "cases", "where", "printed"),
     [
-        ("causal_and_wide", ("plain", "causal", "both/*31", "both/*64", "both/*65"), WIDE_AND_CAUSAL, "came [["),
-        ("wrong_gradient_of_value", ("plain", "causal/square_5", "gradients"), BACKWARD, "came [["),
-        ("loses_a_mask", ("float_mask", "plain", "bool_mask"), MASKED, "came [["),
-        ("begins_at_the_first_key", ("plain", "causal/more_keys"), (), "came [["),
+        ("causal_and_wide", ("plain", "causal", "both/*31", "both/*64", "both/*65"), WIDE_AND_CAUSAL, "actual [["),
+        ("wrong_gradient_of_value", ("plain", "causal/square_5", "gradients"), BACKWARD, "actual [["),
+        ("loses_a_mask", ("float_mask", "plain", "bool_mask"), MASKED, "actual [["),
+        ("begins_at_the_first_key", ("plain", "causal/more_keys"), (), "actual [["),
         ("begins_at_the_first_key", ("plain", "causal/more_queries"), (), "expected [[0.0], ["),
         ("nan_beyond_32_keys", ("plain", "keys/31", "keys/32", "keys/48", "keys/63"), MANY_KEYS, "nan"),
         ("raises_for_odd_widths", ("plain", "widths/1", "widths/8", "widths/value_1*"), (), "is odd"),
-        ("reads_keys_as_they_lie", ("plain", "layout/key_strided", "layout/key_column_major"), (), "came [["),
+        ("reads_keys_as_they_lie", ("plain", "layout/key_strided", "layout/key_column_major"), (), "actual [["),
         ("accepts_anything", ("plain/small", "bad_input/more_keys_than_values"), (), "an error"),
     ],
 )  # fmt: skip

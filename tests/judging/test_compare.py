@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import attnsuite
-from attnsuite.judging.compare import difference, error_ratio, errors, numbers
+from attnsuite.judging.compare import difference, error_ratio, errors, marginal, numbers
 
 Array = np.ndarray[Any, Any]
 
@@ -263,3 +263,28 @@ def test_nobody_else_compares_tensors() -> None:
 
     assert [file.name for file in sources if "allclose" in file.read_text(encoding="utf-8")] == []
     assert len(sources) > 20
+
+
+# A marginal excess
+
+
+@pytest.mark.parametrize(
+    ("errors_in_bounds", "accept", "expected"),
+    [
+        ([0.9, 1.0], 1.0, False),  # nothing exceeds the tolerance
+        ([1.1, 0.2], 1.0, True),
+        ([4.9, 0.2], 1.0, True),
+        ([5.1, 0.2], 1.0, False),
+        ([1.9, 0.2], 2.0, False),
+        ([2.1, 0.2], 2.0, True),
+        ([INF, 0.2], 1.0, False),
+        ([1.1] * 4 + [0.1], 1.0, True),
+        ([1.1] * 5 + [0.1], 1.0, False),
+        ([1.1] * 10 + [0.1] * 990, 1.0, True),
+        ([1.1] * 11 + [0.1] * 989, 1.0, False),
+    ],
+)
+def test_an_excess_is_marginal_if_it_is_small_and_in_few_elements(
+    errors_in_bounds: list[float], accept: float, expected: bool
+) -> None:
+    assert marginal(array(*errors_in_bounds), accept) is expected

@@ -156,6 +156,8 @@ def test_what_another_contract_does_not_give_is_refused_too(write: Write) -> Non
         "def attention(query, key, value, *more): ...",
         "def attention(*inputs, **options): ...",
         "def attention(p, k, v): ...",
+        "def attention(x, weight, bias): ...",
+        "def attention(x, memory, mask): ...",
         "def attention(query, key, value, is_causal, *, scale): ...",
         "import functools\ndef _f(q, k, v, tile): ...\nattention = functools.partial(_f, tile=3)",
         "import functools\ndef attention(q, k, v, tile): ...\n"

@@ -66,7 +66,7 @@ def test_input_validation_is_a_line_of_its_own_below_wrong_numbers():
     ]
 
     assert summary_lines(outcomes) == [
-        "attention/loops  1/2 passed, declined 1, 1 wrong",
+        "attention/loops  1 of 2 passed, 1 wrong; 1 more declined",
         "  1 × wrong: output[0] is 1, should be 2",
         "      attnsuite check attention/loops --case c --dtype float32",
         "  input validation: 2 of 3 bad inputs are refused (-v lists the others)",
@@ -94,9 +94,9 @@ def test_several_implementations_that_refuse_all_bad_input_have_no_line_for_it()
     outcomes = [*(outcome(case) for case in ("ok", "bad_input/a")), outcome("ok", name="attention/other")]
 
     assert summary_lines(outcomes) == [
-        "attention/loops  1/1 passed",
-        "attention/other  1/1 passed",
-        "2 in all         2/2 passed",
+        "attention/loops  1 of 1 passed",
+        "attention/other  1 of 1 passed",
+        "2 in all         2 of 2 passed",
     ]
 
 

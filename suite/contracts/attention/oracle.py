@@ -15,6 +15,7 @@ import numpy as np
 from attnsuite.asking import Conventions
 from attnsuite.contracts.attention import scatter
 from attnsuite.contracts.attention.feature import Grid, Step, features
+from attnsuite.contracts.attention.maxima import over, runs
 from attnsuite.judging.precision import QUADRUPLE, Bounded, Precision, product, widened
 from attnsuite.judging.whole import Whole
 
@@ -225,7 +226,8 @@ class Slopes:
         if not of.sums_to_one:
             relative = relative * of.survival
         output = np.where(of.empty, 0, of.output)
-        relative -= (self.upstream * output).sum(-1, keepdims=True)  # D: b h l 1
+        mean = (self.upstream * output).sum(-1, keepdims=True)  # D: b h l 1
+        d_weights, relative = abs(_double(relative)), relative - mean
         if of.empty.any():
             relative = np.where(of.empty, 0, relative)
         self.scores = of.weights * relative
@@ -239,7 +241,8 @@ class Slopes:
         self.slipped = p * rho
         if of.loose.any():
             self.slipped = np.where(of.loose & of.allowed, 1, self.slipped)
-        of_weights = ((u + summing(of.precision, value_width)) * survival) * (d_out @ v.swapaxes(-1, -2))
+        products = survival * (d_out @ v.swapaxes(-1, -2))  # Σ |dO| |V|: b h l s
+        of_weights = (u + summing(of.precision, value_width)) * products
         of_product = 2 * u + a * value_width
         of_mean = of_product * (d_out * size).sum(-1, keepdims=True)
         of_mean = of_mean + (d_out * of.bound).sum(-1, keepdims=True)
@@ -249,6 +252,7 @@ class Slopes:
         error += p * (of_relative + 2 * u * g)
         error += eta * (1 + g)
         error += of_product * self._of_parts(p, d_out, v, survival)
+        error += self._of_maximum(d_weights, g, abs(_double(mean)), products, (d_out * size).sum(-1, keepdims=True))
         self.error = error if of.all_allowed else np.where(of.allowed, error, 0)
 
     def _of_parts(self, weights: Array, upstream: Array, value: Array, survival: Array) -> Array:
@@ -262,6 +266,32 @@ class Slopes:
         largest = np.where(seen, value, 0).max(axis=-2, keepdims=True, initial=0) * survival.max(initial=0)  # b h 1 v
         all_terms = (upstream * of.terms).sum(-1, keepdims=True)
         return np.asarray(np.minimum(weights * (upstream @ largest.swapaxes(-1, -2)), all_terms))
+
+    def _of_maximum(self, dp: Array, g: Array, mean: Array, products: Array, outputs: Array) -> Array:
+        """The residual of the derivative with respect to a maximum, at the key that attains it: b h l s.
+
+        The derivative is 0. An implementation that keeps the maximum in its graph computes it as a difference of two
+        sums, whose roundings are left. `maxima` derives the coefficients. The arguments are |dP|, |dP − D|, |D|,
+        Σ |dO| |V| and Σ |dO| |o|.
+        """
+        of, u, a = self.forward, self.forward.precision.unit, self.forward.precision.accumulator
+        width, keys, allowed = of.asked.value.shape[-1], of.key.shape[-2], of.allowed
+        stored = u if of.precision.half else 0.0  # where that is more than the accumulator's
+        split = _split(of.precision, width) + _split(of.precision, 1)  # dO·V, and p V of few keys
+        fixed = (a * (2 * width + 8) + split + stored) * products + a * (width + 8) * outputs + 2 * stored * dp
+        per_key = a * (1.5 * products + g + 1.5 * mean)
+        fixed, per_key, weights = (np.where(allowed, each, 0) for each in (fixed, per_key, _double(of.weights)))
+        scores = np.where(allowed, _double(of.scores), -np.inf)
+        low, high = scores - of.delta, scores + of.delta
+        run = runs(low, high)
+        residual = over(run, weights * fixed) + run.length * over(run, weights * per_key)
+        of_row = dp + 2 * g + 2 * mean + 5 * np.maximum(dp, outputs)
+        everything = high >= low.max(-1, keepdims=True, initial=-np.inf)
+        residual += stored * everything * (weights * of_row).sum(-1, keepdims=True)
+        if of.loose.any():  # any weights may stand there, so the mean of the sizes is at most the largest
+            most = (fixed + keys * per_key + stored * np.where(allowed, of_row, 0)).max(-1, keepdims=True, initial=0)
+            residual = np.where(of.loose, most, residual)
+        return np.asarray(residual + self.tiny * run.length * (1 + dp.max(-1, keepdims=True, initial=0)))
 
     def _inputs(self) -> None:
         """Gradients of query, key and value, each with its error before it is rounded."""

@@ -18,7 +18,10 @@ from attnsuite.asking.due import Within
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due, on_rows, sampled_rows
 from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
+from attnsuite.contracts.attention.maxima import over, runs
 from attnsuite.contracts.attention.oracle import attention
+from attnsuite.contracts.attention.strangers.maxima import MAXIMA
+from attnsuite.contracts.attention.strangers.question import attention as attention_of
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.records import DTYPES
@@ -248,3 +251,42 @@ def test_gradients_are_judged_on_all_rows() -> None:
     case = AttentionCase("rows/gradient", "", batch=1, heads=1, queries=500, keys=300, gradient_of=("value",))
 
     assert due(case.call("float32"), {}).rows is None
+
+
+# A maximum that stays in the graph
+
+
+@pytest.mark.parametrize("style", MAXIMA)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gradients_through_a_maximum_stay_within_half_a_bound(style: str, dtype: str) -> None:
+    """Values near 1,000 and nearly equal weights: the residual is large against the gradient."""
+    for number in (1, 7, 18, 25, 26):
+        case = AttentionCase(
+            f"maximum/{number}", "", batch=1, heads=1, queries=1, keys=300, width=8, scale=0.002, draw="offset_values",
+            gradient_of=("query", "key"),
+        )  # fmt: skip
+        call = case.call(dtype)
+        assert ratios(answers(attention_of(MAXIMA[style][1]), call), due(call, {}))[1] < 0.5, case.name
+
+
+@pytest.mark.parametrize("keys", [1, 2, 3, 5, 8, 13])
+def test_a_run_ends_on_either_side_at_the_first_score_that_is_certainly_larger(keys: int) -> None:
+    random = np.random.default_rng(keys)
+    for _ in range(10):
+        scores = random.integers(0, 6, keys).astype(float)
+        scores[random.random(keys) < 0.2] = -np.inf
+        low, high, terms = scores - 0.3, scores + 0.3, random.random(keys)
+        run = runs(low, high)
+        sums = over(run, terms)
+        for key in range(keys):
+            behind, before = (_steps(low, high[key], key, side) for side in (1, -1))
+            length = min(before + 1 + behind, keys)
+            assert run.length[key] == length
+            assert sums[key] == pytest.approx(sum(terms[(key - before + step) % keys] for step in range(length)))
+
+
+def _steps(low: Array, most: float, key: int, side: int) -> int:
+    steps = 0
+    while steps < len(low) - 1 and low[(key + side * (steps + 1)) % len(low)] <= most:
+        steps += 1
+    return steps

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 def strangers() -> list[Stranger]:
     """All strangers, sorted by name. Foreign libraries are imported when they are called, not here."""
-    from attnsuite.contracts.attention.strangers import kernels, libraries, orders, signatures
+    from attnsuite.contracts.attention.strangers import kernels, libraries, maxima, orders, signatures
 
-    found = [*orders.strangers(), *kernels.strangers(), *signatures.strangers(), *libraries.strangers()]
+    modules = (orders, kernels, maxima, signatures, libraries)
+    found = [stranger for module in modules for stranger in module.strangers()]
     return sorted(found, key=lambda stranger: stranger.name)
