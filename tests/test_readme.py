@@ -32,7 +32,7 @@ MACHINES = (HOME / "results" / "README.md").read_text(encoding="utf-8").replace(
 def test_the_readme_quotes_the_results_of_every_implementation_it_counts() -> None:
     quoted = set(re.findall(r"^\| `([\w.]+)` \| (\d+/\d+) \|", README, re.MULTILINE))
 
-    assert len(quoted) == 10
+    assert len(quoted) == 7
     row = re.compile(r"^\| `attention/([\w.]+)` .*?\| (\d+/\d+)(?: \(declined \d+\))? \| \d+ \|", re.MULTILINE)
     assert any(quoted <= set(row.findall(machine)) for machine in MACHINES), "of one machine, all of them"
 
@@ -40,7 +40,7 @@ def test_the_readme_quotes_the_results_of_every_implementation_it_counts() -> No
 def test_the_readme_quotes_measured_times() -> None:
     quoted = set(re.findall(r"^\| `([\w.]+)` \| ([\d.,]+ [µm]?s\b[^|]* \| .*) \|$", README, re.MULTILINE))
 
-    assert len(quoted) == 9
+    assert len(quoted) == 6
     row = re.compile(r"^\| `([\w.]+)` \| [\d.,]+ [µm]?s\b[^|]* \| (.*) \|$", re.MULTILINE)
     assert any(quoted <= set(row.findall(machine)) for machine in MACHINES), "of one machine, all of them"
 
@@ -107,11 +107,11 @@ def test_the_readme_says_what_the_documents_themselves_give() -> None:
 
 
 def test_the_readme_s_example_says_what_a_check_of_it_says(tmp_path: Path) -> None:
-    source, command, printed = re.findall(r"```(?:python)?\n(.*?)```", README, re.DOTALL)[:3]
+    source, session = re.findall(r"```(?:python)?\n(.*?)```", README, re.DOTALL)[:2]
     (tmp_path / "mine.py").write_text(source)
-    *_, check = command.splitlines()
+    command, _, printed = session.partition("\n")
     surroundings = {**os.environ, "PYTHONPATH": str(HOME), "ATTNSUITE_CACHE": str(tmp_path / "cache")}
-    words = [sys.executable, "-m", "attnsuite", *check.split()[1:]]
+    words = [sys.executable, "-m", "attnsuite", *command.split()[2:]]
 
     done = subprocess.run(words, cwd=tmp_path, env=surroundings, capture_output=True, text=True, check=False)
 
@@ -128,7 +128,7 @@ def _comparable(text: str) -> str:
 
 
 def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 150
+    assert len(README.splitlines()) <= 120
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOME)))
@@ -238,7 +238,7 @@ def test_the_page_on_claims_counts_those_that_hold() -> None:
 
 
 def test_the_readme_says_of_which_commit_its_table_is_and_how_many_questions_there_are_today() -> None:
-    asked, commit = re.findall(r"of the ([\d,]+) that are asked .*? at commit (\w+):", README, re.DOTALL)[0]
+    commit, asked = re.findall(r"at\s+commit (\w+)\. Of ([\d,]+) tests,", README, re.DOTALL)[0]
     runs = [json.loads(line) for line in (HOME / "results" / HERE / "runs.jsonl").read_text("utf-8").splitlines()]
     with (HOME / "results" / HERE / "conformance.csv").open(encoding="utf-8", newline="") as file:
         of_all = sum(int(of["asked"]) for of in csv.DictReader(file) if of["implementation"] == "attention/matmul")

@@ -21,6 +21,9 @@ def lines_of(capsys: object, function: str, *cases: str) -> list[str]:
     return [str(status), *printed]
 
 
+MASKED = ("bool_mask/random", "float_mask/random", "float_mask/per_head")
+
+
 @pytest.mark.slow
 def test_a_failing_check_ends_with_lines_that_can_be_pasted(capsys: object) -> None:
     status, *lines = lines_of(
