@@ -60,7 +60,7 @@ def check_shapes(shapes: Sequence[str]) -> None:
             read(shape)
 
 
-def jobs(text: str | int) -> int | None:
+def jobs(text: str) -> int | None:
     """The reader of --jobs: a number of processes; None for `auto`, as many as this process may use cores."""
     from attnsuite.records.options import check_jobs
 
