@@ -185,7 +185,7 @@ def test_failures_of_one_kind_are_one_line_with_an_example_to_ask_again():
         for dtype in ("float16", "float32")
     ]
 
-    text = page([*reversed(many), outcome("x y", "wrong", **UNSCALED), outcome("z", "wrong", **UNSCALED)])
+    text = page([*reversed(many), outcome("x y", "wrong", **UNSCALED), outcome("z too", "wrong", **UNSCALED)])
 
     section = text.split("## Failures")[1].split("##")[0]
     assert section.count("| `attention/loops` |") == 2
