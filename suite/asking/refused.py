@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import torch
-
 from attnsuite.asking.call import Call, Calls, Conventions, Replies, Reply
 from attnsuite.asking.case import Around, Case
 from attnsuite.asking.layouts import JUNK, padded
+from attnsuite.judging.compare import nearly_equal
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.records import BAD_INPUT, INPUT_VALIDATION, Source, Status
 
@@ -67,5 +66,4 @@ def _alike(one: Reply, other: Reply) -> bool:
         return one.output is other.output
     if (one.output.shape, one.output.dtype) != (other.output.shape, other.output.dtype):
         return False
-    wide = torch.complex128 if one.output.is_complex() else torch.float64
-    return torch.allclose(one.output.to(wide), other.output.to(wide), rtol=1e-3, atol=1e-4, equal_nan=True)
+    return nearly_equal(one.output, other.output)

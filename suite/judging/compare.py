@@ -41,6 +41,14 @@ def errors(actual: Array, expected: Array, bound: Array) -> Array:
     return np.where(equal, 0.0, np.where(known, ratio, np.inf))
 
 
+def nearly_equal(one: Tensor, other: Tensor) -> bool:
+    """Whether two results of the same call in float32 are equal but for rounding: 1e-3 of the number, or 1e-4."""
+    if one.is_complex():
+        return nearly_equal(one.real, other.real) and nearly_equal(one.imag, other.imag)
+    expected = numbers(other)
+    return error_ratio(numbers(one), expected, np.abs(expected) * 1e-3 + 1e-4) <= 1
+
+
 def marginal(ratio: Array, accept: float = 1.0) -> bool:
     """Whether errors, in bounds, exceed `accept` by little and in few elements; False where none exceeds it."""
     beyond = int(np.count_nonzero(ratio > accept))

@@ -152,7 +152,9 @@ def _refuse_weights(module: Any, name: str, of: str) -> None:
 
 def _with_weights(module: Any) -> list[str]:
     """A function around a module whose weights are arguments, to be completed."""
-    matrices = [each for each, of in module.named_parameters() if of.dim() == len(("out", "in"))]
+    from torch.nn.parameter import is_lazy
+
+    matrices = [each for each, of in module.named_parameters() if not is_lazy(of) and of.dim() == len(("out", "in"))]
     roles = ", ".join(f"{each!r}: w_{role}.T" for each, role in zip(matrices, ROLES, strict=False))
     return [
         f"def {WITH_WEIGHTS}(query, key, value, w_query, w_key, w_value, *, w_output=None, num_heads):",

@@ -190,7 +190,7 @@ def test_results_name_the_same_command(attnsuite: Command, write: Write, tmp_pat
 
     status, said = attnsuite("run", "mine.py+chunked", "--contract", "transformer", "--results", "out")
 
-    command = f"attnsuite check {file}+attention/chunked"
+    command = f"attnsuite check {file}+attention/chunked --strict"
     (page,) = (tmp_path / "out").glob("*/conformance.md")
     assert status == 1
     assert printed(said) == command.split()[1:]

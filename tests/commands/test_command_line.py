@@ -12,7 +12,7 @@ from commanded import KERNELS, WITHOUT_TORCH, Run, Write, rows
 
 from attnsuite.contracts import contract
 
-KEYS = ["implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds"]
+KEYS = ["implementation", "contract", "case", "dtype", "device", "status", "detail", "error_ratio", "seconds", "reason"]
 
 # Without torch
 

@@ -120,7 +120,7 @@ def test_an_instance_of_a_module_is_known_by_its_forward(check: Check) -> None:
 @pytest.mark.parametrize(
     ("name", "cases", "says"),
     [
-        ("flash_upper_left", ("causal/more_keys",), "not by that of flash_attn (causal is lower_right)"),
+        ("flash_upper_left", ("causal/more_keys",), "first key; flash_attn's convention: aligned at the last"),
         ("flash_unscaled", ("plain/small", "plain/ordinary"), 'equals "unscaled"'),
         ("flash_ignores_scale", ("scale/half",), "a given softmax_scale is ignored"),
         ("flash_over_heads", ("plain/self_attention",), 'equals "reads_positions_as_heads": '),

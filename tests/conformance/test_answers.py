@@ -37,9 +37,8 @@ from attnsuite.worker import Died, Hung
         (lambda q, k, v: sdpa(q, k, v).double(), "wrong", "output is float64, should be float32"),
         (lambda q, k, v: sdpa(q, k, v) * math.nan, "wrong", "output[0, 0, 0, 0] is nan, should be"),
         (lambda q, k, v: 1 / 0, "raised", "ZeroDivisionError: division by zero"),
-        (lambda q: q, "raised", "TypeError: <lambda>() takes 1 positional argument but 3 were given"),
     ],
-    ids=["none", "array", "tuple", "meta", "shape", "dtype", "nan", "exception", "signature"],
+    ids=["none", "array", "tuple", "meta", "shape", "dtype", "nan", "exception"],
 )
 def test_whatever_comes_back_is_an_outcome(answer: Function, status: str, detail: str) -> None:
     outcome = only(check(answer, "plain/small"))

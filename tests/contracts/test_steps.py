@@ -46,7 +46,7 @@ def trained(name: str) -> Workload:
 
 
 def shipped(name: str, of: str) -> Callable[..., Any]:
-    function: Callable[..., Any] = getattr(import_module(f"implementations.{name}.{of}"), name)
+    function: Callable[..., Any] = getattr(import_module(f"attnsuite.implementations.{name}.{of}"), name)
     return function
 
 

@@ -382,7 +382,7 @@ def test_one_row_of_garbage_among_the_sampled_is_wrong(direction: str, dtype: st
 
         def spoil(found: dict[str, Tensor], name: str = name) -> None:
             found[name] = found[name].clone()
-            found[name][-1, -1] += 1
+            found[name][-1, -1] += 2  # in bfloat16 the bound of a gradient of the key is up to 1 here
 
         assert judged(SMALL, dtype=dtype, direction=direction, spoil=spoil).status == "wrong"
 

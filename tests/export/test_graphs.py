@@ -244,7 +244,7 @@ def test_the_errors_of_8_bits_are_measured_and_promised_by_nobody(written: Any) 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["transformer", "vision_transformer"])
 def test_8_bits_neither_keep_the_contract_nor_break_it(name: str) -> None:
-    module = import_module(f"implementations.{name}.onnx_export")
+    module = import_module(f"attnsuite.implementations.{name}.onnx_export")
     outcomes = attnsuite.check(module.int8, name, "float32", cases=("plain", "bad_input", "sizes"))
 
     statuses = {outcome.case.split("/")[0]: set[str]() for outcome in outcomes}

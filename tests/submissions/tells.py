@@ -31,5 +31,5 @@ SAYS = {
 }
 
 
-def attention(query, key, value, *, of):
+def attention(query, key, value, *, of=None):
     raise RuntimeError(f"{SAYS[of]() if of in SAYS else os.environ.get(of)}")

@@ -40,5 +40,8 @@ def names_one(detail: str) -> bool:
     return DECLARED.removeprefix("the declared") in detail
 
 
-def _in_words(choice: str) -> str:
+def _in_words(choice: str | Mapping[str, str]) -> str:
+    """A choice in words; where it differs by the kind of mask, `NaN under a bool_mask`."""
+    if isinstance(choice, Mapping):
+        return " and ".join(f"{_in_words(each)} under a {kind}" for kind, each in choice.items())
     return CHOICES.get(choice, choice)

@@ -83,7 +83,7 @@ def test_a_gradient_is_that_of_the_oracle(name: str, unusual: dict[str, Any]) ->
 
     bounded = due(call, {}).gradients[name]
     assert np.allclose(known["expected"].numpy(), bounded.value.astype(np.float64), atol=1e-5)
-    assert np.allclose(known["came"].numpy(), bounded.value.astype(np.float64), atol=1e-4)
+    assert np.allclose(known["actual"].numpy(), bounded.value.astype(np.float64), atol=1e-4)
 
 
 def test_what_is_dropped_by_chance_cannot_be_written() -> None:

@@ -208,7 +208,7 @@ def test_attention_is_one_operator_from_opset_23_on(name: str, opset: int) -> No
     pytest.importorskip("onnxscript")
     from importlib import import_module
 
-    export = import_module(f"implementations.{name}.onnx_export")
+    export = import_module(f"attnsuite.implementations.{name}.onnx_export")
     call = posed(name).calls("float32")[0]
     assert call.config is not None
 
@@ -225,7 +225,7 @@ def test_a_model_says_what_its_making_took(name: str) -> None:
     pytest.importorskip("onnxscript")
     from importlib import import_module
 
-    export = import_module(f"implementations.{name}.onnx_export")
+    export = import_module(f"attnsuite.implementations.{name}.onnx_export")
     call = posed(name).calls("float32")[0]
 
     making = export.opset18(dict(call.config or {}), dict(call.weights)).making

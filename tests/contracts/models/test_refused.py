@@ -23,7 +23,7 @@ def usual(name: str) -> Call:
 
 
 def factory(name: str, module: str = "eager") -> Callable[..., Any]:
-    found: Callable[..., Any] = getattr(import_module(f"implementations.{name}.{module}"), name)
+    found: Callable[..., Any] = getattr(import_module(f"attnsuite.implementations.{name}.{module}"), name)
     return found
 
 
