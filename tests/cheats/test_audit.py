@@ -58,6 +58,7 @@ def test_honest_ones_are_not_accused_and_all_others_get_their_verdicts(found: Ch
     assert sorted(asked) == sorted((name, command) for name in FEW for command in ("check", "bench"))
 
 
+@pytest.mark.slow
 def test_what_happened_is_told_in_the_suite_s_own_words(found: CheatsAudit) -> None:
     told = {(trial.cheat.name, trial.command): trial.happened for trial in found.trials}
 

@@ -183,6 +183,7 @@ def test_a_cache_of_other_tokens_gives_other_logits(written: Any) -> None:
     assert np.abs(logits[0]["logits"] - logits[1]["logits"]).max() > 0.01
 
 
+@pytest.mark.slow
 def test_the_axes_of_a_cache_are_named(written: Any) -> None:
     file, _ = written("transformer", "decoder")
     inputs, outputs = axes(session(file).get_inputs()), axes(session(file).get_outputs())

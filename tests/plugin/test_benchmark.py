@@ -126,6 +126,7 @@ def tables(printed: str) -> str:
     return printed[printed.index(" benchmark '") : printed.index("Legend:")]
 
 
+@pytest.mark.slow
 def test_times_carry_what_was_timed_and_stand_beside_those_of_attnsuite_bench(speed: Timed) -> None:
     start = "test_right[documents/one-sentence-float32-"
     times = {name.removeprefix(start)[:-1]: of for name, of in timed(speed.folder).items() if name.startswith(start)}

@@ -73,7 +73,17 @@ def test_measurements_are_read_back_field_by_field(tmp_path, finish):
     assert isinstance(read(tmp_path).measurements[2].seconds, tuple)
 
 
+@pytest.fixture
+def usual_threshold():
+    """Python's own threshold of its garbage collector: a command that ran in this process raises it."""
+    before = gc.get_threshold()
+    gc.set_threshold(700, *before[1:])
+    yield
+    gc.set_threshold(*before)
+
+
 @pytest.mark.parametrize("was", [True, False])
+@pytest.mark.usefixtures("usual_threshold")
 def test_nobody_looks_for_garbage_while_results_are_read(tmp_path, was):
     record(tmp_path, RUN, *(outcome(f"case/{number}") for number in range(4 * gc.get_threshold()[0])))
     looks = []
