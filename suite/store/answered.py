@@ -18,7 +18,8 @@ WHAT_FAILED = "what failed"
 def lost(placed: Iterable[Placed], runs: Mapping[str, Run]) -> Iterator[tuple[str, str]]:
     """The file that lacks an answer, and which.
 
-    Implementations of a contract are asked the same in a run, and timed in the same tables. What is asked again later
+    Implementations of a contract are asked the same in a run, and timed in the same tables; the run names those that
+    it tests on a sample. What is asked again later
     takes the place of an answer, so that it is there all the same; of a shard others may hold the rest.
     """
     asked: dict[tuple[str, str, str, str], dict[str, set[Question]]] = defaultdict(lambda: defaultdict(set))
@@ -34,7 +35,8 @@ def lost(placed: Iterable[Placed], runs: Mapping[str, Run]) -> Iterator[tuple[st
             about_all.add(who)
         elif EVERY_CASE not in question:
             there[who].add(question)
-            if _is_whole(runs[each.run]):
+            sampled = isinstance(of, Outcome) and of.implementation in runs[each.run].facts.sampled
+            if _is_whole(runs[each.run]) and not sampled:
                 asked[each.run, each.file, of.contract, of.device][of.implementation].add(question)
     for (run, file, _, device), by in asked.items():
         every = set[Question]().union(*by.values())

@@ -281,6 +281,16 @@ def test_an_answer_that_others_of_the_run_have_and_one_has_not_is_missed(tmp_pat
     ]
 
 
+def test_a_sample_lacks_tests_and_no_measurement(tmp_path):
+    facts = replace(PAIR.facts, sampled={"attention/matmul": 2})
+    record(tmp_path, replace(PAIR, facts=facts), *ANSWERS)
+
+    assert refusals(tmp_path) == [
+        "benchmark.jsonl: attention/matmul has no row of ladder/1k float32 cpu 1 backward hot, "
+        "which others of the run r1 have",
+    ]
+
+
 def test_an_answer_of_another_run_or_about_all_is_one(tmp_path):
     record(tmp_path, PAIR, *ANSWERS)
     later = replace(PAIR, id="r2", suite="2" * 12)
