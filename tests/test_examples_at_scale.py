@@ -37,7 +37,7 @@ Around = dict[str, str]
 def around(write: Callable[[str, str], Path], tmp_path: Path) -> Around:
     """A folder with a kernel that is wrong in a family of cases, and the variables of a process that has attnsuite."""
     write("mine.py", KERNEL)
-    command = write("bin/attnsuite", f'#!/bin/sh\nexec "{sys.executable}" -m suite "$@"\n')
+    command = write("bin/attnsuite", f'#!/bin/sh\nexec "{sys.executable}" -m attnsuite "$@"\n')
     command.chmod(command.stat().st_mode | stat.S_IXUSR)
     path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, "PATH": path, "PYTHONPATH": str(HOME), "ASK": " ".join(ASKED)}

@@ -159,8 +159,10 @@ def _with_weights(module: Any) -> list[str]:
     return [
         f"def {WITH_WEIGHTS}(query, key, value, w_query, w_key, w_value, *, w_output=None, num_heads):",
         "    w_output = torch.eye(w_value.shape[-1]).to(w_value) if w_output is None else w_output",
-        f"    module = {type(module).__name__}(...).eval()  # made for num_heads, without biases",
+        f"    module = {type(module).__name__}(...).eval()  # made for num_heads",
         f"    weights = {{{roles}}}",
+        "    biases = [name for name, _ in module.named_parameters() if name.endswith('bias')]",
+        "    weights |= {name: torch.zeros_like(module.get_parameter(name)) for name in biases}",
         "    return torch.func.functional_call(module, weights, (query, key, value))",
     ]
 

@@ -315,7 +315,7 @@ def test_a_shape_is_timed_against_another_until_sigterm(write, tmp_path):
 
     assert child.returncode == 143
     assert "interrupted: timed against each other in 8 of 12 pairs of processes" in said
-    assert "shape/h=2,l=24,e=16" in said
+    assert "time, new ÷ old: 1 " in said
 
 
 def test_a_file_at_a_commit_is_what_it_was(write, tmp_path):

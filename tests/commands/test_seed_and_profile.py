@@ -59,7 +59,7 @@ def test_a_failure_under_another_seed_is_printed_with_the_command_that_asks_it_a
     assert status_of(*shlex.split(again)[1:], "--json", str(tmp_path / "again")) == 1
     (row,) = (json.loads(line) for line in (tmp_path / "again").read_text().splitlines())
     rows = [json.loads(line) for line in (tmp_path / "first").read_text().splitlines()]
-    assert (row["detail"], row["error_ratio"]) in [(each["detail"], each["error_ratio"]) for each in rows]
+    assert (row["case"], row["error_ratio"]) in [(each["case"], each["error_ratio"]) for each in rows]
 
 
 def names(request: CheckRequest) -> set[str]:

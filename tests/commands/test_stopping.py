@@ -187,7 +187,7 @@ def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(
 ) -> None:
     write("kernel.py", RECORDING)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    command = [sys.executable, "-m", "attnsuite", "run", "kernel.py", "--results", "out"]
+    command = [sys.executable, "-m", "attnsuite", "run", "kernel.py", "--results", "out", "--jobs", "1"]
     child = subprocess.Popen(command, cwd=tmp_path, env=environment(), text=True)
     machine = first_folder(tmp_path / "out", child)
     wait_for_lines(machine / "journal.jsonl", 900, child)
