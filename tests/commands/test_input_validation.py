@@ -99,7 +99,7 @@ def test_strict_fails_for_it_and_is_named_in_the_command(
     assert status_of(*asked("mine.py", DROPOUT, WIDTHS), "--strict") == 1
     said = capsys.readouterr().out.splitlines()
     assert said[:4] == [
-        "attention/mine  1 of 2 passed, 1 wrong",
+        "attention/mine  2 of 3 passed, 1 wrong",
         f"  1 × wrong: input validation: {ACCEPTED}",
         f"      attnsuite check {file} --strict --case bad_input/{DROPOUT} --dtype float32",
         "  input validation: 1 of 2 bad inputs are refused",

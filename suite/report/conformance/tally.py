@@ -70,7 +70,10 @@ def validation(outcomes: Iterable[Outcome]) -> Validation:
 
 
 def correctness(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """The outcomes without bad input that was refused, or accepted where that fails no check."""
+    """The outcomes without bad input; with it where accepting bad input fails the check."""
+    outcomes = list(outcomes)
+    if any(o.validates_input and o.fails for o in outcomes):
+        return outcomes
     return [o for o in outcomes if not (o.lenient or (o.validates_input and o.status == Status.PASSED))]
 
 
