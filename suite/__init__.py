@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from attnsuite.benchmark import bench as bench
-    from attnsuite.commands.calling import check as check
-    from attnsuite.records import Measurement as Measurement
-    from attnsuite.records import Outcome as Outcome
-    from attnsuite.records import Status as Status
-    from attnsuite.records import UsageError as UsageError
+    from attnsuite.cli.calling import check as check
+    from attnsuite.model import Measurement as Measurement
+    from attnsuite.model import Outcome as Outcome
+    from attnsuite.model import Status as Status
+    from attnsuite.model import UsageError as UsageError
     from attnsuite.registry import implementation as implementation
-    from attnsuite.store import load as load_results
+    from attnsuite.results.store import load as load_results
 
     __version__: str
 
@@ -34,15 +34,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Measurement": ("attnsuite.records", "Measurement"),
-    "Outcome": ("attnsuite.records", "Outcome"),
-    "Status": ("attnsuite.records", "Status"),
-    "UsageError": ("attnsuite.records", "UsageError"),
-    "__version__": ("attnsuite.version", "VERSION"),
+    "Measurement": ("attnsuite.model", "Measurement"),
+    "Outcome": ("attnsuite.model", "Outcome"),
+    "Status": ("attnsuite.model", "Status"),
+    "UsageError": ("attnsuite.model", "UsageError"),
+    "__version__": ("attnsuite.model.version", "VERSION"),
     "bench": ("attnsuite.benchmark", "bench"),
-    "check": ("attnsuite.commands.calling", "check"),
+    "check": ("attnsuite.cli.calling", "check"),
     "implementation": ("attnsuite.registry", "implementation"),
-    "load_results": ("attnsuite.store", "load"),
+    "load_results": ("attnsuite.results.store", "load"),
 }
 
 

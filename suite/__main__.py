@@ -16,10 +16,10 @@ from pathlib import Path
 
 import typer
 
-from attnsuite.commands import streams
-from attnsuite.commands.app import application
-from attnsuite.commands.interrupting import INTERRUPTED, TERMINATED
-from attnsuite.records import UsageError, escaped
+from attnsuite.cli import streams
+from attnsuite.cli.app import application
+from attnsuite.cli.interrupting import INTERRUPTED, TERMINATED
+from attnsuite.model import UsageError, escaped
 
 app = application()
 

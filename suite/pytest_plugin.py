@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from attnsuite.records import Outcome, UsageError
+from attnsuite.model import Outcome, UsageError
 
 if TYPE_CHECKING:
-    from attnsuite.asking import Case
     from attnsuite.benchmark.fixture import Plan
+    from attnsuite.cases import Case
     from attnsuite.conformance.explaining import Explainer
     from attnsuite.conformance.forwarding import Forwarding
     from attnsuite.conformance.runner import Check

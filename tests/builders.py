@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from attnsuite.records import ContractFacts, Facts, Machine, Measurement, Outcome, Run, Status
-from attnsuite.store import Recorded
+from attnsuite.model import ContractFacts, Facts, Machine, Measurement, Outcome, Run, Status
+from attnsuite.results.store import Recorded
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux 6.1", ("NVIDIA H200",))
 BASELINES = {

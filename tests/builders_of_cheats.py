@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnsuite.records import Cheat, CheatsAudit, Trial
+from attnsuite.model import Cheat, CheatsAudit, Trial
 
 HONEST = Cheat("honest", "control", "PyTorch's own attention.", "passes", "measured")
 HALVED = Cheat("clock|halved", "the clock", "Halves the clock.", "passes", "caught")

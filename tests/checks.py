@@ -15,7 +15,7 @@ from attnsuite.conformance.questions import Questions, Subject
 from attnsuite.conformance.runner import Check
 from attnsuite.conformance.session import CheckRequest
 from attnsuite.contracts.attention.contract import CONTRACT
-from attnsuite.records import EVERY_CASE, Outcome
+from attnsuite.model import EVERY_CASE, Outcome
 from attnsuite.registry import Declaration
 
 Function = Callable[..., Any]

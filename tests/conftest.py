@@ -16,7 +16,7 @@ from runs import Forked, report_of
 
 from attnsuite.__main__ import main
 from attnsuite.contracts import contract
-from attnsuite.records import Outcome
+from attnsuite.model import Outcome
 
 
 def pytest_collection_finish() -> None:
@@ -86,7 +86,7 @@ def passed() -> Callable[..., list[Outcome]]:
 def status_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
     """Runs the command in this process, in tmp_path, and returns its exit status."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("attnsuite.commands.heartbeat.FIRST", (3600.0,))  # whatever the machine's speed
+    monkeypatch.setattr("attnsuite.cli.heartbeat.FIRST", (3600.0,))  # whatever the machine's speed
 
     def run(*arguments: str) -> object:
         monkeypatch.setattr(sys, "argv", ["attnsuite", *arguments])

@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from attnsuite.commands import reporting, verifying
-from attnsuite.records import Claimed, Evidence, Holds, Learned, UsageError
+from attnsuite.cli import reporting, verifying
+from attnsuite.model import Claimed, Evidence, Holds, Learned, UsageError
+from attnsuite.model.statistics import interval
 from attnsuite.report.charts.files import STAMP
-from attnsuite.statistics import interval
-from attnsuite.store import Results, columns, contents, together
-from attnsuite.store.contents import Contents
+from attnsuite.results.store import Results, columns, contents, together
+from attnsuite.results.store.contents import Contents
 
 REAL = Path(__file__).parent.parent / "results"
 """The project's own results."""

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from stored import MACHINE, RUN, folder, measurement
 
-from attnsuite.records import Claimed, ContractFacts, Evidence, Facts, Holds, Learned, WorkloadFacts
-from attnsuite.store import verify
+from attnsuite.model import Claimed, ContractFacts, Evidence, Facts, Holds, Learned, WorkloadFacts
+from attnsuite.results.store import verify
 
 NOW = datetime.now(UTC)
 FACTS = Facts(

@@ -11,7 +11,7 @@ from weakref import WeakSet
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Call, Reply, shown_draws
+from attnsuite.cases import Call, Reply, shown_draws
 
 MOST = 20_000
 """Answers that are kept: some hundred bytes for each of most."""

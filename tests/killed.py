@@ -15,8 +15,8 @@ import psutil
 from processes import words_of
 
 import attnsuite
-from attnsuite.records import Outcome
-from attnsuite.store import Results
+from attnsuite.model import Outcome
+from attnsuite.results.store import Results
 
 HOME = Path(attnsuite.__file__).parent.parent
 LAUNCHER = "launcher"

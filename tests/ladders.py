@@ -5,7 +5,7 @@ from dataclasses import replace
 import builders
 from builders import BASELINES, RUN
 
-from attnsuite.records import Facts, WorkloadFacts
+from attnsuite.model import Facts, WorkloadFacts
 from attnsuite.report.benchmark.views import material
 from attnsuite.report.charts.pictures import pictures
 

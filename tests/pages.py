@@ -7,7 +7,7 @@ from dataclasses import replace
 import builders
 from builders import BASELINES, RUN, measured, without_time
 
-from attnsuite.records import EVERY_CASE, Facts, WorkloadFacts
+from attnsuite.model import EVERY_CASE, Facts, WorkloadFacts
 from attnsuite.report.benchmark.page import benchmark
 from attnsuite.report.charts.files import Charts
 from attnsuite.report.render import markdown

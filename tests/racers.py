@@ -12,8 +12,8 @@ from clocks import Time
 
 from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Answered, Entry, Witnessed
+from attnsuite.benchmark.measure.protocol import Failed, Found, Prepared
 from attnsuite.benchmark.race import race as race_of
-from attnsuite.measure.protocol import Failed, Found, Prepared
 
 Asked = tuple[str, str, Any]
 """Who was asked which verb, and the number or the numbers that came with it."""

@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 from builders import measured, outcome, without_time
 from pages import TIMED
 
-from attnsuite.records import DTYPES, Measurement, Outcome
-from attnsuite.store import Results
+from attnsuite.model import DTYPES, Measurement, Outcome
+from attnsuite.results.store import Results
 
 HOME = Path(__file__).parent.parent
 NAMES = ("matmul", *(f"kernel_{number:02}" for number in range(1, 20)))

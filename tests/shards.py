@@ -8,7 +8,7 @@ from pathlib import Path
 from builders import measured
 from stored import MACHINE, RUN, outcome, record
 
-from attnsuite.records import ContractFacts, Facts, Measurement, Outcome, Run, WorkloadFacts
+from attnsuite.model import ContractFacts, Facts, Measurement, Outcome, Run, WorkloadFacts
 
 CASES = ("large", "plain", "ragged", "small")
 """The cases of the check that is divided, one for each shard."""

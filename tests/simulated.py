@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from random import Random
 
-from attnsuite.statistics import LEVEL, Comparison, compare
+from attnsuite.model.statistics import LEVEL, Comparison, compare
 
 OTHERS = 8
 """Implementations in a table beside its baseline."""

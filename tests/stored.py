@@ -10,8 +10,8 @@ from pathlib import Path
 
 from builders import outcome as outcome
 
-from attnsuite.records import EVERY_CASE, Machine, Measurement, Outcome, Run
-from attnsuite.store import Recorded, Results, RunWriter
+from attnsuite.model import EVERY_CASE, Machine, Measurement, Outcome, Run
+from attnsuite.results.store import Recorded, Results, RunWriter
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux", ("NVIDIA H200",))
 RUN = Run("r1", "2026-01-02T03:04:05+00:00", MACHINE, {"torch": "2.13.0"}, "abc", {"attention/loops": "1a"}, "suite-1")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from stored import RUN, outcome, record
 
-from attnsuite.records import Shard
-from attnsuite.sweep.command import Expected, ShardCommand
+from attnsuite.cli.sweep.command import Expected, ShardCommand
+from attnsuite.model import Shard
 
 EXPECTED = Expected(RUN.suite, dict(RUN.sources), dict(RUN.versions))
 STAND_IN = '''#!{python}

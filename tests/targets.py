@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.registry import Broken, Declaration, Loaded, Missing, find, load
 
 Write = Callable[[str, str], Path]

@@ -11,75 +11,22 @@ from statistics import median, quantiles
 
 import pytest
 
-from attnsuite.asking import questions
+from attnsuite.cases import questions
 from attnsuite.contracts import contract
 from attnsuite.judging.precision import PRECISIONS
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 
 HOME = Path(__file__).parent.parent
 SUITE = HOME / "suite"
 PAGE = (HOME / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
-FLOORS: dict[str, set[str]] = {
-    "records": set(),
-    "temporary": set(),
-    "walls": {"records", "temporary"},
-    "uncollected": set(),
-    "float32": set(),
-    "allocator": set(),
-    "copies": {"walls"},
-    "version": set(),
-    "quantiles": set(),
-    "assumptions": {"quantiles"},
-    "statistics": {"assumptions"},
-    "charting": set(),
-    "judging": {"records"},
-    "sources": {"records"},
-    "machine": {"records", "temporary"},
-    "asking": {"records", "judging"},
-    "contracts": {"records", "judging", "asking", "sources"},
-    "store": {"records", "temporary", "machine", "statistics", "uncollected"},
-    "history": {"records", "quantiles", "statistics", "store", "uncollected"},
-    "comparison": {"records", "quantiles", "statistics", "store"},
-    "sweep": {"records", "temporary", "store", "walls"},
-    "report": {"records", "statistics", "store", "history", "charting"},
-    "signatures": {"records", "asking", "contracts"},
-    "beginning": {"records", "asking", "contracts", "signatures"},
-    "registry": {"records", "float32", "asking", "contracts", "signatures"},
-    "worker": {"records", "float32", "asking", "registry", "signatures", "temporary", "uncollected", "walls"},
-    "conformance": {
-        "float32",
-        *("records", "judging", "asking", "contracts", "registry", "worker", "machine", "sources", "signatures"),
-        *("walls", "copies"),
-    },
-    "measure": {
-        "records",
-        "judging",
-        "asking",
-        "contracts",
-        "signatures",
-        "registry",
-        "worker",
-        "machine",
-        "statistics",
-        "uncollected",
-        "float32",
-        "allocator",
-    },
-    "benchmark": {
-        *("records", "judging", "asking", "contracts", "registry", "worker", "machine", "statistics"),
-        *("conformance", "measure", "store", "allocator"),
-    },
-    "cheats": {"records", "temporary", "asking", "contracts", "registry", "conformance", "benchmark", "walls"},
-    "stopwatch": {"records", "asking", "contracts", "registry", "worker", "statistics", "benchmark", "measure"},
-    "learning": {"records", "copies", "walls", "asking", "contracts", "registry", "machine"},
-    "figures": {"records", "charting", "sources", "contracts", "store", "report", "registry", "learning"},
-    "claims": {"records", "contracts", "measure", "sources", "statistics", "learning"},
-    "export": {"records", "temporary", "asking", "contracts", "registry", "machine"},
-    "campaign": {"records", "walls", "asking", "contracts", "registry", "machine", "store", "conformance", "benchmark"},
-}
-"""The rooms that each room may import from, besides itself; commands, the command line and the pytest plugin may import
-from all."""
+PACKAGES = (
+    *("model", "judging", "cases", "contracts", "registry", "worker", "machine", "results", "conformance", "benchmark"),
+    *("report", "documents", "export", "cli"),
+)
+"""Each package imports from those before it."""
+ALONE = {"report": {"model", "results"}}
+"""The packages that import from few: pages are made from rows, without torch and without implementations."""
 
 
 def modules() -> dict[str, Path]:
@@ -134,12 +81,25 @@ def test_no_module_imports_in_a_circle() -> None:
     assert circles() == set()
 
 
-def test_rooms_import_from_those_below_them_alone() -> None:
-    arrows = {(name.split(".")[1], to.split(".")[1]): f"{name} imports {to}" for name, of in imports().items()
-              for to in of if name.count(".") and to.count(".")}  # fmt: skip
-    upwards = {says for (room, to), says in arrows.items() if room in FLOORS and room != to and to not in FLOORS[room]}
+def arrows() -> dict[tuple[str, str], str]:
+    """The packages that import each other, with an example of each."""
+    return {
+        (name.split(".")[1], to.split(".")[1]): f"{name} imports {to}"
+        for name, imported in imports().items()
+        for to in imported
+        if name.count(".") and to.count(".") and name.split(".")[1] != to.split(".")[1]
+    }
+
+
+def test_packages_import_from_those_before_them_alone() -> None:
+    earlier = {package: ALONE.get(package, {*PACKAGES[:place]}) for place, package in enumerate(PACKAGES)}
+    upwards = {says for (package, to), says in arrows().items() if package in earlier and to not in earlier[package]}
 
     assert upwards == set()
+
+
+def test_packages_have_at_most_seventy_arrows() -> None:
+    assert len([between for between in arrows() if {*between} <= {*PACKAGES}]) <= 70
 
 
 def functions() -> list[tuple[int, str]]:
@@ -160,16 +120,13 @@ def test_functions_are_short() -> None:
     assert [where for length, where in functions() if length > 50] == []
 
 
-def test_the_page_names_every_room_in_an_order_in_which_all_import_upwards() -> None:
-    table = PAGE.split("| room | what it is for |")[1].split("\n\n")[0]
+def test_the_page_names_every_package_in_the_order_of_imports() -> None:
+    table = PAGE.split("| package | what it is for |")[1].split("\n\n")[0]
     named = re.findall(r"\(suite/(\w+)(?:/|\.py)\)", table)
-    files = {file.relative_to(SUITE).parts[0] for file in SUITE.rglob("*.py")} - {"__init__.py"}
-    rooms = {file.removesuffix(".py") for file in files}
+    folders = {file.name for file in SUITE.iterdir() if (file / "__init__.py").exists() and not file.is_symlink()}
 
-    assert sorted(named) == sorted(rooms)
-    arrows = {(name.split(".")[1], to.split(".")[1]) for name, of in imports().items() for to in of
-              if name.count(".") and to.count(".")}  # fmt: skip
-    assert {(room, to) for room, to in arrows if named.index(to) > named.index(room)} == set()
+    assert tuple(named) == (*PACKAGES, "pytest_plugin", "__main__")
+    assert folders == {*PACKAGES}
 
 
 def test_what_is_known_of_each_dtype_stands_in_one_table() -> None:
@@ -187,7 +144,7 @@ def test_what_is_known_of_each_dtype_stands_in_one_table() -> None:
 def test_the_time_limit_is_written_once() -> None:
     given = [name for name, file in modules().items() if re.search(r"limit\w*(: \w+)? = 60\b", file.read_text(), re.I)]
 
-    assert given == ["attnsuite.records.limits"]
+    assert given == ["attnsuite.model.limits"]
 
 
 @pytest.mark.parametrize("argument", ["is_causal", "enable_gqa", "dropout_p", "window"])
@@ -214,14 +171,14 @@ def test_a_number_of_the_benchmark_table_is_declared_in_one_file() -> None:
 
 def test_the_confidence_level_is_written_once() -> None:
     literal = re.compile(r"^(?!\s*(#|\"\"\")).*\b(0\.99|99 %)", re.MULTILINE)
-    rooms = ("statistics", "measure", "benchmark", "report", "commands")
+    rooms = ("model", "benchmark", "report", "cli")
     given = [
         name
         for name, file in modules().items()
         if name.split(".")[1:2] and name.split(".")[1] in rooms and literal.search(file.read_text(encoding="utf-8"))
     ]
 
-    assert given == ["attnsuite.statistics"]
+    assert given == ["attnsuite.model.statistics"]
 
 
 @pytest.mark.parametrize("name", ["attention", "add_norm", "transformer"])

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import attnsuite
-from attnsuite.store import Recorded, read_outcomes
+from attnsuite.results.store import Recorded, read_outcomes
 
 HOME = Path(attnsuite.__file__).parent.parent
 EXAMPLES = Path(__file__).parent.parent / "examples" / "scale"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite.asking.case import questions
+from attnsuite.cases.case import questions
 from attnsuite.conformance.coverage import summary, told
 from attnsuite.contracts import contract
 

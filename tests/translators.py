@@ -4,9 +4,9 @@ import torch
 
 from attnsuite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
 from attnsuite.contracts.models.transformer.contract import shapes as transformer_shapes
-from attnsuite.learning.models import initial
-from attnsuite.learning.sentences.preprocessing import Vocabulary
-from attnsuite.learning.trained import Trained
+from attnsuite.documents.learning.models import initial
+from attnsuite.documents.learning.sentences.preprocessing import Vocabulary
+from attnsuite.documents.learning.trained import Trained
 
 ENGLISH = Vocabulary.of([["i'm", "home", "."], ["go", "."]], min_frequency=1)
 FRENCH = Vocabulary.of([["je", "suis", "chez", "moi", "."], ["va", "!"]], min_frequency=1)

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Call, Reply
+from attnsuite.cases import Call, Reply
 from attnsuite.worker import Ready, Worker
 
 HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ from time import monotonic
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
 from attnsuite.benchmark.processes import cores
-from attnsuite.statistics import interval
+from attnsuite.model.statistics import interval
 
 BUSY = 1.25
 """The machine is busy where a call takes this many times as long on what other processes leave of the cores. Daemons

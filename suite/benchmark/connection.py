@@ -9,10 +9,10 @@ from typing import Any
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
-from attnsuite.measure.bench import Bench
-from attnsuite.measure.failures import says_out_of_memory
-from attnsuite.measure.protocol import AnyAnswer, Done, Exchanged, Failed, Layout, read
-from attnsuite.records import Status
+from attnsuite.benchmark.measure.bench import Bench
+from attnsuite.benchmark.measure.failures import says_out_of_memory
+from attnsuite.benchmark.measure.protocol import AnyAnswer, Done, Exchanged, Failed, Layout, read
+from attnsuite.model import Status
 from attnsuite.worker import Died, Failure, Ready, Worker
 from attnsuite.worker.process import REPLY_SHARE
 from attnsuite.worker.turns import Taken, Turn

@@ -12,8 +12,8 @@ from typing import Generic, Protocol, TypeVar
 
 from torch import Tensor
 
-from attnsuite.measure.protocol import Failed, Found, Prepared, Rows
-from attnsuite.records import Status
+from attnsuite.benchmark.measure.protocol import Failed, Found, Prepared, Rows
+from attnsuite.model import Status
 
 STALL_FACTOR = 20
 """Samples may take, in all, this many times as long as the calls in them (and `STALL_SECONDS` more). Between the calls

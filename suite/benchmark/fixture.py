@@ -18,18 +18,18 @@ import torch
 from attnsuite import registry
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.implementation import Implementation, declaration_of
+from attnsuite.benchmark.measure.failures import changed_threads, failure
+from attnsuite.benchmark.measure.protocol import Failed
+from attnsuite.benchmark.measure.task import Task
 from attnsuite.benchmark.participant import is_approximate
 from attnsuite.benchmark.request import Request, Table
 from attnsuite.benchmark.timing import takes_too_long
 from attnsuite.benchmark.verification import verified
 from attnsuite.conformance.session import alone
 from attnsuite.contracts import contract as contract_named
-from attnsuite.measure.failures import changed_threads, failure
-from attnsuite.measure.protocol import Failed
-from attnsuite.measure.task import Task
-from attnsuite.records import DIRECTIONS, DTYPES, Measurement, Status, UsageError
+from attnsuite.model import DIRECTIONS, DTYPES, Measurement, Status, UsageError
 from attnsuite.registry import Broken, Loaded, Missing, undisturbed
-from attnsuite.store.rows import lean
+from attnsuite.results.store.rows import lean
 
 AXES = ("implementation", "workload", "dtype", "direction")
 """The parameters of a test, for `--benchmark-group-by=param:workload`."""

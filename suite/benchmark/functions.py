@@ -13,8 +13,8 @@ from attnsuite import registry
 from attnsuite.benchmark.request import Request
 from attnsuite.benchmark.series import Benchmark
 from attnsuite.contracts import contract as contract_named
-from attnsuite.records import Measurement, UsageError
-from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.model import Measurement, UsageError
+from attnsuite.model.limits import TIME_LIMIT
 from attnsuite.registry import Loaded
 
 

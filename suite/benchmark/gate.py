@@ -8,14 +8,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 
-from attnsuite.asking import Case, Contract, questions
 from attnsuite.benchmark.implementation import Implementation, declaration_of, function_here
 from attnsuite.benchmark.kept import Keeping, Kept, needs_of
+from attnsuite.benchmark.measure.protocol import Failed
 from attnsuite.benchmark.processes import MEASURED, cores, cores_of, with_threads
+from attnsuite.cases import Case, Contract, questions
 from attnsuite.conformance.patience import Patience
 from attnsuite.conformance.session import CheckRequest, Session, alone, has_findings
-from attnsuite.measure.protocol import Failed
-from attnsuite.records import EVERY_CASE, FAILURES, SILENT, Outcome, Status
+from attnsuite.model import EVERY_CASE, FAILURES, SILENT, Outcome, Status
 from attnsuite.registry import Declaration
 
 WITHOUT_CASES = frozenset({"large"})

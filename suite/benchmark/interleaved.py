@@ -8,19 +8,19 @@ from dataclasses import dataclass, field, replace
 from random import Random, SystemRandom
 from time import perf_counter
 
-from attnsuite.asking import Contract
 from attnsuite.benchmark.accounts import Accounts
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.implementation import Implementation
+from attnsuite.benchmark.measure.protocol import Failed, Weighed
 from attnsuite.benchmark.own_cores import own_cores
 from attnsuite.benchmark.participant import Participant
 from attnsuite.benchmark.request import Request, Table, with_gradients
 from attnsuite.benchmark.timing import Timing
 from attnsuite.benchmark.weighing import Weighing, Weight
 from attnsuite.benchmark.yardstick import yardstick
-from attnsuite.measure.protocol import Failed, Weighed
-from attnsuite.records import Measurement, Outcome
+from attnsuite.cases import Contract
+from attnsuite.model import Measurement, Outcome
 from attnsuite.registry import Declaration
 from attnsuite.worker import await_servers, forget_servers
 

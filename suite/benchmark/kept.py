@@ -18,11 +18,11 @@ from stat import S_ISREG
 from typing import Any
 
 from attnsuite import machine, registry
-from attnsuite.asking.tensors import seeded
+from attnsuite.cases.tensors import seeded
 from attnsuite.machine.cached import cache as cache_folder
-from attnsuite.records import Outcome, Reason, Status, UsageError
+from attnsuite.model import Outcome, Reason, Status, UsageError
 from attnsuite.registry import Declaration
-from attnsuite.store import replace_bytes, replace_file
+from attnsuite.results.store import replace_bytes, replace_file
 
 Key = tuple[str, str]
 """A case and a dtype."""

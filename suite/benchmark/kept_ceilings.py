@@ -12,10 +12,10 @@ from pathlib import Path
 
 from attnsuite import machine
 from attnsuite.benchmark.kept import digest, installed
+from attnsuite.benchmark.measure.protocol import Rates
 from attnsuite.machine.cached import cache as cache_folder
-from attnsuite.measure.protocol import Rates
-from attnsuite.records import UsageError
-from attnsuite.store import replace_file
+from attnsuite.model import UsageError
+from attnsuite.results.store import replace_file
 
 BELIEVED_FOR = 86_400.0
 """Seconds: a machine's ceilings are the best that it could do, and change with what it is, not with what it does."""

@@ -13,14 +13,14 @@ from typing import Any
 
 from torch import Tensor
 
-from attnsuite.asking.rounds import SECRET_NUMBERS
 from attnsuite.benchmark.busy import Disturbance
 from attnsuite.benchmark.entry import Entry, Excerpt
+from attnsuite.benchmark.measure import FEWEST
+from attnsuite.benchmark.measure.protocol import Failed, Rows, garbage
 from attnsuite.benchmark.own_clock import HELD, Asking, doubt, lasts, margin, quick, unbounded
-from attnsuite.measure import FEWEST
-from attnsuite.measure.protocol import Failed, Rows, garbage
-from attnsuite.records import STEP, Status
-from attnsuite.records.bounded import LONG, UNBELIEVED
+from attnsuite.cases.rounds import SECRET_NUMBERS
+from attnsuite.model import STEP, Status
+from attnsuite.model.bounded import LONG, UNBELIEVED
 
 MOST_CALLS = 64
 """Calls in a pass at most: asking for one takes longer than a short call does."""

@@ -9,8 +9,8 @@ from statistics import median, quantiles
 
 from attnsuite.benchmark.busy import Disturbance
 from attnsuite.benchmark.entry import Entry, Racer, Witnessed
-from attnsuite.records import STEP
-from attnsuite.records.bounded import LONG, MARGIN, UNBELIEVED
+from attnsuite.model import STEP
+from attnsuite.model.bounded import LONG, MARGIN, UNBELIEVED
 
 HELD = 2.5e-4
 """Seconds: calls that last so long or longer are held to what they take on new numbers within a share. What is beside a

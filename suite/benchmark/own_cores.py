@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from attnsuite.benchmark.measure.memory import device_uuid
 from attnsuite.benchmark.processes import cores_of
-from attnsuite.measure.memory import device_uuid
 
 LONGEST_WAIT = 600.0
 """Seconds after which a table is timed beside another benchmark after all. A table of a dozen implementations takes a

@@ -10,12 +10,8 @@ from typing import Any
 from attnsuite.benchmark.connection import Elsewhere, Here, lost
 from attnsuite.benchmark.entry import Answered, Witnessed
 from attnsuite.benchmark.implementation import Implementation, declaration_of, function_here
-from attnsuite.benchmark.processes import MEASURED, cores_of, service, timed_as, with_threads
-from attnsuite.benchmark.request import memory_limit
-from attnsuite.benchmark.secret_inputs import Secrets, secrets_of
-from attnsuite.contracts import contract
-from attnsuite.measure.handed import layout_of, tensors_in
-from attnsuite.measure.protocol import (
+from attnsuite.benchmark.measure.handed import layout_of, tensors_in
+from attnsuite.benchmark.measure.protocol import (
     AnyAnswer,
     Ceilings,
     Done,
@@ -31,7 +27,11 @@ from attnsuite.measure.protocol import (
     Weighed,
     garbage,
 )
-from attnsuite.records.limits import IMPORTS_AT_ONCE_LIMIT, TIME_LIMIT
+from attnsuite.benchmark.processes import MEASURED, cores_of, service, timed_as, with_threads
+from attnsuite.benchmark.request import memory_limit
+from attnsuite.benchmark.secret_inputs import Secrets, secrets_of
+from attnsuite.contracts import contract
+from attnsuite.model.limits import IMPORTS_AT_ONCE_LIMIT, TIME_LIMIT
 from attnsuite.registry import Declaration
 from attnsuite.worker import Ready, Worker
 from attnsuite.worker.turns import CALL, IDLE

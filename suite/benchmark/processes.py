@@ -8,12 +8,12 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
-from attnsuite.allocator import KEEPS
 from attnsuite.contracts import rooms_of_workloads
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.worker import expect
+from attnsuite.worker.allocator import KEEPS
 
-BENCH, BENCH_OF_GRADIENTS = "attnsuite.measure.bench", "attnsuite.measure.bench_of_gradients"
+BENCH, BENCH_OF_GRADIENTS = "attnsuite.benchmark.measure.bench", "attnsuite.benchmark.measure.bench_of_gradients"
 """The modules of what answers in a process that is timed or weighed."""
 MEASURED = KEEPS
 """Environment of a process that is timed or weighed. By default glibc starts to reuse freed blocks of up to 32 MiB

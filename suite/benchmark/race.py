@@ -9,16 +9,16 @@ from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Any
 
-from attnsuite.asking.rounds import ROUND_NUMBERS
 from attnsuite.benchmark.awake import awake
 from attnsuite.benchmark.busy import Disturbance, Load
 from attnsuite.benchmark.entry import Entry
+from attnsuite.benchmark.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
+from attnsuite.benchmark.measure.protocol import Rows
 from attnsuite.benchmark.new_numbers import prove
 from attnsuite.benchmark.own_clock import Asking, hold_samples, lasts
-from attnsuite.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
-from attnsuite.measure.protocol import Rows
-from attnsuite.records.bounded import LONG
-from attnsuite.statistics import compare, interval, rounds_needed
+from attnsuite.cases.rounds import ROUND_NUMBERS
+from attnsuite.model.bounded import LONG
+from attnsuite.model.statistics import compare, interval, rounds_needed
 
 FEWEST_OF_SLOW = 3
 """Rounds that an entry takes part in at least, however slow it is."""

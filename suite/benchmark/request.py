@@ -10,14 +10,14 @@ from math import inf
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
-from attnsuite.asking import ALL, Contract, Conventions, Workload
+from attnsuite.benchmark.measure.protocol import Failed, Job
 from attnsuite.benchmark.processes import check_threads, cores
+from attnsuite.cases import ALL, Contract, Conventions, Workload
 from attnsuite.conformance.selection import matches
 from attnsuite.conformance.session import check_device
-from attnsuite.measure.protocol import Failed, Job
-from attnsuite.records import PASSES, PROFILES, SHAPE, STEP, Measurement, Shard, Status, UsageError
-from attnsuite.records.limits import TIME_LIMIT
-from attnsuite.records.options import check_cache, check_dtypes, check_processes, check_profile, check_seconds
+from attnsuite.model import PASSES, PROFILES, SHAPE, STEP, Measurement, Shard, Status, UsageError
+from attnsuite.model.limits import TIME_LIMIT
+from attnsuite.model.options import check_cache, check_dtypes, check_processes, check_profile, check_seconds
 from attnsuite.registry import Declaration
 
 BUDGETS = {"quick": 0.3, "standard": 2.5, "full": 2.5}

@@ -9,11 +9,11 @@ from functools import cached_property, lru_cache
 
 from torch import Tensor
 
-from attnsuite.asking import Workload
-from attnsuite.asking.rounds import SECRET_NUMBERS
+from attnsuite.benchmark.measure.one_thread import one_thread
+from attnsuite.benchmark.measure.protocol import Job
+from attnsuite.cases import Workload
+from attnsuite.cases.rounds import SECRET_NUMBERS
 from attnsuite.contracts import contract
-from attnsuite.measure.one_thread import one_thread
-from attnsuite.measure.protocol import Job
 
 KEPT = 2**26
 """Bytes of inputs that are there at once, for the next who is asked as well: 64 MiB, which every machine can spare."""

@@ -11,7 +11,6 @@ from statistics import median
 from typing import Any
 
 from attnsuite import registry
-from attnsuite.asking import Contract, Workload
 from attnsuite.benchmark.accounts import Accounts
 from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Entry
@@ -19,6 +18,7 @@ from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.implementation import Implementation, declaration_of
 from attnsuite.benchmark.kept import Kept
 from attnsuite.benchmark.kept_ceilings import KeptCeilings
+from attnsuite.benchmark.measure.protocol import Energy, Failed, Rates, Weighed
 from attnsuite.benchmark.own_cores import own_cores
 from attnsuite.benchmark.participant import Participant, participant
 from attnsuite.benchmark.processes import expect_measured
@@ -26,10 +26,10 @@ from attnsuite.benchmark.request import Request, Table, memory_limit, with_gradi
 from attnsuite.benchmark.timing import TimedTable, Timing
 from attnsuite.benchmark.weighing import Weighing, Weight
 from attnsuite.benchmark.yardstick import yardstick
-from attnsuite.measure.protocol import Energy, Failed, Rates, Weighed
-from attnsuite.records import EVERY_CASE, Measurement, Outcome, Status
-from attnsuite.records.bounded import NOT_BOUNDED
-from attnsuite.store.ranges import AGED_SLACK, RATE_SLACK, is_beyond_reach
+from attnsuite.cases import Contract, Workload
+from attnsuite.model import EVERY_CASE, Measurement, Outcome, Status
+from attnsuite.model.bounded import NOT_BOUNDED
+from attnsuite.results.store.ranges import AGED_SLACK, RATE_SLACK, is_beyond_reach
 from attnsuite.worker import await_servers
 
 HELD_TO_PRODUCTS = ("float64", "float32")

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol
 
-from attnsuite.asking import Contract
 from attnsuite.benchmark.accounts import Accounts
 from attnsuite.benchmark.busy import Load, LoadMeter
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.implementation import Implementation
+from attnsuite.benchmark.measure.memory import device_uuid
+from attnsuite.benchmark.measure.protocol import Failed, Prepared
 from attnsuite.benchmark.participant import Participant
 from attnsuite.benchmark.processes import kept_awake
 from attnsuite.benchmark.race import race
 from attnsuite.benchmark.request import Request, Table
 from attnsuite.benchmark.verification import verify
+from attnsuite.cases import Contract
 from attnsuite.machine import nvidia
-from attnsuite.measure.memory import device_uuid
-from attnsuite.measure.protocol import Failed, Prepared
-from attnsuite.records import Reason, Status
+from attnsuite.model import Reason, Status
 
 TELLING = 0.1
 """A call of this share of the longest allowed, or more, tells what more work will take, in proportion. A shorter one

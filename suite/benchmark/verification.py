@@ -8,9 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from attnsuite.benchmark.entry import Entry
+from attnsuite.benchmark.measure.protocol import Failed, Rows
 from attnsuite.benchmark.request import Table
-from attnsuite.measure.protocol import Failed, Rows
-from attnsuite.records import Status
+from attnsuite.model import Status
 
 MORE_CORES = 1.25
 """An entry used more cores than it was given if its processor time is more than this many times what those have to give

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from attnsuite.asking import Contract
 from attnsuite.benchmark.entry import Entry
+from attnsuite.benchmark.measure.protocol import Failed, Weighed
 from attnsuite.benchmark.participant import Participant
 from attnsuite.benchmark.processes import cores
 from attnsuite.benchmark.request import Table
-from attnsuite.measure.protocol import Failed, Weighed
+from attnsuite.cases import Contract
 
 Weight = Weighed | Failed | None
 """What a call takes; None where the participant has no process of its own."""

@@ -15,17 +15,17 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from attnsuite.asking import Call
-from attnsuite.asking.tensors import seed
+from attnsuite.cases import Call
+from attnsuite.cases.tensors import seed
 from attnsuite.conformance.questions import Answer, Subject
 from attnsuite.conformance.runner import Check
 from attnsuite.conformance.session import Session, alone
-from attnsuite.records import Outcome, Status, UsageError
-from attnsuite.records.limits import KILL_LIMIT
+from attnsuite.model import Outcome, Status, UsageError
+from attnsuite.model.limits import KILL_LIMIT
 from attnsuite.registry import Declaration
-from attnsuite.walls.ends import said_of
 from attnsuite.worker import Died, take_servers
 from attnsuite.worker.forkserver import Servers
+from attnsuite.worker.sandbox.ends import said_of
 
 
 @dataclass(frozen=True)

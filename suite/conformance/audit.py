@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from attnsuite import machine
-from attnsuite.asking import Case, Contract, questions
+from attnsuite.cases import Case, Contract, questions
 from attnsuite.conformance import findings
 from attnsuite.conformance.catching import catches, failure
 from attnsuite.conformance.combinations import combinations
@@ -17,7 +17,7 @@ from attnsuite.conformance.questions import Questions
 from attnsuite.conformance.redrawn import lacking, rearranged, redrawn, stranger_as_subject
 from attnsuite.conformance.runner import Check
 from attnsuite.contracts import contract as contract_named
-from attnsuite.records import COMBINED, EXEMPT, Audit, Outcome, Status
+from attnsuite.model import COMBINED, EXEMPT, Audit, Outcome, Status
 
 Catch = tuple[str, str, str]
 """A deviation, the case that caught it, and the dtype."""

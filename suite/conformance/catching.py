@@ -6,9 +6,9 @@ import math
 import re
 from collections.abc import Callable
 
-from attnsuite.asking import Call, Case, Deviation
+from attnsuite.cases import Call, Case, Deviation
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.records import FAILURES
+from attnsuite.model import FAILURES
 from attnsuite.worker import ask
 
 SLIP = re.compile(

@@ -10,12 +10,12 @@ import multiprocessing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from attnsuite.asking import Contract
-from attnsuite.asking.combined import FULL, QUICK, Array
-from attnsuite.asking.covering import Meeting, Row, met_in
+from attnsuite.cases import Contract
+from attnsuite.cases.combined import FULL, QUICK, Array
+from attnsuite.cases.covering import Meeting, Row, met_in
 from attnsuite.conformance.catching import catches, failure
 from attnsuite.contracts import contract as contract_named
-from attnsuite.records import Combinations, Meetings, UsageError
+from attnsuite.model import Combinations, Meetings, UsageError
 
 PARTS = 4
 """The rows of a process come in this many parts, so that no process waits long for another."""

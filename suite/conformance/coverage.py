@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from attnsuite.contracts import contract, names
-from attnsuite.records import GIVEN
-from attnsuite.sources import documents
+from attnsuite.contracts.sources import documents
+from attnsuite.model import GIVEN
 
 
 @dataclass(frozen=True)

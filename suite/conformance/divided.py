@@ -13,21 +13,20 @@ from itertools import groupby
 from multiprocessing.connection import wait
 from typing import Any
 
-from attnsuite import copies
-from attnsuite.asking import Call, Case
-from attnsuite.asking.tensors import seeded
+from attnsuite.cases import Call, Case
+from attnsuite.cases.tensors import seeded
 from attnsuite.conformance.asker import Ask, AskCalls, Failed, FindMisdeclared, Found, Open, Opened, Process, serve
 from attnsuite.conformance.questions import Answer, Subject
 from attnsuite.conformance.runner import Check
 from attnsuite.conformance.session import CheckRequest, Session, alone, unaskable
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
-from attnsuite.records import Outcome, Status, UsageError
-from attnsuite.records.limits import LAST_WORDS_LIMIT, MOST_JOBS
-from attnsuite.records.options import check_jobs
+from attnsuite.model import Outcome, Status, UsageError
+from attnsuite.model.limits import LAST_WORDS_LIMIT, MOST_JOBS
+from attnsuite.model.options import check_jobs
 from attnsuite.registry import Declaration, Loaded
-from attnsuite.signatures import in_signature
-from attnsuite.worker import Died, branches
+from attnsuite.registry.signatures import in_signature
+from attnsuite.worker import Died, branches, copies
 from attnsuite.worker.forkserver import Servers
 
 BATCH = 12

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from random import Random
 
-from attnsuite.asking.combined import Array
-from attnsuite.asking.covering import Drawing, Meeting, Row, drawn, for_triples
+from attnsuite.cases.combined import Array
+from attnsuite.cases.covering import Drawing, Meeting, Row, drawn, for_triples
 from attnsuite.conformance.combinations import array_of, caught_by, caught_in, seen_in
 from attnsuite.contracts import contract as contract_named
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from attnsuite.asking import Call, Case, Deviation
-from attnsuite.asking.beside import ALONE, RIGHT
-from attnsuite.asking.refused import Refused
-from attnsuite.asking.reproduction import Reproducing
+from attnsuite.cases import Call, Case, Deviation
+from attnsuite.cases.beside import ALONE, RIGHT
+from attnsuite.cases.refused import Refused
+from attnsuite.cases.reproduction import Reproducing
 from attnsuite.conformance.diagnosis.conventions import names_one
 from attnsuite.conformance.diagnosis.separation import Asked, where
 from attnsuite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
@@ -20,9 +20,9 @@ from attnsuite.conformance.diagnosis.threshold import MOST_RIGHT, threshold
 from attnsuite.conformance.hinting import plain
 from attnsuite.conformance.questions import Question
 from attnsuite.conformance.runner import Check, answer, judge
-from attnsuite.records import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
-from attnsuite.walls import in_short
+from attnsuite.model import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
 from attnsuite.worker import ask
+from attnsuite.worker.sandbox import in_short
 
 CAUSES = 2
 """Causes of which a reproduction is printed: each takes ten lines, and one repair may be what several need."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from attnsuite.machine import DISTRIBUTIONS
-from attnsuite.records import FAILURES, Outcome, Reason, UsageError
+from attnsuite.model import FAILURES, Outcome, Reason, UsageError
 
 LIBRARIES = ("python", *DISTRIBUTIONS)
 """The names that a finding may give versions of."""

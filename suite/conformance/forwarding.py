@@ -17,10 +17,10 @@ from itertools import zip_longest
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Case, Reply
+from attnsuite.cases import Case, Reply
 from attnsuite.conformance.findings import Finding
 from attnsuite.conformance.runner import Check, answer
-from attnsuite.records import SILENT, Borrowed, BorrowedFinding, Outcome
+from attnsuite.model import SILENT, Borrowed, BorrowedFinding, Outcome
 from attnsuite.worker import Hung
 
 MOST_ASKED = 12

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnsuite.asking import Contract
+from attnsuite.cases import Contract
 from attnsuite.conformance.findings import Finding
 from attnsuite.conformance.selection import matches, nothing_matches
-from attnsuite.records import DTYPES, Outcome, Status, UsageError
-from attnsuite.records.regular import read_text
+from attnsuite.model import DTYPES, Outcome, Status, UsageError
+from attnsuite.model.regular import read_text
 
 FINDING = "finding/"
 """How a pattern begins that is the id of a finding."""

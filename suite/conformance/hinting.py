@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from attnsuite.asking import Case
-from attnsuite.asking.refused import Refused
+from attnsuite.cases import Case
+from attnsuite.cases.refused import Refused
 from attnsuite.conformance.runner import Check
-from attnsuite.records import Outcome, Status
-from attnsuite.signatures import OWN, SIGNATURES_OF, names, signature
+from attnsuite.model import Outcome, Status
+from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, signature
 
 FOR_GPU = "it raises in every plain test: is it for a GPU? --device cuda tests it there"
 GPU = re.compile(r"cuda|triton|nvidia|rocm|\b[GX]PUs?\b|active driver", re.IGNORECASE)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from attnsuite.conformance.questions import Question
 from attnsuite.conformance.runner import Check
-from attnsuite.records import Operators, Outcome, Status
+from attnsuite.model import Operators, Outcome, Status
 
 MOST_LOOKED_AT = 40
 """Questions that are looked at: one of each family, a few milliseconds each."""

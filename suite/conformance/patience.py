@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from attnsuite.records import Outcome, Reason, Status
-from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.model import Outcome, Reason, Status
+from attnsuite.model.limits import TIME_LIMIT
 
 HUNG_IN_A_ROW = 4
 """Answers in a row that did not come: each of the others would take the whole time limit, too."""

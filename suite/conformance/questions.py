@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from attnsuite.asking import Call, Case, Contract, Conventions, Reply, Unanswered
-from attnsuite.asking.tensors import seeded
-from attnsuite.records import Outcome, Reason, Status
+from attnsuite.cases import Call, Case, Contract, Conventions, Reply, Unanswered
+from attnsuite.cases.tensors import seeded
+from attnsuite.model import Outcome, Reason, Status
 
 Answer = tuple[Reply, ...] | Unanswered
 """The replies to the calls of a question, or the reason why there are none."""

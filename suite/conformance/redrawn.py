@@ -11,16 +11,16 @@ from functools import partial
 from importlib.util import find_spec
 
 from attnsuite import machine, registry
-from attnsuite.asking import Case, Contract, Stranger, questions
-from attnsuite.asking.combined import QUICK
-from attnsuite.asking.tensors import seed
+from attnsuite.cases import Case, Contract, Stranger, questions
+from attnsuite.cases.combined import QUICK
+from attnsuite.cases.tensors import seed
 from attnsuite.conformance import findings
 from attnsuite.conformance.findings import Finding
 from attnsuite.conformance.questions import Questions, Subject
 from attnsuite.conformance.runner import Check
 from attnsuite.conformance.session import CheckRequest, Session
 from attnsuite.contracts import contract as contract_named
-from attnsuite.records import Outcome, Redrawn, Status
+from attnsuite.model import Outcome, Redrawn, Status
 from attnsuite.registry import from_function
 from attnsuite.worker import ask
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
-from attnsuite.asking import Calls, Case, Reply, questions
+from attnsuite.cases import Calls, Case, Reply, questions
 from attnsuite.conformance import findings
 from attnsuite.conformance.diagnosis import Diagnosis, Diagnostician
 from attnsuite.conformance.findings import Known
 from attnsuite.conformance.patience import Patience
 from attnsuite.conformance.questions import Answer, Meanwhile, Question, Questions, Subject
 from attnsuite.conformance.settling import Settling
-from attnsuite.records import EVERY_CASE, Outcome, Reason, Status
-from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.model import EVERY_CASE, Outcome, Reason, Status
+from attnsuite.model.limits import TIME_LIMIT
 from attnsuite.worker import Hung
 
 OTHER_GAPS = "What no feature means, a call declines by raising NotImplementedError with the reason"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from attnsuite.asking import Case, Contract
-from attnsuite.records import BAD_INPUT, DTYPES
+from attnsuite.cases import Case, Contract
+from attnsuite.model import BAD_INPUT, DTYPES
 from attnsuite.registry import Declaration
 
 Test = tuple[Case, str]

@@ -13,9 +13,9 @@ from typing import Any, Self
 import torch
 from threadpoolctl import threadpool_limits
 
-from attnsuite import float32, machine, registry
-from attnsuite.asking import Case, Contract, Unanswered, questions
-from attnsuite.asking.combined import PROFILES, QUICK
+from attnsuite import machine, registry
+from attnsuite.cases import Case, Contract, Unanswered, questions
+from attnsuite.cases.combined import PROFILES, QUICK
 from attnsuite.conformance import findings, gaps, operators
 from attnsuite.conformance.explaining import Explainer
 from attnsuite.conformance.findings import Known
@@ -26,14 +26,15 @@ from attnsuite.conformance.runner import Check
 from attnsuite.conformance.selection import matches, nothing_matches
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
-from attnsuite.records import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, Shard, UsageError
-from attnsuite.records.limits import IMPORT_LIMIT, TIME_LIMIT
-from attnsuite.records.options import check_dtypes, check_name_of_device, check_profile, check_seconds, check_seed
+from attnsuite.judging import float32
+from attnsuite.model import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, Shard, UsageError
+from attnsuite.model.limits import IMPORT_LIMIT, TIME_LIMIT
+from attnsuite.model.options import check_dtypes, check_name_of_device, check_profile, check_seconds, check_seed
 from attnsuite.registry import Broken, Declaration, Loaded
-from attnsuite.signatures import in_signature, laid
-from attnsuite.signatures import signature as signature_named
-from attnsuite.walls.limits import memory_limit
+from attnsuite.registry.signatures import in_signature, laid
+from attnsuite.registry.signatures import signature as signature_named
 from attnsuite.worker import Ready, Worker, ask
+from attnsuite.worker.sandbox.limits import memory_limit
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from attnsuite.records import Outcome
+from attnsuite.model import Outcome
 
 WAITING = 200
 """Outcomes that wait at most: fifty cases in four dtypes, a second or two of a check. What a case of another family

@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 
 if TYPE_CHECKING:
-    from attnsuite.asking import Contract
+    from attnsuite.cases import Contract
 
 
 @cache

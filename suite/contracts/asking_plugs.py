@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from attnsuite.asking.mistakes import Changed, Wrong, rows, then
+from attnsuite.cases.mistakes import Changed, Wrong, rows, then
 
 Attention = Callable[..., Tensor]
 Heads = tuple[Tensor, Tensor, Tensor]

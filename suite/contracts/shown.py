@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnsuite.asking.changes import first_for_all, turned
-from attnsuite.asking.mistakes import Wrong, rows, then
+from attnsuite.cases.changes import first_for_all, turned
+from attnsuite.cases.mistakes import Wrong, rows, then
 
 Found = dict[str, Tensor]
 """Attention weights by name, b h l s."""

@@ -14,8 +14,8 @@ from attnsuite.export.metadata import labelled
 from attnsuite.export.verifying import Verified, held
 from attnsuite.export.weights import drawn, read, refuse_too_many
 from attnsuite.export.writing import replacing
-from attnsuite.records import DTYPES, UsageError
-from attnsuite.records.options import check_short_seed
+from attnsuite.model import DTYPES, UsageError
+from attnsuite.model.options import check_short_seed
 from attnsuite.registry.loading import in_one_line
 
 DATA_ABOVE = 2**31 - 2**20

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from attnsuite.export.exporter import Exporter
-from attnsuite.records import UsageError
-from attnsuite.records.regular import read_text
+from attnsuite.model import UsageError
+from attnsuite.model.regular import read_text
 
 
 def configured(found: Exporter, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from attnsuite import registry
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.registry import Declaration, Loaded
 
 

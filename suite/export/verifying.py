@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from attnsuite.contracts import contract as contract_named
 from attnsuite.export.exporter import Exporter
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.registry.loading import in_one_line
 
 if TYPE_CHECKING:
-    from attnsuite.asking.model import Model
+    from attnsuite.cases.model import Model
 
 REFERENCE = "onnx's reference evaluator"
 """What runs bfloat16, for which onnxruntime has no kernels on a CPU."""
@@ -106,7 +106,7 @@ def _to_numpy(tensor: Any) -> Any:
 
 def _model_of(contract: str) -> Model:
     """What all cases of a contract have in common: how inputs are drawn, and what is true of them."""
-    from attnsuite.asking.model import ModelCase
+    from attnsuite.cases.model import ModelCase
 
     return next(case.model for case in contract_named(contract).cases() if isinstance(case, ModelCase))
 
@@ -122,8 +122,8 @@ def _judged(
     """The error of one answer. UsageError where it is more than the contract allows, of what promises a limit."""
     import torch
 
-    from attnsuite.asking import Call, Reply
-    from attnsuite.asking.tensors import as_tensors, generator
+    from attnsuite.cases import Call, Reply
+    from attnsuite.cases.tensors import as_tensors, generator
 
     dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
     tensors = as_tensors(model.draw(generator("export"), config=config), dtype)

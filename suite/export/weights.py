@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
-from attnsuite.records import UsageError, regular
+from attnsuite.model import UsageError, regular
 from attnsuite.registry.loading import in_one_line
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attnsuite import temporary
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError, temporary
 
 NEW, BEFORE = "new", "before"
 """The folders, within the temporary one, of what is written, and of files while they are replaced."""

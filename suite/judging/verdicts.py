@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnsuite.judging import compare
-from attnsuite.records import Status
+from attnsuite.model import Status
 
 if TYPE_CHECKING:
     import torch

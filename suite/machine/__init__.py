@@ -16,7 +16,7 @@ import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a pack
 from attnsuite.machine import nvidia as nvidia
 from attnsuite.machine import system as system
 from attnsuite.machine.sources import suite_hash as suite_hash
-from attnsuite.records import Machine, Run
+from attnsuite.model import Machine, Run
 
 DISTRIBUTIONS = (
     "attnsuite", "torch", "numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "onnxscript", "jax", "jaxlib", "triton",

@@ -7,7 +7,7 @@ import functools
 import os
 from pathlib import Path
 
-from attnsuite import temporary
+from attnsuite.model import temporary
 
 VARIABLE = "ATTNSUITE_CACHE"
 """The environment variable that names this folder in place of `attnsuite` in the user's cache folder."""

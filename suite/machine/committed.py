@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from attnsuite.records.limits import TIME_LIMIT
-from attnsuite.temporary import temporary
+from attnsuite.model.limits import TIME_LIMIT
+from attnsuite.model.temporary import temporary
 
 FOLDERS = ("suite", "implementations")
 """The folders whose files a run hashes."""

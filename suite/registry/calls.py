@@ -13,9 +13,9 @@ from typing import Any
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.registry.declaration import Declaration
+from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, signature
+from attnsuite.registry.signatures.recognition import ANYWHERE
 from attnsuite.registry.styles import Unfit, called
-from attnsuite.signatures import OWN, SIGNATURES_OF, names, signature
-from attnsuite.signatures.recognition import ANYWHERE
 
 ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attnsuite.contracts import names as contract_names
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.registry.from_source import listed, makes_models
 from attnsuite.registry.reading import ModuleSource
 

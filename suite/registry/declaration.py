@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, overload
 
 from attnsuite.contracts import names as contract_names
-from attnsuite.records import Status, escaped
-from attnsuite.signatures import names as signatures
+from attnsuite.model import Status, escaped
+from attnsuite.registry.signatures import names as signatures
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-OWN = ("attnsuite.implementations.", "attnsuite.stopwatch.")
+OWN = ("attnsuite.implementations.", "attnsuite.benchmark.stopwatch.")
 """How modules begin whose implementations come with attnsuite: those that are listed, and the stopwatch's copies."""
 
 

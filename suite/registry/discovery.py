@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from attnsuite.contracts import names as contract_names
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.from_source import of_file, of_source
 from attnsuite.registry.loading import locate

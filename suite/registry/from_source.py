@@ -9,12 +9,12 @@ from pathlib import Path
 
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.naming import INPUTS
 from attnsuite.registry.reading import FunctionSource, ModuleSource, read
+from attnsuite.registry.signatures import SIGNATURES_OF
 from attnsuite.registry.signing import signed
-from attnsuite.signatures import SIGNATURES_OF
 
 MOST_LISTED = 12
 """The most names in a message: more would not be read."""

@@ -19,14 +19,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.registry.calls import parameters
 from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing
 from attnsuite.registry.reading import read, syntax_tree
 from attnsuite.registry.side_effects import diverted, undisturbed
+from attnsuite.registry.signatures import Ambiguous
 from attnsuite.registry.signing import adapt, asked_in, library_of
 from attnsuite.registry.styles import Unfit, styled
-from attnsuite.signatures import Ambiguous
 
 INSTALLED = ("site-packages", "dist-packages")
 """The names of folders into which packages are installed. Packages there have nothing to do with each other."""
@@ -106,7 +106,7 @@ def _beside_a_package(declaration: Declaration, error: BaseException) -> str:
 
 def as_plug(plug: Loaded) -> Callable[..., Any]:
     """What its host calls: somebody else's attention may return its weights too, which a host does not expect."""
-    from attnsuite.asking.pairs import output_alone
+    from attnsuite.cases.pairs import output_alone
 
     return (
         plug.function

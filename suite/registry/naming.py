@@ -11,8 +11,8 @@ from pathlib import Path
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.registry.declaration import Declaration
+from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, signature
 from attnsuite.registry.signing import said
-from attnsuite.signatures import OWN, SIGNATURES_OF, names, signature
 
 INPUTS = ("query", "key", "value")
 """What every signature of attention takes by place."""

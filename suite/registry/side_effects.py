@@ -21,7 +21,7 @@ def undisturbed(*, seeds: bool = True) -> Iterator[None]:
     import numpy as np
     import torch
 
-    from attnsuite import float32
+    from attnsuite.judging import float32
 
     states: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [
         (torch.get_default_dtype, torch.set_default_dtype),

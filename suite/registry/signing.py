@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from attnsuite.contracts import contract
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.registry.calls import by_place, needed, never_given, parameters, refuse_uncallable, shown
 from attnsuite.registry.declaration import Declaration
-from attnsuite.signatures import (
+from attnsuite.registry.signatures import (
     OWN,
     SIGNATURES_OF,
     Ambiguous,

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.registry.choice import the_one
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.discovery import DEFAULT_CONTRACT, contracts, discover

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attnsuite.records import EXEMPT, Audit, Combinations, Meetings, Run
+from attnsuite.model import EXEMPT, Audit, Combinations, Meetings, Run
 from attnsuite.report import provenance
 from attnsuite.report.cells import LONGEST_CODE, code, joined, listed, plain, said
 from attnsuite.report.files import write

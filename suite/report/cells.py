@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from attnsuite.records import escaped
+from attnsuite.model import escaped
 
 LONGEST = 240
 """Characters of a text in a cell, two lines of a page: a submission may say more. The row in results/ has all of it."""

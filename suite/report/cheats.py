@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attnsuite.records import MUST, CheatsAudit, Run, Trial
+from attnsuite.model import MUST, CheatsAudit, Run, Trial
 from attnsuite.report import provenance
 from attnsuite.report.cells import LONGEST_CODE, code, plain
 from attnsuite.report.files import write

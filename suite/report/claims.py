@@ -6,14 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from attnsuite.records import Claimed, Evidence, Holds
+from attnsuite.model import Claimed, Evidence, Holds
+from attnsuite.model.statistics import LEVEL
 from attnsuite.report import provenance
 from attnsuite.report.cells import Cell, Kind, code, number, said, strong, text
 from attnsuite.report.page import Column, Page, Table, blocks, note, points, section
 from attnsuite.report.page import table as table_of
 from attnsuite.report.units import percent, significant
-from attnsuite.statistics import LEVEL
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 EVIDENCE = {
     Evidence.EXACT: "computed or counted: the same on every machine, but for rounding",

@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from attnsuite.records import Measurement, Outcome
-from attnsuite.records.compared import FAIL_ON, MEMORY, SLOWER, TIME, UNCLEAR, WRONG, Change, Compared, Ratio
+from attnsuite.model import Measurement, Outcome
+from attnsuite.model.compared import FAIL_ON, MEMORY, SLOWER, TIME, UNCLEAR, WRONG, Change, Compared, Ratio
 from attnsuite.report.cells import Cell, cell, plain, text
 from attnsuite.report.page import Block, Column, Page, Section, Table, note, points, section
 from attnsuite.report.units import Unit, significant, size, time_unit

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
-from attnsuite.records import FAILURES, ContractFacts, Example, Facts, Measurement, Outcome, Run, Status
-from attnsuite.store import Recorded
+from attnsuite.model import FAILURES, ContractFacts, Example, Facts, Measurement, Outcome, Run, Status
+from attnsuite.results.store import Recorded
 
 
 def contracts(recorded: Recorded) -> dict[str, ContractFacts]:

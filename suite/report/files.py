@@ -10,8 +10,8 @@ from attnsuite.report import stamps
 from attnsuite.report.ours import is_page, is_table, refuse_foreign, same_kind, text_of
 from attnsuite.report.page import Block, Page, Table
 from attnsuite.report.render import csv, html, markdown
-from attnsuite.store import replace_file
-from attnsuite.store.files import one_line
+from attnsuite.results.store import replace_file
+from attnsuite.results.store.files import one_line
 
 FORMS = (markdown,)
 """What a page is written as."""

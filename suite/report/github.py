@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from attnsuite.records import FAILURES, Explanation, Outcome, escaped
+from attnsuite.model import FAILURES, Explanation, Outcome, escaped
 from attnsuite.report.cells import code, said
 from attnsuite.report.conformance.tally import (
     Group,

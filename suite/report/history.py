@@ -10,7 +10,7 @@ from itertools import groupby
 from math import log
 from pathlib import Path
 
-from attnsuite.records import Change, Changed, History, KeptRun, Series
+from attnsuite.model import Change, Changed, History, KeptRun, Series
 from attnsuite.report.cells import plain
 from attnsuite.report.files import as_csv
 from attnsuite.report.page import Column, table

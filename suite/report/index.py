@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from attnsuite.records import Measurement, Outcome
+from attnsuite.model import Measurement, Outcome
 from attnsuite.report import facts, provenance
 from attnsuite.report.benchmark import pivots
 from attnsuite.report.benchmark.views import material
@@ -16,7 +16,7 @@ from attnsuite.report.conformance.page import LONGEST_FINDING, headline, sample_
 from attnsuite.report.conformance.tally import by_implementation, count
 from attnsuite.report.files import refuse_foreign_page, write
 from attnsuite.report.page import Block, Chart, Note, Page, Section, Table, blocks, note, section, table
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 INDEX = "README"
 """The name of the index, without its ending."""

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from attnsuite.records import WRONG_GRADIENTS, Learned
+from attnsuite.model import WRONG_GRADIENTS, Learned
 from attnsuite.report import provenance, wrong_gradients
 from attnsuite.report.cells import NOTHING, Cell, code, number, plain
 from attnsuite.report.page import (
@@ -26,7 +26,7 @@ from attnsuite.report.page import (
 )
 from attnsuite.report.page import table as table_of
 from attnsuite.report.units import duration
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 LONGEST_FACT = 600
 """Characters of a config in words."""

@@ -15,7 +15,7 @@ from attnsuite.report.files import remove, rendered, write
 from attnsuite.report.learning import CURVES, learning
 from attnsuite.report.page import Page
 from attnsuite.report.pytest_benchmark import write_benchmark_json
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 OF_CONFORMANCE = (
     *("conformance.md", "conformance.csv", "conformance_features.csv", "conformance_failures.csv"),

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from attnsuite.records import UsageError
-from attnsuite.records.regular import read_text
+from attnsuite.model import UsageError
+from attnsuite.model.regular import read_text
 
 HEADER = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
 """The first line of a CSV file: the keys of its columns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from attnsuite.records import Run
+from attnsuite.model import Run
 from attnsuite.report.cells import NOTHING, text
 from attnsuite.report.page import Note, Table, note, table
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
 
-from attnsuite.records import Measurement, Run, Status
+from attnsuite.model import Measurement, Run, Status
 from attnsuite.report.benchmark import wording
 from attnsuite.report.cells import plain
 from attnsuite.report.ours import refuse_foreign, text_of
-from attnsuite.store import Recorded, replace_file
-from attnsuite.store.files import one_line
-from attnsuite.store.rows import lean
+from attnsuite.results.store import Recorded, replace_file
+from attnsuite.results.store.files import one_line
+from attnsuite.results.store.rows import lean
 
 FORMAT_OF = "5.3.1"
 """The version of pytest-benchmark that reads what is written here, and in whose name it is written."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from attnsuite.records.regular import read_bytes
-from attnsuite.store.files import digest, one_line, replace_file
+from attnsuite.model.regular import read_bytes
+from attnsuite.results.store.files import digest, one_line, replace_file
 
 STAMP = re.compile(r"<!-- attnsuite((?: [\w.-]+ [0-9a-f]{16})+) -->\n\Z")
 """The last line of such a page: names of files, each with the digest of its text."""

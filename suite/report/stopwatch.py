@@ -9,8 +9,9 @@ from operator import attrgetter
 from pathlib import Path
 from statistics import median
 
-from attnsuite.records import Machine, Run
-from attnsuite.records.stopwatch import (
+from attnsuite.model import Machine, Run
+from attnsuite.model.statistics import LEVEL, MARGIN, VERDICTS
+from attnsuite.model.stopwatch import (
     DISAGREEMENT,
     FALSE_CLAIMS,
     FOUND,
@@ -27,8 +28,7 @@ from attnsuite.report.cells import Cell, code, number, text
 from attnsuite.report.files import write
 from attnsuite.report.page import Column, Page, Section, Table, blocks, points, section, table
 from attnsuite.report.units import duration, significant, time_unit
-from attnsuite.statistics import LEVEL, MARGIN, VERDICTS
-from attnsuite.store.files import one_line
+from attnsuite.results.store.files import one_line
 
 STOPWATCH = "stopwatch"
 """The name of the page and of its table, without their endings."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from attnsuite.records import (
+from attnsuite.model import (
     EVERY_CASE,
     FAILURES,
     INPUT_VALIDATION,
@@ -16,8 +16,9 @@ from attnsuite.records import (
     Reason,
     Status,
 )
-from attnsuite.records.bounded import NOT_BOUNDED
-from attnsuite.records.compared import Compared
+from attnsuite.model.bounded import NOT_BOUNDED
+from attnsuite.model.compared import Compared
+from attnsuite.model.statistics import Interval
 from attnsuite.report.benchmark import wording
 from attnsuite.report.benchmark.timed_tables import BASELINE, Row, tables
 from attnsuite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
@@ -35,7 +36,6 @@ from attnsuite.report.page import Block, Column, Note, Page, Points, Section, Ta
 from attnsuite.report.render import terminal
 from attnsuite.report.units import Unit, percent, time_unit
 from attnsuite.report.versions import Tried, versions_page
-from attnsuite.statistics import Interval
 
 MOST_REASONS = 8
 """The most reasons for declining that are listed; of more, the others are counted."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from attnsuite.records import DTYPES, FAILURES, Outcome
+from attnsuite.model import DTYPES, FAILURES, Outcome
 from attnsuite.report.cells import NOTHING, Cell, code, said, strong, text
 from attnsuite.report.page import Column, Page, Section, Table, blocks, note, points, section
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from attnsuite.records import RIGHT_GRADIENT, Learned
+from attnsuite.model import RIGHT_GRADIENT, Learned
 from attnsuite.report.cells import Span, code
 from attnsuite.report.page import Block, Column, Table, note
 from attnsuite.report.page import table as table_of

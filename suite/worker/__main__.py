@@ -13,16 +13,16 @@ from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any
 
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.registry import Declaration, Loaded, Missing, load
 from attnsuite.registry.loading import in_one_line
-from attnsuite.walls.life import die_with_the_parent
 from attnsuite.worker import asking
 from attnsuite.worker.children import make_importable
 from attnsuite.worker.compiling import announcing
 from attnsuite.worker.context import lost
 from attnsuite.worker.files import answering
 from attnsuite.worker.greeting import Greeting, Import, greeting
+from attnsuite.worker.sandbox.life import die_with_the_parent
 from attnsuite.worker.turns import EXCHANGE
 from attnsuite.worker.wire import TURN, as_data, pack, unpack
 

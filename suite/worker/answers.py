@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attnsuite.asking import Reply
+from attnsuite.cases import Reply
 from attnsuite.worker.snapshots import overlap, place_of, same_bits
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite import float32
-from attnsuite.asking import Call, Reply
-from attnsuite.asking.pairs import is_pair, name_of, output_of, unclear, weights_of
+from attnsuite.cases import Call, Reply
+from attnsuite.cases.pairs import is_pair, name_of, output_of, unclear, weights_of
+from attnsuite.judging import float32
 from attnsuite.registry import undisturbed
 from attnsuite.registry.loading import in_one_line
 from attnsuite.worker.answers import Answer, Pass, parted

@@ -6,9 +6,9 @@ import os
 import sys
 from pathlib import Path
 
+from attnsuite.model.temporary import PREFIX
 from attnsuite.registry import Declaration
 from attnsuite.registry.loading import module_name
-from attnsuite.temporary import PREFIX
 
 IMPORTED_FROM = """# Written by attnsuite: the file that is tested, for its child processes.
 import importlib.util, sys

@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
-from attnsuite.walls.descent import below
-from attnsuite.walls.system import prctl
+from attnsuite.worker.sandbox.descent import below
+from attnsuite.worker.sandbox.system import prctl
 
 MODULES = ("torch._dynamo", "torch.utils.cpp_extension", "jax", "triton", "numba", "cupy")
 """Modules that compile inside the process that has imported them."""

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from attnsuite.records.limits import FORK_LIMIT, KILL_LIMIT, TIME_LIMIT
+from attnsuite.model.limits import FORK_LIMIT, KILL_LIMIT, TIME_LIMIT
 from attnsuite.worker.server import LONGEST_MESSAGE, MARK, MARK_LENGTH, PASSED_ON, WORKER
 
 SERVERS_KEPT = 8

@@ -9,8 +9,8 @@ from typing import Any
 
 from attnsuite.registry import Declaration
 from attnsuite.registry.declaration import checked
+from attnsuite.registry.signatures import names
 from attnsuite.registry.signing import ASKED_FOR, DECLARED
-from attnsuite.signatures import names
 from attnsuite.worker.replies import MOST_NAMES, is_names, shortened
 from attnsuite.worker.wire import Garbage
 

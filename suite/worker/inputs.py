@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from attnsuite.asking import Call, Reply
+from attnsuite.cases import Call, Reply
 from attnsuite.worker.snapshots import fingerprint, is_copy, placed
 
 OUTPUT_GRADIENT = "output_gradient"

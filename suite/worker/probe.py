@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.asking.plugged import Attended
+from attnsuite.cases.plugged import Attended
 
 
 class Probe:

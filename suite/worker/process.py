@@ -15,9 +15,9 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from attnsuite.walls.descent import below, signal_all
-from attnsuite.walls.ends import said_of
-from attnsuite.walls.memory import taken
+from attnsuite.worker.sandbox.descent import below, signal_all
+from attnsuite.worker.sandbox.ends import said_of
+from attnsuite.worker.sandbox.memory import taken
 from attnsuite.worker.started import finish, signal_group, start
 from attnsuite.worker.turns import ANSWERED, END, FAILED, HEAD, READY, Taken, beyond
 from attnsuite.worker.wire import STORAGE_LIMIT, TURN, Garbage, TooLarge, pack, unpack

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attnsuite.asking import Call, Reply
+from attnsuite.cases import Call, Reply
 from attnsuite.worker.wire import Garbage
 
 Checks = Mapping[Any, Callable[[Any], bool]]

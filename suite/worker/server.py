@@ -14,9 +14,9 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from attnsuite.uncollected import importing, look_through_once
-from attnsuite.walls.guard import read, surround
-from attnsuite.walls.life import die_with_the_parent
+from attnsuite.model.uncollected import importing, look_through_once
+from attnsuite.worker.sandbox.guard import read, surround
+from attnsuite.worker.sandbox.life import die_with_the_parent
 
 MARK = "ATTNSUITE_WORKER"
 """An environment variable with another value in each worker: what a worker started inherits it, and is found by it."""

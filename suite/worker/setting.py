@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Call
-from attnsuite.asking.layouts import JUNK
+from attnsuite.cases import Call
+from attnsuite.cases.layouts import JUNK
 from attnsuite.registry.loading import in_one_line
 
 

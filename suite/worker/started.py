@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from attnsuite.records.limits import KILL_LIMIT
+from attnsuite.model.limits import KILL_LIMIT
 from attnsuite.registry.loading import UNLESS_SET
-from attnsuite.walls import WALLS, Room, found_elsewhere, sweep, take_down
-from attnsuite.walls.descent import children, signal_all
-from attnsuite.walls.guard import written
-from attnsuite.walls.room import make_room
 from attnsuite.worker.forkserver import Forked, bound, server_of
+from attnsuite.worker.sandbox import WALLS, Room, found_elsewhere, sweep, take_down
+from attnsuite.worker.sandbox.descent import children, signal_all
+from attnsuite.worker.sandbox.guard import written
+from attnsuite.worker.sandbox.room import make_room
 from attnsuite.worker.server import MARK, WORKER
 
 
@@ -40,7 +40,7 @@ class Fresh:
     ) -> None:
         channel, output, life = inherited
         ends = [str(channel), str(life)]
-        guarded = ["attnsuite.walls.guard", WORKER, *ends, json.dumps(walls)]
+        guarded = ["attnsuite.worker.sandbox.guard", WORKER, *ends, json.dumps(walls)]
         with bound(cores):
             self._popen = subprocess.Popen(
                 [python or sys.executable, "-P", "-m", *(guarded if walls else ["attnsuite.worker", *ends])],

@@ -12,9 +12,9 @@ from threading import Event
 from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
-from attnsuite.asking import Call, Reply
-from attnsuite.records import Status, UsageError
-from attnsuite.records.limits import COMPILE_LIMIT, IMPORT_LIMIT, LAST_WORDS_LIMIT, TIME_LIMIT
+from attnsuite.cases import Call, Reply
+from attnsuite.model import Status, UsageError
+from attnsuite.model.limits import COMPILE_LIMIT, IMPORT_LIMIT, LAST_WORDS_LIMIT, TIME_LIMIT
 from attnsuite.registry import Broken, Declaration, Missing, absent, find
 from attnsuite.worker.compiling import may_compile, shape_of
 from attnsuite.worker.files import files_from

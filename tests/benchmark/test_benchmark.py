@@ -26,11 +26,11 @@ from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.functions import with_unique_names
 from attnsuite.benchmark.gate import Gate
+from attnsuite.benchmark.measure.protocol import Ceilings, Energy, Failed, Job, Prepared
 from attnsuite.benchmark.participant import Participant
 from attnsuite.benchmark.timing import LongestCall, TimedTable, Timing
 from attnsuite.contracts import contract
-from attnsuite.measure.protocol import Ceilings, Energy, Failed, Job, Prepared
-from attnsuite.records import EVERY_CASE, Measurement, Outcome, Status, UsageError
+from attnsuite.model import EVERY_CASE, Measurement, Outcome, Status, UsageError
 from attnsuite.registry import Declaration, from_function
 
 CONTRACT = contract("attention")

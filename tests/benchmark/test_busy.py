@@ -17,9 +17,9 @@ from racers import Fake, Slower, race
 from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.busy import Disturbance, Load, LoadMeter
+from attnsuite.benchmark.measure.protocol import Failed
 from attnsuite.contracts import contract
-from attnsuite.measure.protocol import Failed
-from attnsuite.records import Outcome, Status
+from attnsuite.model import Outcome, Status
 
 LOADED = Load(share=0.93, cores=2, average=14.2)
 """The load under which an honest function of 43 ms a call took 2.44 times as long on new numbers."""

@@ -13,10 +13,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from attnsuite import registry
 from attnsuite.benchmark.fixture import Plan, Speed, Stage, judge, speed_test, timer
 from attnsuite.benchmark.gate import Gate
+from attnsuite.benchmark.measure.task import Task
 from attnsuite.contracts import contract
-from attnsuite.measure.task import Task
+from attnsuite.model import Measurement, UsageError
 from attnsuite.pytest_plugin import benchmarks
-from attnsuite.records import Measurement, UsageError
 from attnsuite.registry import Declaration
 
 # The timer

@@ -15,13 +15,13 @@ import pytest
 
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.gate import Gate
+from attnsuite.benchmark.measure.protocol import Failed
 from attnsuite.conformance.findings import Finding
 from attnsuite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW
 from attnsuite.conformance.questions import Question, Questions
 from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract
-from attnsuite.measure.protocol import Failed
-from attnsuite.records import Outcome, Status, UsageError
+from attnsuite.model import Outcome, Status, UsageError
 from attnsuite.registry import Declaration
 
 CONTRACT = contract("attention")

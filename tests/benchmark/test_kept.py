@@ -17,7 +17,7 @@ from attnsuite.benchmark.kept import Keeping, Kept, needs_of
 from attnsuite.conformance import runner
 from attnsuite.conformance.questions import Question
 from attnsuite.contracts import contract
-from attnsuite.records import Outcome, Status
+from attnsuite.model import Outcome, Status
 from attnsuite.registry import Declaration
 
 PASSED = Outcome("attention/mine", "attention", "plain/small", "float32", "cpu", Status.PASSED)

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from attnsuite.benchmark.connection import Elsewhere
+from attnsuite.benchmark.measure.bench import Bench
+from attnsuite.benchmark.measure.protocol import Done, Failed, Job, Sampled, Weighed
 from attnsuite.benchmark.participant import Participant
-from attnsuite.measure.bench import Bench
-from attnsuite.measure.protocol import Done, Failed, Job, Sampled, Weighed
-from attnsuite.records import Status
+from attnsuite.model import Status
 from attnsuite.registry import Declaration
 from attnsuite.worker import Died, Ready
 

@@ -13,11 +13,11 @@ from racers import Asked, Fake, Slower, asked, entry_of, noisy, race, short
 
 from attnsuite.benchmark import new_numbers
 from attnsuite.benchmark.entry import Witnessed
+from attnsuite.benchmark.measure import FEWEST
+from attnsuite.benchmark.measure.protocol import Failed
 from attnsuite.benchmark.new_numbers import Terms, Witness
 from attnsuite.benchmark.own_clock import HELD, Asking
-from attnsuite.measure import FEWEST
-from attnsuite.measure.protocol import Failed
-from attnsuite.records import Status
+from attnsuite.model import Status
 
 
 @pytest.mark.parametrize("claims", [0.1, 1 / 3])

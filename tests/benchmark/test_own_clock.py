@@ -9,8 +9,8 @@ from clocks import Time
 from racers import Fake, entry_of, race
 
 from attnsuite.benchmark.entry import Witnessed
+from attnsuite.benchmark.measure.protocol import Done
 from attnsuite.benchmark.own_clock import Asking, hold_samples, lasts, quick
-from attnsuite.measure.protocol import Done
 
 
 def of(claimed: float, wall: float, idle: float = 0.001) -> Witnessed:

@@ -13,8 +13,8 @@ from workers import LIMIT
 
 from attnsuite.benchmark import own_cores as module
 from attnsuite.benchmark.own_cores import own_cores
-from attnsuite.walls import network
 from attnsuite.worker import Ready, Worker
+from attnsuite.worker.sandbox import network
 
 TAKES = """
 import contextlib, socket

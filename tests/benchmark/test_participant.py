@@ -13,20 +13,20 @@ from processes import is_over
 from workers import LINUX, SUBMISSIONS
 
 from attnsuite import registry
-from attnsuite.asking.rounds import SECRET_NUMBERS
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.connection import Elsewhere, lost
 from attnsuite.benchmark.entry import Witnessed
 from attnsuite.benchmark.gate import Gate
+from attnsuite.benchmark.measure.protocol import Failed, Job, Prepared, Weighed
 from attnsuite.benchmark.participant import Participant, is_approximate
 from attnsuite.benchmark.processes import NUMBER
 from attnsuite.benchmark.secret_inputs import secrets_of
+from attnsuite.cases.rounds import SECRET_NUMBERS
 from attnsuite.contracts import contract
-from attnsuite.measure.protocol import Failed, Job, Prepared, Weighed
-from attnsuite.records import UsageError, limits
+from attnsuite.model import UsageError, limits
 from attnsuite.registry import Broken, Declaration, Missing
-from attnsuite.walls import found_elsewhere
 from attnsuite.worker import Died, Hung, Ready, Worker, forkserver
+from attnsuite.worker.sandbox import found_elsewhere
 
 NAMELESS = Declaration("attention", "x", "x")
 

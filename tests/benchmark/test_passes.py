@@ -12,12 +12,12 @@ import torch
 from clocks import Time
 from racers import Asked, Fake, Slower, asked, noisy, race, short
 
-from attnsuite.asking.rounds import SECRET_NUMBERS
 from attnsuite.benchmark import new_numbers
 from attnsuite.benchmark.entry import Answered
-from attnsuite.measure import FEWEST
-from attnsuite.measure.protocol import Failed
-from attnsuite.records import STEP, Status
+from attnsuite.benchmark.measure import FEWEST
+from attnsuite.benchmark.measure.protocol import Failed
+from attnsuite.cases.rounds import SECRET_NUMBERS
+from attnsuite.model import STEP, Status
 
 
 def test_answers_are_asked_for_in_turns_on_numbers_of_their_own(now: Time) -> None:

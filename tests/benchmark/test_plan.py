@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite import campaign, registry
+from attnsuite import registry
 from attnsuite.__main__ import app
 from attnsuite.benchmark import request as asking
 from attnsuite.benchmark.plan import duration, plan_lines, planned
 from attnsuite.benchmark.request import Request
+from attnsuite.cli import campaign
 
 TWO_HOURS = 7200.0
 

@@ -12,12 +12,12 @@ import pytest
 from clocks import Time
 from racers import Asked, Fake, asked, entry_of, noisy, race
 
-from attnsuite.asking.rounds import ROUND_NUMBERS
 from attnsuite.benchmark import race as race_module
-from attnsuite.measure import FEWEST
-from attnsuite.measure.protocol import Failed
-from attnsuite.records import Status
-from attnsuite.statistics import PROCESSES_DIFFER, compare
+from attnsuite.benchmark.measure import FEWEST
+from attnsuite.benchmark.measure.protocol import Failed
+from attnsuite.cases.rounds import ROUND_NUMBERS
+from attnsuite.model import Status
+from attnsuite.model.statistics import PROCESSES_DIFFER, compare
 
 
 def test_who_is_about_as_fast_as_the_baseline_makes_as_many_calls_in_a_sample(now: Time) -> None:

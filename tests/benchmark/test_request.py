@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from attnsuite.asking import Call
 from attnsuite.benchmark import Request, processes, request
+from attnsuite.cases import Call
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.workloads import Workload
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.registry import Declaration
 
 CONTRACT = contract("attention")

@@ -14,7 +14,7 @@ from attnsuite.contracts.attention.deviations.gradients import gradient_lacks_me
 from attnsuite.implementations.multi_head_attention.split_heads import multi_head_attention as split_heads
 from attnsuite.implementations.seq2seq_attention.eager import seq2seq_attention
 from attnsuite.implementations.transformer.eager import transformer
-from attnsuite.records import Measurement, Outcome, Status
+from attnsuite.model import Measurement, Outcome, Status
 from attnsuite.registry import from_function
 
 CEILINGS = {("float32", 1): {"flops": 1e18, "bytes": 1e9}}

@@ -11,10 +11,10 @@ from racers import Fake, entry_of
 
 from attnsuite.benchmark import request
 from attnsuite.benchmark.entry import Excerpt
+from attnsuite.benchmark.measure.protocol import Failed
 from attnsuite.benchmark.verification import verify
 from attnsuite.contracts import contract
-from attnsuite.measure.protocol import Failed
-from attnsuite.records import Status
+from attnsuite.model import Status
 
 CONTRACT = contract("attention")
 TINY = "documents/one-sentence"

@@ -18,11 +18,11 @@ from workers import SUBMISSIONS
 from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request, series, timing
 from attnsuite.benchmark.busy import Load, LoadMeter
+from attnsuite.benchmark.measure.protocol import Failed, Job, Prepared
 from attnsuite.benchmark.participant import Participant
 from attnsuite.contracts import contract
-from attnsuite.measure.protocol import Failed, Job, Prepared
-from attnsuite.records import EVERY_CASE, Measurement, Outcome
-from attnsuite.records.bounded import NOT_BOUNDED
+from attnsuite.model import EVERY_CASE, Measurement, Outcome
+from attnsuite.model.bounded import NOT_BOUNDED
 from attnsuite.worker import forget_servers
 
 pytestmark = pytest.mark.slow

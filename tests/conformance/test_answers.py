@@ -15,13 +15,13 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attnsuite import worker
-from attnsuite.asking import Call, Reply, Unanswered
+from attnsuite.cases import Call, Reply, Unanswered
 from attnsuite.conformance.findings import Finding
 from attnsuite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW
 from attnsuite.conformance.questions import Question, Questions
 from attnsuite.conformance.runner import Check
 from attnsuite.conformance.session import CheckRequest
-from attnsuite.records import Reason, Status
+from attnsuite.model import Reason, Status
 from attnsuite.registry import Broken, Missing
 from attnsuite.worker import Died, Hung
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Deviation
+from attnsuite.cases import Deviation
 from attnsuite.conformance.catching import catches
 from attnsuite.contracts import contract
 

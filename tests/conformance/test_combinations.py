@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from attnsuite.asking.combined import Local
+from attnsuite.cases.combined import Local
 from attnsuite.conformance import combinations
 from attnsuite.conformance.combinations import array_of, seen_in
 from attnsuite.contracts.attention.cases.combined import SPACE
-from attnsuite.records import Combinations, Meetings, UsageError
+from attnsuite.model import Combinations, Meetings, UsageError
 
 
 def test_a_mistake_is_caught_where_levels_meet_in_a_row_that_catches_it() -> None:

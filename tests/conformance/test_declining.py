@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attnsuite.conformance.runner import CORE_DECLINED
 from attnsuite.implementations.attention.matmul import attention as matmul
-from attnsuite.records import Reason
+from attnsuite.model import Reason
 
 # Declining beforehand
 

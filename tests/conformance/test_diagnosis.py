@@ -16,7 +16,7 @@ from attnsuite.conformance.diagnosis import EXAMINED, Diagnosis, Diagnostician, 
 from attnsuite.conformance.questions import Questions, Subject
 from attnsuite.conformance.runner import judge
 from attnsuite.contracts.attention.contract import CONTRACT
-from attnsuite.records import Outcome
+from attnsuite.model import Outcome
 from attnsuite.registry import implementation
 from attnsuite.worker import ask
 

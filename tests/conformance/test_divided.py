@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 
 from attnsuite import registry
-from attnsuite.asking.tensors import seed
+from attnsuite.cases.tensors import seed
 from attnsuite.conformance import divided
 from attnsuite.conformance.asker import Process
 from attnsuite.conformance.diagnosis import side_by_side
 from attnsuite.conformance.divided import DividedSession, jobs_of, session_of
 from attnsuite.conformance.patience import HUNG_IN_A_ROW
 from attnsuite.conformance.session import CheckRequest, Session
-from attnsuite.records import Outcome, UsageError
+from attnsuite.model import Outcome, UsageError
 from attnsuite.worker import Hung, Worker
 
 Write = Callable[[str, str], Path]
@@ -338,7 +338,7 @@ def end_when_alone(other: Process, slow: Process) -> None:
 
 
 FAILS = """
-from attnsuite.commands.calling import check
+from attnsuite.cli.calling import check
 from attnsuite.conformance import session
 
 session.Check.answered = lambda *_: 1 / 0
@@ -349,7 +349,7 @@ import warnings
 
 import jax
 
-from attnsuite.commands.calling import check
+from attnsuite.cli.calling import check
 
 if __name__ == "__main__":
     jax.numpy.ones(3).sum()

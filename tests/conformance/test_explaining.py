@@ -18,7 +18,7 @@ from attnsuite.conformance.diagnosis import names
 from attnsuite.conformance.explaining import MOST_LINES, Explainer
 from attnsuite.conformance.runner import Check
 from attnsuite.conformance.session import CheckRequest, Session
-from attnsuite.records import Explanation, Outcome, Status
+from attnsuite.model import Explanation, Outcome, Status
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 

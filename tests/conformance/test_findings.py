@@ -12,7 +12,7 @@ import pytest
 from attnsuite import machine
 from attnsuite.conformance.findings import Finding, load, mark, passing
 from attnsuite.contracts import contract, names
-from attnsuite.records import FAILURES, STATUSES, Outcome, Reason, UsageError
+from attnsuite.model import FAILURES, STATUSES, Outcome, Reason, UsageError
 
 Write = Callable[[str, str], Path]
 

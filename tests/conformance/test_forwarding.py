@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnsuite.asking import Reply
+from attnsuite.cases import Reply
 from attnsuite.conformance.forwarding import alike, equal
 from attnsuite.conformance.session import CheckRequest, Session
-from attnsuite.records import Explanation, Outcome
+from attnsuite.model import Explanation, Outcome
 from attnsuite.registry import find
 
 FORWARDS = Path(__file__).parents[1] / "submissions" / "forwards.py"

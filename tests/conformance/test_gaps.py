@@ -13,7 +13,7 @@ from checks import about, check, only
 
 from attnsuite.conformance.gaps import Gap, KnownGap, of_contract, read
 from attnsuite.contracts import contract
-from attnsuite.records import Outcome, Shard, UsageError
+from attnsuite.model import Outcome, Shard, UsageError
 
 Write = Callable[[str, str], Path]
 Status = Callable[..., object]

@@ -12,7 +12,7 @@ from attnsuite.conformance.divided import DividedSession
 from attnsuite.conformance.hinting import how_to_run_fewer
 from attnsuite.conformance.session import CheckRequest, Session
 from attnsuite.contracts import contract
-from attnsuite.records import Explanation, Outcome, Status
+from attnsuite.model import Explanation, Outcome, Status
 
 FILE = Path(__file__).parents[1] / "submissions" / "other_arrays.py"
 PLAIN = "no plain question is answered with tensors of PyTorch; given arrays of numpy it answers plain/small"

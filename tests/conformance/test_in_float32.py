@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import attnsuite
-from attnsuite.asking import Calls, Case, Deviation
+from attnsuite.cases import Calls, Case, Deviation
 from attnsuite.conformance.diagnosis import names
 from attnsuite.conformance.diagnosis.in_float32 import InFloat32, in_float32
 from attnsuite.conformance.diagnosis.names import PART_IN_FLOAT32

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from attnsuite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW, Patience
-from attnsuite.records import Outcome, Reason, Status
-from attnsuite.records.limits import TIME_LIMIT
+from attnsuite.model import Outcome, Reason, Status
+from attnsuite.model.limits import TIME_LIMIT
 
 
 def left(statuses: Iterable[str], time_limit: float = TIME_LIMIT, reason: Reason = Reason.NONE) -> Patience:

@@ -11,7 +11,7 @@ import torch
 from checks import subject
 from torch import Tensor
 
-from attnsuite.asking import Contract
+from attnsuite.cases import Contract
 from attnsuite.conformance import redrawn as room
 from attnsuite.conformance.questions import Subject
 from attnsuite.conformance.redrawn import correct, rearranged, redrawn

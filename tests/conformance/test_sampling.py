@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from attnsuite import campaign, registry
-from attnsuite.asking import Case
+from attnsuite import registry
+from attnsuite.cases import Case
+from attnsuite.cli import campaign
 from attnsuite.conformance.sampling import sample
 from attnsuite.conformance.session import CheckRequest
 from attnsuite.contracts import contract
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 from attnsuite.registry import Declaration
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attnsuite.asking.case import HOW, Traits
+from attnsuite.cases.case import HOW, Traits
 from attnsuite.conformance.diagnosis.separation import Asked, where
 
 CAUSAL: Traits = {"causal": ("is_causal",)}

@@ -18,8 +18,8 @@ import attnsuite
 from attnsuite import registry
 from attnsuite.conformance.session import CheckRequest, Session
 from attnsuite.contracts import contract
-from attnsuite.records import EVERY_CASE, Outcome, UsageError
-from attnsuite.records.limits import IMPORT_LIMIT
+from attnsuite.model import EVERY_CASE, Outcome, UsageError
+from attnsuite.model.limits import IMPORT_LIMIT
 from attnsuite.registry import Declaration
 
 Write = Callable[[str, str], Path]

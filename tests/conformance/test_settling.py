@@ -13,7 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import attnsuite
 from attnsuite.conformance.session import Session, requested
 from attnsuite.conformance.settling import WAITING, Settling
-from attnsuite.records import Outcome, Status
+from attnsuite.model import Outcome, Status
 from attnsuite.registry import from_function
 
 

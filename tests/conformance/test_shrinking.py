@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from attnsuite.asking import Call
+from attnsuite.cases import Call
 from attnsuite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from attnsuite.conformance.diagnosis import side_by_side as room
 from attnsuite.conformance.diagnosis.side_by_side import FEWEST, side_by_side
-from attnsuite.copies import Copy
+from attnsuite.worker.copies import Copy
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="copies are made by fork, on Linux alone")
 MANY = range(4 * FEWEST + 3)

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from attnsuite import registry
-from attnsuite.asking import Case, Contract, Deviation, Reply, Stranger
-from attnsuite.asking.refused import Refused
+from attnsuite.cases import Case, Contract, Deviation, Reply, Stranger
+from attnsuite.cases.refused import Refused
 from attnsuite.conformance import audit
 from attnsuite.conformance.catching import failure, shows_the_mistake
 from attnsuite.conformance.questions import Question, Questions
 from attnsuite.conformance.session import Session, requested
 from attnsuite.contracts import contract, names
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.records import Outcome
+from attnsuite.model import Outcome
 from attnsuite.worker import ask
 
 NAMES = [name for name in names() if name != "attention"]

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite.asking.formula import FormulaCase
+from attnsuite.cases.formula import FormulaCase
 from attnsuite.contracts import contract
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.worker import ask

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from attnsuite.asking import Case
+from attnsuite.cases import Case
 from attnsuite.contracts import contract, names
 from attnsuite.worker import ask
 

@@ -13,13 +13,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Workload
-from attnsuite.asking.step import LOSS, ROWS, of_next_tokens, says
+from attnsuite.benchmark.measure.task import Task
+from attnsuite.cases import Workload
+from attnsuite.cases.step import LOSS, ROWS, of_next_tokens, says
 from attnsuite.contracts import contract
 from attnsuite.contracts.models import workloads
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.measure.task import Task
-from attnsuite.records import STEP
+from attnsuite.model import STEP
 
 Attention = Callable[..., Tensor]
 

@@ -19,7 +19,7 @@ from attnsuite.contracts import contract, names
 from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.workloads.workload import VERIFIED_SCORES, Workload
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.records import PASSES, PROFILES
+from attnsuite.model import PASSES, PROFILES
 
 CONTRACT = contract("attention")
 WORKLOADS = {workload.name: workload for workload in CONTRACT.workloads()}
@@ -32,7 +32,7 @@ def test_all_that_workloads_need_is_known_before_it_is_imported() -> None:
     program = """
 import sys
 
-import attnsuite.measure.bench
+import attnsuite.benchmark.measure.bench
 from attnsuite.contracts import contract, names, rooms_of_workloads
 
 for name in ["no contract", *names()]:

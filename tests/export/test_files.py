@@ -23,7 +23,7 @@ from attnsuite.export.config import read as read_config
 from attnsuite.export.exporter import exporter
 from attnsuite.export.weights import drawn, read
 from attnsuite.export.writing import BEFORE, NEW
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 
 CONFIG: dict[str, Any] = {
     "image_height": 8, "image_width": 8, "patch": 4, "channels": 1, "width": 16, "heads": 4, "mlp_width": 24,

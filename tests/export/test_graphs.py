@@ -18,7 +18,7 @@ import onnx
 import onnxruntime
 
 import attnsuite
-from attnsuite.asking.tensors import generator
+from attnsuite.cases.tensors import generator
 from attnsuite.contracts import contract
 from attnsuite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
 from attnsuite.export import Request, Written, export

@@ -10,7 +10,7 @@ import onnxruntime
 from onnx import TensorProto, helper
 from torch.profiler import profile
 
-from attnsuite.asking import Reply
+from attnsuite.cases import Reply
 from attnsuite.conformance.questions import Questions, Subject
 from attnsuite.conformance.runner import Check
 from attnsuite.contracts import contract

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from attnsuite.asking.tensors import generator
+from attnsuite.cases.tensors import generator
 from attnsuite.judging.precision import QUADRUPLE, product, widened
 
 SHAPES = [((2, 3, 5, 7), (2, 3, 7, 4)), ((2, 3, 1, 7), (2, 3, 7, 4)), ((5, 7), (7, 1)), ((2, 1, 5, 7), (3, 7, 4))]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnsuite.asking.tensors import generator
+from attnsuite.cases.tensors import generator
 from attnsuite.judging.precision import PRECISIONS, widest
 from attnsuite.judging.rounded import Rounded
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from attnsuite import machine
-from attnsuite.records import Machine
-from attnsuite.store import runs
+from attnsuite.model import Machine
+from attnsuite.results.store import runs
 
 
 def test_here_describes_this_machine():

@@ -4,7 +4,7 @@ import sys
 
 import torch
 
-from attnsuite.asking import Call
+from attnsuite.cases import Call
 from attnsuite.worker import Worker
 
 tensors = {name: torch.ones(2, 2) for name in ("query", "key", "value")}

@@ -7,8 +7,8 @@ import tempfile
 
 import torch
 
-from attnsuite.allocator import return_freed_memory
-from attnsuite.measure import memory
+from attnsuite.benchmark.measure import memory
+from attnsuite.worker.allocator import return_freed_memory
 
 MiB = 2**20
 kept = []

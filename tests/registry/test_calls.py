@@ -11,11 +11,11 @@ import torch
 from targets import Write
 
 from attnsuite.conformance.session import CheckRequest, Session
-from attnsuite.records import Outcome, UsageError
+from attnsuite.model import Outcome, UsageError
 from attnsuite.registry import Declaration, Loaded, find, load
 from attnsuite.registry.calls import PAGE, never_given
-from attnsuite.signatures import names, signature
-from attnsuite.signatures.signature import Question
+from attnsuite.registry.signatures import names, signature
+from attnsuite.registry.signatures.signature import Question
 
 SDPA = "from torch.nn.functional import scaled_dot_product_attention as sdpa\n"
 

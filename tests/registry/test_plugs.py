@@ -12,7 +12,7 @@ import torch
 from attnsuite import registry
 from attnsuite.conformance.session import Session, requested
 from attnsuite.contracts import contract
-from attnsuite.records import FAILURES, UsageError
+from attnsuite.model import FAILURES, UsageError
 from attnsuite.registry import Broken, Declaration, Loaded, Missing
 from attnsuite.registry.plugging import plugged, takes_plug
 from attnsuite.worker import Worker, ask

@@ -5,7 +5,7 @@ from dataclasses import replace
 from builders import NASTY, RUN, outcome
 from markdown_it import MarkdownIt
 
-from attnsuite.records import Audit, Combinations, Meetings, Redrawn
+from attnsuite.model import Audit, Combinations, Meetings, Redrawn
 from attnsuite.report.audit import audit_lines, audit_page, write_audit
 from attnsuite.report.index import AUDIT_TABLES
 from attnsuite.report.page import Table

@@ -11,7 +11,7 @@ from builders import BASELINES, MACHINE, NASTY, measured, without_time
 from markdown_it import MarkdownIt
 from pages import TIMED, about_all, cells, page, recorded
 
-from attnsuite.records import ContractFacts, Facts, Reason, UsageError, WorkloadFacts
+from attnsuite.model import ContractFacts, Facts, Reason, UsageError, WorkloadFacts
 from attnsuite.report import files, write_index
 from attnsuite.report.benchmark import absences, wording
 from attnsuite.report.benchmark import page as page_of

@@ -12,15 +12,15 @@ import pytest
 from builders import MACHINE, NASTY, RUN, measured, outcome, without_time
 from pages import TIMED, page, recorded
 
-from attnsuite.records import ContractFacts, Facts, UsageError
+from attnsuite.model import ContractFacts, Facts, UsageError
+from attnsuite.model.statistics import Comparison
 from attnsuite.report import write_report
 from attnsuite.report.benchmark.overall import geometric_mean, overall, tied
 from attnsuite.report.benchmark.views import material
 from attnsuite.report.browser.history import Line, Moment
 from attnsuite.report.browser.page import report_page
 from attnsuite.report.verification.index import of_results
-from attnsuite.statistics import Comparison
-from attnsuite.store import facts as stored_facts
+from attnsuite.results.store import facts as stored_facts
 
 
 def times():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from ladders import everything, measured, recorded
 
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.report.charts import files
 from attnsuite.report.charts.files import Charts, write_charts
 from attnsuite.report.machine import write_benchmark

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from builders import RUN
 
-from attnsuite.records import Claimed, Evidence, Holds
+from attnsuite.model import Claimed, Evidence, Holds
 from attnsuite.report.claims import claims, headline, line, measured
 from attnsuite.report.render import markdown
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 CLAIM = Claimed(
     "claims/toy", "toy/number", "cpu", "doc-004", "11.1", "it grows", "power of n", "nearest to 2",

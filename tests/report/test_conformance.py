@@ -7,7 +7,7 @@ from builders import MACHINE, NASTY, RUN, outcome, recorded
 from markdown_it import MarkdownIt
 from pages import cells
 
-from attnsuite.records import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, Reason, UsageError
+from attnsuite.model import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, Reason, UsageError
 from attnsuite.report import write_index
 from attnsuite.report.conformance import page as page_of
 from attnsuite.report.conformance.page import WORDS, conformance

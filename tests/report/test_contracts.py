@@ -8,8 +8,8 @@ import builders
 import pytest
 from builders import BASELINES, MACHINE, outcome, recorded
 
-from attnsuite.commands import reporting
-from attnsuite.records import Facts, WorkloadFacts
+from attnsuite.cli import reporting
+from attnsuite.model import Facts, WorkloadFacts
 from attnsuite.report import provenance, write_index
 from attnsuite.report.benchmark.views import material, workloads
 from attnsuite.report.charts import files as charts_of
@@ -17,7 +17,7 @@ from attnsuite.report.charts.files import write_charts
 from attnsuite.report.charts.pictures import pictures
 from attnsuite.report.machine import write_benchmark
 from attnsuite.report.pytest_benchmark import write_benchmark_json
-from attnsuite.store import Results
+from attnsuite.results.store import Results
 
 LADDER = {f"ladder/{k}k": WorkloadFacts("ladder", "one head", "growth", 1024 * k) for k in (1, 2, 4)}
 ATTENTION = {"vit/b16": WorkloadFacts("vit", "12 heads", "a layer", 197), **LADDER}

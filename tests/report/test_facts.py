@@ -6,12 +6,12 @@ import builders
 import pytest
 from builders import MACHINE, outcome, recorded
 
-from attnsuite.commands import reporting
-from attnsuite.records import EVERY_CASE, ContractFacts, Example, Facts, Measurement, Status
+from attnsuite.cli import reporting
+from attnsuite.model import EVERY_CASE, ContractFacts, Example, Facts, Measurement, Status
 from attnsuite.report import facts, write_index
 from attnsuite.report.conformance.features import columns, conventions, gaps, needs
 from attnsuite.report.machine import write_conformance
-from attnsuite.store import Results
+from attnsuite.results.store import Results
 
 
 def example(identity, computed="1.0"):

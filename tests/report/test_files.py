@@ -7,7 +7,7 @@ import pytest
 from builders import NASTY, measured, outcome
 from pages import TIMED, recorded
 
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.report import files, write_machine
 from attnsuite.report.page import Chart, Column, Note, Page, Points, Section, Table, note, table
 

@@ -77,13 +77,13 @@ def test_the_system_s_fonts_change_what_the_library_draws_by_itself(system):
 
 
 def test_they_change_no_chart(system):
-    program = f"from attnsuite.charting import load_fonts\nload_fonts()\n{DRAWS}"
+    program = f"from attnsuite.report.charting import load_fonts\nload_fonts()\n{DRAWS}"
 
     assert drawn(program) == drawn(program, **system)
 
 
 def test_they_change_no_chart_where_they_lie_in_the_user_s_home(tmp_path, system):
-    program = f"from attnsuite.charting import load_fonts\nload_fonts()\n{DRAWS}"
+    program = f"from attnsuite.report.charting import load_fonts\nload_fonts()\n{DRAWS}"
     (tmp_path / ".local" / "share").mkdir(parents=True)
     (tmp_path / "fonts").rename(tmp_path / ".local" / "share" / "fonts")
 
@@ -92,7 +92,8 @@ def test_they_change_no_chart_where_they_lie_in_the_user_s_home(tmp_path, system
 
 def test_a_configuration_of_fonts_is_left_as_it_was(system):
     program = (
-        "import os\nfrom attnsuite.charting import load_fonts\nload_fonts()\nprint(os.environ.get('FONTCONFIG_FILE'))"
+        "import os\nfrom attnsuite.report.charting import load_fonts\n"
+        "load_fonts()\nprint(os.environ.get('FONTCONFIG_FILE'))"
     )
 
     assert drawn(program, **system).strip() == system["FONTCONFIG_FILE"]

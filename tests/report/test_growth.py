@@ -8,7 +8,7 @@ import pytest
 from builders import BASELINES, measured
 from pages import TIMED, cells, column, ladder, page, recorded
 
-from attnsuite.records import Facts
+from attnsuite.model import Facts
 from attnsuite.report.benchmark.growth import growth_table, growths, power
 from attnsuite.report.benchmark.timed_tables import tables
 from attnsuite.report.benchmark.views import material, workloads

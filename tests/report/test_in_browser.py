@@ -12,10 +12,10 @@ import pytest
 from builders import MACHINE, measured, outcome, without_time
 from pages import TIMED, recorded
 
-from attnsuite.records import ContractFacts, Facts, WorkloadFacts
+from attnsuite.model import ContractFacts, Facts, WorkloadFacts
 from attnsuite.report import past, write_report
 from attnsuite.report.browser.history import Line, Moment
-from attnsuite.store import read_outcomes
+from attnsuite.results.store import read_outcomes
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

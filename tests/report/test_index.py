@@ -6,7 +6,7 @@ from builders import MACHINE, measured, outcome, without_time
 from pages import LATER, TIMED, cells, recorded
 
 from attnsuite.report import write_index
-from attnsuite.store import Results, read_outcomes
+from attnsuite.results.store import Results, read_outcomes
 
 
 def test_index_shows_conformance_then_times_then_findings(tmp_path):

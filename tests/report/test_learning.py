@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from builders import MACHINE, RUN
 
-from attnsuite.records import Learned
+from attnsuite.model import Learned
 from attnsuite.report import write_machine
 from attnsuite.report.learning import by_task, learning, pictures
 from attnsuite.report.render import markdown
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 PLAIN = Learned(
     "attention/matmul", "digits", 0, "cpu", (2.0, 1.0, 0.5), {"accuracy": 0.975}, beside={"logistic regression": 0.96},

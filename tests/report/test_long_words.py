@@ -1,6 +1,6 @@
 """A message of a submission that is one very long word, in the lines that a check ends with."""
 
-from attnsuite.records import Outcome, Status
+from attnsuite.model import Outcome, Status
 from attnsuite.report import summary_lines
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.report import refuse_foreign_index, write_index
 from attnsuite.report.files import remove, write
 from attnsuite.report.page import Column, Page, note, table

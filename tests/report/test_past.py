@@ -9,7 +9,7 @@ from pathlib import Path
 from builders import RUN, measured
 
 from attnsuite.report import past
-from attnsuite.store import history
+from attnsuite.results.store import history
 
 
 def keep(results: Path, seconds: Sequence[float]) -> None:

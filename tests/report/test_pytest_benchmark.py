@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 from pytest_benchmark.stats import Stats
 
-from attnsuite.records import EVERY_CASE, Machine, Measurement, Run, UsageError
+from attnsuite.model import EVERY_CASE, Machine, Measurement, Run, UsageError
 from attnsuite.report.pytest_benchmark import statistics, write_benchmark_json
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 4, 8 * 2**30, "Linux", ("NVIDIA H200",))
 VERSIONS = {"python": "3.11.7", "torch": "2.13.0"}
@@ -284,9 +284,9 @@ def test_it_is_written_without_torch_and_without_pytest_benchmark(tmp_path):
     program = f"""
 import sys
 sys.modules["torch"] = sys.modules["pytest_benchmark"] = None
-from attnsuite.records import Machine, Measurement, Run
+from attnsuite.model import Machine, Measurement, Run
 from attnsuite.report.pytest_benchmark import write_benchmark_json
-from attnsuite.store import Results, read_outcomes
+from attnsuite.results.store import Results, read_outcomes
 new = Run("r1", "now", Machine("m", "p", 1, 1, 1, "s"), {{}}, "", {{}}, "s")
 with Results({str(tmp_path)!r}).open_run(new) as writer:
     writer.write(Measurement("a/b", "a", "w", "float32", "cpu", 1, "forward", "hot", "measured", seconds=(0.5,)))

@@ -9,9 +9,9 @@ import reporting_on_many_rows
 from builders import MACHINE, measured, outcome
 from pages import TIMED, ladder
 
-from attnsuite.commands import reporting
+from attnsuite.cli import reporting
 from attnsuite.report.files import LONGEST_PAGE
-from attnsuite.store import Results
+from attnsuite.results.store import Results
 
 
 def written(path, *rows, outcomes=(), of=TIMED):
@@ -82,7 +82,7 @@ class Absent(MetaPathFinder):
         if name.split(".")[0] in {absent!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
-from attnsuite.commands import reporting
+from attnsuite.cli import reporting
 from attnsuite.report.files import LONGEST_PAGE
 reporting.report(Path({str(path)!r}))
 assert "torch" not in sys.modules

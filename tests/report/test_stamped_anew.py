@@ -10,7 +10,7 @@ from builders import RUN, outcome
 from builders_of_cheats import an_audit
 from restamped import altered
 
-from attnsuite.records import Audit, CheatsAudit, Combinations, Meetings, Redrawn, Trial
+from attnsuite.model import Audit, CheatsAudit, Combinations, Meetings, Redrawn, Trial
 from attnsuite.report.audit import write_audit
 from attnsuite.report.cheats import write_cheats
 from attnsuite.report.verification.index import of_results

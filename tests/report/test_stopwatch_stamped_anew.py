@@ -8,11 +8,11 @@ import pytest
 from builders import RUN
 from restamped import altered
 
-from attnsuite.records.stopwatch import Agreement, StopwatchAudit, Trial
+from attnsuite.model.statistics import Interval, judged
+from attnsuite.model.stopwatch import Agreement, StopwatchAudit, Trial
 from attnsuite.report.stopwatch import write_stopwatch
 from attnsuite.report.verification.stopwatch import of_stopwatch
-from attnsuite.statistics import Interval, judged
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 RECORDED = Recorded(RUN.machine.name, {RUN.id: RUN}, ())
 REAL = Path(__file__).parent.parent.parent / "results"

@@ -2,8 +2,8 @@
 
 from builders import NASTY, measured, outcome, without_time
 
-from attnsuite.records import EVERY_CASE, Reason
-from attnsuite.records.bounded import NOT_BOUNDED
+from attnsuite.model import EVERY_CASE, Reason
+from attnsuite.model.bounded import NOT_BOUNDED
 from attnsuite.report import benchmark_lines, summary_lines
 from attnsuite.report.benchmark import wording
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnsuite.records import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
+from attnsuite.model import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from attnsuite.report.wrong_gradients import comparison, seen
 
 

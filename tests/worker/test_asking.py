@@ -17,8 +17,8 @@ from workers import (
     call,
 )
 
-from attnsuite.asking import Call, Reply
-from attnsuite.asking.plugged import Attended
+from attnsuite.cases import Call, Reply
+from attnsuite.cases.plugged import Attended
 from attnsuite.worker import Worker, ask
 from attnsuite.worker.asking import LOST_BEFORE
 from attnsuite.worker.context import beside, lost

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from workers import LIMIT, answered, call
 
-from attnsuite.commands.declared.check import Check
-from attnsuite.commands.outcomes import check
+from attnsuite.cli.declared.check import Check
+from attnsuite.cli.outcomes import check
 from attnsuite.worker import Worker
 
 Write = Callable[[str, str], Path]

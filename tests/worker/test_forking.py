@@ -25,7 +25,7 @@ from workers import (
     told,
 )
 
-from attnsuite.records import limits
+from attnsuite.model import limits
 from attnsuite.worker import (
     Died,
     Worker,
@@ -57,7 +57,7 @@ def test_a_worker_on_some_cores_is_forked_from_what_counted_as_many() -> None:
 
 @pytest.mark.slow
 def test_what_is_timed_pays_for_collecting_all_that_was_imported_and_what_is_weighed_does_not() -> None:
-    bench = "attnsuite.measure.bench"
+    bench = "attnsuite.benchmark.measure.bench"
     with Worker(TELLS, service=f"{bench}:begin") as timed, Worker(TELLS, service=f"{bench}:begin_to_weigh") as weighed:
         assert told(timed, "frozen") == "RuntimeError: 0"
         assert told(timed, "looked through") == "RuntimeError: 0"
@@ -218,7 +218,7 @@ def test_each_process_has_a_branch_of_its_own_and_none_where_the_server_has_fail
 def test_servers_of_what_is_timed_and_of_the_process_before_have_no_branches() -> None:
     forget_servers()
     expect({}, [min(os.sched_getaffinity(0))])
-    expect({}, (), "attnsuite.measure.bench:begin")
+    expect({}, (), "attnsuite.benchmark.measure.bench:begin")
     with branches() as shared:
         assert not shared
     expect({})

@@ -20,12 +20,12 @@ import pytest
 import torch
 from workers import LIMIT, PROGRAMS, SUBMISSIONS, answered, gone, run_program
 
-from attnsuite.asking import Call
-from attnsuite.temporary import PREFIX
-from attnsuite.walls import WALLS, processes, sweep
-from attnsuite.walls.descent import below
+from attnsuite.cases import Call
+from attnsuite.model.temporary import PREFIX
 from attnsuite.worker import Died, Hung, Ready, Worker, started
 from attnsuite.worker.process import LOOK_EVERY
+from attnsuite.worker.sandbox import WALLS, processes, sweep
+from attnsuite.worker.sandbox.descent import below
 
 HOSTILE = str(SUBMISSIONS / "hostile.py")
 OFFERED = [each.name for each in WALLS]

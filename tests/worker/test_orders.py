@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Call, Reply
+from attnsuite.cases import Call, Reply
 from attnsuite.registry import find
 from attnsuite.worker import Worker, ask
 

@@ -15,7 +15,7 @@ from workers import (
     call,
 )
 
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 from attnsuite.registry import Broken, Missing, find
 from attnsuite.worker import Ready, Worker
 

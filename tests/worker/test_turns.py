@@ -13,12 +13,12 @@ import torch
 from workers import LINUX
 
 from attnsuite import registry
-from attnsuite.asking.rounds import SECRET_NUMBERS
 from attnsuite.benchmark import connection
 from attnsuite.benchmark.entry import Answered
+from attnsuite.benchmark.measure.protocol import Failed, Job, Prepared
 from attnsuite.benchmark.participant import Participant
+from attnsuite.cases.rounds import SECRET_NUMBERS
 from attnsuite.contracts import contract
-from attnsuite.measure.protocol import Failed, Job, Prepared
 from attnsuite.worker.turns import beyond, take_turns
 
 JOB = Job("attention", "documents/one-sentence", "float32", "forward")
@@ -135,7 +135,7 @@ PATCHED = """
 import sys, time
 from torch.nn.functional import scaled_dot_product_attention as attention
 
-if handed := sys.modules.get("attnsuite.measure.handed"):
+if handed := sys.modules.get("attnsuite.benchmark.measure.handed"):
     {patch}
 """
 

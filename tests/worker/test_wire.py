@@ -16,7 +16,7 @@ from workers import (
     same,
 )
 
-from attnsuite.asking import Reply
+from attnsuite.cases import Reply
 from attnsuite.worker import Died, Ready, Worker
 from attnsuite.worker.files import MOST_FILES, files_from
 from attnsuite.worker.greeting import Import, greeting_from

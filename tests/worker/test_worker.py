@@ -27,10 +27,10 @@ from workers import (
     same,
 )
 
-from attnsuite.asking import Call
-from attnsuite.walls.descent import below
+from attnsuite.cases import Call
 from attnsuite.worker import Died, Hung, Ready, Worker, ask, started
 from attnsuite.worker.forkserver import server_of
+from attnsuite.worker.sandbox.descent import below
 from attnsuite.worker.wire import DTYPES
 
 Write = Callable[[str, str], Path]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attnsuite.asking import Conventions
+from attnsuite.cases import Conventions
 
 SUBJECTS = {
     "causal": "causal is",

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Call, Case, Conventions, Reply
-from attnsuite.asking.due import Within
+from attnsuite.cases import Call, Case, Conventions, Reply
+from attnsuite.cases.due import Within
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
-from attnsuite.records import Status
+from attnsuite.model import Status
 
 Array = np.ndarray[Any, Any]
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from torch import Tensor
 
-from attnsuite.asking import Call, Case, Contract, Conventions, Deviation, Reply
-from attnsuite.asking.mistakes import together
-from attnsuite.asking.shown_draws import drawn_alike
+from attnsuite.cases import Call, Case, Contract, Conventions, Deviation, Reply
+from attnsuite.cases.mistakes import together
+from attnsuite.cases.shown_draws import drawn_alike
 from attnsuite.conformance.diagnosis.conventions import broken as broken_conventions
 from attnsuite.conformance.diagnosis.in_float32 import InFloat32, in_float32
 from attnsuite.conformance.diagnosis.side_by_side import side_by_side
-from attnsuite.records import Status
+from attnsuite.model import Status
 from attnsuite.worker import ask
 
 EXAMINED = 12

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from attnsuite.asking.case import HOW, Traits
+from attnsuite.cases.case import HOW, Traits
 
 MOST_TRAITS = 3
 """The traits that a sentence joins: with more, some would separate any few questions from all others."""

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from attnsuite.asking import Call
-from attnsuite.asking.reproduction import Simpler
+from attnsuite.cases import Call
+from attnsuite.cases.reproduction import Simpler
 
 SECONDS = 5.0
 """Seconds for all reproductions of an implementation: of this process's CPU time, and of the answers waited for."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
-from attnsuite.copies import Copy, compute_gradients
+from attnsuite.worker.copies import Copy, compute_gradients
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")

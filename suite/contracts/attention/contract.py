@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 
-from attnsuite.asking import EVERYWHERE, Call, Calls, Case, Contract, Conventions, Workload, rooms
+from attnsuite.cases import EVERYWHERE, Call, Calls, Case, Contract, Conventions, Workload, rooms
 from attnsuite.contracts.attention.feature import adapted, arguments, features
 
 LARGE = 2**16

@@ -20,14 +20,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attnsuite.asking import Call, Case, Conventions
-from attnsuite.asking.covering import Contradiction
+from attnsuite.cases import Call, Case, Conventions
+from attnsuite.cases.covering import Contradiction
 from attnsuite.contracts.attention.lazily import np
 
 if TYPE_CHECKING:
     import torch
 
-    from attnsuite.asking.case import Traits
+    from attnsuite.cases.case import Traits
     from attnsuite.contracts.attention.computation.asked import Asked
     from attnsuite.contracts.attention.oracle import Forward, Slopes
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.asking import Conventions
+from attnsuite.cases import Conventions
 from attnsuite.contracts.attention import scatter
 from attnsuite.contracts.attention.feature import Grid, Step, features
 from attnsuite.contracts.attention.maxima import over, runs

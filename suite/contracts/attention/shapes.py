@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from attnsuite.contracts.attention.feature import Typed, features
-from attnsuite.records import UsageError
+from attnsuite.model import UsageError
 
 WIDTH = 64
 """The width of queries and keys that most models have."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnsuite.asking import Case, Conventions
+from attnsuite.cases import Case, Conventions
 
 ACCURACY = {"accuracy": ("bounded", "measured")}
 """What may be declared; the first is the contract's own."""

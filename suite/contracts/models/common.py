@@ -8,9 +8,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Deviation
-from attnsuite.asking.changes import filled_beyond, swapped_where_equal, turned
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases import Deviation
+from attnsuite.cases.changes import filled_beyond, swapped_where_equal, turned
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
 from attnsuite.contracts import asking_plugs
 from attnsuite.contracts.models.eager import Blocks, Config, Part, Shapes, mean_square, normalised
 from attnsuite.contracts.shown import SHOWN

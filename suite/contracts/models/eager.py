@@ -14,8 +14,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from attnsuite.asking.mistakes import formula
-from attnsuite.asking.staged import Staged
+from attnsuite.cases.mistakes import formula
+from attnsuite.cases.staged import Staged
 from attnsuite.contracts.shown import in_steps, through_identity
 from attnsuite.contracts.softmax import masked, unguarded
 

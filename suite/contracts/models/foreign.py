@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.asking.foreign import backwards, bias_first
-from attnsuite.asking.staged import Staged
+from attnsuite.cases.foreign import backwards, bias_first
+from attnsuite.cases.staged import Staged
 
 Part = Mapping[str, Tensor]
 Watched = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Mapping[str, Tensor]]]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.asking import Calls
-from attnsuite.asking.model import NOTHING, Config, Model, ModelCase, Weights
-from attnsuite.asking.tensors import Array, Generator, Inputs, generator, seeded
+from attnsuite.cases import Calls
+from attnsuite.cases.model import NOTHING, Config, Model, ModelCase, Weights
+from attnsuite.cases.tensors import Array, Generator, Inputs, generator, seeded
 
 GREEDY = {"begin": 1, "end": 2, "steps": 8}
 """What the factory is given where its models translate."""

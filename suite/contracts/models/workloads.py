@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from attnsuite import asking
-from attnsuite.asking import Call, Reply
-from attnsuite.asking.due import Form, Near
-from attnsuite.asking.model import Config, Model, Shapes
-from attnsuite.asking.rounds import grown, moved, other_tokens
-from attnsuite.asking.step import Learned, Loss, learned, rows_of
-from attnsuite.records import STEP
+from attnsuite import cases as asking
+from attnsuite.cases import Call, Reply
+from attnsuite.cases.due import Form, Near
+from attnsuite.cases.model import Config, Model, Shapes
+from attnsuite.cases.rounds import grown, moved, other_tokens
+from attnsuite.cases.step import Learned, Loss, learned, rows_of
+from attnsuite.model import STEP
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from attnsuite.records import EVERY_CASE, Measurement, Status
+from attnsuite.model import EVERY_CASE, Measurement, Status
 from attnsuite.report.benchmark import wording
 from attnsuite.report.benchmark.timed_tables import natural
 from attnsuite.report.cells import Cell, listed, said, status, text

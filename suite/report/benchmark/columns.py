@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from attnsuite.records import EVERY_CASE, Measurement, WorkloadFacts
+from attnsuite.model import EVERY_CASE, Measurement, WorkloadFacts
+from attnsuite.model.statistics import LEVEL
 from attnsuite.report.benchmark import wording
 from attnsuite.report.benchmark.timed_tables import Row, TimedTable, facts_of
 from attnsuite.report.benchmark.views import Material
 from attnsuite.report.cells import Cell, Kind, code, number, text
 from attnsuite.report.page import Column, Table, table
 from attnsuite.report.units import Unit, energy, percent, rate_unit, significant, size, speed, time_unit
-from attnsuite.statistics import LEVEL
 
 LONGEST_KERNEL = 60
 """Characters of the names of operators on the page: about the first two. The CSV has all of them."""

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from attnsuite.records import Machine
+from attnsuite.model import Machine
+from attnsuite.model.statistics import exponent
 from attnsuite.report.benchmark import wording
 from attnsuite.report.benchmark.timed_tables import Row, Setting, TimedTable
 from attnsuite.report.benchmark.views import by_setting
 from attnsuite.report.cells import NOTHING, Cell, code, number
 from attnsuite.report.page import Column, Section, Table, note, section, table
-from attnsuite.statistics import exponent
 
 LADDER = "ladder"
 """The group of workloads that differ in nothing but their length."""

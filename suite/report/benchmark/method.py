@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from attnsuite.model.statistics import LEVEL, MARGIN
 from attnsuite.report.benchmark.views import Material
 from attnsuite.report.cells import Span, code, emphasis, joined
 from attnsuite.report.page import Points, note
 from attnsuite.report.units import size
-from attnsuite.statistics import LEVEL, MARGIN
 
 
 def method(of: Material) -> Points:

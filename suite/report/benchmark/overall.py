@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from attnsuite.model.statistics import Comparison, Interval
 from attnsuite.report.benchmark import wording
 from attnsuite.report.benchmark.timed_tables import BASELINE, Row, TimedTable
 from attnsuite.report.cells import NOTHING, Cell, Kind, Span, code, said, text
 from attnsuite.report.page import Table, table
 from attnsuite.report.units import speed, time_unit
-from attnsuite.statistics import Comparison, Interval
 
 MOST_TIED = 4
 """The most implementations named as indistinguishable from the fastest; of more, the others are counted."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from attnsuite.records import EVERY_CASE, Machine, Run
+from attnsuite.model import EVERY_CASE, Machine, Run
 from attnsuite.report import provenance
 from attnsuite.report.benchmark import pivots, wording
 from attnsuite.report.benchmark.absences import absence_table, note_table
@@ -22,8 +22,8 @@ from attnsuite.report.charts.files import Charts
 from attnsuite.report.files import LONGEST_PAGE
 from attnsuite.report.page import Block, Column, Page, Section, Table, beside_page, blocks, first, note, section, table
 from attnsuite.report.units import duration, percent, rate_unit, significant
-from attnsuite.store import Recorded
-from attnsuite.store.recorded import ages
+from attnsuite.results.store import Recorded
+from attnsuite.results.store.recorded import ages
 
 LONGEST_NOTE = 600
 """Characters of the note that says which charts are missing: it has a command that must stay whole."""

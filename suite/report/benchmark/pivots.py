@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from attnsuite.records import Reason, Run, Status
+from attnsuite.model import Reason, Run, Status
 from attnsuite.report import provenance
 from attnsuite.report.benchmark import wording
 from attnsuite.report.benchmark.timed_tables import ANOTHER_RUN, Row, TimedTable, names, runs_of

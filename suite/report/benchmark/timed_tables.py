@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from attnsuite.records import DIRECTIONS, DTYPES, EVERY_CASE, ContractFacts, Measurement, Run, Status, WorkloadFacts
-from attnsuite.statistics import LEVEL, Comparison, Interval, compare, interval
-from attnsuite.store import Recorded
+from attnsuite.model import DIRECTIONS, DTYPES, EVERY_CASE, ContractFacts, Measurement, Run, Status, WorkloadFacts
+from attnsuite.model.statistics import LEVEL, Comparison, Interval, compare, interval
+from attnsuite.results.store import Recorded
 
 BASELINE = "baseline"
 """The verdict on the row that the other rows of its table are compared with."""

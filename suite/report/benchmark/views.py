@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from attnsuite.records import ContractFacts, WorkloadFacts
+from attnsuite.model import ContractFacts, WorkloadFacts
 from attnsuite.report import facts
 from attnsuite.report.benchmark.timed_tables import BASELINE, Setting, TimedTable, Workloads, tables
 from attnsuite.report.benchmark.wording import ATTENTION
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 
 def workloads(recorded: Recorded) -> Workloads:

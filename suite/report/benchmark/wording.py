@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from attnsuite.records import Machine, Measurement, Reason
+from attnsuite.model import Machine, Measurement, Reason
 from attnsuite.report.benchmark.timed_tables import BASELINE, Row, Setting
 from attnsuite.report.cells import NOTHING
 from attnsuite.report.units import size, speed, speeds

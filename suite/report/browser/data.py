@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attnsuite.records import ContractFacts, Machine, escaped
+from attnsuite.model import ContractFacts, Machine, escaped
 from attnsuite.report import facts, provenance
 from attnsuite.report.benchmark.views import Material
 from attnsuite.report.browser import history, outcomes, timings

@@ -10,7 +10,7 @@ from attnsuite.report.browser.page import OPENING, report_page
 from attnsuite.report.index import AUDIT, AUDIT_TABLES, CHEATS, INDEX, REPORT
 from attnsuite.report.machine import PAGES
 from attnsuite.report.ours import refuse_foreign
-from attnsuite.store import Recorded, replace_file
+from attnsuite.results.store import Recorded, replace_file
 
 
 def write_report(folder: Path | str, machines: Mapping[str, Recorded], past: Sequence[Line] = ()) -> Path:

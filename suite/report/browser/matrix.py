@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from attnsuite.records import EVERY_CASE, Outcome
+from attnsuite.model import EVERY_CASE, Outcome
 from attnsuite.report.benchmark.wording import ATTENTION
 from attnsuite.report.conformance.tally import Count, count
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnsuite.records import Outcome, Status
+from attnsuite.model import Outcome, Status
 from attnsuite.report.browser.naming import Naming, rounded
 
 LETTERS = {

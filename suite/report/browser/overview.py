@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from attnsuite.records import ContractFacts, Measurement, Outcome, Status
+from attnsuite.model import ContractFacts, Measurement, Outcome, Status
 from attnsuite.report import facts, provenance
 from attnsuite.report.benchmark.overall import Overall, overall
 from attnsuite.report.benchmark.views import Material

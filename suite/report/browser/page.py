@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from attnsuite.records import FAILURES
+from attnsuite.model import FAILURES
 from attnsuite.report import facts
 from attnsuite.report.benchmark.overall import ranking
 from attnsuite.report.benchmark.views import Material, material
@@ -21,7 +21,7 @@ from attnsuite.report.conformance.page import failure_table, finding, input_vali
 from attnsuite.report.conformance.tally import Group, grouped, groups
 from attnsuite.report.files import as_html
 from attnsuite.report.page import Block, note, section, table
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 ASSETS = Path(__file__).parent / "assets"
 LOOK = "look.css"

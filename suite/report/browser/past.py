@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from attnsuite.history import history_of
-from attnsuite.records import History, KeptRun, Series
+from attnsuite.model import History, KeptRun, Series
 from attnsuite.report.browser.history import Line, Moment
 from attnsuite.report.units import size, speed, time_unit
+from attnsuite.results.history import history_of
 
 WORDS = {"ratio": "time compared with {}'s", "time": "time", "memory": "memory at the peak of a call"}
 MOST_POINTS = 10_000

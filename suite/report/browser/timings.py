@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attnsuite.records import EVERY_CASE, SHAPE, Status, command_line
+from attnsuite.model import EVERY_CASE, SHAPE, Status, command_line
 from attnsuite.report.benchmark import wording
 from attnsuite.report.benchmark.columns import between, error, unit_of
 from attnsuite.report.benchmark.timed_tables import Row, TimedTable

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from attnsuite import charting
-from attnsuite.charting import NEEDED, absent
-from attnsuite.records import RESULTS
-from attnsuite.report import learning, render
+from attnsuite.model import RESULTS
+from attnsuite.report import charting, learning, render
 from attnsuite.report.benchmark.views import View, material
+from attnsuite.report.charting import NEEDED, absent
 from attnsuite.report.charts.pictures import pictures
 from attnsuite.report.ours import refuse_foreign, text_of
 from attnsuite.report.page import Chart, Picture
-from attnsuite.store import Recorded, replace_file
-from attnsuite.store.files import one_line
+from attnsuite.results.store import Recorded, replace_file
+from attnsuite.results.store.files import one_line
 
 STAMP = re.compile(r"<!-- attnsuite ([0-9a-f]{16})(?: ([0-9a-f]{16}))? -->")
 """The mark of a chart that was written here: what it shows, hashed, and how it came to be drawn so."""

@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from attnsuite.records import Machine
+from attnsuite.model import Machine
+from attnsuite.model.statistics import LEVEL
 from attnsuite.report import provenance
 from attnsuite.report.benchmark import wording
 from attnsuite.report.benchmark.growth import LADDER, by_length, growths, power
@@ -16,7 +17,6 @@ from attnsuite.report.benchmark.views import Material, View, by_setting
 from attnsuite.report.cells import NOTHING, plain
 from attnsuite.report.page import Mark, Panel, Picture
 from attnsuite.report.units import percent, rate_unit
-from attnsuite.statistics import LEVEL
 
 MOST_PANELS = 4
 """The most panels that fit into one picture."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from attnsuite.records import FAILURES, GIVEN, Example, Status
+from attnsuite.model import FAILURES, GIVEN, Example, Status
 from attnsuite.report.cells import NOTHING, Cell, Span, code, said, text
 from attnsuite.report.page import Block, Column, Note, Table, beside_page, first, note, table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from attnsuite.records import DTYPES, EVERY_CASE, ContractFacts, Facts, Outcome
+from attnsuite.model import DTYPES, EVERY_CASE, ContractFacts, Facts, Outcome
 from attnsuite.report.cells import Cell, code, said, strong, text
 from attnsuite.report.conformance.tally import COUNTS, Count, by_implementation, count
 from attnsuite.report.page import Block, Column, Section, Table, note, section, table

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from attnsuite.records import FAILURES, ContractFacts, Example, Facts, Outcome, Run, Status
+from attnsuite.model import FAILURES, ContractFacts, Example, Facts, Outcome, Run, Status
 from attnsuite.report import facts, provenance
 from attnsuite.report.benchmark.wording import ATTENTION
 from attnsuite.report.cells import Cell, code, emphasis, joined, listed, said, spans, status, text
@@ -40,7 +40,7 @@ from attnsuite.report.page import (
     section,
     table,
 )
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 MOST_NAMED = 12
 """The most implementations that are named beside an earlier run; of more, the others are counted."""

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from attnsuite.records import EVERY_CASE, Outcome, Status
+from attnsuite.model import EVERY_CASE, Outcome, Status
 from attnsuite.report.cells import code, listed, said
 from attnsuite.report.conformance.tally import pattern
 from attnsuite.report.page import Column, Table, table

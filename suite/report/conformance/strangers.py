@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attnsuite.records import Facts
+from attnsuite.model import Facts
 from attnsuite.report.cells import code, text
 from attnsuite.report.page import Table, table
 

@@ -10,7 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
-from attnsuite.records import DTYPES, EVERY_CASE, FAILURES, INPUT_VALIDATION, Outcome, Reason, Status, command_line
+from attnsuite.model import DTYPES, EVERY_CASE, FAILURES, INPUT_VALIDATION, Outcome, Reason, Status, command_line
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import altair as alt
 
-from attnsuite.charting import COLOURS, CONFIG, FONT, INK, MUTED, svg_of
 from attnsuite.report import units
+from attnsuite.report.charting import COLOURS, CONFIG, FONT, INK, MUTED, svg_of
 from attnsuite.report.page import Mark, Panel, Picture
 from attnsuite.report.render.placing import LINE, OVERHANG, Box, Point, beside, nearest, spread
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from attnsuite.records import DTYPES, EXEMPT, Refusal, UsageError
+from attnsuite.model import DTYPES, EXEMPT, Refusal, UsageError
 from attnsuite.report.verification import markdown
 from attnsuite.report.verification.texts import text_of
 

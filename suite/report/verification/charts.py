@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnsuite.charting import absent
-from attnsuite.records import Refusal, UsageError
+from attnsuite.model import Refusal, UsageError
+from attnsuite.report.charting import absent
 from attnsuite.report.charts import files
 from attnsuite.report.page import Chart, Picture
 from attnsuite.report.verification.texts import REMEDY, text_of
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from attnsuite.records import MEASURED_STATUSES, MUST, Refusal, UsageError
-from attnsuite.records.bounded import NOT_BOUNDED
+from attnsuite.model import MEASURED_STATUSES, MUST, Refusal, UsageError
+from attnsuite.model.bounded import NOT_BOUNDED
 from attnsuite.report.verification import markdown
 from attnsuite.report.verification.texts import text_of
 

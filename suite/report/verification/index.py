@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from attnsuite.records import Refusal
+from attnsuite.model import Refusal
 from attnsuite.report.browser.files import report_text
 from attnsuite.report.browser.past import past
 from attnsuite.report.files import rendered
@@ -14,7 +14,7 @@ from attnsuite.report.verification.audits import of_audit
 from attnsuite.report.verification.cheats import Musts, of_cheats
 from attnsuite.report.verification.stamped import unlike_stamp
 from attnsuite.report.verification.texts import unlike
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 FILES = (f"{INDEX}.md", AUDIT, *AUDIT_TABLES, CHEATS, REPORT)
 """What lies beside the machines' folders."""

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnsuite.records import Refusal
+from attnsuite.model import Refusal
 from attnsuite.report import pytest_benchmark
 from attnsuite.report.charts.files import Charts
 from attnsuite.report.machine import PAGES, texts
 from attnsuite.report.verification.charts import Found, of_charts
 from attnsuite.report.verification.stopwatch import of_stopwatch
 from attnsuite.report.verification.texts import REMEDY, unlike
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attnsuite.records import Refusal, UsageError
+from attnsuite.model import Refusal, UsageError
 from attnsuite.report import stamps
 from attnsuite.report.verification.texts import text_of
-from attnsuite.store.files import digest
+from attnsuite.results.store.files import digest
 
 
 def unlike_stamp(page: Path, tables: Sequence[str], command: str) -> Iterator[Refusal]:

@@ -10,15 +10,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import median
 
-from attnsuite.records import Machine, Refusal, UsageError
-from attnsuite.records.stopwatch import DISAGREEMENT, StopwatchAudit, Trial
+from attnsuite.model import Machine, Refusal, UsageError
+from attnsuite.model.statistics import VERDICTS, Interval, judged
+from attnsuite.model.stopwatch import DISAGREEMENT, StopwatchAudit, Trial
 from attnsuite.report.files import rendered
 from attnsuite.report.stopwatch import STOPWATCH, counted, of_trials
 from attnsuite.report.verification import markdown
 from attnsuite.report.verification.stamped import unlike_stamp
 from attnsuite.report.verification.texts import text_of, unlike
-from attnsuite.statistics import VERDICTS, Interval, judged
-from attnsuite.store import Recorded
+from attnsuite.results.store import Recorded
 
 COUNTED = ("## Identical implementations", "## Injected slowdowns")
 """The sections that are counted of the comparisons alone."""

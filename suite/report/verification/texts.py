@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from attnsuite.records import Refusal, UsageError
-from attnsuite.records.regular import read_bytes
-from attnsuite.store.files import one_line
+from attnsuite.model import Refusal, UsageError
+from attnsuite.model.regular import read_bytes
+from attnsuite.results.store.files import one_line
 
 MOST_SHOWN = 3
 """The most differences of one file that are shown; of more, the others are counted."""

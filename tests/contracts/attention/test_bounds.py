@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from attnsuite.asking import Call
-from attnsuite.asking.due import Within
+from attnsuite.cases import Call
+from attnsuite.cases.due import Within
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due, on_rows, sampled_rows
 from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
@@ -24,7 +24,7 @@ from attnsuite.contracts.attention.strangers.maxima import MAXIMA
 from attnsuite.contracts.attention.strangers.question import attention as attention_of
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 
 Array = np.ndarray[Any, Any]
 

@@ -18,8 +18,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite import asking
-from attnsuite.asking import Call, Reply
+from attnsuite import cases as asking
+from attnsuite.cases import Call, Reply
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, as_asked, due, on_rows, sampled_rows
@@ -32,7 +32,7 @@ from attnsuite.contracts.attention.oracle import Problem
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, widest
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 from attnsuite.worker import ask
 
 Array = np.ndarray[Any, Any]

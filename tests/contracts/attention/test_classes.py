@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnsuite.asking import Case, Deviation
+from attnsuite.cases import Case, Deviation
 from attnsuite.conformance import audit
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.behaviour import Repeated

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from attnsuite.asking.combined import QUICK
-from attnsuite.asking.covering import Contradiction, Meeting, Row
+from attnsuite.cases.combined import QUICK
+from attnsuite.cases.covering import Contradiction, Meeting, Row
 from attnsuite.conformance.catching import failure
 from attnsuite.conformance.combinations import caught_by
 from attnsuite.contracts import contract

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Call
-from attnsuite.asking.layouts import LAYOUTS
-from attnsuite.asking.tensors import generator
+from attnsuite.cases import Call
+from attnsuite.cases.layouts import LAYOUTS
+from attnsuite.cases.tensors import generator
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered
@@ -28,7 +28,7 @@ from attnsuite.contracts.attention.contract import (
 from attnsuite.contracts.attention.feature import adapted as adapt
 from attnsuite.contracts.attention.features.empty_row import kinds
 from attnsuite.contracts.attention.features.mask import Mask
-from attnsuite.records import DTYPES, UsageError
+from attnsuite.model import DTYPES, UsageError
 
 INPUTS = ("query", "key", "value")
 

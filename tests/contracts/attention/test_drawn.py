@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite.asking.layouts import JUNK, LAYOUTS
-from attnsuite.asking.tensors import generator
+from attnsuite.cases.layouts import JUNK, LAYOUTS
+from attnsuite.cases.tensors import generator
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered
 from attnsuite.contracts.attention.cases.draws import DRAWS, Sizes, targets
@@ -21,7 +21,7 @@ from attnsuite.contracts.attention.contract import needs
 from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.features.mask.patterns import PATTERNS
 from attnsuite.judging.precision import PRECISIONS
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 
 Array = np.ndarray[Any, Any]
 

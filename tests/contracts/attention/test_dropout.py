@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite import asking
-from attnsuite.asking import Call, Reply
-from attnsuite.asking.drawn import Counted, Kept
+from attnsuite import cases as asking
+from attnsuite.cases import Call, Reply
+from attnsuite.cases.drawn import Counted, Kept
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnsuite.asking import Call, questions
-from attnsuite.asking.due import Within
-from attnsuite.asking.layouts import INPUTS
-from attnsuite.asking.tensors import HALF
+from attnsuite.cases import Call, questions
+from attnsuite.cases.due import Within
+from attnsuite.cases.layouts import INPUTS
+from attnsuite.cases.tensors import HALF
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, due
@@ -25,7 +25,7 @@ from attnsuite.contracts.attention.cases.half import half
 from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.judging import compare
 from attnsuite.judging.whole import JUDGEMENTS
-from attnsuite.records import Status
+from attnsuite.model import Status
 from attnsuite.worker import ask
 
 Style = Callable[..., Tensor]

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import dropout
 
 import attnsuite
-from attnsuite.asking.shown_draws import drawn_alike, shown
+from attnsuite.cases.shown_draws import drawn_alike, shown
 
 
 def drops_the_output(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: float = 0.0) -> Tensor:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnsuite.asking.due import Within
+from attnsuite.cases.due import Within
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due
 from attnsuite.contracts.attention.cases.draws import DRAWS
@@ -22,7 +22,7 @@ from attnsuite.contracts.attention.judging import ACCEPT_OUTPUT
 from attnsuite.contracts.attention.oracle import Problem, Spread, Truth, attention
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, widened, widest
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 
 Array = np.ndarray[Any, Any]
 Output = dict[tuple[int, int, int, int], Any]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from attnsuite.asking import Call
-from attnsuite.asking.call import Reply
+from attnsuite.cases import Call
+from attnsuite.cases.call import Reply
 from attnsuite.contracts.attention.cases.case import AttentionCase, due
 from attnsuite.contracts.attention.computation.asked import as_attention
 from attnsuite.contracts.attention.computation.dense import Dense

@@ -14,7 +14,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.feature import Grid, visible
-from attnsuite.records import Outcome, UsageError
+from attnsuite.model import Outcome, UsageError
 from attnsuite.registry import from_function
 from tests.contracts.test_workloads import judged
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnsuite.asking import Call
+from attnsuite.cases import Call
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered
 from attnsuite.contracts.attention.contract import needs
 from attnsuite.contracts.attention.workloads.workload import Workload

@@ -11,17 +11,17 @@ import pytest
 import torch
 
 import attnsuite
-from attnsuite.asking import Reply
-from attnsuite.asking.model import ModelCase
-from attnsuite.asking.tensors import generator
+from attnsuite.cases import Reply
+from attnsuite.cases.model import ModelCase
+from attnsuite.cases.tensors import generator
 from attnsuite.contracts import contract
 from attnsuite.contracts.models.transformer import contract as transformer
 from attnsuite.contracts.models.vision_transformer import contract as vision
 from attnsuite.contracts.models.vision_transformer.workloads import FASHION
+from attnsuite.contracts.sources import documents
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.rounded import Rounded, Unbounded, concatenated
-from attnsuite.sources import documents
 from attnsuite.worker import ask
 
 MODELS = ("transformer", "vision_transformer", "seq2seq_attention")

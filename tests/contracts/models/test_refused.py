@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import attnsuite
-from attnsuite.asking import Call
+from attnsuite.cases import Call
 from attnsuite.contracts import contract
 
 FACTORIES = {"seq2seq_attention": "w_logits", "vision_transformer": "w_patch"}

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 
 import attnsuite
-from attnsuite.asking import Call, Reply
-from attnsuite.asking.due import Form, Near
-from attnsuite.asking.model import ModelCase
-from attnsuite.asking.seen import Seen, row_room
-from attnsuite.asking.tokens import Tokens, chosen
+from attnsuite.cases import Call, Reply
+from attnsuite.cases.due import Form, Near
+from attnsuite.cases.model import ModelCase
+from attnsuite.cases.seen import Seen, row_room
+from attnsuite.cases.tokens import Tokens, chosen
 from attnsuite.contracts import contract
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 from attnsuite.worker import ask
 from attnsuite.worker.answers import parted
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from attnsuite.asking import Case
-from attnsuite.asking.refused import Refused
+from attnsuite.cases import Case
+from attnsuite.cases.refused import Refused
 from attnsuite.contracts.attention.cases.given import attention
 
 Shapes = Mapping[str, tuple[int, ...]]

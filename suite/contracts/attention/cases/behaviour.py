@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from attnsuite.asking import Call, Calls, Case, Conventions, Replies
-from attnsuite.asking.case import HOW, Changed, Traits, merged
-from attnsuite.asking.due import Posed, Within
-from attnsuite.asking.layouts import INPUTS, as_one_tensor
+from attnsuite.cases import Call, Calls, Case, Conventions, Replies
+from attnsuite.cases.case import HOW, Changed, Traits, merged
+from attnsuite.cases.due import Posed, Within
+from attnsuite.cases.layouts import INPUTS, as_one_tensor
 from attnsuite.contracts.attention.cases.case import AttentionCase, due
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.records import DTYPES, Status
+from attnsuite.model import DTYPES, Status
 
 Making = Callable[[Callable[[AttentionCase], Call]], Calls]
 """Makes the calls of a case, given a function that draws the call of an `AttentionCase` in the dtype under test."""

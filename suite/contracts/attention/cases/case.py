@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Call, Calls, Conventions
-from attnsuite.asking.beside import telling
-from attnsuite.asking.case import Traits
-from attnsuite.asking.due import Form, Posed, Within
-from attnsuite.asking.layouts import INPUTS, LAYOUTS
-from attnsuite.asking.tensors import Array, as_tensor, dtype_of
+from attnsuite.cases import Call, Calls, Conventions
+from attnsuite.cases.beside import telling
+from attnsuite.cases.case import Traits
+from attnsuite.cases.due import Form, Posed, Within
+from attnsuite.cases.layouts import INPUTS, LAYOUTS
+from attnsuite.cases.tensors import Array, as_tensor, dtype_of
 from attnsuite.contracts.attention import feature, oracle
 from attnsuite.contracts.attention.cases.draws import Sizes, drawn
 from attnsuite.contracts.attention.cases.traits import traits
@@ -25,7 +25,7 @@ from attnsuite.contracts.attention.feature import Drawing
 from attnsuite.contracts.attention.judging import ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 
 JUDGED_ELEMENTS = 2**17
 """Of an answer with more scores than this, all heads together, sampled query rows are judged: more would take seconds."""

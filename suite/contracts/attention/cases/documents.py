@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.asking import Calls, Replies
-from attnsuite.asking.due import Due, Within
-from attnsuite.asking.formula import FormulaCase
-from attnsuite.asking.layouts import INPUTS
-from attnsuite.asking.printed import DERIVED, Printed, Shaped
-from attnsuite.asking.tensors import Array, Generator, Inputs, numbers, valid
+from attnsuite.cases import Calls, Replies
+from attnsuite.cases.due import Due, Within
+from attnsuite.cases.formula import FormulaCase
+from attnsuite.cases.layouts import INPUTS
+from attnsuite.cases.printed import DERIVED, Printed, Shaped
+from attnsuite.cases.tensors import Array, Generator, Inputs, numbers, valid
 from attnsuite.contracts.attention import feature
 from attnsuite.contracts.attention.cases.given import attention
 from attnsuite.contracts.attention.feature import Drawing
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging import compare
-from attnsuite.records import Figures
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
+from attnsuite.model import Figures
 
 POOLING = "pooling"
 """The stage of examples that give weights or scores and values, and no query or key."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.asking.tensors import Generator, continued, generator, seeded
+from attnsuite.cases.tensors import Generator, continued, generator, seeded
 from attnsuite.judging.precision import PRECISIONS
 
 Array = np.ndarray[Any, Any]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from attnsuite.asking import Call, Conventions
-from attnsuite.asking.due import Within
-from attnsuite.asking.formula import Formula
-from attnsuite.asking.layouts import INPUTS
-from attnsuite.asking.tensors import Generator, Inputs
+from attnsuite.cases import Call, Conventions
+from attnsuite.cases.due import Within
+from attnsuite.cases.formula import Formula
+from attnsuite.cases.layouts import INPUTS
+from attnsuite.cases.tensors import Generator, Inputs
 from attnsuite.contracts.attention.cases.case import due
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from attnsuite.asking import Call, Case
-from attnsuite.asking.layouts import INPUTS, Laid
-from attnsuite.asking.tensors import FAST
+from attnsuite.cases import Call, Case
+from attnsuite.cases.layouts import INPUTS, Laid
+from attnsuite.cases.tensors import FAST
 from attnsuite.contracts.attention.cases.case import AttentionCase
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from attnsuite.asking.layouts import INPUTS
-from attnsuite.asking.tensors import HALF
+from attnsuite.cases.layouts import INPUTS
+from attnsuite.cases.tensors import HALF
 from attnsuite.contracts.attention.cases.case import AttentionCase
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnsuite.asking.layouts import INPUTS
+from attnsuite.cases.layouts import INPUTS
 from attnsuite.contracts.attention.cases.case import AttentionCase
 
 STRANGE = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attnsuite.asking.tensors import FAST
+from attnsuite.cases.tensors import FAST
 from attnsuite.contracts.attention.cases.case import AttentionCase
 
 HALF = ("float16", "bfloat16")

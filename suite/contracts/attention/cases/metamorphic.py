@@ -10,18 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Call, Calls, Case, Conventions, Replies
-from attnsuite.asking.case import Traits
-from attnsuite.asking.due import Within
-from attnsuite.asking.layouts import INPUTS
-from attnsuite.asking.tensors import Array, Generator, dtype_of, generator
+from attnsuite.cases import Call, Calls, Case, Conventions, Replies
+from attnsuite.cases.case import Traits
+from attnsuite.cases.due import Within
+from attnsuite.cases.layouts import INPUTS
+from attnsuite.cases.tensors import Array, Generator, dtype_of, generator
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, form, four_axes
 from attnsuite.contracts.attention.judging import ACCEPT_OUTPUT
 from attnsuite.contracts.attention.oracle import Truth
 from attnsuite.judging import compare
 from attnsuite.judging.precision import Bounded
 from attnsuite.judging.verdicts import Verdict, closest
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 
 Compared = tuple[Array, Array, Array]
 """What came, what was due, and how far apart the two may be."""

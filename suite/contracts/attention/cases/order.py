@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from attnsuite.asking import Call, Calls, Case
-from attnsuite.asking.layouts import INPUTS
+from attnsuite.cases import Call, Calls, Case
+from attnsuite.cases.layouts import INPUTS
 from attnsuite.contracts.attention.cases.behaviour import SMALL, InARow, Making
 from attnsuite.contracts.attention.cases.case import AttentionCase
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 
 LEARNING = SMALL.but(gradient_of=INPUTS)
 TILED = AttentionCase("order/tiled", "", batch=1, queries=70, keys=130, width=16, gradient_of=INPUTS)

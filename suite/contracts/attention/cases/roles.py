@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attnsuite.asking import Call, Calls, Conventions
-from attnsuite.asking.due import Form, Posed, Within
-from attnsuite.asking.layouts import INPUTS
-from attnsuite.asking.tensors import dtype_of
+from attnsuite.cases import Call, Calls, Conventions
+from attnsuite.cases.due import Form, Posed, Within
+from attnsuite.cases.layouts import INPUTS
+from attnsuite.cases.tensors import dtype_of
 from attnsuite.contracts.attention.cases.case import AttentionCase, due
 from attnsuite.judging.precision import PRECISIONS, Bounded
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from attnsuite.asking import Call, Case
-from attnsuite.asking.layouts import INPUTS, Laid
+from attnsuite.cases import Call, Case
+from attnsuite.cases.layouts import INPUTS, Laid
 from attnsuite.contracts.attention.cases.behaviour import SMALL, InARow, Making, modes
 from attnsuite.contracts.attention.cases.case import AttentionCase
 from attnsuite.contracts.attention.features.mask import Mask

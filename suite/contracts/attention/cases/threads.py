@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from attnsuite.asking import Call, Case
-from attnsuite.asking.layouts import INPUTS, Laid
+from attnsuite.cases import Call, Case
+from attnsuite.cases.layouts import INPUTS, Laid
 from attnsuite.contracts.attention.cases.behaviour import InARow, Making
 from attnsuite.contracts.attention.cases.case import AttentionCase
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from attnsuite.asking.case import HOW, Traits
+from attnsuite.cases.case import HOW, Traits
 from attnsuite.contracts.attention.feature import features
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.asking import Conventions
+from attnsuite.cases import Conventions
 from attnsuite.contracts.attention import feature
 from attnsuite.contracts.attention.feature import Grid
 from attnsuite.contracts.attention.lazily import torch

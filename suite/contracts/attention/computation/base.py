@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.asking import Conventions, Deviation
-from attnsuite.asking.mistakes import Changed, Stepwise, formula
+from attnsuite.cases import Conventions, Deviation
+from attnsuite.cases.mistakes import Changed, Stepwise, formula
 from attnsuite.contracts.attention.computation.asked import Asked, as_attention
 from attnsuite.contracts.attention.feature import Computed, Visible, features
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attnsuite.asking import Deviation
+    from attnsuite.cases import Deviation
 
 
 def controls() -> dict[str, Callable[..., Any]]:
@@ -35,7 +35,7 @@ def controls() -> dict[str, Callable[..., Any]]:
 
 def deviations() -> list[Deviation]:
     """All deviations, of this folder and of the features, sorted by name; names are unique."""
-    from attnsuite.asking.mistakes import collected
+    from attnsuite.cases.mistakes import collected
 
     modules = (*_modules("deviations"), *_modules("features"))
     return collected(thing for module in modules for thing in vars(module).values())

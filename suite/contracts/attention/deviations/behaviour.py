@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from attnsuite.asking.changes import rounded
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.changes import rounded
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
 from attnsuite.contracts.attention.deviations.sizes import with_first_keys

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.cases.mistakes import Wrong, mistakes, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Gradients, tensors
 from attnsuite.contracts.attention.computation.dense import Whole, correct

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense
 from attnsuite.contracts.attention.deviations.sizes import with_first_keys

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
+from attnsuite.cases.mistakes import Wrong, mistakes, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, largest_of
 from attnsuite.contracts.attention.features.scale import default, factor

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnsuite.asking.changes import rounded
-from attnsuite.asking.layouts import INPUTS
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.changes import rounded
+from attnsuite.cases.layouts import INPUTS
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
 from attnsuite.contracts.attention.computation.backward import Backward, Flow, Gradients, Saved, forward_weights
 from attnsuite.contracts.attention.computation.dense import Whole
 from attnsuite.contracts.attention.deviations.memory import as_contiguous

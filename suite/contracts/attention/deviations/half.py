@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
-from attnsuite.asking.tensors import HALF
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.tensors import HALF
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Saved
 from attnsuite.contracts.attention.computation.dense import Dense, normalised

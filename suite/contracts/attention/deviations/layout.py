@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attnsuite.asking.mistakes import Changed, Wrong, given, mistakes, rows
+from attnsuite.cases.mistakes import Changed, Wrong, given, mistakes, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
 from attnsuite.contracts.attention.deviations.batches import fitted

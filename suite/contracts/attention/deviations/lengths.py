@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.asking.changes import rounded
-from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
+from attnsuite.cases.changes import rounded
+from attnsuite.cases.mistakes import Wrong, mistakes, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Saved
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct, normalised

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from attnsuite.asking.changes import rounded
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.changes import rounded
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, largest_of, normalised
 from attnsuite.contracts.attention.features.scale import ROUNDOFF

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.asking.changes import only_first
-from attnsuite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
+from attnsuite.cases.changes import only_first
+from attnsuite.cases.mistakes import Changed, Wrong, given, mistakes, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, Whole
 

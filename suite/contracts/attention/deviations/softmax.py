@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnsuite.asking.mistakes import Changed, Wrong, given, mistakes, rows, then
+from attnsuite.cases.mistakes import Changed, Wrong, given, mistakes, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, largest_of, normalised
 from attnsuite.contracts.attention.features.empty_row import empty

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Whole
 from attnsuite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift

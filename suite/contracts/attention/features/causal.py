@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.asking import Call, Case, Conventions
-from attnsuite.asking.covering import Contradiction
-from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.cases import Call, Case, Conventions
+from attnsuite.cases.covering import Contradiction
+from attnsuite.cases.mistakes import Wrong, mistakes, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, ignoring
 from attnsuite.contracts.attention.computation.base import by_position, unless
@@ -88,7 +88,7 @@ def _sizes() -> Sequence[Case]:
 
 
 def _gradients() -> Sequence[Case]:
-    from attnsuite.asking.layouts import INPUTS
+    from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import AttentionCase
     from attnsuite.contracts.attention.cases.gradients import affordable, backward
 
@@ -112,7 +112,7 @@ def _gradients() -> Sequence[Case]:
 
 
 def _dropout() -> Sequence[Case]:
-    from attnsuite.asking.layouts import INPUTS
+    from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import AttentionCase
     from attnsuite.contracts.attention.features.dropout.draws import KEPT, kept
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.asking import Call, Case, Conventions
-from attnsuite.asking.covering import Contradiction
-from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.cases import Call, Case, Conventions
+from attnsuite.cases.covering import Contradiction
+from attnsuite.cases.mistakes import Wrong, mistakes, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Saved
 from attnsuite.contracts.attention.computation.dense import Dense
@@ -125,7 +125,7 @@ def cases() -> Sequence[Case]:
 
 
 def _gradients() -> Sequence[Case]:
-    from attnsuite.asking.layouts import INPUTS
+    from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import AttentionCase
 
     with_mask = (*INPUTS, "attn_mask")

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.asking import Call, Case, Conventions
-from attnsuite.asking.case import Traits
-from attnsuite.asking.covering import Contradiction
-from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.cases import Call, Case, Conventions
+from attnsuite.cases.case import Traits
+from attnsuite.cases.covering import Contradiction
+from attnsuite.cases.mistakes import Wrong, mistakes, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Saved
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
@@ -87,7 +87,7 @@ def _given(key_heads: int, drawing: Drawing) -> dict[str, Any]:
 
 def cases() -> Sequence[Case]:
     """Query head i reads key/value head i // (h/g)."""
-    from attnsuite.asking.layouts import INPUTS
+    from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import AttentionCase
 
     return [

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.asking import Call, Case, Conventions
-from attnsuite.asking.case import Traits
-from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
+from attnsuite.cases import Call, Case, Conventions
+from attnsuite.cases.case import Traits
+from attnsuite.cases.mistakes import Wrong, mistakes, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward
 from attnsuite.contracts.attention.computation.dense import Dense, largest_of, normalised
@@ -57,7 +57,7 @@ def default(asked: Asked) -> float:
 
 def cases() -> Sequence[Case]:
     """None is 1/√e; any float is legal."""
-    from attnsuite.asking.layouts import INPUTS
+    from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import AttentionCase
 
     return [

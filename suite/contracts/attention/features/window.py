@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.asking import Call, Case, Conventions
-from attnsuite.asking.case import Traits
-from attnsuite.asking.covering import Contradiction
-from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.cases import Call, Case, Conventions
+from attnsuite.cases.case import Traits
+from attnsuite.cases.covering import Contradiction
+from attnsuite.cases.mistakes import Wrong, mistakes, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, ignoring
 from attnsuite.contracts.attention.computation.base import by_position, unless
@@ -56,8 +56,8 @@ def _refuse(asked: Asked) -> str:
 
 def cases() -> Sequence[Case]:
     """Query i attends keys i − left ≤ j ≤ i + right."""
-    from attnsuite.asking.layouts import INPUTS
-    from attnsuite.asking.tensors import FAST
+    from attnsuite.cases.layouts import INPUTS
+    from attnsuite.cases.tensors import FAST
     from attnsuite.contracts.attention.cases.case import AttentionCase
 
     square: dict[str, Any] = {"queries": 48, "keys": 48, "batch": 1}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnsuite.asking import Calls, Conventions
-from attnsuite.asking.due import Posed, Within
-from attnsuite.asking.reproduction import Reproducing
+from attnsuite.cases import Calls, Conventions
+from attnsuite.cases.due import Posed, Within
+from attnsuite.cases.reproduction import Reproducing
 from attnsuite.contracts.attention.cases.case import due
 from attnsuite.contracts.attention.feature import features
 from attnsuite.contracts.attention.reproduction.simpler import RESPECTS, blank

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Call
+from attnsuite.cases import Call
 
 LITERAL = 48
 """The numbers of a call that are written out; more fill the screen, and are drawn from a seed instead."""

@@ -9,9 +9,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Call
-from attnsuite.asking.layouts import INPUTS
-from attnsuite.asking.reproduction import Simpler
+from attnsuite.cases import Call
+from attnsuite.cases.layouts import INPUTS
+from attnsuite.cases.reproduction import Simpler
 from attnsuite.contracts.attention.reproduction.numbers import simpler_numbers
 
 AXES: Mapping[str, Mapping[int, str]] = {

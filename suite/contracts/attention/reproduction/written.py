@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.asking import Call, Conventions, Reply
-from attnsuite.asking.due import Due, Within
-from attnsuite.asking.layouts import INPUTS
-from attnsuite.asking.pairs import NAMES
+from attnsuite.cases import Call, Conventions, Reply
+from attnsuite.cases.due import Due, Within
+from attnsuite.cases.layouts import INPUTS
+from attnsuite.cases.pairs import NAMES
 from attnsuite.contracts.attention import feature
 from attnsuite.contracts.attention.reproduction.numbers import seed_of
 from attnsuite.contracts.attention.reproduction.numbers import written as as_text

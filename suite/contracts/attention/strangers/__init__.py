@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from attnsuite.asking import Stranger
+    from attnsuite.cases import Stranger
 
 
 def strangers() -> list[Stranger]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from attnsuite.asking import Stranger
+from attnsuite.cases import Stranger
 from attnsuite.contracts.attention.strangers.orders import LOG2_E, multiplying, scores_of
 from attnsuite.contracts.attention.strangers.question import Core, Question, attention
 

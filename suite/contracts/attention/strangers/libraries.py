@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Stranger
+from attnsuite.cases import Stranger
 from attnsuite.contracts.attention.computation.asked import Asked, as_attention, check
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.strangers.question import accumulator, bias_of, kept, spread

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Stranger
+from attnsuite.cases import Stranger
 from attnsuite.contracts.attention.strangers.orders import scores_of
 from attnsuite.contracts.attention.strangers.question import Core, Question, attention
 

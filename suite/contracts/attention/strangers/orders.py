@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from attnsuite.asking import Stranger
+from attnsuite.cases import Stranger
 from attnsuite.contracts.attention.strangers.question import Core, Question, attention
 
 Multiply = Callable[[Tensor, Tensor], Tensor]

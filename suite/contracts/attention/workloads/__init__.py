@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import product
 
-from attnsuite.asking import ALL
+from attnsuite.cases import ALL
 from attnsuite.contracts.attention.workloads.workload import Workload
-from attnsuite.records import PASSES
+from attnsuite.model import PASSES
 
 CPU, HALF = ("float32",), ("float16", "bfloat16")
 LARGE = HALF[1:]

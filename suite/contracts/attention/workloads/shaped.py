@@ -9,7 +9,7 @@ from attnsuite.contracts.attention.feature import features
 from attnsuite.contracts.attention.shapes import SIZES, WIDTH, read, typed
 from attnsuite.contracts.attention.workloads.dropped import Dropped
 from attnsuite.contracts.attention.workloads.workload import Workload
-from attnsuite.records import PASSES, SHAPE
+from attnsuite.model import PASSES, SHAPE
 
 
 def shaped(text: str) -> Workload:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from attnsuite import asking
-from attnsuite.asking import Call, Conventions
-from attnsuite.asking.rounds import grown, moved
-from attnsuite.asking.tensors import generator
+from attnsuite import cases as asking
+from attnsuite.cases import Call, Conventions
+from attnsuite.cases.rounds import grown, moved
+from attnsuite.cases.tensors import generator
 from attnsuite.contracts.attention import feature, oracle
 from attnsuite.contracts.attention.cases.draws import Sizes
 from attnsuite.contracts.attention.feature import Drawing, Feature, Grid
@@ -24,7 +24,7 @@ from attnsuite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
 from attnsuite.judging.verdicts import Verdict, closest, unlike
-from attnsuite.records import Status
+from attnsuite.model import Status
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attnsuite.asking import Case
-from attnsuite.asking.formula import Formula
-from attnsuite.asking.printed import Printed, Shaped, Together
-from attnsuite.asking.refused import Refused
-from attnsuite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
+from attnsuite.cases import Case
+from attnsuite.cases.formula import Formula
+from attnsuite.cases.printed import Printed, Shaped, Together
+from attnsuite.cases.refused import Refused
+from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.blocks.add_norm.contract import POSITIONAL
 from attnsuite.contracts.blocks.add_norm.oracle import add_norm
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 
 
 def cases() -> list[Case]:

@@ -24,7 +24,7 @@ Axes: `… e` x, y and output, `e` weight and bias. Any rank from 2.
 
 from __future__ import annotations
 
-from attnsuite.asking import declare
+from attnsuite.cases import declare
 
 POSITIONAL = ("x", "y", "weight", "bias")
 

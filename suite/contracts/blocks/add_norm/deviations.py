@@ -7,11 +7,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Deviation
-from attnsuite.asking.axes import Axes, Sizes
-from attnsuite.asking.changes import repeated_beyond, turned
-from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.asking.staged import Given, Staged, usual
+from attnsuite.cases import Deviation
+from attnsuite.cases.axes import Axes, Sizes
+from attnsuite.cases.changes import repeated_beyond, turned
+from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.cases.staged import Given, Staged, usual
 
 
 class Residual(Staged):

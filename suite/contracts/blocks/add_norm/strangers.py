@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.asking import Stranger
-from attnsuite.asking.foreign import in_numpy, widened
+from attnsuite.cases import Stranger
+from attnsuite.cases.foreign import in_numpy, widened
 from attnsuite.contracts.blocks.add_norm.deviations import Residual
 
 Array = np.ndarray[Any, Any]

@@ -46,7 +46,7 @@ and others, "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
 
 from __future__ import annotations
 
-from attnsuite.asking import Call, declare
+from attnsuite.cases import Call, declare
 from attnsuite.contracts.attention.contract import LARGE
 from attnsuite.contracts.attention.features.mask import has_empty_row
 

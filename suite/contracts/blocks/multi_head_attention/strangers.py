@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.asking import Stranger
-from attnsuite.asking.foreign import bias_as_row, bias_first, in_float64, widened
+from attnsuite.cases import Stranger
+from attnsuite.cases.foreign import bias_as_row, bias_first, in_float64, widened
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
 

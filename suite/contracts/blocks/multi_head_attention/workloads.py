@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from attnsuite import asking
-from attnsuite.asking import Call, Reply
-from attnsuite.asking.due import Form, Within
-from attnsuite.asking.rounds import grown, moved
-from attnsuite.asking.step import Learned, learned, of_repeating, rows_of
+from attnsuite import cases as asking
+from attnsuite.cases import Call, Reply
+from attnsuite.cases.due import Form, Within
+from attnsuite.cases.rounds import grown, moved
+from attnsuite.cases.step import Learned, learned, of_repeating, rows_of
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
 from attnsuite.contracts.blocks.multi_head_attention.contract import POSITIONAL
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 from attnsuite.contracts.models.workloads import CPU, FORWARD, HALF, STEP_BYTES, STEP_FLOPS, TRAINED
 from attnsuite.judging.precision import Bounded
-from attnsuite.records import STEP
+from attnsuite.model import STEP
 
 if TYPE_CHECKING:
     from attnsuite.judging.verdicts import Verdict

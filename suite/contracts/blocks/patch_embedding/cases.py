@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnsuite.asking import Case
-from attnsuite.asking.formula import Formula
-from attnsuite.asking.printed import Printed, Shaped
-from attnsuite.asking.refused import Refused
-from attnsuite.asking.tensors import Generator, Inputs, numbers
+from attnsuite.cases import Case
+from attnsuite.cases.formula import Formula
+from attnsuite.cases.printed import Printed, Shaped
+from attnsuite.cases.refused import Refused
+from attnsuite.cases.tensors import Generator, Inputs, numbers
 from attnsuite.contracts.blocks.patch_embedding.contract import POSITIONAL
 from attnsuite.contracts.blocks.patch_embedding.oracle import patch_embedding
-from attnsuite.sources import documents
+from attnsuite.contracts.sources import documents
 
 
 def cases() -> list[Case]:

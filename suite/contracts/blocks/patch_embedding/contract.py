@@ -18,7 +18,7 @@ n = h/p · w/p patches, row by row). A convolution whose kernel is its stride. D
 
 from __future__ import annotations
 
-from attnsuite.asking import declare
+from attnsuite.cases import declare
 
 POSITIONAL = ("image", "weight", "bias")
 

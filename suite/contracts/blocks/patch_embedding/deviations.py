@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnsuite.asking.axes import Axes, Sizes
-from attnsuite.asking.changes import (
+from attnsuite.cases.axes import Axes, Sizes
+from attnsuite.cases.changes import (
     first_for_all,
     only_first,
     repeated_beyond,
@@ -14,8 +14,8 @@ from attnsuite.asking.changes import (
     swapped_where_equal,
     turned,
 )
-from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.asking.staged import Given, Staged, usual
+from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.cases.staged import Given, Staged, usual
 
 
 class Patches(Staged):

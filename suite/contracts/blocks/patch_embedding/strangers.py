@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.asking import Stranger
-from attnsuite.asking.foreign import backwards, bias_first, in_numpy, widened
+from attnsuite.cases import Stranger
+from attnsuite.cases.foreign import backwards, bias_first, in_numpy, widened
 from attnsuite.contracts.blocks.patch_embedding.deviations import Patches
 
 Array = np.ndarray[Any, Any]

@@ -7,15 +7,15 @@ from functools import partial
 
 import numpy as np
 
-from attnsuite.asking import Case
-from attnsuite.asking.formula import Formula
-from attnsuite.asking.printed import Printed, Shaped
-from attnsuite.asking.refused import Refused
-from attnsuite.asking.tensors import Array, Generator, Inputs
+from attnsuite.cases import Case
+from attnsuite.cases.formula import Formula
+from attnsuite.cases.printed import Printed, Shaped
+from attnsuite.cases.refused import Refused
+from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.blocks.positional_encoding.contract import POSITIONAL
 from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 
 
 def cases() -> list[Case]:

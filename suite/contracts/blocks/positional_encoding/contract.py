@@ -22,7 +22,7 @@ Axes: `b l e` x and output (b batch, l positions, e width). Vaswani and others, 
 
 from __future__ import annotations
 
-from attnsuite.asking import declare
+from attnsuite.cases import declare
 
 POSITIONAL = ("x",)
 

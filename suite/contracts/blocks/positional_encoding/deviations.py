@@ -7,10 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from attnsuite.asking.axes import Axes, Sizes
-from attnsuite.asking.changes import rounded, turned
-from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.asking.staged import Given, Staged, usual
+from attnsuite.cases.axes import Axes, Sizes
+from attnsuite.cases.changes import rounded, turned
+from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.cases.staged import Given, Staged, usual
 
 
 class Encoding(Staged):

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Stranger
-from attnsuite.asking.foreign import in_numpy, widened
+from attnsuite.cases import Stranger
+from attnsuite.cases.foreign import in_numpy, widened
 from attnsuite.contracts.blocks.positional_encoding.deviations import Encoding
 
 Array = np.ndarray[Any, Any]

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attnsuite.asking import Case
-from attnsuite.asking.formula import Formula
-from attnsuite.asking.printed import Printed, Shaped
-from attnsuite.asking.refused import Refused
-from attnsuite.asking.tensors import Generator, Inputs, numbers
+from attnsuite.cases import Case
+from attnsuite.cases.formula import Formula
+from attnsuite.cases.printed import Printed, Shaped
+from attnsuite.cases.refused import Refused
+from attnsuite.cases.tensors import Generator, Inputs, numbers
 from attnsuite.contracts.blocks.positionwise_ffn.contract import POSITIONAL
 from attnsuite.contracts.blocks.positionwise_ffn.oracle import positionwise_ffn
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 
 
 def cases() -> list[Case]:

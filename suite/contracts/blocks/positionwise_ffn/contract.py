@@ -18,7 +18,7 @@ from 1. Vaswani and others, "Attention is all you need" (arXiv 1706.03762), sect
 
 from __future__ import annotations
 
-from attnsuite.asking import declare
+from attnsuite.cases import declare
 
 POSITIONAL = ("x", "w1", "b1", "w2", "b2")
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, silu
 
-from attnsuite.asking.axes import Axes
-from attnsuite.asking.changes import first_for_all, only_first, repeated_beyond, turned
-from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.asking.staged import Staged, usual
+from attnsuite.cases.axes import Axes
+from attnsuite.cases.changes import first_for_all, only_first, repeated_beyond, turned
+from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.cases.staged import Staged, usual
 
 
 class Network(Staged):

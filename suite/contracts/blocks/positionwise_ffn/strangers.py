@@ -7,8 +7,8 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.asking import Stranger
-from attnsuite.asking.foreign import backwards, bias_as_row, bias_first, convolved, in_float64, linear, widened
+from attnsuite.cases import Stranger
+from attnsuite.cases.foreign import backwards, bias_as_row, bias_first, convolved, in_float64, linear, widened
 from attnsuite.contracts.blocks.positionwise_ffn.deviations import Network
 
 Affine = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -64,7 +64,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attnsuite.asking import configured, declare
+from attnsuite.cases import configured, declare
 
 POSITIONAL = ("source", "lengths", "target")
 SCORES = ("additive", "dot", "scaled_dot")

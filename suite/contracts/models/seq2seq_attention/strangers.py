@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnsuite.asking import Stranger
-from attnsuite.asking.foreign import backwards, linear
-from attnsuite.asking.staged import Staged
+from attnsuite.cases import Stranger
+from attnsuite.cases.foreign import backwards, linear
+from attnsuite.cases.staged import Staged
 from attnsuite.contracts.models.eager import part
 from attnsuite.contracts.models.foreign import source_by_source
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, shapes

@@ -8,8 +8,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from attnsuite.asking.model import Config
-from attnsuite.asking.step import of_next_tokens
+from attnsuite.cases.model import Config
+from attnsuite.cases.step import of_next_tokens
 from attnsuite.contracts.models.seq2seq_attention.cases.draws import USUAL, model
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, shapes
 from attnsuite.contracts.models.workloads import TRAINED, ModelWorkload

@@ -71,7 +71,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attnsuite.asking import Call, configured, declare
+from attnsuite.cases import Call, configured, declare
 from attnsuite.contracts.models.accuracy import ACCURACY, unpromised
 
 POSITIONAL = ("source", "lengths", "target")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnsuite.asking import Stranger
+from attnsuite.cases import Stranger
 from attnsuite.contracts.models.eager import part
 from attnsuite.contracts.models.foreign import STYLES, Style, source_by_source
 from attnsuite.contracts.models.transformer.contract import shapes

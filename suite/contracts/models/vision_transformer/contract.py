@@ -51,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attnsuite.asking import Call, declare
+from attnsuite.cases import Call, declare
 from attnsuite.contracts.models.accuracy import ACCURACY, unpromised
 
 POSITIONAL = ("images",)

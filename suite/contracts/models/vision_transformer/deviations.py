@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, layer_norm
 
-from attnsuite.asking.changes import as_it_lies, as_they_lie, repeated_beyond, swapped_where_equal, turned
-from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.asking.staged import imprecise
+from attnsuite.cases.changes import as_it_lies, as_they_lie, repeated_beyond, swapped_where_equal, turned
+from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.cases.staged import imprecise
 from attnsuite.contracts.models import common
 from attnsuite.contracts.models.common import EXTRA_WEIGHTS, MIXED_DTYPES, of_due_shapes
 from attnsuite.contracts.models.eager import Blocks, Config, Part, part

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.asking import Stranger
+from attnsuite.cases import Stranger
 from attnsuite.contracts.models.eager import part
 from attnsuite.contracts.models.foreign import STYLES, Style
 from attnsuite.contracts.models.vision_transformer.contract import shapes

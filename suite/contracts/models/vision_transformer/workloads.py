@@ -8,8 +8,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from attnsuite.asking.model import Config
-from attnsuite.asking.step import Loss, of_classes
+from attnsuite.cases.model import Config
+from attnsuite.cases.step import Loss, of_classes
 from attnsuite.contracts.models.vision_transformer.cases.draws import BASE, USUAL, model
 from attnsuite.contracts.models.vision_transformer.contract import shapes
 from attnsuite.contracts.models.workloads import TRAINED, USUALLY, ModelWorkload

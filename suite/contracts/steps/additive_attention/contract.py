@@ -22,7 +22,7 @@ translation by jointly learning to align and translate" (arXiv 1409.0473), witho
 
 from __future__ import annotations
 
-from attnsuite.asking import declare
+from attnsuite.cases import declare
 
 POSITIONAL = ("query", "key", "value", "w_query", "w_key", "w_score")
 

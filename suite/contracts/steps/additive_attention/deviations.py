@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Deviation
-from attnsuite.asking.axes import Axes, Sizes, broadcasts
-from attnsuite.asking.changes import (
+from attnsuite.cases import Deviation
+from attnsuite.cases.axes import Axes, Sizes, broadcasts
+from attnsuite.cases.changes import (
     first_for_all,
     for_all_items,
     hidden_last,
@@ -18,8 +18,8 @@ from attnsuite.asking.changes import (
     swapped_where_equal,
     turned,
 )
-from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.asking.staged import Given, Staged, usual
+from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.cases.staged import Given, Staged, usual
 from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, shares, softmax
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.asking import Stranger
-from attnsuite.asking.foreign import convolved, in_numpy, widened
+from attnsuite.cases import Stranger
+from attnsuite.cases.foreign import convolved, in_numpy, widened
 from attnsuite.contracts.steps.additive_attention.deviations import Additive
 
 Array = np.ndarray[Any, Any]

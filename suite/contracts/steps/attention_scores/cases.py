@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from attnsuite.asking import Case
-from attnsuite.asking.formula import Formula
-from attnsuite.asking.printed import Printed, Shaped
-from attnsuite.asking.refused import Refused
-from attnsuite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
+from attnsuite.cases import Case
+from attnsuite.cases.formula import Formula
+from attnsuite.cases.printed import Printed, Shaped
+from attnsuite.cases.refused import Refused
+from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.attention_scores.contract import POSITIONAL, SCORES
 from attnsuite.contracts.steps.attention_scores.oracle import attention_scores
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
 
 Mask = Callable[[Generator], Array]
 MASK = "doc-000/2-neg-inf-mask"

@@ -27,7 +27,7 @@ for bilinear and additive. Rank 2, 3 and 4; leading axes are equal.
 
 from __future__ import annotations
 
-from attnsuite.asking import Call, declare
+from attnsuite.cases import Call, declare
 
 POSITIONAL = ("query", "key")
 SCORES = {"dot": (), "scaled_dot": (), "bilinear": ("w",), "additive": ("w_query", "w_key", "w_score"), "distance": ()}

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from attnsuite.asking.axes import ANY, Axes, Sizes, broadcasts
-from attnsuite.asking.changes import first_for_all, repeated_beyond, swapped_where_equal, turned
-from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.asking.staged import Given, Staged, usual
+from attnsuite.cases.axes import ANY, Axes, Sizes, broadcasts
+from attnsuite.cases.changes import first_for_all, repeated_beyond, swapped_where_equal, turned
+from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.cases.staged import Given, Staged, usual
 from attnsuite.contracts.steps.attention_scores.contract import SCORES
 
 AXES = {

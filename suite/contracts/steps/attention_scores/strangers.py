@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.asking import Stranger
-from attnsuite.asking.foreign import in_float64, widened
+from attnsuite.cases import Stranger
+from attnsuite.cases.foreign import in_float64, widened
 from attnsuite.contracts.steps.attention_scores.contract import SCORES
 from attnsuite.contracts.steps.attention_scores.deviations import Scores
 

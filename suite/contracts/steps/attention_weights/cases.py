@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.asking import Calls, Case, Replies
-from attnsuite.asking.due import Due
-from attnsuite.asking.formula import Formula
-from attnsuite.asking.printed import Printed, Shaped
-from attnsuite.asking.refused import Refused
-from attnsuite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
+from attnsuite.cases import Calls, Case, Replies
+from attnsuite.cases.due import Due
+from attnsuite.cases.formula import Formula
+from attnsuite.cases.printed import Printed, Shaped
+from attnsuite.cases.refused import Refused
+from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.attention_weights.contract import POSITIONAL
 from attnsuite.contracts.steps.attention_weights.oracle import attention_weights
 from attnsuite.judging import compare
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
 
 Mask = Callable[[Generator], Array]
 Select = Callable[[Array], Array]

@@ -30,7 +30,7 @@ Axes: `… l s` scores and weights (l queries, s keys). Rank 2, 3 and 4.
 
 from __future__ import annotations
 
-from attnsuite.asking import Call, Case, Conventions, declare
+from attnsuite.cases import Call, Case, Conventions, declare
 
 POSITIONAL = ("scores",)
 NORMALISERS = ("softmax", "sum")

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from attnsuite.asking.axes import Sizes, broadcasts
-from attnsuite.asking.changes import filled_beyond, first_for_all, repeated_beyond, swapped_where_equal, turned
-from attnsuite.asking.mistakes import Wrong, formula, given, if_given, mistakes, rows, then
-from attnsuite.asking.staged import Given, Staged, usual
+from attnsuite.cases.axes import Sizes, broadcasts
+from attnsuite.cases.changes import filled_beyond, first_for_all, repeated_beyond, swapped_where_equal, turned
+from attnsuite.cases.mistakes import Wrong, formula, given, if_given, mistakes, rows, then
+from attnsuite.cases.staged import Given, Staged, usual
 from attnsuite.contracts.softmax import fill, masked, shares, softmax, unguarded
 from attnsuite.contracts.steps.attention_weights.contract import NORMALISERS
 

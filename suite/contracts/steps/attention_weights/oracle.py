@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.asking.tensors import valid
+from attnsuite.cases.tensors import valid
 from attnsuite.judging.rounded import Rounded
 
 Array = np.ndarray[Any, Any]

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Stranger
-from attnsuite.asking.foreign import widened
+from attnsuite.cases import Stranger
+from attnsuite.cases.foreign import widened
 from attnsuite.contracts.steps.attention_weights.deviations import Weights
 
 Array = np.ndarray[Any, Any]

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.asking import Call, Case, Conventions
-from attnsuite.asking.due import Form, Within
-from attnsuite.asking.formula import Formula, FormulaCase
-from attnsuite.asking.printed import Printed, Together
-from attnsuite.asking.refused import Refused, Row
-from attnsuite.asking.tensors import Array, Generator, Inputs
+from attnsuite.cases import Call, Case, Conventions
+from attnsuite.cases.due import Form, Within
+from attnsuite.cases.formula import Formula, FormulaCase
+from attnsuite.cases.printed import Printed, Together
+from attnsuite.cases.refused import Refused, Row
+from attnsuite.cases.tensors import Array, Generator, Inputs
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.bleu import oracle
 from attnsuite.contracts.steps.bleu.contract import POSITIONAL
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
 
 ROW = ("float32",)
 """The one dtype whose rows hold the cases."""

@@ -30,7 +30,7 @@ Tokens are integers, so that there is one dtype to ask: the cases stand in the r
 
 from __future__ import annotations
 
-from attnsuite.asking import EVERYWHERE, declare
+from attnsuite.cases import EVERYWHERE, declare
 
 POSITIONAL = ("prediction", "reference")
 

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.asking.axes import Axes, Sizes
-from attnsuite.asking.layouts import in_memory_order
-from attnsuite.asking.leftovers import remembered_tensors, reused_output
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
-from attnsuite.asking.staged import Given, Staged
+from attnsuite.cases.axes import Axes, Sizes
+from attnsuite.cases.layouts import in_memory_order
+from attnsuite.cases.leftovers import remembered_tensors, reused_output
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.staged import Given, Staged
 
 Tokens = list[Hashable]
 Grams = list[Hashable]

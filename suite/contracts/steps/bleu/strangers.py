@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Stranger
+from attnsuite.cases import Stranger
 from attnsuite.contracts.steps.bleu.deviations import Scoring
 
 Score = Callable[[list[int], list[int], int], float]

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.asking import Case
-from attnsuite.asking.due import Due
-from attnsuite.asking.formula import Formula
-from attnsuite.asking.printed import Printed, Together
-from attnsuite.asking.refused import Refused
-from attnsuite.asking.tensors import PRECISE, Array, Generator, Inputs, numbers
+from attnsuite.cases import Case
+from attnsuite.cases.due import Due
+from attnsuite.cases.formula import Formula
+from attnsuite.cases.printed import Printed, Together
+from attnsuite.cases.refused import Refused
+from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.kernel_pooling.contract import KERNELS, POSITIONAL
 from attnsuite.contracts.steps.kernel_pooling.oracle import kernel_pooling
-from attnsuite.records import Figures, Source
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
+from attnsuite.model import Figures, Source
 
 DATA = Path(documents.__file__).with_name("nadaraya_watson.json")
 PROCESS = "doc-004/11.2-data-process"

@@ -28,7 +28,7 @@ Axes: `l` query, `s` key, `s v` value, `l v` output (l queries, s keys, v value 
 
 from __future__ import annotations
 
-from attnsuite.asking import declare
+from attnsuite.cases import declare
 
 POSITIONAL = ("query", "key", "value")
 KERNELS = ("gaussian", "boxcar", "constant", "triangular", "epanechikov")

@@ -9,10 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from attnsuite.asking.axes import Axes, Sizes
-from attnsuite.asking.changes import filled_beyond, reversed_along, turned
-from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.asking.staged import Given, Staged, usual
+from attnsuite.cases.axes import Axes, Sizes
+from attnsuite.cases.changes import filled_beyond, reversed_along, turned
+from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.cases.staged import Given, Staged, usual
 from attnsuite.contracts.softmax import shares, unguarded
 from attnsuite.contracts.steps.kernel_pooling.contract import KERNELS
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Stranger
-from attnsuite.asking.foreign import in_numpy, widened
+from attnsuite.cases import Stranger
+from attnsuite.cases.foreign import in_numpy, widened
 from attnsuite.contracts.steps.kernel_pooling.deviations import Pooling
 
 Array = np.ndarray[Any, Any]

@@ -34,7 +34,7 @@ The document's probabilities may differ from step to step; here one serves all.
 
 from __future__ import annotations
 
-from attnsuite.asking import declare
+from attnsuite.cases import declare
 
 POSITIONAL = ("x", "y", "h0", "w_hx", "w_hh", "w_qh")
 QUANTITIES = ("d_w_hh", "d_w_hx", "d_w_qh", "d_hidden", "d_output", "hidden", "output", "loss")

@@ -8,10 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from attnsuite.asking.axes import Axes, Sizes
-from attnsuite.asking.changes import turned
-from attnsuite.asking.mistakes import Changed, Wrong, formula, given, if_given, mistakes, rows, then
-from attnsuite.asking.staged import Given, Staged, usual
+from attnsuite.cases.axes import Axes, Sizes
+from attnsuite.cases.changes import turned
+from attnsuite.cases.mistakes import Changed, Wrong, formula, given, if_given, mistakes, rows, then
+from attnsuite.cases.staged import Given, Staged, usual
 from attnsuite.contracts.steps.recurrent_gradient.contract import QUANTITIES
 
 OTHER = Generator().manual_seed(7)

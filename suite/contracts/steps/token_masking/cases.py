@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.asking import Call, Calls, Case
-from attnsuite.asking.drawn import SEED, Counted
-from attnsuite.asking.due import Form
-from attnsuite.asking.formula import Formula, FormulaCase
-from attnsuite.asking.layouts import out_of_order
-from attnsuite.asking.printed import example, first
-from attnsuite.asking.refused import Refused
-from attnsuite.asking.tensors import Array, Generator, Inputs, numbers
+from attnsuite.cases import Call, Calls, Case
+from attnsuite.cases.drawn import SEED, Counted
+from attnsuite.cases.due import Form
+from attnsuite.cases.formula import Formula, FormulaCase
+from attnsuite.cases.layouts import out_of_order
+from attnsuite.cases.printed import example, first
+from attnsuite.cases.refused import Refused
+from attnsuite.cases.tensors import Array, Generator, Inputs, numbers
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.token_masking import oracle
 from attnsuite.contracts.steps.token_masking.contract import POSITIONAL
 from attnsuite.contracts.steps.token_masking.oracle import Judge
 from attnsuite.judging.patterns import Seeds
 from attnsuite.judging.shares import Statistic
-from attnsuite.records import Example
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
+from attnsuite.model import Example
 
 VOCABULARY, MASK_TOKEN = 1000, 103
 CALLS = 160

@@ -35,7 +35,7 @@ honest implementation with probability ≤ 1e-9.
 
 from __future__ import annotations
 
-from attnsuite.asking import EVERYWHERE, declare
+from attnsuite.cases import EVERYWHERE, declare
 
 POSITIONAL = ("tokens", "special")
 IGNORED = -100

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from attnsuite.asking.axes import Axes, Sizes
-from attnsuite.asking.changes import filled_beyond, first_for_all, turned
-from attnsuite.asking.layouts import in_memory_order
-from attnsuite.asking.leftovers import reused_output
-from attnsuite.asking.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.asking.staged import Given, Staged
+from attnsuite.cases.axes import Axes, Sizes
+from attnsuite.cases.changes import filled_beyond, first_for_all, turned
+from attnsuite.cases.layouts import in_memory_order
+from attnsuite.cases.leftovers import reused_output
+from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
+from attnsuite.cases.staged import Given, Staged
 from attnsuite.contracts.steps.token_masking.contract import IGNORED
 
 MASK, RANDOM, KEPT = range(3)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Stranger
+from attnsuite.cases import Stranger
 from attnsuite.contracts.steps.token_masking.contract import IGNORED
 from attnsuite.contracts.steps.token_masking.deviations import Corrupting
 

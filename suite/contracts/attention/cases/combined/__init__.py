@@ -11,14 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from attnsuite.asking import Case
-from attnsuite.asking.combined import FULL, QUICK, Array
-from attnsuite.asking.covering import Row, Space, drawn
+from attnsuite.cases import Case
+from attnsuite.cases.combined import FULL, QUICK, Array
+from attnsuite.cases.covering import Row, Space, drawn
 from attnsuite.contracts.attention.cases.case import AttentionCase
 from attnsuite.contracts.attention.cases.combined.levels import LEVELS
 from attnsuite.contracts.attention.feature import Feature, features
 from attnsuite.contracts.attention.features.dropout.draws import kept
-from attnsuite.records import COMBINED
+from attnsuite.model import COMBINED
 
 PAIRS, TRIPLES = (Path(__file__).with_name(f"{name}.txt") for name in ("pairs", "triples"))
 """A row in each line, written as its unusual levels: those in which all pairs meet, and those that triples need more."""

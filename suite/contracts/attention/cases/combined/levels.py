@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attnsuite.asking.covering import Contradiction
-from attnsuite.asking.layouts import INPUTS
+from attnsuite.cases.covering import Contradiction
+from attnsuite.cases.layouts import INPUTS
 from attnsuite.contracts.attention.feature import Levels
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 
 MOST_NUMBERS = {"float64": 2**16, "float32": 2**18, "float16": 2**18, "bfloat16": 2**18}
 """The most scores and numbers of inputs in a call: its truth then takes some ten milliseconds. That of float64 is

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from attnsuite.asking.combined import Local
-from attnsuite.asking.layouts import JUNK
-from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
+from attnsuite.cases.combined import Local
+from attnsuite.cases.layouts import JUNK
+from attnsuite.cases.mistakes import Wrong, mistakes, rows, then
 from attnsuite.contracts.attention.cases.combined.levels import BACKWARD
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Gradients
 from attnsuite.contracts.attention.computation.dense import Dense
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 
 if TYPE_CHECKING:
     from torch import Tensor

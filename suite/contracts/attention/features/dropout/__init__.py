@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.asking import Call, Case, Conventions
-from attnsuite.asking.covering import Contradiction
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows
-from attnsuite.asking.shown_draws import shown
+from attnsuite.cases import Call, Case, Conventions
+from attnsuite.cases.covering import Contradiction
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows
+from attnsuite.cases.shown_draws import shown
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Saved
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from attnsuite.asking import Case
-from attnsuite.asking.drawn import Counted
-from attnsuite.asking.layouts import INPUTS, Laid
-from attnsuite.asking.tensors import FAST
+from attnsuite.cases import Case
+from attnsuite.cases.drawn import Counted
+from attnsuite.cases.layouts import INPUTS, Laid
+from attnsuite.cases.tensors import FAST
 from attnsuite.contracts.attention.cases.bad_input import BadInput, of_rank
 from attnsuite.contracts.attention.cases.case import AttentionCase
 from attnsuite.contracts.attention.features.dropout.draws import (

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.asking import Call, Calls, Conventions, Replies
-from attnsuite.asking.drawn import SEED, Counted, DroppedWeights, Kept
-from attnsuite.asking.due import Form, Within
-from attnsuite.asking.layouts import INPUTS
-from attnsuite.asking.tensors import Array, dtype_of
+from attnsuite.cases import Call, Calls, Conventions, Replies
+from attnsuite.cases.drawn import SEED, Counted, DroppedWeights, Kept
+from attnsuite.cases.due import Form, Within
+from attnsuite.cases.layouts import INPUTS
+from attnsuite.cases.tensors import Array, dtype_of
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, due, form
 from attnsuite.contracts.attention.cases.order import forward_of, interleave
 from attnsuite.contracts.attention.feature import Grid, visible
 from attnsuite.judging.patterns import Judge, Seeds, repeated
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.shares import Statistic
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 
 SURELY_NOT_ZERO = 2.0**10
 """As many times the smallest number of a dtype: a weight above that is not rounded to zero, though its score may be off

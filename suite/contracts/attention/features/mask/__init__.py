@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.asking import Call, Case, Conventions
-from attnsuite.asking.case import Traits
+from attnsuite.cases import Call, Case, Conventions
+from attnsuite.cases.case import Traits
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Grid, Step, Typed
 from attnsuite.contracts.attention.features.mask.levels import LEVELS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.cases.mistakes import Wrong, mistakes, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense
 from attnsuite.contracts.attention.computation.tiled import Tiled

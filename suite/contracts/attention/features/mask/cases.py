@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from attnsuite.asking import Call, Case
-from attnsuite.asking.layouts import INPUTS
-from attnsuite.asking.tensors import FAST, PRECISE, Generator
+from attnsuite.cases import Call, Case
+from attnsuite.cases.layouts import INPUTS
+from attnsuite.cases.tensors import FAST, PRECISE, Generator
 from attnsuite.contracts.attention.cases.bad_input import USUAL, BadInput
 from attnsuite.contracts.attention.cases.behaviour import SMALL, InARow, each, same_storage
 from attnsuite.contracts.attention.cases.case import AttentionCase

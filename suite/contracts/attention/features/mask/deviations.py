@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Gradients, Saved, ignoring
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attnsuite.asking.covering import Contradiction
+from attnsuite.cases.covering import Contradiction
 from attnsuite.contracts.attention.feature import Levels
 from attnsuite.contracts.attention.features.mask.patterns import Mask
 

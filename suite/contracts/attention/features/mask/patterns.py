@@ -12,7 +12,7 @@ from attnsuite.contracts.attention.lazily import np, torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnsuite.asking.tensors import Generator
+    from attnsuite.cases.tensors import Generator
 
     Array = np.ndarray[Any, Any]
     Pattern = Callable[[Generator, tuple[int, ...]], Array]

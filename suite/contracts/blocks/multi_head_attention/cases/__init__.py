@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnsuite.asking import Case
+from attnsuite.cases import Case
 from attnsuite.contracts.blocks.multi_head_attention.cases import decisions
 from attnsuite.contracts.blocks.multi_head_attention.cases.bad_input import bad_input
 from attnsuite.contracts.blocks.multi_head_attention.cases.decisions import of

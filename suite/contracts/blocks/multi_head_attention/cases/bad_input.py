@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnsuite.asking.refused import Refused
+from attnsuite.cases.refused import Refused
 from attnsuite.contracts.blocks.multi_head_attention.cases.decisions import of
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.asking import Case
-from attnsuite.asking.formula import again
-from attnsuite.asking.layouts import Laid, as_one_tensor
-from attnsuite.asking.tensors import PRECISE, Array, Generator, valid
+from attnsuite.cases import Case
+from attnsuite.cases.formula import again
+from attnsuite.cases.layouts import Laid, as_one_tensor
+from attnsuite.cases.tensors import PRECISE, Array, Generator, valid
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import Mask, asked
 from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES
 

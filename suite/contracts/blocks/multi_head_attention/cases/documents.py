@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.asking import Case
-from attnsuite.asking.printed import Printed
-from attnsuite.asking.refused import Refused
-from attnsuite.asking.tensors import Array, Inputs, identity_values, numbers, valid
+from attnsuite.cases import Case
+from attnsuite.cases.printed import Printed
+from attnsuite.cases.refused import Refused
+from attnsuite.cases.tensors import Array, Inputs, identity_values, numbers, valid
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
 from attnsuite.contracts.blocks.multi_head_attention.cases.dropout import heads_of
 from attnsuite.contracts.blocks.multi_head_attention.cases.shapes import shapes
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 
 OF_V1, OF_V2 = "doc-003/3.4.2-self-attention-v1", "doc-003/3.4.2-self-attention-v2"
 STEPS = {

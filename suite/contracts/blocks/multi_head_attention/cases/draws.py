@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attnsuite.asking import Call
-from attnsuite.asking.formula import Formula
-from attnsuite.asking.tensors import Array, Generator, Inputs
+from attnsuite.cases import Call
+from attnsuite.cases.formula import Formula
+from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.blocks.multi_head_attention.contract import POSITIONAL
 from attnsuite.contracts.blocks.multi_head_attention.oracle import attention_weights, multi_head_attention
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.asking import Call, Calls, Case, Changed, Conventions
-from attnsuite.asking.drawn import SEED, Counted, DroppedWeights, Kept
-from attnsuite.asking.due import Due, Form
-from attnsuite.asking.tensors import PRECISE, Array, as_tensor, dtype_of, identity_values
+from attnsuite.cases import Call, Calls, Case, Changed, Conventions
+from attnsuite.cases.drawn import SEED, Counted, DroppedWeights, Kept
+from attnsuite.cases.due import Due, Form
+from attnsuite.cases.tensors import PRECISE, Array, as_tensor, dtype_of, identity_values
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
 from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES
 from attnsuite.judging.patterns import Judge, Seeds, kept, neighbours, repeated

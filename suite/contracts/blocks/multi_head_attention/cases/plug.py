@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.asking import Call, Case
-from attnsuite.asking.drawn import Kept
-from attnsuite.asking.layouts import out_of_order
-from attnsuite.asking.plugged import Attends, Plugged, Script
-from attnsuite.asking.tensors import PRECISE, dtype_of
+from attnsuite.cases import Call, Case
+from attnsuite.cases.drawn import Kept
+from attnsuite.cases.layouts import out_of_order
+from attnsuite.cases.plugged import Attends, Plugged, Script
+from attnsuite.cases.tensors import PRECISE, dtype_of
 from attnsuite.contracts.blocks.multi_head_attention.cases.decisions import of, with_empty_rows
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
 from attnsuite.contracts.blocks.multi_head_attention.cases.dropout import DroppedInHeads, Showing

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from attnsuite.asking import Calls, Case, Changed, Replies
-from attnsuite.asking.formula import FormulaCase
-from attnsuite.asking.plugged import Attended, Plugged
-from attnsuite.asking.printed import Shaped, example
-from attnsuite.asking.seen import Arrange, Arranged
-from attnsuite.asking.tensors import PRECISE, Array, Generator, valid
+from attnsuite.cases import Calls, Case, Changed, Replies
+from attnsuite.cases.formula import FormulaCase
+from attnsuite.cases.plugged import Attended, Plugged
+from attnsuite.cases.printed import Shaped, example
+from attnsuite.cases.seen import Arrange, Arranged
+from attnsuite.cases.tensors import PRECISE, Array, Generator, valid
 from attnsuite.contracts.blocks.multi_head_attention.cases.decisions import of
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
 from attnsuite.contracts.blocks.multi_head_attention.cases.plug import scripts
 from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.records import Example, Source, Status
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
+from attnsuite.model import Example, Source, Status
 
 Shapes = Mapping[str, Sequence[int]]
 OF_PLUG: dict[str, Callable[[Shapes], Sequence[int]]] = {

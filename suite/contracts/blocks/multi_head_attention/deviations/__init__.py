@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnsuite.asking.staged import usual
+from attnsuite.cases.staged import usual
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
 CONTROLS = {"correct": MultiHead()}

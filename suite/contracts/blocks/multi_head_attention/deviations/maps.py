@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from attnsuite.asking.changes import for_all_items, repeated_beyond, reversed_along, swapped_where_equal, turned
-from attnsuite.asking.mistakes import Wrong, given, if_given, mistakes, rows, then
+from attnsuite.cases.changes import for_all_items, repeated_beyond, reversed_along, swapped_where_equal, turned
+from attnsuite.cases.mistakes import Wrong, given, if_given, mistakes, rows, then
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead, mapped
 
 

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from attnsuite.asking.mistakes import Wrong, mistakes
-from attnsuite.asking.staged import Given
+from attnsuite.cases.mistakes import Wrong, mistakes
+from attnsuite.cases.staged import Given
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
 Place = Callable[[Given], bool]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnsuite.asking.mistakes import Wrong, mistakes, rows
+from attnsuite.cases.mistakes import Wrong, mistakes, rows
 from attnsuite.contracts import asking_plugs
 from attnsuite.contracts.asking_plugs import left_out
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead

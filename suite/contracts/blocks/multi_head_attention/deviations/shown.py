@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
+from attnsuite.cases.mistakes import Wrong, mistakes, rows, then
 from attnsuite.contracts import shown
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.asking.axes import Axes, Sizes, broadcasts
-from attnsuite.asking.mistakes import formula
-from attnsuite.asking.staged import Given, Staged
+from attnsuite.cases.axes import Axes, Sizes, broadcasts
+from attnsuite.cases.mistakes import formula
+from attnsuite.cases.staged import Given, Staged
 from attnsuite.contracts.asking_plugs import Heads
 from attnsuite.contracts.attention.features.dropout import dropout
 from attnsuite.contracts.shown import through_identity

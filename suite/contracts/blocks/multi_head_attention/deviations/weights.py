@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Deviation
-from attnsuite.asking.changes import first_for_all, hidden_last, turned
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases import Deviation
+from attnsuite.cases.changes import first_for_all, hidden_last, turned
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
 from attnsuite.contracts.attention.features.dropout import always_alike, kept, multiplier, normalised, shared
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, softmax

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnsuite.asking import Case
+from attnsuite.cases import Case
 from attnsuite.contracts.models.seq2seq_attention.cases import decisions
 from attnsuite.contracts.models.seq2seq_attention.cases.bad_input import bad_input
 from attnsuite.contracts.models.seq2seq_attention.cases.documents import printed

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from attnsuite.asking.model import instead, token_among, without
-from attnsuite.asking.refused import Refused, Row
-from attnsuite.asking.tensors import Generator, Inputs
+from attnsuite.cases.model import instead, token_among, without
+from attnsuite.cases.refused import Refused, Row
+from attnsuite.cases.tensors import Generator, Inputs
 from attnsuite.contracts.models.seq2seq_attention.cases.draws import drawn, model
 from attnsuite.contracts.models.translations import GREEDY
 

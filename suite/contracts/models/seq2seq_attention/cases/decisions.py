@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.asking import Case
-from attnsuite.asking.layouts import out_of_order
-from attnsuite.asking.model import remade
-from attnsuite.asking.tensors import PRECISE, Generator, Inputs, generator
+from attnsuite.cases import Case
+from attnsuite.cases.layouts import out_of_order
+from attnsuite.cases.model import remade
+from attnsuite.cases.tensors import PRECISE, Generator, Inputs, generator
 from attnsuite.contracts.models.seq2seq_attention.cases.draws import USUAL, WATCHED, drawn, model, weights
 from attnsuite.contracts.models.translations import translating
 

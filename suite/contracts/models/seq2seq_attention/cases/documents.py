@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.asking import Case
-from attnsuite.asking.model import Config, Weights
-from attnsuite.asking.printed import Printed, Shaped
-from attnsuite.asking.seen import Arranged
-from attnsuite.asking.tensors import Array, Inputs, generator, numbers
+from attnsuite.cases import Case
+from attnsuite.cases.model import Config, Weights
+from attnsuite.cases.printed import Printed, Shaped
+from attnsuite.cases.seen import Arranged
+from attnsuite.cases.tensors import Array, Inputs, generator, numbers
 from attnsuite.contracts.models.seq2seq_attention.cases.draws import USUAL, WATCHED, model, weights
 from attnsuite.contracts.models.seq2seq_attention.contract import shapes
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 
 ONE_STEP = {**USUAL, "source_vocab": 4, "target_vocab": 7, "embedding": 5, "hidden": 12}
 COMBINED = {**USUAL, "source_vocab": 4, "target_vocab": 4, "embedding": 2, "hidden": 4, "score": "dot"}

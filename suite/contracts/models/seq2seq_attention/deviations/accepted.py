@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnsuite.asking.changes import as_it_lies, as_they_lie
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows
+from attnsuite.cases.changes import as_it_lies, as_they_lie
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows
 from attnsuite.contracts.models.common import EXTRA_WEIGHTS, MIXED_DTYPES, of_due_shapes
 from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Config, Recurrent
 

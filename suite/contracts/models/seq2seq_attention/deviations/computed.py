@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.asking import Deviation
-from attnsuite.asking.changes import first_for_all, repeated_beyond
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
-from attnsuite.asking.staged import imprecise
+from attnsuite.cases import Deviation
+from attnsuite.cases.changes import first_for_all, repeated_beyond
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.staged import imprecise
 from attnsuite.contracts.models import greedy
 from attnsuite.contracts.models.eager import Part
 from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Config, Kept, Recurrent

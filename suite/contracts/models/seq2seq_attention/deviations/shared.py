@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from attnsuite.asking.changes import turned
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows
+from attnsuite.cases.changes import turned
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows
 from attnsuite.contracts.models.common import shared, swapped
 from attnsuite.contracts.models.eager import Part
 from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from attnsuite.asking.changes import first_for_all, turned
-from attnsuite.asking.mistakes import Wrong, mistakes, rows, then
+from attnsuite.cases.changes import first_for_all, turned
+from attnsuite.cases.mistakes import Wrong, mistakes, rows, then
 from attnsuite.contracts import shown
 from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 from attnsuite.contracts.softmax import masked

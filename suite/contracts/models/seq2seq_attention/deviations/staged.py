@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.asking.mistakes import formula
-from attnsuite.asking.staged import Staged
+from attnsuite.cases.mistakes import formula
+from attnsuite.cases.staged import Staged
 from attnsuite.contracts.models import eager
 from attnsuite.contracts.models.eager import Part, part
 from attnsuite.contracts.models.greedy import Greedy, Translating

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnsuite.asking import Case
+from attnsuite.cases import Case
 from attnsuite.contracts.models.transformer.cases import decisions
 from attnsuite.contracts.models.transformer.cases.bad_input import bad_input
 from attnsuite.contracts.models.transformer.cases.documents import printed

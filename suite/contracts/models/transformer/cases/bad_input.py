@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from attnsuite.asking.model import instead, token_among, without
-from attnsuite.asking.refused import Refused, Row
+from attnsuite.cases.model import instead, token_among, without
+from attnsuite.cases.refused import Refused, Row
 from attnsuite.contracts.models.transformer.cases.draws import CACHED, ENCODER, USUAL, drawn, model
 from attnsuite.contracts.models.translations import GREEDY
 

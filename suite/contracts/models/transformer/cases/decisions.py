@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from attnsuite.asking import Calls, Case, Changed, Conventions
-from attnsuite.asking.due import Near
-from attnsuite.asking.layouts import out_of_order
-from attnsuite.asking.model import remade
-from attnsuite.asking.tensors import PRECISE, Generator, Inputs, dtype_of, generator
+from attnsuite.cases import Calls, Case, Changed, Conventions
+from attnsuite.cases.due import Near
+from attnsuite.cases.layouts import out_of_order
+from attnsuite.cases.model import remade
+from attnsuite.cases.tensors import PRECISE, Generator, Inputs, dtype_of, generator
 from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
 from attnsuite.contracts.models.transformer.cases.draws import (
     CACHED,

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.asking import Case
-from attnsuite.asking.model import Config
-from attnsuite.asking.printed import Printed, Shaped
-from attnsuite.asking.seen import Arranged
-from attnsuite.asking.tensors import Array, numbers
+from attnsuite.cases import Case
+from attnsuite.cases.model import Config
+from attnsuite.cases.printed import Printed, Shaped
+from attnsuite.cases.seen import Arranged
+from attnsuite.cases.tensors import Array, numbers
 from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
 from attnsuite.contracts.models.transformer.cases.draws import USUAL, WATCHED, model
 from attnsuite.contracts.models.transformer.contract import shapes
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.rounded import Rounded
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
 
 
 def printed() -> Iterator[Case]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnsuite.asking.model import Config, Model, Weights
-from attnsuite.asking.tensors import Array, Generator, Inputs
+from attnsuite.cases.model import Config, Model, Weights
+from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.models.transformer import oracle
 from attnsuite.contracts.models.transformer.contract import POSITIONAL, shapes
 from attnsuite.contracts.models.transformer.deviations.staged import Transformer

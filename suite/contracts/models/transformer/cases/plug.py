@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from attnsuite.asking import Call
-from attnsuite.asking.plugged import Attends, Plugged, Script
-from attnsuite.asking.tensors import PRECISE, Generator, Inputs, dtype_of
+from attnsuite.cases import Call
+from attnsuite.cases.plugged import Attends, Plugged, Script
+from attnsuite.cases.tensors import PRECISE, Generator, Inputs, dtype_of
 from attnsuite.contracts.models.transformer.cases.draws import CACHED, ENCODER, SQUARE, WATCHED, drawn, model
 
 

@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from attnsuite.asking import Case
-from attnsuite.asking.model import remade
-from attnsuite.asking.tensors import PRECISE, Generator, Inputs
+from attnsuite.cases import Case
+from attnsuite.cases.model import remade
+from attnsuite.cases.tensors import PRECISE, Generator, Inputs
 from attnsuite.contracts.models.transformer.cases.draws import CACHED, ENCODER, SQUARE, WATCHED, drawn, model
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from attnsuite.asking.mistakes import Wrong, given, if_given, mistakes, rows
+from attnsuite.cases.mistakes import Wrong, given, if_given, mistakes, rows
 from attnsuite.contracts.models.common import EXTRA_WEIGHTS
 from attnsuite.contracts.models.eager import Config
 from attnsuite.contracts.models.transformer.deviations.staged import Transformer

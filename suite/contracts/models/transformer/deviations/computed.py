@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu
 
-from attnsuite.asking.changes import first_for_all, turned
-from attnsuite.asking.mistakes import Wrong, given, mistakes, rows, then
-from attnsuite.asking.staged import imprecise
+from attnsuite.cases.changes import first_for_all, turned
+from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.staged import imprecise
 from attnsuite.contracts import asking_plugs
 from attnsuite.contracts.models import common, greedy
 from attnsuite.contracts.models.eager import Part

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.asking.model import Weights, instead, without
-from attnsuite.asking.refused import Refused, Row
+from attnsuite.cases.model import Weights, instead, without
+from attnsuite.cases.refused import Refused, Row
 from attnsuite.contracts.models.vision_transformer.cases.draws import USUAL, model
 
 

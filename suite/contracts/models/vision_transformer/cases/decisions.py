@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from attnsuite.asking import Call, Case
-from attnsuite.asking.layouts import out_of_order
-from attnsuite.asking.model import remade
-from attnsuite.asking.plugged import Attends, Plugged, Script
-from attnsuite.asking.tensors import PRECISE, Generator, Inputs, dtype_of, generator
+from attnsuite.cases import Call, Case
+from attnsuite.cases.layouts import out_of_order
+from attnsuite.cases.model import remade
+from attnsuite.cases.plugged import Attends, Plugged, Script
+from attnsuite.cases.tensors import PRECISE, Generator, Inputs, dtype_of, generator
 from attnsuite.contracts.models.vision_transformer.cases.draws import (
     BASE,
     MANY,

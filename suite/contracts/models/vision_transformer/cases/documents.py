@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from attnsuite.asking import Case
-from attnsuite.asking.model import Config
-from attnsuite.asking.printed import Printed, Shaped
-from attnsuite.asking.tensors import Array, numbers
+from attnsuite.cases import Case
+from attnsuite.cases.model import Config
+from attnsuite.cases.printed import Printed, Shaped
+from attnsuite.cases.tensors import Array, numbers
 from attnsuite.contracts.models.vision_transformer.cases.draws import STATES, USUAL, model
 from attnsuite.contracts.models.vision_transformer.contract import shapes
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 
 ROLES = ("w_query", "w_key", "w_value", "w_output")
 

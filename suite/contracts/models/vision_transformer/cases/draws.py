@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from attnsuite.asking.model import Config, Model, Weights
-from attnsuite.asking.tensors import Array, Generator, Inputs
+from attnsuite.cases.model import Config, Model, Weights
+from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.models.vision_transformer import oracle
 from attnsuite.contracts.models.vision_transformer.contract import POSITIONAL, shapes
 from attnsuite.contracts.models.vision_transformer.deviations import VisionTransformer

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from attnsuite.asking import Case
-from attnsuite.asking.refused import Refused
-from attnsuite.asking.tensors import PRECISE
+from attnsuite.cases import Case
+from attnsuite.cases.refused import Refused
+from attnsuite.cases.tensors import PRECISE
 from attnsuite.contracts.steps.recurrent_gradient.cases.documents import printed
 from attnsuite.contracts.steps.recurrent_gradient.cases.draws import asked
 from attnsuite.contracts.steps.recurrent_gradient.cases.randomised import SEEDS, Randomised
 from attnsuite.contracts.steps.recurrent_gradient.contract import QUANTITIES, THROUGH_TIME
 from attnsuite.judging.patterns import Seeds
-from attnsuite.records import DTYPES
+from attnsuite.model import DTYPES
 
 UNTOUCHED = ("d_w_qh", "d_output")
 """Gradients that neither truncating nor randomising changes."""

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.asking import Case
-from attnsuite.asking.printed import Printed, Together
-from attnsuite.asking.tensors import Array, Inputs, numbers
+from attnsuite.cases import Case
+from attnsuite.cases.printed import Printed, Together
+from attnsuite.cases.tensors import Array, Inputs, numbers
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.recurrent_gradient.cases.draws import asked
 from attnsuite.contracts.steps.recurrent_gradient.cases.randomised import Expected
 from attnsuite.contracts.steps.recurrent_gradient.contract import POSITIONAL
 from attnsuite.judging.shares import seeds_that_tell
-from attnsuite.records import Figures
-from attnsuite.sources import documents
-from attnsuite.sources.documents import Excerpt
+from attnsuite.model import Figures
 
 LIKELIEST = 3 / 4
 """The probability of the likeliest answer to one of the examples whose mean is given, z_4: 2, unless both draws of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnsuite.asking.formula import Formula
-from attnsuite.asking.tensors import Generator, Inputs
+from attnsuite.cases.formula import Formula
+from attnsuite.cases.tensors import Generator, Inputs
 from attnsuite.contracts.steps.recurrent_gradient import oracle
 from attnsuite.contracts.steps.recurrent_gradient.contract import POSITIONAL
 

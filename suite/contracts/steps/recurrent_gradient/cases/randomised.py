@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attnsuite.asking import Around, Calls, Conventions, Replies, Reply
-from attnsuite.asking.due import Within
-from attnsuite.asking.formula import FormulaCase
-from attnsuite.asking.printed import DERIVED, example, first
-from attnsuite.asking.tensors import PRECISE, Array, numbers
+from attnsuite.cases import Around, Calls, Conventions, Replies, Reply
+from attnsuite.cases.due import Within
+from attnsuite.cases.formula import FormulaCase
+from attnsuite.cases.printed import DERIVED, example, first
+from attnsuite.cases.tensors import PRECISE, Array, numbers
 from attnsuite.contracts.steps.recurrent_gradient import oracle
 from attnsuite.judging import compare, shares
 from attnsuite.judging.patterns import Seeds
 from attnsuite.judging.shares import Share, exactly
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.records import Example, Figures, Status
+from attnsuite.model import Example, Figures, Status
 
 SEEDS = (0, 1, 2, 3)
 """Those of most cases."""

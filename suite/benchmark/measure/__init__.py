@@ -1,0 +1,152 @@
+"""One callable → raw samples: its first call, warm-up until stable, then samples until their median is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from attnsuite.benchmark.measure.clock import Before, Call, Escaped, clock_of
+from attnsuite.model.statistics import MARGIN, Interval, interval
+
+__all__ = ["Escaped", "Stopwatch", "measure"]
+
+SAMPLE = 0.005
+"""Seconds that a sample takes at least: shorter calls are repeated within it. It is long against the clock's resolution
+and against a wake-up of the process, and short enough for many samples in a quick profile's 0.3 s."""
+LONGEST_WARMED = 0.02
+"""Seconds: before a hot sample a call shorter than this is made once untimed, for what ran in between holds the cache.
+In longer calls, filling the cache is too small a part to matter."""
+LONGEST_REFILLED = 1.0
+"""Seconds: on a GPU a call shorter than this is made once untimed before each sample, because between rounds memory is
+given back to the device. Taking it anew is expected to take milliseconds, which has not been measured."""
+MOST_CALLS = 100_000
+"""Calls in a sample at most: a function that seems to take no time must not be called for ever."""
+STABLE = 0.97
+"""Warm-up ends when the fastest of the last three calls takes at least this share of the fastest call before them."""
+LONGEST_WARM_UP = 1.0
+"""Seconds after which warm-up ends in any case; one call is made at least."""
+NARROW = MARGIN / 2
+"""The half-width, relative to the median, of an interval that needs no more samples: half of what counts as no
+difference, so that two such intervals can be told apart or called the same."""
+PACING_SAMPLES = 3
+"""Samples that decide how many calls make one; the shortest counts."""
+LOOK_EVERY = 4
+"""Samples between two looks at whether the interval is narrow."""
+FEWEST = 12
+"""Samples at least: the fewest whose interval leaves out the fastest and the slowest one."""
+
+
+class Stopwatch:
+    """Times one callable on one device.
+
+    `before`, where there is one, makes what each call takes, and is not timed. A sample has `length` seconds of calls.
+    `result` is what the last call of the last sample returned, and `made` the seconds that `before` took in that
+    sample.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        *,
+        before: Before | None = None,
+        device: str = "cpu",
+        cache: str = "hot",
+        length: float = SAMPLE,
+    ) -> None:
+        self._call, self._before, self._device, self._cache = call, before, device, cache
+        self._length = length
+        self._clock = clock_of(device, cache)
+        self.result: Any = None
+        self.made = 0.0
+
+    def first_call(self) -> float:
+        """Seconds of the very first call, compiling and building sessions included, until the device is idle."""
+        made = self._before() if self._before else None
+        self.wait()
+        started = perf_counter()
+        self._call(made)
+        self.wait()
+        return perf_counter() - started
+
+    def warm_up(self) -> tuple[float, float]:
+        """Call until calls get no faster. Returns the seconds spent and those that one call takes now."""
+        times: list[float] = []
+        started = perf_counter()
+        while True:
+            times.append(self.time_once())
+            spent = perf_counter() - started
+            stable = len(times) >= 6 and min(times[-3:]) >= STABLE * min(times[:-3])
+            if spent > LONGEST_WARM_UP or (stable and spent > SAMPLE):
+                return spent, min(times[-3:])
+
+    def time_once(self) -> float:
+        """Seconds of one call."""
+        return self._clock.time(1, self._before, self._call)[0]
+
+    def warm(self, expected: float) -> float:
+        """Fill the cache, or take memory of a GPU, by one call, where a call of `expected` seconds needs that.
+
+        Returns the seconds it took.
+        """
+        on_gpu = torch.device(self._device).type == "cuda"
+        needed = expected < LONGEST_REFILLED if on_gpu else self._cache == "hot" and expected < LONGEST_WARMED
+        return self.time_once() if needed else 0.0
+
+    def sample(self, calls: int) -> float:
+        """Time a number of calls in a row. Returns the seconds per call."""
+        self.result = None
+        seconds, self.result = self._clock.time(calls, self._before, self._call)
+        self.made = self._clock.made if self._before else 0.0
+        return seconds
+
+    def pace(self, expected: float) -> tuple[int, float]:
+        """How many calls make a sample, and the seconds that one takes in it, found by taking some samples.
+
+        Identical callables should get the same number: an interruption is a larger share of a shorter sample.
+        """
+        for _ in range(PACING_SAMPLES if expected < self._length else 0):
+            self.warm(expected)
+            expected = min(expected, self.sample(calls_per_sample(expected, self._length)))
+        return calls_per_sample(expected, self._length), expected
+
+    @property
+    def head_start(self) -> float:
+        """Seconds of launching that are no part of a call's time, because the device flushes its cache meanwhile."""
+        return self._clock.head_start
+
+    def wait(self) -> None:
+        """Until the device is idle."""
+        if torch.device(self._device).type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+
+def calls_per_sample(expected: float, length: float = SAMPLE) -> int:
+    """How many calls of `expected` seconds make a sample of `length` seconds."""
+    return max(1, min(MOST_CALLS, round(length / max(expected, 1e-9))))
+
+
+def is_narrow(of: Interval) -> bool:
+    """Whether the interval needs no more samples."""
+    return of.high - of.low < 2 * NARROW * of.median
+
+
+def measure(call: Callable[[], Any], *, device: str = "cpu", budget: float = 2.0, fewest: int = FEWEST) -> list[float]:
+    """Sample a callable in this process until the interval of its median is narrow, or the budget is spent.
+
+    Returns the seconds of one call, sample by sample. `budget` is in seconds of timed calls; at least `fewest` samples
+    are taken in any case. To compare two callables, do not measure one after the other: `attnsuite.bench` interleaves
+    them. Raises what the callable raises.
+    """
+    stopwatch = Stopwatch(lambda _: call(), device=device)
+    stopwatch.first_call()
+    calls, expected = stopwatch.pace(stopwatch.warm_up()[1])
+    seconds: list[float] = []
+    while True:
+        stopwatch.warm(expected)
+        seconds.append(stopwatch.sample(calls))
+        enough = is_narrow(interval(seconds)) or sum(seconds) * calls > budget
+        if enough and len(seconds) >= fewest and len(seconds) % LOOK_EVERY == 0:
+            return seconds

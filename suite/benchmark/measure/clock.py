@@ -1,0 +1,177 @@
+"""How long calls take: perf_counter on a CPU, events on a CUDA device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import ceil
+from pathlib import Path
+from statistics import median
+from time import perf_counter  # bound before any submission is imported, which may replace what it finds
+from typing import Any, Protocol
+
+import torch
+
+from attnsuite.model.uncollected import uncollected
+
+LARGEST_FLUSH = 2**27
+"""Bytes written at most to flush a CPU's cache: a server's last level may be larger, but it is not one core's alone."""
+ASSUMED_CACHE = 2**25
+"""Bytes of the largest cache where the system does not tell."""
+LATEST_END = 1e-4
+"""Seconds for which a device may seem busy after the end of a call: asking takes as long."""
+FLUSHES = 5
+"""Flushes of a device's cache that are timed to know how long one takes: the median counts."""
+HEAD_START = 2e-4
+"""Seconds for which a device flushes its cache before a cold call, at least, so that launching is hidden: reckoned at
+10 µs an operator. To write an H100's cache twice over takes 35 µs by its bandwidth. Behind that alone, on a machine
+with other work, calls of 0.1 ms took up to 2.1 times as long as by Triton's stopwatch, which writes 256 MB; behind
+this, on a quiet one, up to 1.009 times."""
+TRIES = 3
+"""How often a sample may be taken anew because the device seemed busy after its end: an interruption of this thread
+looks the same, but does not come three times in a row."""
+
+Before = Callable[[], Any]
+"""Makes what a call needs."""
+Call = Callable[[Any], Any]
+"""What is timed; it takes what `Before` made."""
+
+
+class Escaped(Exception):
+    """The device went on working after a call had ended, on a stream that the events do not see; the message says how
+    long.
+    """
+
+
+class Clock(Protocol):
+    """Times calls. `before` makes what a call needs and is not timed with it; `call` takes what it made.
+
+    `made` is the seconds that `before` took for all calls of the last time, on the clock of this thread. `head_start`
+    is the seconds of launching that a device does not see, because it flushes its cache meanwhile.
+    """
+
+    made: float
+    head_start: float
+
+    def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
+        """Seconds per call, and what the last call returned."""
+
+
+class CpuClock:
+    """Wall time on this thread. A cold call begins with the last-level cache full of other numbers."""
+
+    head_start = 0.0
+
+    def __init__(self, cache: str) -> None:
+        self._other = torch.zeros(flush_bytes() // 8, dtype=torch.int64) if cache == "cold" else None
+        self.made = 0.0
+
+    def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
+        self.made = 0.0
+        with uncollected():
+            if before is None and self._other is None:
+                started = perf_counter()
+                for _ in range(calls - 1):
+                    call(None)
+                result = call(None)
+                return (perf_counter() - started) / calls, result
+            total, result = 0.0, None
+            for _ in range(calls):
+                began = perf_counter()
+                made = before() if before else None
+                self.made += perf_counter() - began
+                if self._other is not None:
+                    self._other.add_(1)
+                started = perf_counter()
+                result = call(made)
+                total += perf_counter() - started
+            return total / calls, result
+
+
+class CudaClock:
+    """Time between events on the current stream. A cold call begins with the L2 cache full of zeros.
+
+    A call that is launched while the device flushes its cache costs the device nothing until it runs: what launching
+    takes is no part of a cold call's time, up to what the flushes take, which are made for `HEAD_START` seconds.
+
+    Raises `Escaped` where the device is still busy after the last event: work on another stream.
+    """
+
+    def __init__(self, device: str, cache: str) -> None:
+        self._device = torch.device(device)
+        size = torch.cuda.get_device_properties(self._device).L2_cache_size
+        self._other = torch.empty(2 * size, dtype=torch.int8, device=device) if cache == "cold" else None
+        self.made = 0.0
+        one = self._flushing()
+        self._times = ceil(HEAD_START / one) if one else 1
+        self.head_start = self._times * one
+
+    def _flushing(self) -> float:
+        """Seconds that the device takes for a flush; 0 where there is none."""
+        if self._other is None:
+            return 0.0
+        times: list[float] = []
+        with torch.cuda.device(self._device):
+            for _ in range(FLUSHES):
+                torch.cuda.synchronize()
+                start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                start.record()
+                self._other.zero_()
+                end.record()
+                end.synchronize()
+                times.append(start.elapsed_time(end) / 1000)
+        return median(times)
+
+    def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
+        late = 0.0
+        for _ in range(TRIES):
+            seconds, result, late = self._timed(calls, before, call)
+            if late <= max(LATEST_END, 0.05 * seconds * calls):
+                return seconds, result
+        raise Escaped(f"the device worked for {late * 1e6:.0f} µs after the call's end, on another stream")
+
+    def _timed(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any, float]:
+        """Seconds per call, what the last one returned, and the seconds that the device was busy afterwards."""
+        together = before is None and self._other is None
+        events, result, self.made = [], None, 0.0
+        with torch.cuda.device(self._device), uncollected():
+            torch.cuda.synchronize()
+            for _ in range(1 if together else calls):
+                began = perf_counter()
+                made = before() if before else None
+                self.made += perf_counter() - began
+                if self._other is not None:
+                    for _ in range(self._times):
+                        self._other.zero_()
+                start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                start.record()
+                for _ in range(calls if together else 1):
+                    result = call(made)
+                end.record()
+                events.append((start, end))
+            events[-1][1].synchronize()
+            reached = perf_counter()
+            torch.cuda.synchronize()
+            late = perf_counter() - reached
+        total = sum(start.elapsed_time(end) for start, end in events) / 1000
+        return total / calls, result, late
+
+
+def clock_of(device: str, cache: str) -> Clock:
+    """The clock of a device. `cache` is `hot` or `cold`."""
+    return CudaClock(device, cache) if torch.device(device).type == "cuda" else CpuClock(cache)
+
+
+def flush_bytes() -> int:
+    """How many bytes to write so that a core's caches hold nothing else: twice the largest of them."""
+    return min(LARGEST_FLUSH, 2 * largest_cache())
+
+
+@cache
+def largest_cache() -> int:
+    """Bytes of the largest of a core's caches, as the system says."""
+    sizes = []
+    for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = file.read_text().strip()
+        sizes.append(int(text.rstrip("KMG")) * {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1], 1))
+    return max(sizes, default=ASSUMED_CACHE)

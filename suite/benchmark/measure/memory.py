@@ -1,0 +1,146 @@
+"""What one call takes of memory, by each meter that the machine has."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from attnsuite.machine import nvidia
+from attnsuite.model.measurement import METERS
+
+KNOWN_ALLOCATIONS = (2**20, 2**22, 2**24, 2**26)
+"""Bytes of the allocations by which the resident meter is calibrated, a factor of 4 apart; the median counts."""
+NEGLIGIBLE_SHARE = 0.01
+"""Where a first call leaves behind no more than this share of its peak, the call is not made again for another peak."""
+METER_ERROR = 2**20
+"""Bytes by which the system's count of resident pages may be off: it adds them up thread by thread, now and then."""
+_STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
+
+
+def resident_peak(call: Callable[[], Any]) -> int:
+    """By how many bytes the process's resident memory rose at most during a call (Linux).
+
+    Raises OSError where the system does not tell.
+    """
+    gc.collect()
+    _CLEAR.write_text("5")  # resets the high-water mark to what is resident now
+    before = _resident("VmRSS")
+    call()
+    return max(0, _resident("VmHWM") - before)
+
+
+def resident() -> int:
+    """Bytes of the process that are resident now (Linux). Raises OSError where the system does not tell."""
+    gc.collect()
+    return _resident("VmRSS")
+
+
+@cache
+def calibrated() -> tuple[float, float]:
+    """What the resident meter says of a call that allocates nothing, and of each byte that is allocated and written.
+
+    Asked once in a process.
+    """
+    _freeze()
+    constant = median(resident_peak(lambda: None) for _ in range(5))
+    return constant, median((resident_peak(_allocates(size)) - constant) / size for size in KNOWN_ALLOCATIONS)
+
+
+def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> dict[str, float | None]:
+    """Bytes of one call by each meter, as in `Measurement.memory`, without the output. Inputs exist already.
+
+    `warm` is a small call of the same kind, which loads what every call needs; it is made first. What stays after a
+    first call is `retained`, and what a second call takes is the peak; where a negligible share stays, the first call's
+    peak counts. Pages of files, such as libraries' code, are left out: how many the system maps at once depends on how
+    the file lies in its cache, and a forked copy of a process maps them anew.
+    """
+    warm()
+    _freeze()
+    found: dict[str, float | None] = dict.fromkeys(METERS - {"output"})
+    if torch.device(device).type == "cuda":
+        return found | _of_cuda(call, device)
+    try:
+        peak, stays, retained = _of_first(call)
+        if stays > max(NEGLIGIBLE_SHARE * (peak + stays), METER_ERROR):
+            peak = resident_peak(call)
+        return found | _resident_as(peak, retained)
+    except OSError:  # no /proc: not Linux
+        call()
+    return found
+
+
+def of_large_call(call: Callable[[], Any], warm: Callable[[], Any]) -> dict[str, float | None] | None:
+    """The same on a CPU for a call that is profiled meanwhile. None where more than a negligible share of the peak
+    stays: then what the profiler keeps cannot be told from what the call takes.
+    """
+    warm()
+    _freeze()
+    try:
+        peak, stays, retained = _of_first(call)
+    except OSError:  # no /proc: not Linux
+        return None
+    if max(stays, METER_ERROR) > NEGLIGIBLE_SHARE * peak:
+        return None
+    return {**dict.fromkeys(METERS - {"output"}), **_resident_as(peak, retained)}
+
+
+def _of_first(call: Callable[[], Any]) -> tuple[int, int, int]:
+    """Of a first call: the bytes that it takes and gives back, those that stay, and of these the ones of no file."""
+    calibrated()
+    before, files_before = resident(), _resident("RssFile")
+    first = resident_peak(call)
+    stays, files = max(0, resident() - before), _resident("RssFile") - files_before
+    return max(0, first - stays), stays, max(0, stays - files)
+
+
+def _resident_as(peak: int, retained: int) -> dict[str, float | None]:
+    constant, of_each = calibrated()
+    return {"resident": float(peak), "retained": float(retained), "constant": constant, "calibration": of_each}
+
+
+def _freeze() -> None:
+    """Tell the garbage collector that all objects of now stay, so that later collections take next to no time."""
+    gc.collect()
+    gc.freeze()
+
+
+def _of_cuda(call: Callable[[], Any], device: str) -> dict[str, float | None]:
+    torch.cuda.empty_cache()
+    used = nvidia.used_memory(device_uuid(device) or device)
+    call()
+    torch.cuda.synchronize(device)
+    used_after = nvidia.used_memory(device_uuid(device) or device)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    call()
+    torch.cuda.synchronize(device)
+    taken = None if used is None or used_after is None else float(max(0, used_after - used))
+    return {"allocator": float(torch.cuda.max_memory_allocated(device) - before), "driver": taken}
+
+
+def device_uuid(device: str) -> str:
+    """The name by which NVML knows a CUDA device; empty for others."""
+    if torch.device(device).type != "cuda":
+        return ""
+    return str(getattr(torch.cuda.get_device_properties(device), "uuid", ""))
+
+
+def _allocates(size: int) -> Callable[[], Any]:
+    return lambda: np.ones(size, np.uint8)  # not by PyTorch, which would start threads that a forked copy lacks
+
+
+def _resident(field: str) -> int:
+    found = re.search(rf"^{field}:\s*(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
+    if found is None:
+        raise OSError(f"{_STATUS} has no {field}")
+    return int(found[1]) * 1024

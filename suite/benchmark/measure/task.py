@@ -1,0 +1,258 @@
+"""A workload and a function, made into something to time: inputs on the device, and a call in one direction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import count
+from random import Random
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnsuite.benchmark.measure import SAMPLE, Stopwatch, calls_per_sample
+from attnsuite.benchmark.measure.clock import Before, Call
+from attnsuite.benchmark.measure.one_thread import one_thread
+from attnsuite.benchmark.measure.step import Step
+from attnsuite.cases import Workload
+from attnsuite.cases.pairs import output_of
+from attnsuite.cases.step import LOSS
+from attnsuite.model import STEP
+from attnsuite.registry.signatures import Adapted
+from attnsuite.worker.snapshots import METHODS, as_it_lies, plain_tensor
+
+NEW_NUMBERS = 0.2
+"""Seconds of calls on new numbers, one call at least, that show whether the function remembers answers."""
+SAME = 3
+"""Calls on the same numbers, of which the shortest counts: one may be delayed by more than a remembered one takes."""
+REMEMBERS_ABOVE = 2.0
+"""A function remembers answers if a call on new numbers takes more than this many times as long as the same call again
+(and `TOO_SHORT` more)."""
+TOO_SHORT = 1e-4
+"""Seconds: differences up to this are no sign that answers are remembered, for new numbers are not in the cache."""
+FIRST_NEW_NUMBER = 1_000_003
+"""The first of the round numbers whose inputs are used for that; rounds have others, from `ROUND_NUMBERS`."""
+MAKING = ("export", "session", "file")
+"""What a model may say of its making, in an attribute of that name: seconds, seconds, bytes."""
+INPUT_RATE = 1.5e9
+"""Bytes of inputs that a CPU makes anew in a second, about. The calls of a sample take no less time than making its
+inputs did, so that no run spends most of its time on inputs."""
+COPIED = 2**22
+"""Bytes: an output up to this size is copied as soon as it has been timed. A larger one takes so long to compute that a
+thread still at work on it would not be done when its rows are read."""
+BLOCKS = 4
+"""How many blocks of random size are allocated before each round, to shift what is allocated after them. Where a
+process's inputs and buffers lie decides how they share the caches, all its life: identical processes differed by up to
+8 %. Mytkowicz and others, "Producing wrong data without doing anything obviously wrong" (2009); Curtsinger and Berger,
+"Stabilizer" (2013)."""
+LARGEST_BLOCK = 2**22
+"""Bytes of each of these blocks at most."""
+
+
+class Task:
+    """One function on one workload, dtype and direction.
+
+    Inputs are the same tensors all the time, but their memory and some of their numbers change from round to round
+    (`enter_round`), so that an answer remembered by tensor is a wrong one. `call` is what is timed. It takes what
+    `before`, which is not timed, makes; where there is no `before`, None.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], workload: Workload, dtype: str, direction: str, device: str, cache: str
+    ) -> None:
+        call = workload.call(dtype, direction)
+        self._laid = function.laid if isinstance(function, Adapted) else dict
+        """Lays inputs out in memory as the function's own signature has them."""
+        turned = frozenset(workload.turned(call, 0))
+        self._workload, self._direction, self.is_model = workload, direction, workload.is_model
+        self._device = device
+        self.making: dict[str, float | None] = {}
+        weights = {name: weight.to(device) for name, weight in call.weights.items()}
+        base = {name: tensor.to(device) for name, tensor in self._laid(call.tensors).items()}
+        self._base = call.__class__(base, call.options)
+        self.inputs = {name: tensor.clone() if name in turned else tensor for name, tensor in base.items()}
+        self._names, self._positional, self._options = call.gradient_of, call.positional, call.options
+        self._step = self._training({**self.inputs, **weights}) if direction == STEP else None
+        if call.config is not None:
+            function = self._made(function, call.config, weights)
+        self._upstream = None if call.output_gradient is None else call.output_gradient.to(device)
+        self._function = function
+        self.call, self.before, self._both = self._bound(self.inputs)
+        size = sum(self.inputs[name].nbytes for name in turned) if torch.device(device).type == "cpu" else 0
+        self._length = max(SAMPLE, size / INPUT_RATE)  # not by a clock: identical functions get identical samples
+        self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache, length=self._length)
+        self.output_bytes = 0
+        self._random = Random()
+        self._blocks: list[Tensor] = []
+        self._new_numbers = count(FIRST_NEW_NUMBER)
+
+    def _made(
+        self, factory: Callable[..., Any], config: Mapping[str, Any], weights: Mapping[str, Tensor]
+    ) -> Callable[..., Any]:
+        """The model that the factory makes; `making` gets what that took, and what the model says of it."""
+        started = perf_counter()
+        model: Callable[..., Any] = factory(dict(config), dict(weights))
+        self.making["factory"] = perf_counter() - started
+        said = getattr(model, "making", {})
+        for name in MAKING:
+            if isinstance(said, Mapping) and isinstance(said.get(name), float | int):
+                self.making[name] = float(said[name])
+        return model
+
+    def _training(self, tensors: Mapping[str, Tensor]) -> Step:
+        """A step that changes those of the tensors whose gradients are asked for."""
+        return Step({name: tensors[name] for name in self._names}, self._workload.loss)
+
+    def enter_round(self, number: int, expected: float = math.inf) -> float:
+        """Give the inputs the numbers of that round, in memory that is laid out anew, and drop the last result.
+
+        Then the cache is filled, where a call of `expected` seconds needs that. Meanwhile the first input has other
+        numbers than the round's, so that the function cannot keep the round's answer. Returns the seconds of that call.
+        """
+        self.stopwatch.result = None
+        self._blocks.clear()
+        with one_thread():
+            for _ in range(BLOCKS):  # each fills a gap of the heap, so that what follows goes elsewhere
+                self._blocks.append(torch.empty(self._random.randrange(LARGEST_BLOCK), dtype=torch.uint8))
+            turned = self._turned(number)
+            for name, tensor in turned.items():
+                self.inputs[name].data = tensor  # .data: the version that a cache may look at stays as it was
+            first = next(iter(turned.values()))
+            _swap_numbers(first)
+        warmed = self.stopwatch.warm(expected)
+        with one_thread():
+            _swap_numbers(first)
+        return warmed
+
+    def _turned(self, number: int) -> dict[str, Tensor]:
+        """The numbers of that round, laid out in memory as the inputs are."""
+        return self._laid(self._workload.turned(self._base, number))
+
+    def overwrite(self, number: int) -> None:
+        """Write the numbers of that round into the inputs, whose memory stays where it is."""
+        with one_thread():
+            for name, tensor in self._workload.turned(self._base, number).items():
+                self.inputs[name].data.copy_(tensor)
+
+    def whole_call(self) -> None:
+        """Make one call, untimed parts included. `output_bytes` says how large its output and gradients are."""
+        result = self.call(None) if self._direction == "forward" else self._both(None)
+        tensors = [result] if self._direction == "forward" else list(self._of_gradients(result).values())
+        self.output_bytes = sum(t.numel() * t.element_size() for t in tensors if isinstance(t, Tensor))
+
+    def call_on_one_item(self) -> None:
+        """Call a model on the first item of its batch."""
+        self._bound({name: tensor.detach()[:1] for name, tensor in self.inputs.items()})[0](None)
+
+    def remembers(self, expected: float) -> str:
+        """The sign that answers are remembered rather than computed, or empty. A call takes `expected` seconds.
+
+        Where a call is so long that it is a sample by itself, there is nothing to gain: each sample has new numbers.
+        """
+        said = ""
+        for _ in range(3 if calls_per_sample(expected, self._length) > 1 else 0):
+            fresh = self._time_on_new_numbers(expected)
+            again = max(expected, min(self.stopwatch.time_once() for _ in range(SAME)))
+            said = f"a call on new numbers takes {fresh:.3g} s, the same call again {again:.3g} s"
+            if fresh <= REMEMBERS_ABOVE * again + TOO_SHORT:
+                return ""
+        return said and f"it remembers answers: {said}"
+
+    def _time_on_new_numbers(self, expected: float) -> float:
+        """The shortest time of a call on numbers that the function has not seen."""
+        times: list[float] = []
+        ends = perf_counter() + NEW_NUMBERS
+        while not times or (len(times) < 8 and perf_counter() + expected < ends):
+            self.overwrite(next(self._new_numbers))
+            times.append(self.stopwatch.time_once())
+        return min(times)
+
+    def copy_result(self) -> None:
+        """Copy what the last timed call returned, so that a thread of the function's own cannot complete it later."""
+        self.stopwatch.result = self._copied(self.stopwatch.result)
+
+    def laid(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Inputs as the function's own signature has them in memory, on its device."""
+        return {name: tensor.to(self._device) for name, tensor in self._laid(tensors).items()}
+
+    def on_others(self, tensors: Mapping[str, Tensor]) -> tuple[Call, Before | None]:
+        """The call on these inputs, which lie as it takes them, and what is to be made before it.
+
+        Inputs that are not among them are the task's own.
+        """
+        kept = {n: t if self._step and n in self._names else t.detach() for n, t in self.inputs.items()}
+        return self._bound({**kept, **tensors})[:2]
+
+    def all_of(self, result: Any) -> dict[str, Tensor]:
+        """All rows of what a call returned, flattened to two axes, on the CPU: not copied where they lie there so."""
+        return self._found_in(result, None)
+
+    def found(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+        """Rows of what the last timed call returned, flattened to two axes. Raises TypeError for what is no tensor."""
+        return self._found_in(self.stopwatch.result, rows)
+
+    def _found_in(self, result: Any, rows: Mapping[str, Sequence[int]] | None) -> dict[str, Tensor]:
+        """These rows of a result, or all."""
+        tensors = {"output": result} if self._direction == "forward" else self._of_gradients(result)
+        if rows is None:
+            return {name: _rows(name, tensor) for name, tensor in tensors.items()}
+        return {name: _rows(name, tensor, rows[name]) for name, tensor in tensors.items() if name in rows}
+
+    def _copied(self, result: Any) -> Any:
+        """The result, with tensors up to `COPIED` bytes replaced by copies."""
+        if isinstance(result, tuple):
+            return tuple(map(self._copied, result))
+        if type(result) is Tensor and result.numel() * result.element_size() <= COPIED:
+            with one_thread(), as_it_lies():
+                return METHODS.clone(METHODS.detach(result))
+        return result
+
+    def _of_gradients(self, result: Any) -> dict[str, Any]:
+        output, gradients = result
+        named = dict(zip(self._names, gradients, strict=True))
+        return {**named} if output is None else {LOSS if self._step else "output": output.detach(), **named}
+
+    def _bound(self, inputs: Mapping[str, Tensor]) -> tuple[Call, Before | None, Call]:
+        """The call in its direction on these inputs, what is to be made before it (if anything), and both together."""
+        positional = [inputs[name] for name in self._positional if name in inputs]
+        by_name = {name: tensor for name, tensor in inputs.items() if name not in self._positional}
+        forward = partial(self._function, *positional, **by_name, **self._options)
+        if self._step:
+            take = partial(self._step.take, forward, inputs)
+            return lambda _: take(), self._step.restore, lambda _: take()
+        wanted = [inputs[name].requires_grad_(True) for name in self._names]
+
+        def without_gradients(_: Any) -> Any:
+            with torch.no_grad():
+                return output_of(forward())
+
+        def backward(output: Any) -> tuple[None, Any]:
+            return None, torch.autograd.grad(output_of(output), wanted, self._upstream)
+
+        def both(_: Any) -> tuple[Any, Any]:
+            output = output_of(forward())
+            return output, torch.autograd.grad(output, wanted, self._upstream)
+
+        calls: dict[str, Call] = {"forward": without_gradients, "backward": backward, "forward_backward": both}
+        return calls[self._direction], forward if self._direction == "backward" else None, both
+
+
+def _swap_numbers(tensor: Tensor) -> None:
+    """Give a tensor other numbers in the same memory. Done twice, it has its own again."""
+    if tensor.is_floating_point():
+        tensor.neg_()
+    else:
+        tensor.copy_(tensor.flip(-1))
+
+
+def _rows(name: str, tensor: Any, rows: Sequence[int] | None = None) -> Tensor:
+    """These rows of a tensor, or all, flattened to two axes, on the CPU."""
+    if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.layout != torch.strided:
+        raise TypeError(f"{name} is a {type(tensor).__name__}, should be a Tensor")
+    plain = plain_tensor(tensor)
+    with as_it_lies():
+        found: Tensor = METHODS.reshape(plain, (-1, plain.shape[-1] if plain.dim() else 1))
+        return (found if rows is None else found[list(rows)]).cpu()

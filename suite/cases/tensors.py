@@ -1,0 +1,95 @@
+"""The numbers that cases are made of: drawn, given by a document, and turned into tensors."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnsuite.cases.call import Call
+
+Array = np.ndarray[Any, Any]
+Generator = np.random.Generator
+Inputs = Mapping[str, Array]
+"""Arguments by name: numbers in float64, masks as bool, tokens and lengths as int64."""
+Draw = Callable[[Generator], Inputs]
+
+PRECISE = ("float64", "float32")
+"""The dtypes of cases that are not asked in half types. Those hold fewer digits than documents print, and hide some
+mistakes by rounding; of a model with few positions the eager one's error says little there; and exports take long."""
+HALF = ("float16", "bfloat16")
+FAST = ("float32", *HALF)
+"""The dtypes of cases that would take long in float64, whose truth is computed in extended precision."""
+
+_SEED = ContextVar("seed", default=0)
+
+
+@contextmanager
+def seed(number: int) -> Iterator[None]:
+    """Inside the block, cases are made of other numbers: those of this seed. Seed 0 is what is asked by default.
+
+    Questions that are already made keep their numbers; so whoever keeps questions keeps them for one seed.
+    """
+    before = _SEED.set(number)
+    try:
+        yield
+    finally:
+        _SEED.reset(before)
+
+
+def seeded() -> int:
+    """The seed of the numbers that are drawn now. Whatever is cached of drawn numbers is cached by this, too."""
+    return _SEED.get()
+
+
+def generator(name: str) -> Generator:
+    """The random numbers of a case depend on its name and the seed alone."""
+    key, salt = zlib.crc32(name.encode()), seeded()
+    return np.random.Generator(np.random.Philox([key, salt] if salt else key))
+
+
+def continued(state: Any) -> Generator:
+    """The random numbers that follow this state of such a generator's bits."""
+    bits = np.random.Philox(0)
+    bits.state = state
+    return np.random.Generator(bits)
+
+
+def as_tensor(array: Array, dtype: str) -> Tensor:
+    """Numbers in the dtype; masks, tokens and lengths as they are."""
+    tensor = torch.from_numpy(np.array(array))
+    return tensor.to(getattr(torch, dtype)) if tensor.dtype.is_floating_point else tensor
+
+
+def as_tensors(arrays: Inputs, dtype: str) -> dict[str, Tensor]:
+    """The same for arguments by name."""
+    return {name: as_tensor(array, dtype) for name, array in arrays.items()}
+
+
+def dtype_of(call: Call) -> str:
+    """The dtype that a call is asked in: that of its numbers, or of the model's weights."""
+    tensors = (*call.tensors.values(), *call.weights.values())
+    return next(str(tensor.dtype).removeprefix("torch.") for tensor in tensors if tensor.dtype.is_floating_point)
+
+
+def numbers(values: Any) -> Array:
+    """Nested lists as float64, with "-inf" and "nan" as such."""
+    return np.asarray(values, dtype=object).astype(np.float64)
+
+
+def valid(lengths: Any, keys: int) -> Array:
+    """Valid lengths b or b l as a boolean mask b 1 s or b l s."""
+    given = np.asarray(lengths)
+    mask: Array = np.arange(keys) < given.reshape(*given.shape, *(1,) * (3 - given.ndim))
+    return mask
+
+
+def identity_values(items: int, keys: int) -> Array:
+    """Values b s s that are the identity for each item: the output over them is the weights themselves."""
+    return np.stack([np.eye(keys)] * items)

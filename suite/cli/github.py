@@ -1,0 +1,62 @@
+"""`attnsuite check --github`: annotations at the files that fail, and the summary of the job."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from attnsuite import registry
+from attnsuite.model import Explanation, Outcome, UsageError
+from attnsuite.registry import Declaration
+from attnsuite.report import github
+from attnsuite.report.files import as_markdown
+
+SUMMARY = "GITHUB_STEP_SUMMARY"
+"""The variable that names the file of the summary."""
+ROOT = "GITHUB_WORKSPACE"
+"""The variable that names the folder of the checked-out repository, to which paths in annotations are relative."""
+
+
+@contextmanager
+def no_commands(lines: TextIO, on: bool) -> Iterator[None]:
+    """While the block runs, nothing that is printed is taken for a workflow command: it may quote a submission."""
+    token = secrets.token_hex(16)
+    if on:
+        print(f"::stop-commands::{token}", file=lines, flush=True)
+    try:
+        yield
+    finally:
+        if on:
+            print(f"::{token}::", file=lines, flush=True)
+
+
+def announce(
+    outcomes: Sequence[Outcome],
+    declarations: Sequence[Declaration],
+    explanations: Mapping[str, Explanation],
+    again: Mapping[str, Sequence[str]],
+    lines: TextIO,
+) -> None:
+    """Print the annotations, and append to the summary of the job if there is one. UsageError if it cannot be."""
+    for line in github.errors(outcomes, {each.full_name: _place(each) for each in declarations}, again):
+        print(line, file=lines, flush=True)
+    if file := os.environ.get(SUMMARY):
+        try:
+            with Path(file).open("a", encoding="utf-8") as summary:
+                summary.write(as_markdown(github.summary(outcomes, explanations, again)) + "\n")
+        except OSError as error:
+            raise UsageError(f"the summary of the job, {file}, cannot be written: {error.strerror}") from None
+
+
+def _place(of: Declaration) -> github.Place:
+    """Where it stands in the repository; nowhere for what is installed elsewhere."""
+    if not of.file:
+        return github.Place()
+    file, root = Path(of.file).resolve(), Path(os.environ.get(ROOT) or Path.cwd()).resolve()
+    if not file.is_relative_to(root):
+        return github.Place()
+    return github.Place(file.relative_to(root).as_posix(), registry.line_of(file, of.function))

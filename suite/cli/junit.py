@@ -1,0 +1,105 @@
+"""The file of `--junit`: outcomes as JUnit's XML, which continuous integration shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from attnsuite.model import FAILURES, Outcome, Status, UsageError, escaped
+from attnsuite.report.conformance.tally import groups
+from attnsuite.results.store.files import replace_bytes
+
+NAME = "attnsuite"
+"""The name of the root, by which a file that was written here is known again."""
+
+
+def refuse_to_overwrite(path: Path) -> None:
+    """Raise UsageError for a file that was not written here, and for what cannot be a file. An empty one is taken."""
+    if path.is_dir():
+        raise UsageError(f"--junit: {path} is a folder; the name of a file is due")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"--junit: {path} is no regular file; name another")
+    if path.is_symlink() and not path.exists():
+        raise UsageError(f"--junit: {path} is a link that leads nowhere; name another file")
+    if not path.parent.is_dir():
+        raise UsageError(f"--junit: {path} cannot be written: there is no folder {path.parent}")
+    try:
+        if not path.stat().st_size:  # it has nothing to lose, as --json has it
+            return
+        root = ElementTree.parse(path).getroot()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(f"--junit: {path} cannot be read: {error.strerror}") from None
+    except (ElementTree.ParseError, ValueError, LookupError):  # the last two: an encoding that is not known
+        root = Element("")
+    if (root.tag, root.get("name")) != ("testsuites", NAME):
+        raise UsageError(f"--junit: {path} exists and was not written by attnsuite, so name another file")
+
+
+def write(path: Path, outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]], interrupted: str = "") -> None:
+    """Write the outcomes as a whole file: a suite per implementation, a test case per question.
+
+    A failure that a finding records is skipped, as what is declined or missing. Bad input that was accepted where no
+    check fails for it passed, and its output says so. `again` has the words of a command line
+    that name an implementation; `interrupted` says that not all was asked, which is an error of its own: whoever
+    reads the file alone would take what passed for all. Raises UsageError where the file cannot be written.
+    """
+    replace_bytes(path, document(outcomes, again, interrupted))
+
+
+def document(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]], interrupted: str = "") -> bytes:
+    """The XML document."""
+    root = Element("testsuites", {"name": NAME, **_counts(outcomes, bool(interrupted))})
+    written = datetime.now(UTC).isoformat(timespec="seconds").removesuffix("+00:00")  # the schema allows no zone
+    if interrupted:
+        suite = SubElement(root, "testsuite", {"name": NAME, "timestamp": written, **_counts([], True)})
+        case = SubElement(suite, "testcase", classname=NAME, name="check", time=_seconds(0))
+        SubElement(case, "error", message=interrupted, type="interrupted")
+    for name in dict.fromkeys(outcome.implementation for outcome in outcomes):
+        own = [outcome for outcome in outcomes if outcome.implementation == name]
+        suite = SubElement(root, "testsuite", {"name": escaped(name), "timestamp": written, **_counts(own)})
+        for outcome in own:
+            _case(suite, outcome, again)
+    ElementTree.indent(root)
+    text: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
+
+
+def _counts(outcomes: Sequence[Outcome], interrupted: bool = False) -> dict[str, str]:
+    kinds = [*map(_kind, outcomes), *("error" for _ in range(interrupted))]
+    counted = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+    counts = {name: str(kinds.count(kind)) for name, kind in counted.items()}
+    return {"tests": str(len(kinds)), **counts, "time": _seconds(sum(each.seconds or 0 for each in outcomes))}
+
+
+def _kind(outcome: Outcome) -> str:
+    """The element that says what became of a test case; empty for one that passed."""
+    if outcome.status == Status.PASSED or outcome.lenient:
+        return ""
+    if outcome.status not in FAILURES or outcome.known:
+        return "skipped"
+    return "failure" if outcome.status == Status.WRONG else "error"
+
+
+def _case(suite: Element, outcome: Outcome, again: Mapping[str, Sequence[str]]) -> None:
+    of, kind = escaped(outcome.implementation.replace("/", ".")), _kind(outcome)
+    name = escaped(f"{outcome.case}[{outcome.dtype}]")
+    case = SubElement(suite, "testcase", classname=of, name=name, time=_seconds(outcome.seconds or 0))
+    if outcome.lenient:
+        SubElement(case, "system-out").text = escaped(outcome.detail)
+    if not kind:
+        return
+    known = f"known as {outcome.known}, " if outcome.known else ""
+    said = SubElement(case, kind, message=escaped(f"{known}{outcome.says}"))
+    if kind != "skipped":
+        said.set("type", str(outcome.status))
+        (group,) = groups([outcome], again)
+        said.text = escaped(group.rerun)
+
+
+def _seconds(number: float) -> str:
+    return f"{number:.6f}"

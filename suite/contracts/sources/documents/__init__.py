@@ -1,0 +1,103 @@
+"""The numeric examples of the five source documents, as data: `examples.json`, one example a line.
+
+- doc-000: Scaled_dot_product_attention, a course's week 13 (Korean)
+- doc-001: formula-to-code flow of ScaledDotProductAttention and MultiHeadAttention (Korean)
+- doc-002: Attention A-Z (Korean)
+- doc-003: Lec 27, implementing attention, SWCON425, a notebook after Raschka, Build a Large Language Model, chapter 3
+- doc-004: Dive into Deep Learning 1.0.0-beta0, chapter 11 and section 9.7, an annotated copy
+
+Where a deviation names E1, E2 and so on, that is an erratum found in a document, and the deviation says what it is.
+`nadaraya_watson.json` holds the data of doc-004, section 11.2. Which cases ask an example, or why none does, is in
+`conformance/coverage.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from attnsuite.model import Figures, Source
+
+FILE = Path(__file__).with_name("examples.json")
+LEFT_OUT = Path(__file__).with_name("left_out.toml")
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """One example of a document. "-inf" stands for −∞ in its numbers.
+
+    A quantity in `expected` that has a number in `printed_decimals` was printed with that many decimals; one without
+    was derived from the definition in high precision, as all in `derived` were.
+    """
+
+    id: str
+    """Such as `doc-003/3.3.1-context-query-2`."""
+    system: str
+    document: str
+    section: str
+    contract: str
+    """Which contract the example belongs to; others may be able to ask it too."""
+    kind: str
+    """What it gives: values, shape, table or property."""
+    inputs: Mapping[str, Any]
+    parameters: Mapping[str, Any]
+    expected: Mapping[str, Any]
+    printed_decimals: Mapping[str, int | None]
+    source: str
+    """Whether it was printed or derived."""
+    given: str
+    """What of it the document itself gives: digits, shapes or statements, or a definition: then it is derived."""
+    note: str
+    derived: Mapping[str, Any]
+
+    @property
+    def quantities(self) -> Mapping[str, Any]:
+        """All quantities, by name: those expected, and those derived."""
+        return {**self.derived, **self.expected}
+
+    def at(self, quantity: str = "shape") -> Source:
+        """Where a quantity stands."""
+        return Source(self.id, self.document, self.section, quantity, self.given)
+
+    def gives(self, quantity: str, values: Any = None) -> Figures:
+        """A quantity in the document's numbers, or in `values`, which are made of them."""
+        given = self.quantities[quantity] if values is None else values
+        return Figures(self.at(quantity), given, self.printed_decimals.get(quantity))
+
+    def named(self, quantity: str = "", remark: str = "", name: str = "") -> tuple[str, str]:
+        """The name and the reason of a case that asks for a quantity, or for the shape where none is given.
+
+        `name` is what the case is called where one quantity has several, `remark` what the reason says behind it.
+        """
+        called = "/".join(filter(None, ("documents", self.id, name or quantity)))
+        return called, f"{self.document}, section {self.section}: {quantity or 'shape'}{remark}"
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """The shape that the document gives."""
+        return tuple(self.expected["output_shape"])
+
+
+@cache
+def examples() -> dict[str, Excerpt]:
+    """Every example by its id."""
+    loaded = json.loads(FILE.read_text(encoding="utf-8"))
+    return {example["id"]: Excerpt(**example) for example in loaded["examples"]}
+
+
+def of(*contracts: str, kind: str = "") -> Iterator[Excerpt]:
+    """The examples of some contracts, one contract after the other, of one kind where that is given."""
+    for contract in contracts:
+        for example in examples().values():
+            if example.contract == contract and kind in ("", example.kind):
+                yield example
+
+
+def left_out() -> dict[str, dict[str, str]]:
+    """Why examples are no cases: reasons by example, under the headings that several reasons share."""
+    return tomllib.loads(LEFT_OUT.read_text(encoding="utf-8"))

@@ -1,0 +1,1 @@
+"""What the teaching documents train, claim and draw."""

@@ -1,0 +1,17 @@
+"""What the trained Transformer's encoder attends to, by layer and head, while a sentence is translated."""
+
+from __future__ import annotations
+
+from attnsuite.documents.figures.figure import DrawnFigure
+from attnsuite.documents.figures.picture import HeatMaps
+from attnsuite.documents.figures.translation import SENTENCE, heads, translated
+
+TITLE = "Encoder attention of a translated sentence"
+
+
+def picture(sentence: str = SENTENCE, attention: str = "", seed: int = 0) -> HeatMaps:
+    """Layers by heads."""
+    return heads(TITLE, translated("transformer", sentence, seed, attention), ".attention")
+
+
+FIGURE = DrawnFigure(TITLE, "doc-004, section 11.7.6", picture, ("sentence", "attention", "seed"), "transformer")

@@ -1,0 +1,91 @@
+"""What a run knows beside its rows, kept with it so that a report needs neither torch nor implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnsuite.model.operators import Operators
+from attnsuite.model.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One numeric example of a source document: what it prints, what the oracle computes, and who reproduces it.
+
+    `statuses` maps each implementation that was asked to one status. `printed` is empty where the document shows a
+    picture or states a fact; `note` says what is wrong with the document itself, where something is.
+    """
+
+    id: str
+    document: str
+    section: str
+    quantity: str
+    printed: str = ""
+    computed: str = ""
+    statuses: Mapping[str, Status] = field(default_factory=dict)
+    note: str = ""
+    given: str = ""
+    """What of it the document itself gives: a word of GIVEN; empty in runs that did not note it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContractFacts:
+    """What tables say of a contract that was asked."""
+
+    features: Mapping[str, str] = field(default_factory=dict)
+    """What a case may need, and each in words."""
+    cases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Each case and the features that it needs."""
+    baseline: str = ""
+    """The implementation that others are compared with; empty where nothing is timed."""
+    is_model: bool = False
+    """Whether an implementation is a factory of models."""
+    why: Mapping[str, str] = field(default_factory=dict)
+    """Why each case is asked; empty in runs that did not note it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFacts:
+    """What tables say of a workload."""
+
+    group: str
+    shape: str
+    """Its sizes in words."""
+    why: str
+    length: int
+    """The size that charts have on their axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a run noted: about contracts and implementations as they were then, and about the run itself."""
+
+    contracts: Mapping[str, ContractFacts] = field(default_factory=dict)
+    gaps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What each implementation declares to lack, and why."""
+    conventions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What each implementation declares to mean: a word, or a word for each kind of mask."""
+    findings: Mapping[str, str] = field(default_factory=dict)
+    """Each finding in words."""
+    examples: tuple[Example, ...] = ()
+    """The documents' examples among the cases, without statuses: those come from the outcomes."""
+    again: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The words that ask an implementation again, where its registered name does not."""
+    workloads: Mapping[str, Mapping[str, WorkloadFacts]] = field(default_factory=dict)
+    """Of each contract, the workloads that there are."""
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    """Of each contract that was compared with another implementation than its own baseline, that implementation."""
+    profile: str = ""
+    """The profile that was timed, or empty."""
+    walls: Mapping[str, str] = field(default_factory=dict)
+    """What keeps each implementation that is not trusted from what is not its own, in words."""
+    operators: Mapping[str, Operators] = field(default_factory=dict)
+    """What each implementation that does not ship ran, in the questions that were looked at."""
+    whole: tuple[str, ...] = ()
+    """The implementations that all shards of a check together ask every case in every dtype."""
+    sampled: Mapping[str, int] = field(default_factory=dict)
+    """The implementations that were tested on a sample, each with the number of tests that it has in all."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Where a benchmark's time went, in seconds by activity."""

@@ -1,0 +1,110 @@
+"""flashinfer's single prefill: one item, (positions, heads, width), causal aligned at the last key, no backward.
+
+    single_prefill_with_kv_cache(q, k, v, …, custom_mask=None, causal=False, kv_layout="NHD", sm_scale=None,
+                                 window_left=-1, logits_soft_cap=None, …)
+
+It is called once for each item. `custom_mask` is boolean, (l, s), True where a query may attend, the same for all
+heads, and `causal` is not looked at beside it. Windows have a left side alone; a right side of 0 is `causal`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attnsuite.registry.signatures.layout import NO_BACKWARD, item_by_item
+from attnsuite.registry.signatures.signature import Question, Signature
+
+FLOAT_MASK = "custom_mask is boolean"
+
+
+def keywords(asked: Question) -> dict[str, Any]:
+    """Options by flashinfer's names, of one item."""
+    found = asked.renamed(scale="sm_scale", is_causal="causal")
+    left, right = asked.window(-1)
+    if "window" in asked.options:
+        found["window_left"] = left
+        if right == 0:
+            found["causal"] = True
+        elif right != -1 and not asked.is_causal:
+            raise NotImplementedError("flashinfer's windows have no right side but that of causal")
+    if asked.mask is not None:
+        found["custom_mask"] = _of_all_heads(asked)
+        if found.get("causal") or found.get("window_left", -1) != -1:
+            raise NotImplementedError("beside custom_mask nothing else hides keys in flashinfer")
+    return found
+
+
+def _of_all_heads(asked: Question) -> Any:
+    """The mask of one item, (l, s)."""
+    mask = asked.mask
+    assert mask is not None
+    if str(mask.dtype) != "torch.bool":
+        raise NotImplementedError(FLOAT_MASK)
+    if mask.dim() > 2 and mask.shape[0] != 1:
+        raise NotImplementedError("custom_mask is the same for all heads")
+    try:
+        return mask.reshape(mask.shape[-2:]).expand(asked.queries, asked.keys).contiguous()
+    except RuntimeError as error:
+        raise NotImplementedError("custom_mask has all axes, so that it is the caller who expands a mask") from error
+
+
+TEMPLATE = """\
+def attention(
+    q: Tensor,  # l h d, of one item
+    k: Tensor,  # s g d
+    v: Tensor,  # s g d
+    custom_mask: Tensor | None = None,  # l s, True: may attend
+    causal: bool = False,  # aligned at the last key
+    sm_scale: float | None = None,
+    window_left: int = -1,  # -1 is unbounded; aligned at the last key, too
+) -> Tensor:  # l h d
+    query, key, value = (tensor.transpose(0, 1) for tensor in (q, k, v))
+    refuse(key.shape[-2] != value.shape[-2], "k and v differ in length")
+    refuse(query.shape[-1] != key.shape[-1], "q and k differ in width")
+    refuse(key.shape[0] == 0 or query.shape[0] % max(key.shape[0], 1) != 0, "the heads of k do not divide those of q")
+    wide = torch.promote_types(q.dtype, torch.float32)  # half types are computed in float32
+    times, offset = query.shape[0] // key.shape[0], key.shape[1] - query.shape[1]
+    key, value = key.repeat_interleave(times, 0), value.repeat_interleave(times, 0)
+    scores = (query.to(wide) @ key.to(wide).mT) * (q.shape[-1] ** -0.5 if sm_scale is None else sm_scale)
+    hidden = torch.zeros(scores.shape[-2:], dtype=torch.bool, device=q.device)
+    if causal:
+        hidden = hidden | torch.ones_like(hidden).triu(offset + 1)
+    if window_left >= 0:
+        hidden = hidden | torch.ones_like(hidden).tril(offset - window_left - 1)
+    if custom_mask is not None:
+        hidden = ~custom_mask
+    return (softmax(scores, hidden) @ value.to(wide)).to(q.dtype).transpose(0, 1)
+"""
+
+SIGNATURE = Signature(
+    name="flashinfer",
+    function="flashinfer.single_prefill_with_kv_cache",
+    axes="s h d",
+    options={
+        "attn_mask": ("custom_mask",),
+        "is_causal": ("causal",),
+        "scale": ("sm_scale",),
+        "enable_gqa": (),
+        "window": ("window_left",),
+    },
+    others=(
+        *("scale_q", "scale_k", "scale_v", "o_dtype", "packed_custom_mask", "kv_layout", "pos_encoding_mode"),
+        *("use_fp16_qk_reduction", "logits_soft_cap", "rope_scale", "rope_theta", "backend", "return_lse"),
+    ),
+    telling=(
+        frozenset({"kv_layout"}),
+        frozenset({"custom_mask"}),
+        frozenset({"window_left"}),
+        frozenset({"packed_custom_mask"}),
+        frozenset({"pos_encoding_mode"}),
+    ),
+    keywords=keywords,
+    layout=item_by_item,
+    heads_inside=True,
+    inputs=("q", "k", "v"),
+    lacks={"gradient": NO_BACKWARD, "mask_gradient": NO_BACKWARD, "float_mask": FLOAT_MASK},
+    conventions={"causal": "lower_right", "window": "lower_right"},
+    words={"attn_mask": "custom_mask", "is_causal": "causal", "scale": "sm_scale", "window": "window_left"},
+    says="a call for each item, causal and window_left aligned at the last key, no backward pass",
+    template=TEMPLATE,
+)

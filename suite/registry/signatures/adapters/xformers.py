@@ -1,0 +1,139 @@
+"""xformers' `memory_efficient_attention`: heads inside, and one `attn_bias` for masks, causal and windows.
+
+    memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=None, *, op=None, output_dtype=None)
+
+`attn_bias` is a tensor that is added to the scaled scores, of shape (b, h, l, s) and the query's dtype: boolean masks
+become 0 and −inf, and axes along which a mask broadcasts are expanded, without a copy. Causal is the bias of
+`LowerTriangularMask`, aligned at the first key: that object itself is given where `xformers.ops` has been imported, and
+else the tensor that it stands for. Grouped heads are a fifth axis, (b, s, g, h, d), along which keys
+and values are expanded (docstring of `memory_efficient_attention`).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from attnsuite.registry.signatures.layout import AXES, first, four_axes, of_rank, with_heads_inside
+from attnsuite.registry.signatures.signature import Question, Signature
+
+
+def keywords(asked: Question) -> dict[str, Any]:
+    """Options by xformers' names; all that hides keys is one bias."""
+    found = asked.renamed(dropout_p="p", scale="scale")
+    if asked.is_causal and not {"attn_mask", "window"} & set(asked.options) and (own := _lower_triangle()):
+        return {**found, "attn_bias": own}
+    bias = _bias(asked)
+    return found if bias is None else {**found, "attn_bias": bias}
+
+
+def _lower_triangle() -> Any:
+    """xformers' own object, where somebody has imported xformers; else None."""
+    mask = getattr(sys.modules.get("xformers.ops"), "LowerTriangularMask", None)
+    return mask() if mask is not None else None
+
+
+def _bias(asked: Question) -> Any:
+    """All that hides keys or is added to scores, (b, h, l, s); None where nothing is."""
+    left, right = asked.window(None)
+    right = 0 if asked.is_causal else right
+    mask = asked.mask
+    if mask is None and left is None and right is None:
+        return None
+    bias = _expanded(mask, asked)
+    if left is None and right is None:
+        return bias
+    hidden = bias.new_zeros((asked.queries, asked.keys), dtype=_bool())
+    hidden = hidden if left is None else hidden | hidden.new_ones(hidden.shape).tril(-left - 1)
+    hidden = hidden if right is None else hidden | hidden.new_ones(hidden.shape).triu(right + 1)
+    return bias.masked_fill(hidden, -math.inf)
+
+
+def _bool() -> Any:
+    import torch
+
+    return torch.bool
+
+
+def _expanded(mask: Any, asked: Question) -> Any:
+    """A mask as a bias with all its axes. A mask that does not fit is nothing that this signature can say."""
+    query = four_axes(asked.query)
+    if mask is None:
+        mask = query.new_zeros((1, 1, 1, 1))
+    elif mask.dtype == _bool():
+        mask = query.new_zeros(mask.shape).masked_fill(~mask, -math.inf)
+    try:
+        return four_axes(mask).expand(query.shape[0], query.shape[1], asked.queries, asked.keys)
+    except RuntimeError as error:
+        raise NotImplementedError("attn_bias has all axes, so that it is the caller who expands a mask") from error
+
+
+def layout(signature: Signature, function: Callable[..., Any], asked: Question) -> Any:
+    """Heads inside; five axes where heads are grouped."""
+    groups, key_heads = asked.groups, asked.key_heads
+    if groups == 1:
+        return with_heads_inside(signature, function, asked)
+    query, key, value = (four_axes(each).transpose(1, 2) for each in (asked.query, asked.key, asked.value))
+    key, value = (each[:, :, :, None].expand(-1, -1, -1, groups, -1) for each in (key, value))
+    named = signature.keywords(asked)
+    if hasattr(named.get("attn_bias"), "unflatten"):
+        named["attn_bias"] = named["attn_bias"].unflatten(1, (key_heads, groups))
+    output = first(function(query.unflatten(2, (key_heads, groups)), key, value, **named))
+    if getattr(output, "dim", int)() != AXES + 1:
+        return output
+    return of_rank(output.flatten(2, 3).transpose(1, 2), asked.query.dim())
+
+
+TEMPLATE = """\
+def attention(
+    query: Tensor,  # b s h d, or b s g h d where heads are grouped
+    key: Tensor,  # the same: expanded along h
+    value: Tensor,
+    attn_bias: Tensor | None = None,  # b h l s, or b g h l s: added to the scaled scores
+    p: float = 0.0,
+    scale: float | None = None,
+) -> Tensor:  # as query
+    q, k, v = (tensor.movedim(1, -2) for tensor in (query, key, value))
+    refuse(k.shape[-2] != v.shape[-2], "key and value differ in length")
+    refuse(q.shape[:-2] != k.shape[:-2] or q.shape[-1] != k.shape[-1], "query and key differ in items, heads or width")
+    refuse(attn_bias is not None and attn_bias.dtype != query.dtype, "attn_bias has another dtype than query")
+    refuse(not 0 <= p <= 1, "p lies outside [0, 1]")
+    wide = torch.promote_types(query.dtype, torch.float32)  # half types are computed in float32
+    scores = (q.to(wide) @ k.to(wide).mT) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    hidden = torch.zeros((), dtype=torch.bool, device=query.device)
+    if attn_bias is not None:
+        refuse(attn_bias.shape != scores.shape, "attn_bias is not b h l s")
+        scores, hidden = scores + attn_bias.to(wide), attn_bias == -torch.inf
+    weights = torch.nn.functional.dropout(softmax(scores, hidden), p) if p else softmax(scores, hidden)
+    return (weights @ v.to(wide)).to(query.dtype).movedim(-2, 1)
+"""
+
+SIGNATURE = Signature(
+    name="xformers",
+    function="xformers.ops.memory_efficient_attention",
+    axes="b s h d",
+    options={
+        "attn_mask": ("attn_bias",),
+        "dropout_p": ("p",),
+        "is_causal": ("attn_bias",),
+        "scale": ("scale",),
+        "enable_gqa": (),
+        "window": ("attn_bias",),
+    },
+    others=("op", "output_dtype"),
+    telling=(frozenset({"attn_bias"}),),
+    keywords=keywords,
+    layout=layout,
+    heads_inside=True,
+    groups_apart=True,
+    words={
+        "attn_mask": "attn_bias",
+        "is_causal": "a causal attn_bias",
+        "dropout_p": "p",
+        "window": "a windowed attn_bias",
+    },
+    says="masks, causal and windows as one attn_bias (b, h, l, s), grouped heads as (b, s, g, h, d)",
+    template=TEMPLATE,
+)

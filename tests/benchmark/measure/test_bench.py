@@ -1,0 +1,328 @@
+"""What a bench answers to each verb: times, rows, memory, energy, and why there are none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+from workers import LINUX
+
+from attnsuite.benchmark.measure import Escaped, bench, clock
+from attnsuite.benchmark.measure.bench import Bench
+from attnsuite.benchmark.measure.own_process import OwnProcess
+from attnsuite.benchmark.measure.protocol import (
+    AnyAnswer,
+    Done,
+    Energy,
+    Entered,
+    Failed,
+    Found,
+    Job,
+    Prepared,
+    Sampled,
+    Weighed,
+    read,
+)
+from attnsuite.model import PASSES, Status
+
+JOB = Job("attention", "documents/one-sentence", "float32", "forward")
+Function = Callable[..., Any]
+
+
+def bench_of(function: Function, threads: int = 0) -> Bench:
+    """A bench in this process."""
+    return Bench(function, "cpu", threads=threads)
+
+
+def ask(bench: Bench | Function, kind: type[AnyAnswer], verb: str, **arguments: Any) -> AnyAnswer | Failed:
+    """What a bench, or a new one of the function, answers to a verb."""
+    bench = bench if isinstance(bench, Bench) else bench_of(bench)
+    return read(kind, bench(verb, arguments))
+
+
+def prepare(bench: Bench | Function, **unusual: Any) -> Prepared | Failed:
+    return ask(bench, Prepared, "prepare", job=asdict(replace(JOB, **unusual)))
+
+
+def weigh(function: Function, expected: float = 0.01, **unusual: Any) -> Weighed | Failed:
+    return ask(function, Weighed, "weigh", job=asdict(replace(JOB, **unusual)), expected=expected)
+
+
+def honest(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return sdpa(query, key, value)
+
+
+@pytest.mark.parametrize("direction", PASSES)
+def test_a_task_is_prepared_sampled_and_let_go(direction: str) -> None:
+    bench, rows = bench_of(honest), {"output": [1], "query": [0, 2]}
+    names = {"forward": {"output"}, "backward": {"query"}}.get(direction, {"output", "query"})
+
+    prepared = prepare(bench, direction=direction)
+    assert isinstance(prepared, Prepared)
+    assert prepared.making == {}
+    assert min(prepared.first_call, prepared.warm_up, prepared.expected, prepared.calls) > 0
+    assert isinstance(ask(bench, Entered, "enter", number=3), Entered)
+    sampled = ask(bench, Sampled, "sample", calls=prepared.calls)
+    assert isinstance(sampled, Sampled)
+    assert 0 < sampled.seconds < 1
+    assert ask(bench, Done, "idle") == Done()
+    found = ask(bench, Found, "found", rows=rows)
+    assert isinstance(found, Found)
+    assert set(found.rows) == names
+    assert ask(bench, Done, "release") == Done()
+    assert ask(bench, Found, "found", rows=rows) == Failed(Status.RAISED, "RuntimeError: no task is prepared")
+
+
+def test_functions_in_one_process_have_tasks_of_their_own() -> None:
+    def zeros(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        return torch.zeros_like(query)
+
+    benches = [bench_of(function) for function in (honest, zeros)]
+    for each in benches:
+        prepared = prepare(each)
+        assert isinstance(prepared, Prepared)
+        ask(each, Entered, "enter", number=1)
+        ask(each, Sampled, "sample", calls=prepared.calls)
+    of_honest, of_zeros = (ask(each, Found, "found", rows={"output": [0]}) for each in benches)
+
+    assert isinstance(of_honest, Found)
+    assert isinstance(of_zeros, Found)
+    assert (of_zeros.rows["output"] == 0).all()
+    assert (of_honest.rows["output"] != 0).any()
+    ask(benches[1], Done, "release")
+    assert isinstance(ask(benches[0], Found, "found", rows={"output": [0]}), Found), "that of the other is still there"
+
+
+def raises(error: BaseException) -> Callable[..., Any]:
+    def function(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        raise error
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "detail"),
+    [
+        (ValueError("no"), "raised", "ValueError: no"),
+        (SystemExit(3), "raised", "SystemExit: 3"),
+        (NotImplementedError("not so wide"), "declined", "not so wide"),
+        (NotImplementedError(), "declined", "NotImplementedError without a reason"),
+        (MemoryError(), "out_of_memory", "MemoryError"),
+        (torch.OutOfMemoryError("CUDA"), "out_of_memory", "OutOfMemoryError: CUDA"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), "out_of_memory", None),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying"), "out_of_memory", None),
+        (RuntimeError("std::bad_alloc"), "out_of_memory", None),
+        (Escaped("elsewhere"), "refused", "elsewhere"),
+    ],
+)
+@pytest.mark.parametrize("act", [prepare, weigh])
+def test_what_a_function_raises_is_the_answer(
+    act: Callable[..., Any], error: BaseException, status: str, detail: str | None
+) -> None:
+    failed = act(raises(error))
+
+    assert isinstance(failed, Failed)
+    assert failed.status == status
+    assert detail is None or failed.detail == detail
+
+
+def test_a_user_s_interrupt_is_no_answer() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        prepare(raises(KeyboardInterrupt()))
+
+    alone = Bench(raises(KeyboardInterrupt()), "cpu", OwnProcess())
+    assert prepare(alone) == Failed(Status.RAISED, "KeyboardInterrupt"), "in a process of its own it is its own"
+
+
+def test_what_fails_while_a_process_is_configured_is_not_the_function_s_failure() -> None:
+    with pytest.raises(RuntimeError, match="positive"):
+        ask(honest, Done, "configure", threads=-1, memory_limit=0)
+
+
+def test_a_function_that_changes_the_thread_count_is_refused_and_nothing_else_is_said() -> None:
+    threads = torch.get_num_threads()
+
+    def function(*tensors: Tensor) -> Tensor:
+        torch.set_num_threads(threads + 1)
+        return sdpa(*tensors)
+
+    answer = prepare(bench_of(function, threads))
+
+    assert answer == Failed(Status.REFUSED, f"it changed the number of threads from {threads} to {threads + 1}")
+    assert torch.get_num_threads() == threads
+
+
+def test_a_function_that_changes_the_default_dtype_is_refused_and_nothing_else_is_said() -> None:
+    def function(*tensors: Tensor) -> Tensor:
+        torch.set_default_dtype(torch.float64)
+        return sdpa(*tensors)
+
+    answer = prepare(function)
+
+    assert answer == Failed(Status.REFUSED, "it changed the default dtype to torch.float64")
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_a_function_that_remembers_is_refused() -> None:
+    seen: dict[bytes, Tensor] = {}
+
+    def function(query: Tensor, *others: Tensor) -> Tensor:
+        numbers = query.numpy().tobytes()
+        if numbers not in seen:
+            time.sleep(0.002)
+            seen[numbers] = sdpa(query, *others)
+        return seen[numbers].clone()
+
+    answer = prepare(function, workload="documents/encoder-block")
+
+    assert isinstance(answer, Failed)
+    assert answer.status == "refused"
+    assert answer.detail.startswith("it remembers answers: a call on new numbers takes 0.00")
+
+
+def test_a_clock_that_stands_still_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "perf_counter", lambda: 7.0)
+
+    assert prepare(honest) == Failed(Status.REFUSED, "no time passes while it is called")
+
+
+@LINUX
+def test_memory_comes_with_the_kernels() -> None:
+    answer = weigh(honest, workload="ladder/1k")
+
+    assert isinstance(answer, Weighed)
+    assert answer.memory["output"] == 1024 * 64 * 4
+    assert answer.memory["resident"] is not None
+    assert answer.kernel.startswith("aten::_scaled_dot_product_flash_attention_for_cpu")
+
+
+@pytest.mark.slow
+@LINUX
+def test_what_the_profiler_keeps_of_many_operators_is_not_the_call_s() -> None:
+    def function(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        small = query[0, 0, 0] * 0
+        for _ in range(20_000 if len(query[0, 0]) == 1024 else 1):
+            small += 1
+        return sdpa(query, key, value)
+
+    found = weigh(function, workload="ladder/1k", expected=2.0)
+
+    assert isinstance(found, Weighed)
+    assert (found.memory["retained"] or 0) + (found.memory["resident"] or 0) < 2**23
+
+
+@LINUX
+def test_a_function_that_refuses_the_small_call_first_made_is_weighed_all_the_same() -> None:
+    def function(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        if query.shape[-1] < 16:
+            raise NotImplementedError("widths of 16 and more")
+        return sdpa(query, key, value)
+
+    answer = weigh(function, workload="decode/1k")
+
+    assert isinstance(answer, Weighed)
+    assert answer.spent, "a process that the function shares with others cannot be copied"
+
+
+@LINUX
+def test_a_model_is_made_once_to_be_weighed_and_first_given_one_item() -> None:
+    made, batches = [], []
+
+    def factory(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> Callable[..., Tensor]:
+        made.append(config)
+
+        def model(images: Tensor) -> Tensor:
+            batches.append(len(images))
+            return images.new_zeros(len(images), config["classes"])
+
+        return model
+
+    answer = weigh(factory, contract="vision_transformer", workload="vit/fashion")
+
+    assert isinstance(answer, Weighed)
+    assert answer.memory["output"] == 16 * 10 * 4
+    assert len(made) == 1
+    assert batches[0] == 1
+    assert set(batches[1:]) == {16}
+
+
+def test_without_a_device_that_counts_there_are_no_joules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "ENERGY_SECONDS", 0.01)
+    of = bench_of(honest)
+    prepare(of)
+
+    answer = ask(of, Energy, "energy", calls=1, seconds=1.0)
+
+    assert isinstance(answer, Energy)
+    assert answer.telemetry["joules"] is None
+    assert answer.telemetry["joules_absent"]
+
+
+def test_joules_are_those_of_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def meter(device: str) -> Iterator[Any]:
+        yield SimpleNamespace(telemetry={"joules": 1000.0, "sm_clock": {"median": 1500}})
+
+    monkeypatch.setattr(bench.nvidia, "meter", meter)
+    monkeypatch.setattr(bench, "ENERGY_SECONDS", 0.01)
+    calls = 0
+
+    def function(*tensors: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return sdpa(*tensors)
+
+    of = bench_of(function)
+    prepare(of)
+    calls = 0
+    answer = ask(of, Energy, "energy", calls=1, seconds=1.0)
+
+    assert isinstance(answer, Energy)
+    assert answer.telemetry == {"joules": 1000.0 / calls, "sm_clock": {"median": 1500}}
+
+
+def test_the_energy_of_a_flush_is_not_a_call_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the cache is flushed before each call, as it is on a GPU, the calls that are metered have no flush."""
+    monkeypatch.setattr(bench, "ENERGY_SECONDS", 0.01)
+    of = bench_of(honest)
+    ask(of, Prepared, "prepare", job=asdict(replace(JOB, cache="cold")))
+    caches = []
+    stopwatch = bench.Stopwatch
+    monkeypatch.setattr(
+        bench, "Stopwatch", lambda *given, **how: caches.append(how["cache"]) or stopwatch(*given, **how)
+    )
+
+    assert isinstance(ask(of, Energy, "energy", calls=1, seconds=1.0), Energy)
+    assert caches == ["hot"]
+
+
+@pytest.mark.parametrize(
+    ("busy", "alone", "reason"),
+    [
+        (1.2, True, ""),
+        (0.91, True, ""),
+        (0.25, True, "the device waited for 75% of the time of these calls in a row: launching one takes longer"),
+        (1.2, False, "its forward comes before each backward: see forward and backward together"),
+    ],
+)
+def test_the_energy_of_a_device_that_waits_or_does_something_else_is_not_a_call_s(
+    busy: float, alone: bool, reason: str
+) -> None:
+    found = bench.of_one_call({"joules": 30.0, "power": {"median": 300.0}}, 10, busy, alone)
+
+    due = {"joules": None, "joules_absent": reason} if reason else {"joules": 3.0}
+    assert found == {"power": {"median": 300.0}, **due}
+
+
+def test_a_reason_of_the_meter_s_own_is_kept() -> None:
+    told = {"joules": None, "joules_absent": "no NVML"}
+
+    assert bench.of_one_call(told, 10, 0.1, alone=False) == told

@@ -1,0 +1,123 @@
+"""Cases whose numbers or shape a document gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from attnsuite.cases import Reply
+from attnsuite.cases.formula import Formula
+from attnsuite.cases.printed import Printed, Shaped
+from attnsuite.cases.tensors import Generator, Inputs
+from attnsuite.contracts import contract, names
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.steps.kernel_pooling.cases import Curve
+from attnsuite.judging.rounded import Rounded
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.model import Figures, Source
+
+SOURCE = Source("doc-9/2-halves", "doc-9", "2", "output")
+DERIVED = [1 / 6, 1 / 3, 0.5]
+
+
+def halved(x: Rounded) -> Rounded:
+    return x * 0.5
+
+
+def drawn(random: Generator, *, size: int = 3) -> Inputs:
+    return {"x": np.arange(1.0, size + 1) / 3}
+
+
+asked = Formula(halved, ("x",), drawn)
+
+
+def answer(case: Printed | Shaped, output: torch.Tensor, dtype: str = "float64") -> Verdict:
+    calls = case.calls(dtype)
+    return case.verdict(calls, (Reply(output),), case.truth(calls, {}))
+
+
+def right(case: Printed | Shaped, dtype: str = "float64") -> torch.Tensor:
+    (due,) = case.truth(case.calls(dtype), {})
+    return torch.from_numpy(due.numbers).to(getattr(torch, dtype))
+
+
+@pytest.mark.parametrize(
+    ("figures", "status"),
+    [
+        (Figures(SOURCE, [0.1667, 0.3333, 0.5], 4), "passed"),
+        (Figures(SOURCE, [0.1666, 0.3333, 0.5], 4), "wrong"),
+        (Figures(SOURCE, DERIVED), "passed"),
+        (Figures(SOURCE, [1 / 6, 1 / 3 + 1e-5, 0.5]), "wrong"),
+        (Figures(SOURCE, [0.16667, 0.33333, 0.5], significant=5), "passed"),
+        (Figures(SOURCE, [0.16669, 0.33333, 0.5], significant=5), "wrong"),
+        (Figures(SOURCE, [0.1667, 0.3333], 4), "wrong"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_numbers_are_compared_as_precisely_as_they_are_printed(figures: Figures, status: str, dtype: str) -> None:
+    case = Printed(asked("documents/doc-9/2-halves/output", "doc-9, section 2: output"), figures)
+
+    assert answer(case, right(case, dtype), dtype).status == status
+
+
+def test_numbers_that_were_derived_are_compared_to_nine_digits() -> None:
+    case = Printed(asked("documents/any", "any"), Figures(SOURCE, [1 / 6, 1 / 3 + 1e-8, 0.5]))
+
+    assert answer(case, right(case)).status == "wrong"
+
+
+def test_an_answer_that_is_wrong_is_so_whatever_the_document_prints() -> None:
+    case = Printed(asked("documents/any", "any"), Figures(SOURCE, [1.0, 1.0, 1.0], 4))
+
+    found = answer(case, torch.ones(3).double())
+
+    assert found.detail.startswith("output[0] is 1, should be 0.1666667")
+
+
+def test_a_part_of_the_output_may_be_what_is_printed() -> None:
+    case = Printed(asked("documents/any", "any"), Figures(SOURCE, 0.5, 4), lambda output: output[-1])
+
+    assert answer(case, right(case)).status == "passed"
+    assert case.example().computed == "0.5000"
+
+
+def test_a_row_of_the_table_says_where_the_example_stands() -> None:
+    of = asked("documents/any", "any")
+    printed = Printed(of, Figures(SOURCE, [0.1667, 0.3333, 0.5], 4), remark=", in halves").example()
+    derived = Printed(of, Figures(SOURCE, DERIVED)).example()
+    shaped = Shaped(of, SOURCE, [3]).example()
+
+    assert (printed.document, printed.section, printed.quantity) == ("doc-9", "2", "output, in halves")
+    assert (printed.printed, printed.computed, printed.note) == (*("0.1667, 0.3333, 0.5000",) * 2, "")
+    assert (derived.printed, derived.note[:44]) == ("", "not printed; derived from the definition: 0.")
+    assert (shaped.printed, shaped.computed, shaped.note) == ("(3,)", "(3,)", "unseeded draws")
+
+
+def test_a_shape_that_the_document_does_not_give_is_wrong() -> None:
+    case = Shaped(asked("documents/any", "any"), SOURCE, [4])
+
+    assert answer(case, right(case)).detail == "output has shape (3,), the document prints (4,)"
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_case_of_a_document_knows_where_its_example_stands(name: str) -> None:
+    for case in contract(name).cases():
+        assert (case.source is not None) == (case.family == "documents"), case.name
+        if case.source is not None:
+            assert case.name.startswith(f"documents/{case.source.example}")
+            assert case.source.document == case.source.example.split("/")[0]
+            if known := documents.examples().get(case.source.example):
+                assert case.source.section == known.section
+            assert f"{case.source.document}, section {case.source.section}" in case.why
+
+
+def test_a_kernels_curve_that_is_wrong_is_noticed() -> None:
+    """Its quantity is a quotient of outputs: the tolerance is not the quotient of their bounds, which is about 1."""
+    curves = [case for case in contract("kernel_pooling").cases() if isinstance(case, Curve)]
+
+    assert len(curves) == 4
+    for case in curves:
+        (due,) = case.truth(case.calls("float64"), {})
+        most = 0.3 if case.name.endswith("boxcar") else 2e-9  # at the edge of a box a weight may be 0 or 1
+        assert case.tolerance(due, "float64").max() < most, case.name

@@ -1,0 +1,99 @@
+"""Bad input: whether it is refused, accepted, or read and written beyond its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from checks import CASES
+from torch import Tensor
+
+from attnsuite.cases.refused import Refused
+from attnsuite.contracts import contract, names
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.model import BAD_INPUT, Status
+from attnsuite.worker import ask
+
+FEWER_KEYS = CASES["bad_input/more_values_than_keys"]
+
+
+def verdict(function: Callable[..., Any], case: str = FEWER_KEYS.name) -> Verdict:
+    calls = CASES[case].calls("float32")
+    return CASES[case].verdict(calls, ask(function, calls), None)
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return (query @ key.mT).softmax(-1) @ value
+
+
+def refuses(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    raise ValueError(f"{key.shape[-2]} keys, {value.shape[-2]} values")
+
+
+def ignores_the_last_values(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return attend(query, key, value[..., : key.shape[-2], :])
+
+
+def answers_at_random(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return torch.rand_like(query)
+
+
+def answers_nan(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return query * torch.nan
+
+
+def answers_nothing(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Returns no tensor."""
+
+
+def reads_past_the_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    *lead, _, width = key.shape
+    rows = torch.as_strided(key, (*lead, value.shape[-2], width), key.stride(), key.storage_offset())
+    return attend(query, rows, value)
+
+
+def refuses_by_what_stands_past_the_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    if float(torch.as_strided(key, (1,), (1,), key.storage_offset() + key.numel())) > 0:
+        raise ValueError("too many values")
+    return query
+
+
+def writes_past_the_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    torch.as_strided(key, (1,), (1,), key.storage_offset() + key.numel()).fill_(1.0)
+    return query
+
+
+def test_an_error_is_a_refusal() -> None:
+    assert verdict(refuses) == Verdict(Status.PASSED, "ValueError: 7 keys, 9 values")
+
+
+@pytest.mark.parametrize("function", [ignores_the_last_values, answers_at_random, answers_nan, answers_nothing])
+def test_any_output_accepts_the_input(function: Callable[..., Any]) -> None:
+    found = verdict(function)
+
+    says = "input validation: 7 keys beside 9 values was accepted; the contract requires an error"
+    assert (found.status, found.detail, found.accepted) == (Status.WRONG, says, True)
+
+
+@pytest.mark.parametrize("function", [reads_past_the_keys, refuses_by_what_stands_past_the_keys])
+def test_a_read_outside_of_the_inputs_is_more_than_an_accepted_input(function: Callable[..., Any]) -> None:
+    found = verdict(function)
+
+    says = "7 keys beside 9 values was accepted, and memory outside the inputs was read: the output depends on it"
+    assert (found.status, found.detail, found.accepted) == (Status.WRONG, says, False)
+
+
+def test_a_write_outside_of_the_inputs_is_more_than_an_accepted_input() -> None:
+    found = verdict(writes_past_the_keys)
+
+    says = "7 keys beside 9 values was accepted, and the memory of key was written"
+    assert (found.status, found.detail, found.accepted) == (Status.WRONG, says, False)
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_family_of_bad_input_holds_the_cases_that_expect_an_error(name: str) -> None:
+    for case in contract(name).cases():
+        if case.family != "documents":  # a document may print an error as it prints numbers
+            assert isinstance(case, Refused) == (case.family == BAD_INPUT), case.name

@@ -1,0 +1,190 @@
+"""A kernel author's loop, as commands: a file on an own shape beside a baseline, and the command that repeats it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import attnsuite
+from attnsuite.benchmark import Benchmark, Request
+from attnsuite.cli import benching
+from attnsuite.contracts import contract
+
+HOME = str(Path(attnsuite.__file__).parent.parent)
+LIMIT = 900
+"""Seconds for a command, on a machine that does other things."""
+MINE = '''\
+"""An attention in FlashAttention's signature: causal is aligned at the last key."""
+
+import torch
+
+
+def flash(q, k, v, softmax_scale=None, causal=False, window_size=(-1, -1)):
+    i, j = torch.arange(q.shape[1])[:, None] + k.shape[1] - q.shape[1], torch.arange(k.shape[1])
+    left, right = window_size[0], 0 if causal else window_size[1]
+    seen = ((j >= i - left) | (left < 0)) & ((j <= i + right) | (right < 0))
+    query, key, value = (each.transpose(1, 2).double() for each in (q, k, v))
+    key, value = (each.repeat_interleave(query.shape[1] // max(each.shape[1], 1), 1) for each in (key, value))
+    scores = query @ key.mT * (q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale)
+    weights = scores.masked_fill(~seen, -1e300).softmax(-1) * seen.any(-1, keepdim=True)
+    return (weights @ value).to(q.dtype).transpose(1, 2)
+'''
+SHAPE = "h=2,l=24,s=40,e=16,causal"
+CHOSEN = ("--shape", SHAPE, "--dtype", "bfloat16", "--baseline", "chunked", "--budget", "0.02")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the file, and a cache of its own."""
+    found = tmp_path_factory.mktemp("loop")
+    (found / "mine.py").write_text(MINE)
+    os.utime(found / "mine.py", (1e9, 1e9))  # long ago: what was changed during a run is not kept
+    return found
+
+
+def attnsuite(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": HOME, "ATTNSUITE_CACHE": str(folder / "cache")}
+    command = [sys.executable, "-m", "attnsuite", *words]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+
+
+@pytest.fixture
+def in_this_process(status_of: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
+    """Runs the command in a folder here: for what is to believe nothing that other processes have kept."""
+
+    def run(folder: Path, *words: str) -> object:
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("ATTNSUITE_CACHE", str(folder / "cache"))
+        return status_of(*words)
+
+    return run
+
+
+def rows(file: Path) -> dict[str, dict[str, Any]]:
+    return {row["implementation"]: row for row in map(json.loads, file.read_text().splitlines())}
+
+
+@pytest.mark.slow
+def test_a_shape_is_timed_in_a_dtype_beside_a_baseline_and_again_by_the_printed_command(
+    folder: Path, in_this_process: Callable[..., object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = attnsuite(folder, "bench", "mine.py:flash", *CHOSEN, "--json", "rows.json", "--results", "out")
+
+    assert first.returncode == 0, first.stdout + first.stderr
+    timed = rows(folder / "rows.json")
+    assert set(timed) == {"attention/flash", "attention/chunked"}
+    for row in timed.values():
+        assert (row["workload"], row["dtype"], row["status"]) == (f"shape/{SHAPE}", "bfloat16", "measured")
+        assert len(row["seconds"]) >= 12
+        assert "age" not in row["ceilings"]
+    pairs = {name: row["work"]["attended"] / (4 * 16 * 2) for name, row in timed.items()}
+    assert pairs == {"attention/flash": sum(range(17, 41)), "attention/chunked": sum(range(1, 25))}
+    assert "by the conventions that it declares it does 2.28 times the work" in timed["attention/flash"]["detail"]
+    (run,) = (folder / "out").glob("*/runs.jsonl")
+    assert json.loads(run.read_text().splitlines()[0])["finished"]
+    due, now, before = asked(first.stdout)
+    assert due == now + before > 100
+    (again,) = re.findall(r"^again: attnsuite (.*)", first.stdout, re.MULTILINE)
+
+    repeated = attnsuite(folder, *shlex.split(again), "--json", "again.json")
+    assert repeated.returncode == 0, repeated.stdout + repeated.stderr
+    hold_again(folder, set(timed), aged=True)
+    assert asked(repeated.stdout) == (due, 0, due)
+
+    status = in_this_process(folder, *shlex.split(again), "--ask-again", "--json", "again.json")
+    printed, said = capsys.readouterr()
+    assert status == 0, printed + said
+    hold_again(folder, set(timed), aged=False)
+    assert asked(printed) == (due, due, 0)
+    assert not list((folder / "out").glob("*/*.svg")), "one table is no chart"
+
+
+def hold_again(folder: Path, names: set[str], *, aged: bool) -> None:
+    """The same were measured again, beside ceilings that were kept or are new."""
+    found = rows(folder / "again.json")
+    assert {name: row["status"] for name, row in found.items()} == dict.fromkeys(names, "measured")
+    assert {"age" in row["ceilings"] for row in found.values()} == {aged}, "ceilings that were kept say so"
+
+
+def asked(text: str) -> tuple[int, int, int]:
+    """How many questions were due, were asked now, and were answered before."""
+    (found,) = re.findall(r"^conformance: (\d+) questions .*: (\d+) now, (\d+) answered before$", text, re.MULTILINE)
+    due, now, before = map(int, found)
+    return due, now, before
+
+
+@pytest.mark.slow
+def test_what_is_imported_ahead_is_what_is_asked_for_later() -> None:
+    """Whatever the suite itself puts into the environment in between, or each benchmark imports PyTorch for nobody."""
+    program = """
+import attnsuite.worker
+from attnsuite.worker import forkserver
+started = []
+forkserver.ForkServer.start = lambda *of: started.append(of) or type("Server", (), {"alive": True})
+attnsuite.worker.expect({"FOR": "a benchmark"}, [0], "attnsuite.benchmark.measure.bench:begin")
+import attnsuite.cli.benching, attnsuite.benchmark, attnsuite.conformance.session, threadpoolctl
+import attnsuite.registry
+attnsuite.registry.load(*attnsuite.registry.find(["attention/matmul"]))
+attnsuite.worker.expect({"FOR": "a benchmark"}, [0], "attnsuite.benchmark.measure.bench:begin")
+print(len(started))
+"""
+    put = {"KMP_DUPLICATE_LIB_OK", "ORT_DISABLE_TELEMETRY", "XLA_PYTHON_CLIENT_PREALLOCATE"}
+    clean = {name: value for name, value in os.environ.items() if name not in put} | {"PYTHONPATH": HOME}
+
+    done = subprocess.run([sys.executable, "-c", program], env=clean, capture_output=True, text=True, check=False)
+
+    assert done.stdout == "1\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("workloads", "busy", "begins"),
+    [
+        ("ladder/1k", 0, ""),
+        ("ladder/1k", 1, "the machine was busy (load 14 on 2 cores): times there are longer"),
+        ("ladder", 2, "in 2 of 5 tables the machine was busy (load 14 on 2 cores): times there are longer"),
+    ],
+)
+def test_the_summary_says_that_the_machine_was_busy(workloads: str, busy: int, begins: str) -> None:
+    of = Benchmark(contract("attention"), [], Request((workloads,)))
+    of.busy = ["the machine was busy (load 14 on 2 cores)"] * busy
+    tables = len(of.tables())
+
+    said = benching.said_of_load([of])
+
+    assert len(said) == bool(busy)
+    assert "".join(said).startswith(begins.replace("of 5", f"of {tables}"))
+
+
+BAD = [
+    (("--shape", "h=2"), "--shape 'h=2' lacks l, the number of queries: l=2048"),
+    (("--shape", "l=8,widow=3:"), "there is no 'widow' in a shape; did you mean window?"),
+    (("--shape", "l=8", "--dtype", "float8"), "unknown dtype 'float8'; there are: float64, float32, float16, bfloat16"),
+    (("--shape", "l=8", "--baseline", "nosuch"), "unknown target 'nosuch'; implementations of attention are: "),
+    (("--shape", "l=8", "--baseline", "transformer/eager"), "transformer/eager"),
+    (("--shape", "l=8", "--ask-again", "--nope"), "No such option: --nope"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), BAD)
+def test_what_cannot_be_timed_is_one_line_and_leaves_nothing(
+    folder: Path, status_of: Callable[..., object], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...], says: str,
+) -> None:  # fmt: skip
+    status = status_of("bench", str(folder / "mine.py:flash"), *words, "--results", "bad")
+
+    out, err = capsys.readouterr()
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("attnsuite: ")
+    assert says in err
+    assert not (tmp_path / "bad").exists()

@@ -1,0 +1,164 @@
+"""What a check writes, stores, remembers and leaves out: `--results`, `--last-failed`, `--fail-fast`, `--quiet`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import attnsuite
+from attnsuite import registry
+from attnsuite.cli.outcomes import say_how_to_run_fewer
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.model import Outcome, Status
+
+Exit = Callable[..., object]
+Write = Callable[[str, str], Path]
+CASES = ("--case", "plain", "--dtype", "float32")
+
+WRONG_BELOW_TWO_HEADS = """
+    import torch
+
+    def attention(query, key, value):
+        scores = query @ key.mT / (query.shape[-1] ** 0.5 if query.shape[-3] > 1 else 1)
+        return scores.softmax(-1) @ value
+    """
+"""Wrong as the suite knows it to be done, so that what is wrong is found at once: not every mistake is tried."""
+RIGHT = WRONG_BELOW_TWO_HEADS.replace(" if query.shape[-3] > 1 else 1", "")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
+
+
+def asked(file: Path) -> list[tuple[str, str]]:
+    rows = map(json.loads, file.read_text().splitlines())
+    return [(row["case"], row["status"]) for row in rows]
+
+
+def test_what_failed_last_is_asked_again_until_it_passes(
+    write: Write, status_of: Exit, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.json"
+    write("mine.py", WRONG_BELOW_TWO_HEADS)
+    assert status_of("check", "mine.py", *CASES) == 1
+
+    again = status_of("check", "mine.py", "--last-failed", "--json", str(rows))
+    failed = asked(rows)
+    write("mine.py", RIGHT)
+    mended = status_of("check", "mine.py", "--last-failed", "--json", str(rows))
+    capsys.readouterr()
+    all_again = status_of("check", "mine.py", "--last-failed", *CASES, "--json", str(rows))
+
+    assert (again, mended, all_again) == (1, 0, 0)
+    assert failed
+    assert {status for _, status in failed} == {"wrong"}
+    assert "plain/one_head" in dict(failed)
+    assert "plain/small" not in dict(failed)
+    assert len(asked(rows)) > len(failed)
+    assert "attention/mine: nothing is known to have failed, so everything is asked\n" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_another_implementation_s_failures_are_not_asked_of_this_one(
+    write: Write, status_of: Exit, tmp_path: Path
+) -> None:
+    write("mine.py", WRONG_BELOW_TWO_HEADS)
+    write("other.py", RIGHT)
+    assert status_of("check", "mine.py", "other.py", *CASES) == 1
+
+    status = status_of("check", "mine.py", "--last-failed", "--jobs", "2", "--json", "rows.json")
+
+    assert status == 1
+    assert {of for _, of in asked(tmp_path / "rows.json")} == {"wrong"}
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_nothing_is_asked_after_the_first_failure(jobs: str, write: Write, status_of: Exit, tmp_path: Path) -> None:
+    write("mine.py", WRONG_BELOW_TWO_HEADS)
+    write("other.py", WRONG_BELOW_TWO_HEADS)
+
+    status = status_of("check", "mine.py", "other.py", *CASES, "-x", "--jobs", jobs, "--json", "rows.json")
+
+    statuses = [of for _, of in asked(tmp_path / "rows.json")]
+    assert status == 1
+    assert statuses.count("wrong") == 1
+    assert statuses[-1] == "wrong"
+
+
+@pytest.mark.slow
+def test_quiet_prints_what_fails_and_nothing_else(
+    write: Write, status_of: Exit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("mine.py", WRONG_BELOW_TWO_HEADS)
+    write("other.py", RIGHT)
+
+    passing = status_of("check", "other.py", *CASES, "--quiet", "--results", "out")
+    assert (passing, capsys.readouterr()) == (0, ("", ""))
+    failing = status_of("check", "other.py", "mine.py", *CASES, "-q")
+
+    said = capsys.readouterr()
+    assert failing == 1
+    assert said.out.startswith("attention/mine  ")
+    assert "other" not in said.out
+    assert said.err == ""
+
+
+@pytest.mark.slow
+def test_outcomes_are_stored_without_timing_and_earlier_cases_stay(
+    write: Write, status_of: Exit, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write("mine.py", RIGHT)
+
+    assert status_of("check", "mine.py", *CASES, "--results", "out") == 0
+    printed = capsys.readouterr().out
+    assert status_of("check", "mine.py", "--case", "scale/half", "--dtype", "float32", "--results", "out") == 1
+
+    stored = attnsuite.load_results(tmp_path / "out")
+    assert set(stored["case"]) > {"plain/small", "scale/half"}
+    assert len(attnsuite.load_results(tmp_path / "out", "benchmark")) == 0
+    (machine,) = (runs.parent for runs in (tmp_path / "out").glob("*/runs.jsonl"))
+    assert str(Path("out") / machine.name / "conformance.md") in printed
+    assert not (machine / "benchmark.md").exists()
+    assert f"[conformance]({machine.name}/conformance.md)" in (tmp_path / "out" / "README.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_check_that_stopped_at_a_failure_is_resumed(
+    write: Write, status_of: Exit, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write("mine.py", WRONG_BELOW_TWO_HEADS)
+    assert status_of("check", "mine.py", *CASES, "--fail-fast", "--results", "out") == 1
+    some = len(attnsuite.load_results(tmp_path / "out"))
+    capsys.readouterr()
+
+    assert status_of("check", "mine.py", *CASES, "--results", "out") == 1
+
+    assert f"{some} outcomes and 0 measurements are there already" in capsys.readouterr().err
+    assert len(attnsuite.load_results(tmp_path / "out")) > some
+
+
+def test_a_readme_of_somebody_else_is_not_written_over(write: Write, status_of: Exit, tmp_path: Path) -> None:
+    write("mine.py", RIGHT)
+    readme = write("README.md", "# My project\n")
+
+    assert status_of("check", "mine.py", *CASES, "--results", ".") == 2
+
+    assert readme.read_text() == "# My project\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"mine.py", "README.md"}
+
+
+@pytest.mark.parametrize("cases", [(), ("plain", "keys")])
+def test_who_waits_for_slow_tests_is_told_how_to_run_fewer(write: Write, cases: tuple[str, ...]) -> None:
+    (declaration,) = registry.find([str(write("mine.py", RIGHT))])
+    session, told = Session(CheckRequest(cases, ("float32",))), list[str]()
+    outcomes = [
+        Outcome(declaration.full_name, "attention", "plain/small", "float32", "cpu", Status.PASSED, seconds=9.0)
+    ]
+
+    say_how_to_run_fewer(session, [declaration], outcomes, told.append)
+
+    assert [line.partition(";")[0] for line in told] == ["attention/mine: 9 s per test on average"] * (not cases)

@@ -1,0 +1,331 @@
+"""`attnsuite compare`: from the command line, over real files of results, and interleaved over real processes."""
+
+import json
+import math
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from builders import BASELINES, RUN, measured, outcome
+from commanded import environment
+from stored import MACHINE
+
+from attnsuite.benchmark import interleaved, timing
+from attnsuite.benchmark.interleaved import Interleaved
+from attnsuite.cli import comparing_now
+from attnsuite.cli.interrupting import Terminated
+from attnsuite.model import Facts
+from attnsuite.model.repeated import Repeated
+from attnsuite.results.store import Results, between_runs
+
+SOURCES = {"attention/matmul": "1a", "attention/chunked": "2b"}
+FIRST = replace(RUN, id="20260102T030405", machine=MACHINE, sources=SOURCES, finished="", facts=Facts(BASELINES))
+SECOND = replace(FIRST, id="20260103T030405", started="2026-01-03T03:04:05+00:00", versions={"torch": "2.14.0"})
+
+
+def stored(results, run, *rows):
+    with Results(results).open_run(run) as writer:
+        for row in rows:
+            writer.write(row)
+        writer.finish()
+    return results
+
+
+def spread(results, deviation=0.005):
+    """What twelve runs have found of the same code."""
+    rows = []
+    for run in range(12):
+        ratio = math.exp(deviation * (-1) ** run)
+        rows += [Repeated(f"run {run}", "vit/b16", 1, place, 0.1 * ratio, ratio if place else 1.0) for place in (0, 1)]
+    between_runs.add(results / MACHINE.name, rows)
+
+
+def timed(chunked):
+    return measured("matmul", seconds=0.05), measured("chunked", seconds=chunked)
+
+
+@pytest.fixture
+def old(tmp_path):
+    return stored(tmp_path / "old", FIRST, outcome("plain/small"), outcome("mask/float"), *timed(0.1))
+
+
+@pytest.fixture
+def new(tmp_path):
+    later = replace(FIRST, id=SECOND.id)
+    rows = outcome("plain/small"), outcome("mask/float", "wrong", detail="off by 1"), *timed(0.13)
+    return stored(tmp_path / "new", later, *rows)
+
+
+def test_outcomes_come_first_then_times_then_memory(old, new, status_of, capsys):
+    spread(new)
+
+    assert status_of("compare", str(old), str(new)) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"old: {old}: amd-epyc-2-cores, 2026-01-02 03:04, commit abc123, torch 2.13.0")
+    order = [
+        next(place for place, line in enumerate(lines) if line.startswith(word))
+        for word in ("outcomes", "time", "memory")
+    ]
+    assert order == sorted(order)
+    assert "outcomes: 2 on both sides; 1 changed; 1 fail now" in lines
+    assert "    fails now: attention/loops mask/float (float32, cpu) passed → wrong: off by 1" in lines
+    assert any(line.split()[:2] == ["slower", "1.300×"] and "attention/chunked" in line for line in lines)
+    assert "memory, new ÷ old: 2 same" in lines
+
+
+def test_a_gate_lists_what_fails_and_exits_with_1(old, new, status_of, capsys):
+    spread(new)
+
+    assert status_of("compare", str(old), str(new), "--fail-on", "slower", "--fail-on", "wrong") == 1
+
+    said = capsys.readouterr().out
+    assert "fails: wrong: attention/loops mask/float (float32, cpu) passed → wrong" in said
+    assert "fails: slower: attention/chunked vit/b16 float32 cpu 1 thread forward hot 1.300×" in said
+    assert said.rstrip().endswith("failed on slower or wrong beyond 3.0 %: 2")
+
+
+def test_a_gate_passes_where_the_difference_is_smaller_than_its_margin(old, new, status_of):
+    spread(new)
+
+    assert status_of("compare", str(old), str(new), "--fail-on", "slower", "--margin", "0.4") == 0
+    assert status_of("compare", str(old), str(new), "--fail-on", "memory") == 0
+    assert status_of("compare", str(new), str(old), "--fail-on", "slower", "--fail-on", "wrong") == 0
+
+
+def test_without_a_spread_a_gate_does_not_pass_in_silence(old, new, status_of, capsys):
+    assert status_of("compare", str(old), str(new), "--fail-on", "slower") == 0
+    assert "unclear: of 2 of 2 times it cannot be said whether they are slower" in capsys.readouterr().out
+    assert status_of("compare", str(old), str(new), "--fail-on", "unclear") == 1
+
+
+def test_machines_that_differ_are_compared_in_what_they_answer_alone(old, tmp_path, status_of, capsys):
+    other = replace(FIRST, machine=replace(MACHINE, name="other", processor="Xeon", cores=4))
+    there = stored(tmp_path / "there", other, outcome("plain/small", "wrong"), *timed(0.5))
+
+    assert status_of("compare", str(old), str(there), "--fail-on", "slower", "--fail-on", "wrong") == 1
+
+    said = capsys.readouterr().out
+    assert "note: the machines differ (a machine with Xeon, not AMD EPYC and 4 cores, not 2)" in said
+    assert "time: nothing on both sides" in said
+    assert "no time was compared, so none can be said to be slower" in said
+
+
+def test_runs_and_versions_in_one_folder_can_be_compared(tmp_path, status_of, capsys):
+    results = stored(tmp_path / "results", FIRST, outcome("a/1"))
+    stored(results, SECOND, outcome("a/2"))
+
+    for old, new in (("results:20260102T", "results:20260103T"), ("torch==2.13.0", "torch==2.14.0")):
+        assert status_of("compare", old, new) == 0
+        said = capsys.readouterr().out
+        assert "outcomes: 0 on both sides; 1 new, 1 gone" in said
+        assert "torch 2.13.0 → 2.14.0" in said
+
+
+def test_a_commit_is_compared_with_what_is_there(tmp_path, status_of, capsys):
+    results = stored(tmp_path / "results", FIRST, outcome("a/1"))
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e@e"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *command], check=True)
+    stored(results, SECOND, outcome("a/1", "wrong"))
+
+    assert status_of("compare", "results@HEAD", "results", "--fail-on", "wrong") == 1
+    assert "fails: wrong: attention/loops a/1 (float32, cpu) passed → wrong" in capsys.readouterr().out
+
+
+def test_rows_of_changes_and_ratios_are_written_as_json(old, new, status_of, tmp_path):
+    spread(new)
+    assert status_of("compare", str(old), str(new), "--json", "rows.jsonl") == 0
+    assert status_of("compare", str(old), str(new), "--json", "rows.jsonl") == 0  # it is known as our own
+
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+
+    assert [row["what"] for row in rows] == ["status", "time", "time", "memory", "memory"]
+    assert (rows[0]["old"], rows[0]["new"], rows[0]["worse"]) == ("passed", "wrong", True)
+    assert {row["implementation"]: row["verdict"] for row in rows[1:3]}["attention/chunked"] == "slower"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["old", "nowhere"], "'nowhere' names no results; due is a folder of results"),
+        (["old", "old:2031"], "no run in old is of '2031'; its runs are 20260102T030405"),
+        (["old", "torch==9.9"], "names no results"),
+        (["old", "empty"], "empty holds no results"),
+        (["old", "old", "--fail-on", "sloewr"], "--fail-on is one of slower, wrong, memory, unclear, not 'sloewr'"),
+        (["old", "old", "--margin", "5"], "--margin is a share from 0 to below 1, as 0.05 for 5 %, not 5"),
+        (["old", "old", "--workload", "vit/b16"], "--workload goes with --interleaved"),
+        (["old", "old@nope"], "lies in no repository"),
+        (["--interleaved", "chunked", "matmul", "--workload", "no/such"], "no workload of attention matches 'no/such'"),
+        (["--interleaved", "chunked", "no_such"], "no_such"),
+        (["--interleaved", "attention/*", "vision_transformer/*"], "none of one name"),
+        (["--interleaved", "chunked", "chunked", "--python", "/no/python"], "--python /no/python: No such file"),
+        (["--interleaved", "chunked", "chunked", "--pairs", "-1"], "--pairs -1 is too few: a verdict takes 8 pairs of"),
+        (["--interleaved", "chunked", "chunked", "--pairs", "0"], "--pairs 0 is too few: a verdict takes 8 pairs of"),
+        (["--interleaved", "chunked", "chunked", "--pairs", "7"], "--pairs 7 is too few: a verdict takes 8 pairs of"),
+        (["--interleaved", "chunked", "chunked", "--shape", "h=2"], "--shape 'h=2' lacks l, the number of queries"),
+        (["--interleaved", "chunked", "chunked", "--shape", "l=9999999999"], "'l=9999999999,e=64': its inputs take "),
+        (["--interleaved", "chunked", "chunked", "--dtype", "float8"], "unknown dtype 'float8'"),
+        (["old", "old", "--shape", "l=8"], "--shape goes with --interleaved"),
+        (["--interleaved", "chunked", "chunked", "--python", "/bin/false"], "/bin/false cannot run the suite"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_one_line(arguments, said, old, tmp_path, status_of, capsys):
+    (tmp_path / "empty").mkdir()
+
+    assert status_of("compare", *arguments) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
+
+
+def test_damaged_rows_between_runs_are_refused_by_file_and_line(old, status_of, capsys):
+    (old / MACHINE.name / between_runs.FILE).write_text('{"run": "r", "workload": "w"}\n')
+
+    assert status_of("compare", str(old), str(old)) == 2
+    assert "between_runs.jsonl, line 1" in capsys.readouterr().err
+    assert status_of("verify", str(old)) == 1
+    assert "between_runs.jsonl, line 1" in capsys.readouterr().out
+
+
+def test_the_newest_runs_between_runs_are_kept(tmp_path):
+    for run in range(between_runs.MOST_RUNS + 3):
+        between_runs.add(tmp_path, [Repeated(f"run {run}", "vit/b16", 1, 0, 0.1, 1.0)])
+
+    kept = [row.run for row in between_runs.read(tmp_path)]
+    assert (len(kept), kept[0]) == (between_runs.MOST_RUNS, "run 3")
+
+
+# Interleaved
+
+PLAIN = """
+def attention(query, key, value, *, is_causal=False, scale=None):
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    scores = query @ key.mT * scale
+    if is_causal:
+        hidden = scores.new_ones(scores.shape[-2:]).tril() == 0
+        scores = scores.masked_fill(hidden, float("-inf"))
+    return {}scores.softmax(-1) @ value
+"""
+
+
+@pytest.mark.slow
+def test_two_files_are_timed_against_each_other_beside_a_yardstick(write, status_of, capsys, monkeypatch):
+    beside, real = [], timing.race
+    monkeypatch.setattr(timing, "race", lambda *given: (beside.append(given[5].name), real(*given))[1])
+    write("old.py", PLAIN.format(""))
+    monkeypatch.setattr(interleaved, "WEIGHED_PAIRS", 1)  # what they take is no question here
+    write("new.py", PLAIN.format("None if not [scores.softmax(-1) for _ in range(60)] else "))
+    small = ("--workload", "documents/one-sentence", "--budget", "0.001", "--pairs", "8")
+
+    status = status_of("compare", "--interleaved", "old.py", "new.py", *small, "--fail-on", "slower")
+
+    said = capsys.readouterr().out
+    assert status == 1, said
+    assert "fails: slower: attention/new for old documents/one-sentence" in said
+    assert beside == ["attention/matmul (not shown)"] * 8
+
+
+@pytest.mark.slow
+def test_a_side_that_became_wrong_in_its_interpreter_is_said_first_and_not_timed(write, status_of, capsys):
+    write("old.py", PLAIN.format(""))
+    write("new.py", PLAIN.format("").replace("query.shape[-1] ** -0.5 if", "1.0 if"))
+    small = ("--workload", "documents/one-sentence", "--budget", "0.001", "--pairs", "8")
+    pythons = ("--python", sys.executable, "--python", sys.executable)
+
+    assert status_of("compare", "--interleaved", "old.py", "new.py", *small, *pythons, "--fail-on", "wrong") == 1
+
+    said = capsys.readouterr().out
+    assert "fail now" in [line for line in said.splitlines() if not line.startswith("note: in ")][3]
+    asked = "attention/new for old documents/one-sentence float32 cpu 1 thread forward hot"
+    assert f"fails: wrong: {asked} measured → refused" in said
+
+
+def in_pairs(new_seconds, number=8, then=None):
+    """Measures so many pairs, in which the machine was busy, and is stopped then."""
+
+    def measure(self, processes):
+        for pair in range(number):
+            self.busy.append("the machine was busy (load 14 on 2 cores)")
+            rows = tuple(measured("new for old", seconds=[of + pair * 1e-4] * 12) for of in (0.1, new_seconds))
+            yield {(each.name, table): rows for each in self.pairs for table in self.tables()}
+        if then:
+            raise then
+
+    return measure
+
+
+@pytest.mark.parametrize(("stopped", "status"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
+def test_what_is_stopped_gives_the_verdict_over_the_pairs_that_are_done(
+    stopped, status, write, status_of, capsys, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(Interleaved, "ask", lambda self: {"old": [], "new": []})
+    monkeypatch.setattr(Interleaved, "measure", in_pairs(0.13, 11, stopped))
+    for name in ("old.py", "new.py"):
+        write(name, PLAIN.format(""))
+    command = ("compare", "--interleaved", "old.py", "new.py", "--shape", "l=8", "--pairs", "12")
+
+    assert status_of(*command, "--json", "rows.json") == status
+
+    said = capsys.readouterr()
+    assert "interrupted: timed against each other in 11 of 12 pairs of processes" in said.out
+    assert "in 11 tables the machine was busy (load 14 on 2 cores): a verdict may be unclear for that" in said.out
+    assert "slower" in said.out
+    assert json.loads((tmp_path / "rows.json").read_text().splitlines()[0])["verdict"] == "slower"
+
+
+def test_what_is_stopped_before_a_verdict_is_possible_says_how_many_pairs_are_done(
+    write, status_of, capsys, monkeypatch
+):
+    monkeypatch.setattr(Interleaved, "ask", lambda self: {"old": [], "new": []})
+    monkeypatch.setattr(Interleaved, "measure", in_pairs(0.13, 7, Terminated()))
+    for name in ("old.py", "new.py"):
+        write(name, PLAIN.format(""))
+
+    assert status_of("compare", "--interleaved", "old.py", "new.py", "--shape", "l=8") == 143
+
+    said = capsys.readouterr()
+    assert (said.out, said.err) == (
+        "",
+        "7 of 12 pairs are done; a verdict takes 8\nattnsuite: interrupted\n",
+    )
+
+
+@pytest.mark.slow
+def test_a_shape_is_timed_against_another_until_sigterm(write, tmp_path):
+    for name in ("old.py", "new.py"):
+        write(name, PLAIN.format(""))
+    words = ("compare", "--interleaved", "old.py", "new.py", "--shape", "h=2,l=24,e=16", "--budget", "0.001")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "attnsuite", *words],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in child.stderr:
+        if line.startswith("pair 9 of 12"):
+            break
+    child.send_signal(signal.SIGTERM)
+    said, _ = child.communicate(timeout=120)
+
+    assert child.returncode == 143
+    assert "interrupted: timed against each other in 8 of 12 pairs of processes" in said
+    assert "time, new ÷ old: 1 " in said
+
+
+def test_a_file_at_a_commit_is_what_it_was(write, tmp_path):
+    file = write("kernel.py", PLAIN.format(""))
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e@e"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *command], check=True)
+    file.write_text(PLAIN.format("2 * "))
+
+    assert comparing_now._parted(f"{file}@HEAD") == (str(file), "HEAD")
+    with comparing_now.ExitStack() as stack:
+        (found,) = comparing_now._found(stack, f"{file}@HEAD", None)
+        assert Path(found.file).read_text() == PLAIN.format("")

@@ -1,0 +1,236 @@
+"""The documents' own code, as readers type it: what it gets wrong is exactly what the contracts decide otherwise."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from attnsuite.model import FAILURES
+
+HOME = Path(__file__).parents[1] / "submissions" / "documents"
+StatusOf = Callable[..., object]
+
+
+@dataclass(frozen=True)
+class Own:
+    """One function or class of a document, and what it does otherwise than its contract."""
+
+    target: str
+    contract: str
+    otherwise: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Why, by a pattern of cases and what their detail has to say: each failure is one of these, and each occurs."""
+    cases: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+
+
+CHECKS = "what broadcasts, or is cut off, is refused"
+EMPTY = "an empty row gives zeros, unless the convention is declared"
+CORE = "declines the core, which nobody may: "
+FEW = ("plain", "documents", "bool_mask", "float_mask", "causal", "empty_row", "gradients/plain", "bad_input")
+"""Families of attention that take a few seconds together."""
+
+OWN = (
+    Own(
+        "doc_000.py:by_library",
+        "attention",
+        {("bool_mask/rank_1", "IndexError"): "a mask of one axis, which PyTorch does not take (a known finding)"},
+        ("plain", "documents", "bool_mask", "empty_row"),
+        ("float32",),
+    ),
+    Own(
+        "doc_000.py:by_hand",
+        "attention",
+        {
+            ("*", "a boolean mask is added to the scores as 0 and 1"): "True may attend: it is no number",
+            ("empty_row/*", "is nan, should be 0"): EMPTY,
+            ("bad_input/*", "validation: a mask"): CHECKS,
+        },
+        FEW,
+        ("float32",),
+    ),
+    Own(
+        "doc_000.py:without_scale",
+        "attention",
+        {("*", 'equals "unscaled": the scores are not divided by √e'): "the scores are divided by √e"},
+        ("plain", "documents"),
+        ("float32",),
+    ),
+    Own(
+        "doc_001.py:ScaledDotProductAttention",
+        "attention",
+        {},
+        ("plain", "documents", "half", "numerics", "gradients/plain"),
+    ),
+    Own(
+        "doc_001.py:attention",
+        "attention",
+        {
+            ("*", "a float mask is read as boolean: not zero means may attend"): "a float mask is added",
+            ("*", "no gradient reached attn_mask"): "a float mask is added",
+            ("*", "so that an empty row attends to all"): EMPTY,
+            ("*", "adds_most_negative_number"): EMPTY,
+            ("documents/doc-001/sdpa-empty-row/*", "should be 0 within 0"): EMPTY,
+            ("*", "value cannot be converted to type c10::Half without overflow"): "−∞ is written, which float16 has",
+            ("bad_input/*", "validation: a mask"): CHECKS,
+        },
+        FEW,
+        ("float32", "float16"),
+    ),
+    Own(
+        "doc_001.py:multi_head_attention",
+        "multi_head_attention",
+        {
+            ("*", "the scores are divided by the root of the width of all heads together"): "the scale is a head's",
+            ("plain/*", CORE): "maps have widths of their own, and w_output may be left out",
+        },
+        ("plain", "documents", "heads"),
+        ("float32",),
+    ),
+    Own(
+        "doc_002.py:attention",
+        "attention",
+        {("*", 'equals "unscaled": the scores are not divided by √e'): "the scores are divided by √e"},
+        ("plain", "documents"),
+        ("float32",),
+    ),
+    Own(
+        "doc_003.py:attention_weights",
+        "attention_weights",
+        {
+            ("numerics/*", "is nan, should be"): "the largest score is subtracted before the exponential",
+            ("plain/minus_infinity", "is nan, should be"): "the largest score is subtracted before the exponential",
+        },
+    ),
+    Own("doc_003.py:multi_head_attention", "multi_head_attention", {}, ("documents/doc-003/*",)),
+    Own(
+        "doc_004.py:attention_weights",
+        "attention_weights",
+        {
+            ("*", "changed its input scores"): "inputs are never modified",
+            ("numerics/minus_infinity", "is nan, should be 0"): EMPTY,
+            ("bad_input/*", "a length of"): "lengths are whole numbers, and not negative",
+        },
+    ),
+    Own(
+        "doc_004.py:kernel_pooling",
+        "kernel_pooling",
+        {
+            ("support/no_*", "a query without support gives NaN"): EMPTY,
+            ("documents/doc-004/11.2-no-support/*", "a query without support gives NaN"): EMPTY,
+            ("*", "is nan, should be"): "a Gaussian is never zero, however far away",
+            ("width/narrow", "weights[2, 1] is 0, should be"): "a Gaussian is never zero, however far away",
+            ("bad_input/*", "was accepted"): CHECKS,
+        },
+    ),
+    Own(
+        "doc_004.py:additive_attention",
+        "additive_attention",
+        {("bad_input/*", "which would broadcast"): CHECKS},
+    ),
+    Own(
+        "doc_004.py:attention",
+        "attention",
+        {},
+        ("plain", "documents", "half", "numerics", "no_keys"),
+        ("float32", "float16"),
+    ),
+    Own(
+        "doc_004.py:dot_product",
+        "attention",
+        {("*", ""): "any rank from 2 to 4: torch.bmm takes matrices in batches alone"},
+        ("plain", "ranks"),
+        ("float32",),
+    ),
+    Own(
+        "doc_004.py:multi_head_attention",
+        "multi_head_attention",
+        {("plain/*", CORE): "maps have widths of their own, and w_output may be left out"},
+        ("plain", "documents", "heads"),
+    ),
+    Own(
+        "doc_004.py:positional_encoding",
+        "positional_encoding",
+        {
+            ("*", "angles are computed in float32 for float64"): "float64 has angles of its own",
+            ("*", "float64 is computed in float32"): "float64 has angles of its own",
+            ("*", "output is float32, should be"): "the output has the input's dtype",
+            ("*", "The expanded size of the tensor"): "odd widths end with a sine",
+            ("*", "(1000)"): "there is no table to run out of",
+        },
+    ),
+    Own("doc_004.py:positionwise_ffn", "positionwise_ffn", {("bad_input/*", "which would broadcast"): CHECKS}),
+    Own("doc_004.py:add_norm", "add_norm", {("bad_input/*", "which would broadcast"): CHECKS}),
+    Own("doc_004.py:patch_embedding", "patch_embedding", {("bad_input/*", "was accepted"): CHECKS}),
+)
+"""The documents' code by contract. What a document shows as classes with arguments a reader wraps into a function."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own", OWN, ids=lambda own: f"{own.contract} by {own.target}")
+def test_what_a_document_s_code_gets_wrong_is_what_the_contract_decides_otherwise(
+    own: Own, status_of: StatusOf, tmp_path: Path
+) -> None:
+    rows = checked(own, status_of, tmp_path)
+    failed = [row for row in rows if row["status"] in FAILURES]
+
+    met = Counter(why_of(own, row) for row in failed)
+    unexpected = [(row["case"], row["dtype"], row["detail"]) for row in failed if not why_of(own, row)]
+    assert unexpected == []
+    assert set(met) == set(own.otherwise.values())
+    assert any(row["status"] != "declined" for row in rows)
+
+
+def checked(own: Own, status_of: StatusOf, folder: Path) -> list[dict[str, str]]:
+    """The outcomes of a real check."""
+    options = [word for case in own.cases for word in ("--case", case)]
+    options += [word for dtype in own.dtypes for word in ("--dtype", dtype)]
+    file = folder / "rows.json"
+    status = status_of(
+        "check", str(HOME / own.target), "--contract", own.contract, "--strict", "--json", str(file), *options
+    )
+    rows: list[dict[str, str]] = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert status == (1 if own.otherwise else 0)
+    return rows
+
+
+def why_of(own: Own, row: Mapping[str, str]) -> str:
+    """What the contract decides otherwise, or empty where nobody expected that."""
+    for (pattern, words), why in own.otherwise.items():
+        if fnmatchcase(row["case"], pattern) and words in row["detail"]:
+            return why
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        (
+            "doc_001.py:MultiHeadAttention",
+            "MultiHeadAttention() raises ValueError: d_model (128) should be divisible by b_head (5)",
+        ),
+        ("doc_003.py:SelfAttention_v2", "SelfAttention_v2 is a class that is made with d_in, d_out: write an instance"),
+        (
+            "doc_003.py:CausalAttention",
+            "CausalAttention is a class that is made with d_in, d_out, context_length and 1 more: ",
+        ),
+        (
+            "doc_004.py:DotProductAttention",
+            "DotProductAttention is a class that is made with dropout: write an instance",
+        ),
+        (
+            "doc_004.py:PatchEmbedding",
+            "PatchEmbedding has weights of its own (conv.weight, conv.bias), so that no expected output is known",
+        ),
+    ],
+)
+def test_a_document_s_class_that_cannot_be_asked_is_answered_with_what_to_write(
+    target: str, says: str, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of("check", str(HOME / target), "--case", "plain/small") == 2
+    assert any(line.startswith(f"attnsuite: {says}") for line in capsys.readouterr().err.splitlines())

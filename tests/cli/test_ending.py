@@ -1,0 +1,96 @@
+"""How the process of a command ends: with its status and all that was said, and without taking libraries apart."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from commanded import environment
+
+from attnsuite.model.version import VERSION
+
+TAKEN_APART = "# destroy "
+"""What Python says, where it is asked to with `-v`, of each module that it takes apart at the end."""
+PROGRAM = """
+import atexit
+import sys
+
+import attnsuite.__main__ as module
+
+
+def begun(*given, app=module.app, **options):
+    atexit.register(print, "it ends what it has begun", file=sys.stderr)
+    return app(*given, **options)
+
+
+module.app = begun
+sys.argv[1:] = {words}
+{before}
+module.run()
+"""
+
+
+def ended(words: list[str], before: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-v", "-c", PROGRAM.format(words=words, before=before)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"), [(["--version"], 0, f"attnsuite {VERSION}\n"), (["nosuch"], 2, "")]
+)
+def test_a_process_ends_with_its_status_and_is_not_taken_apart(words: list[str], status: int, said: str) -> None:
+    done = ended(words)
+
+    assert (done.returncode, done.stdout) == (status, said)
+    assert "it ends what it has begun\n" in done.stderr
+    assert TAKEN_APART not in done.stderr
+
+
+def test_a_process_whose_output_is_closed_ends_with_its_status() -> None:
+    done = ended(["--version"], before="sys.stdout = None")
+
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "it ends what it has begun\n" in done.stderr
+    assert TAKEN_APART not in done.stderr
+
+
+def test_what_the_suite_itself_gets_wrong_is_python_s_to_say() -> None:
+    done = ended(["--version"], before="module.app = None")
+
+    assert done.returncode == 1
+    assert "TypeError: 'NoneType' object is not callable" in done.stderr
+    assert TAKEN_APART in done.stderr
+
+
+def test_a_process_that_was_started_with_sigchld_ignored_can_wait_for_its_children() -> None:
+    before = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+    before += "module.app = lambda *given, **options: print(signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL)"
+
+    assert ended(["--version"], before).stdout == "True\n"
+
+
+@pytest.mark.parametrize(
+    ("raises", "says"),
+    [
+        (
+            "ImportError('a page of advice\\nlibtorch.so: failed to map segment')",
+            "a library cannot be imported: libtorch.so: failed to map segment; install it anew, or raise `ulimit -v` "
+            "where memory is limited",
+        ),
+        ("MemoryError", "memory ran out; raise `ulimit -v` where memory is limited"),
+    ],
+)
+def test_a_library_that_cannot_be_loaded_is_one_line(raises: str, says: str) -> None:
+    done = ended(["--version"], f"def app(*given, **options): raise {raises}\nmodule.app = app")
+
+    assert done.returncode == 2
+    assert f"attnsuite: {says}\n" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_name_that_the_suite_itself_lacks_is_python_s_to_say() -> None:
+    done = ended(["--version"], "def app(*given, **options): from attnsuite.model import nosuch\nmodule.app = app")
+
+    assert done.returncode == 1
+    assert "ImportError: cannot import name 'nosuch'" in done.stderr

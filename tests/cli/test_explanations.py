@@ -1,0 +1,47 @@
+"""Below the failures of a check stand the sentence that says where they lie, and lines to paste."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attnsuite.cli.declared.check import Check
+from attnsuite.cli.outcomes import check
+
+WRONG = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
+
+
+def lines_of(capsys: object, function: str, *cases: str) -> list[str]:
+    """What a check prints."""
+    status = check(Check([f"{WRONG}:{function}"], cases=list(cases), dtypes=["float32"]))
+    printed: list[str] = capsys.readouterr().out.splitlines()  # type: ignore[attr-defined]
+    return [str(status), *printed]
+
+
+MASKED = ("bool_mask/random", "float_mask/random", "float_mask/per_head")
+
+
+@pytest.mark.slow
+def test_a_failing_check_ends_with_lines_that_can_be_pasted(capsys: object) -> None:
+    status, *lines = lines_of(
+        capsys, "loses_a_mask", "plain/small", "bool_mask/random", "float_mask/random", "float_mask/per_head"
+    )
+
+    assert status == "1"
+    assert "wrong only with a float mask" in lines
+    start = lines.index("# the smallest input that fails as float_mask/random does in float32:")
+    pasted = lines[start:]
+    assert len(pasted) <= 11, "ten lines below the comment"
+    ran = subprocess.run([sys.executable, "-"], input="\n".join(pasted), capture_output=True, text=True, timeout=120)
+    assert ran.stdout.startswith("actual [")
+    assert ran.stderr == ""
+
+
+def test_a_check_that_passes_ends_with_its_count(capsys: object) -> None:
+    status, *lines = lines_of(capsys, "loses_a_mask", "plain/small")
+
+    assert status == "0"
+    assert not any(line.startswith("#") for line in lines)

@@ -1,0 +1,150 @@
+"""A submission that accepts bad input: its line in the output, its exit status, --strict and -v."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import attnsuite
+from attnsuite.cli.checking import row, status
+from attnsuite.model import Outcome, Reason, Status
+
+Write = Callable[[str, str], Path]
+StatusOf = Callable[..., object]
+
+LENIENT = """
+def attention(query, key, value, dropout_p=0.0):
+    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
+"""
+READS_PAST_THE_KEYS = """
+def attention(query, key, value):
+    rows = key
+    if key.shape[-2] != value.shape[-2]:
+        shape = (*key.shape[:-2], value.shape[-2], key.shape[-1])
+        rows = key.as_strided(shape, key.stride(), key.storage_offset())
+    return (query @ rows.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
+"""
+CRASHES = """
+import os
+def attention(query, key, value):
+    if key.shape[-2] != value.shape[-2]:
+        os.abort()
+    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
+"""
+DROPOUT, WIDTHS, VALUES = "dropout_below_zero", "narrow_keys", "more_values_than_keys"
+ACCEPTED = "dropout_p = −0.1 was accepted; the contract requires an error"
+
+
+def asked(file: str, *cases: str) -> list[str]:
+    named = [word for case in cases for word in ("--case", f"bad_input/{case}")]
+    return ["check", file, "--case", "plain/small", *named, "--dtype", "float32"]
+
+
+def test_a_lenient_outcome_fails_nothing_and_a_row_says_so() -> None:
+    lenient = Outcome(
+        *("attention/mine", "attention", f"bad_input/{DROPOUT}", "float32", "cpu"),
+        status=Status.WRONG, detail=ACCEPTED, reason=Reason.LENIENT,
+    )  # fmt: skip
+
+    assert not lenient.fails
+    assert status([lenient], alone=True) == 0
+    assert row(lenient)["reason"] == "lenient"
+
+
+def test_a_function_is_lenient_unless_it_is_checked_strictly() -> None:
+    namespace: dict[str, Callable[..., object]] = {}
+    exec(LENIENT, namespace)
+
+    def outcome(**options: bool) -> Outcome:
+        (only,) = attnsuite.check(namespace["attention"], cases=f"bad_input/{DROPOUT}", **options)
+        return only
+
+    assert (outcome().status, outcome().fails, outcome().detail) == ("wrong", False, f"input validation: {ACCEPTED}")
+    assert outcome(strict=True).fails
+
+
+@pytest.mark.slow
+def test_a_correct_submission_that_accepts_bad_input_passes(
+    write: Write, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("mine.py", LENIENT)
+
+    assert status_of(*asked("mine.py", DROPOUT, WIDTHS)) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "attention/mine  1 of 1 passed"
+    assert said[1] == "  input validation: 1 of 2 bad inputs are refused (-v lists the others)"
+    assert not any("accepted" in line for line in said)
+
+
+@pytest.mark.slow
+def test_verbose_lists_what_was_accepted(write: Write, status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
+    write("mine.py", LENIENT)
+
+    assert status_of(*asked("mine.py", DROPOUT, WIDTHS), "-v") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[1:3] == [
+        "  input validation: 1 of 2 bad inputs are refused",
+        f"      {ACCEPTED} (bad_input/{DROPOUT})",
+    ]
+
+
+@pytest.mark.slow
+def test_strict_fails_for_it_and_is_named_in_the_command(
+    write: Write, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write("mine.py", LENIENT)
+
+    assert status_of(*asked("mine.py", DROPOUT, WIDTHS), "--strict") == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[:4] == [
+        "attention/mine  2 of 3 passed, 1 wrong",
+        f"  1 × wrong: input validation: {ACCEPTED}",
+        f"      attnsuite check {file} --strict --case bad_input/{DROPOUT} --dtype float32",
+        "  input validation: 1 of 2 bad inputs are refused",
+    ]
+
+
+@pytest.mark.slow
+def test_known_gaps_cover_accepted_input_as_before(
+    write: Write, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("mine.py", LENIENT)
+    write("gaps.txt", "bad_input/dropout_*: the caller checks\n")
+
+    for option in ((), ("--strict",)):
+        assert status_of(*asked("mine.py", DROPOUT, WIDTHS), "--known-gaps", "gaps.txt", *option) == 0
+        said = capsys.readouterr().out
+        assert "1 of 2 passed, 1 known to fail" in said
+        assert "known as a gap (the caller checks), wrong: input validation" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (READS_PAST_THE_KEYS, "1 × wrong: 7 keys beside 9 values was accepted, and memory outside"),
+        (CRASHES, "1 × died"),
+    ],
+    ids=["reads outside", "crashes"],
+)
+def test_what_is_worse_than_accepting_fails(
+    text: str, says: str, write: Write, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("mine.py", text)
+
+    assert status_of(*asked("mine.py", VALUES)) == 1
+    said = capsys.readouterr().out
+    assert "attention/mine  1 of 2 passed, 1 " in said
+    assert says in said
+    assert "input validation: 0 of 1 bad inputs are refused" in said
+
+
+@pytest.mark.slow
+def test_two_processes_are_as_lenient_as_one(write: Write) -> None:
+    file = write("mine.py", LENIENT)
+
+    outcomes = attnsuite.check(file, cases=("plain/small", f"bad_input/{DROPOUT}"), dtypes="float32", jobs=2)
+
+    assert [(of.status, of.reason) for of in outcomes] == [("passed", ""), ("wrong", "lenient")]

@@ -1,0 +1,104 @@
+"""The file of `--junit` has the structure that its readers have in common, whatever a submission says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from attnsuite.cli import json_rows, junit
+from attnsuite.model import Outcome, Reason, Status, UsageError
+
+SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).parent.parent / "junit.xsd"))
+SAID = {
+    Status.PASSED: "",
+    Status.WRONG: "output[0] is 1, should be 2 & <b>\x1b[31mred\x00",
+    Status.RAISED: "ValueError: \udc80 \uffff",
+    Status.DIED: "SIGSEGV",
+    Status.HUNG: "no answer within 1 s",
+    Status.DECLINED: "takes no scale",
+    Status.MISSING: "No module named 'x'",
+}
+
+
+def outcomes() -> list[Outcome]:
+    found = [
+        Outcome("attention/mine", "attention", f"plain/{status}", "float32", "cpu", status, said, seconds=1e-5)
+        for status, said in SAID.items()
+    ]
+    known = Outcome("attention/a\x07", "attention", "plain/known", "float32", "cpu", Status.WRONG, "off", known="a-bug")
+    return [*found, known]
+
+
+def test_every_status_has_its_element() -> None:
+    document = etree.fromstring(junit.document(outcomes(), {}))
+
+    SCHEMA.assertValid(document)
+    kinds = {case.get("name"): [child.tag for child in case] for case in document.iter("testcase")}
+    assert kinds == {
+        "plain/passed[float32]": [],
+        "plain/wrong[float32]": ["failure"],
+        "plain/raised[float32]": ["error"],
+        "plain/died[float32]": ["error"],
+        "plain/hung[float32]": ["error"],
+        "plain/declined[float32]": ["skipped"],
+        "plain/missing[float32]": ["skipped"],
+        "plain/known[float32]": ["skipped"],
+    }
+    counts = [document.get(name) for name in ("tests", "failures", "errors", "skipped")]
+    assert counts == ["8", "1", "3", "3"]
+    (wrong,) = document.iter("failure")
+    assert wrong.get("message") == r"wrong: output[0] is 1, should be 2 & <b>\x1b[31mred\x00"
+    assert wrong.text == "attnsuite check attention/mine --case plain/wrong --dtype float32"
+
+
+def test_accepted_bad_input_that_fails_nothing_passed_and_says_so() -> None:
+    asked = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu")
+    says = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
+    document = etree.fromstring(junit.document([Outcome(*asked, Status.WRONG, says, reason=Reason.LENIENT)], {}))
+
+    SCHEMA.assertValid(document)
+    (case,) = document.iter("testcase")
+    assert [(child.tag, child.text) for child in case] == [("system-out", says)]
+    assert [document.get(name) for name in ("tests", "failures", "skipped")] == ["1", "0", "0"]
+
+
+def test_the_schema_refuses_what_is_no_such_file() -> None:
+    document = etree.fromstring(junit.document(outcomes(), {}))
+    document[0].set("tests", "many")
+
+    assert not SCHEMA.validate(document)
+
+
+def test_it_is_written_over_and_what_is_not_ours_stays(tmp_path: Path) -> None:
+    written, other = tmp_path / "ours.xml", tmp_path / "pom.xml"
+    other.write_text("<project/>")
+
+    for _ in range(2):
+        junit.refuse_to_overwrite(written)
+        junit.write(written, outcomes(), {})
+
+    with pytest.raises(UsageError, match="was not written by attnsuite"):
+        junit.refuse_to_overwrite(other)
+
+
+def test_an_empty_file_has_nothing_to_lose_to_junit_or_json(tmp_path: Path) -> None:
+    for refuse in (junit.refuse_to_overwrite, json_rows.refuse_to_overwrite):
+        empty = tmp_path / "empty"
+        empty.write_bytes(b"")
+        refuse(empty)
+        empty.write_bytes(b"\n")
+        with pytest.raises(UsageError):
+            refuse(empty)
+
+
+def test_the_command_writes_it(write: Callable[[str, str], Path], status_of: Callable[..., object]) -> None:
+    file = write("mine.py", "def attention(query, key, value):\n    return value\n")
+
+    assert status_of("check", "mine.py", "--case", "plain", "--dtype", "float32", "--junit", "out.xml") == 1
+
+    document = etree.parse(file.with_name("out.xml"))
+    SCHEMA.assertValid(document)
+    assert f"attnsuite check {file} --case plain/" in next(document.iter("failure", "error")).text

@@ -1,0 +1,156 @@
+"""`attnsuite new` writes files to begin with, of attention such that run at once, and replaces none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from attnsuite import registry
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.contracts import contract, names
+from attnsuite.registry import Loaded
+from attnsuite.registry.signatures import names as signature_names
+
+RULES = Path(__file__).parents[2] / "pyproject.toml"
+PLAIN = (
+    "plain",
+    "causal/more_*",
+    "scale/half",
+    "heads",
+    "window/both",
+    "bool_mask/per_head",
+    "bad_input/widths_differ",
+)
+
+StatusOf = Callable[..., object]
+
+
+def begun(status_of: StatusOf, folder: Path, name: str, *options: str) -> Path:
+    assert status_of("new", name, *options) == 0
+    return folder / f"{name}.py"
+
+
+def ruff(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ruff", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("signature", signature_names())
+def test_in_every_signature_a_file_passes_at_once(status_of: StatusOf, tmp_path: Path, signature: str) -> None:
+    file = begun(status_of, tmp_path, "mine", "--signature", signature)
+
+    (declaration,) = registry.find([str(file)])
+    if registry.absent(declaration):
+        pytest.skip(f"{signature}: its library is not installed")
+    loaded = registry.load(declaration)
+    assert isinstance(loaded, Loaded), loaded
+    outcomes = list(Session(CheckRequest(PLAIN, ("float32",)), several=False).run(loaded))
+
+    assert [f"{each.case}: {each.says}" for each in outcomes if each.fails] == []
+    assert sum(each.status == "passed" for each in outcomes) >= 10
+    assert declaration.signature == ("" if signature == "sdpa" else signature)
+
+
+@pytest.mark.parametrize("of", names())
+def test_for_every_contract_a_file_gets_a_verdict(
+    status_of: StatusOf, tmp_path: Path, capsys: pytest.CaptureFixture[str], of: str
+) -> None:
+    file = begun(status_of, tmp_path, "mine", "--contract", of)
+    said = capsys.readouterr().out
+
+    core = contract(of).core
+    status = status_of("check", str(file), "--dtype", "float32", "--case", core)
+
+    printed = capsys.readouterr()
+    yours = "" if of == "attention" else " The body of its function is left to you."
+    assert said == f"mine.py is written.{yours} Check it: attnsuite check mine.py\n"
+    assert (status, printed.err) == (0 if of == "attention" else 1, "")
+    if of != "attention":
+        assert f"what {of} computes is not written yet" in printed.out
+
+
+def test_all_of_them_pass_a_linter_and_are_formatted(status_of: StatusOf, tmp_path: Path) -> None:
+    pytest.importorskip("ruff")
+    for signature in signature_names():
+        begun(status_of, tmp_path, f"in_{signature}", "--signature", signature)
+    for of in names():
+        begun(status_of, tmp_path, f"of_{of}", "--contract", of)
+
+    checked = ruff("check", "--no-cache", "--config", RULES, tmp_path)
+    formatted = ruff("format", "--no-cache", "--check", "--config", RULES, tmp_path)
+
+    assert checked.returncode == 0, checked.stdout
+    assert formatted.returncode == 0, formatted.stdout
+
+
+def test_a_file_holds_the_contract_s_words(status_of: StatusOf, tmp_path: Path) -> None:
+    text = begun(status_of, tmp_path, "mine", "--signature", "flash_attn").read_text()
+
+    assert "# Check it: attnsuite check mine.py\n" in text
+    assert "softmax_scale is scale, causal is is_causal" in text
+    assert (
+        "#   empty row        a query that may attend to nothing gives exact zeros, and zero, finite gradients\n"
+        in text
+    )
+    assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("3rd",), "a name that Python can import is due, not '3rd'"),
+        (("class",), "a name that Python can import is due, not 'class'"),
+        (("json",), "'json' is the name of a module, which json.py would hide: choose another name"),
+        (("torch",), "'torch' is the name of a module, which torch.py would hide: choose another name"),
+        (("",), "a name that Python can import is due, not ''"),
+        (("nowhere/mine",), "'nowhere/mine.py' cannot be written: No such file or directory"),
+        (("mine", "--signature", "flash"), "unknown signature 'flash'; there are: sdpa, flash_attn, "),
+        (("mine", "--contract", "atention"), "unknown contract 'atention'; there are: add_norm, "),
+        (("mine", "--contract", "bleu", "--signature", "jax"), "signatures are those of attention; bleu has one"),
+    ],
+)
+def test_what_cannot_be_written_is_one_line(
+    status_of: StatusOf, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
+) -> None:
+    status = status_of("new", *words)
+
+    said = capsys.readouterr().err
+    assert status == 2
+    assert said.startswith(f"attnsuite: {says}")
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["mine", "mine.py"])
+def test_a_file_that_exists_is_left_as_it_is(
+    status_of: StatusOf, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / "mine.py").write_text("precious")
+
+    status = status_of("new", name)
+
+    assert (status, capsys.readouterr().err) == (
+        2,
+        "attnsuite: 'mine.py' exists, and is left as it is: choose another name\n",
+    )
+    assert (tmp_path / "mine.py").read_text() == "precious"
+
+
+def test_a_dangling_link_is_not_followed(status_of: StatusOf, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").symlink_to(tmp_path / "elsewhere")
+
+    assert status_of("new", "mine") == 2
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_an_attention_in_another_contract_s_folder_is_asked_as_an_attention(
+    status_of: StatusOf, tmp_path: Path
+) -> None:
+    (tmp_path / "bleu").mkdir()
+    file = begun(status_of, tmp_path, "bleu/mine")
+
+    assert registry.find([str(file)])[0].full_name == "attention/mine"

@@ -1,0 +1,115 @@
+"""`import attnsuite` gives the public names, light until they are used; `check` takes what the command line takes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import torch
+
+import attnsuite
+from attnsuite.cli.declared.check import Check
+
+Write = Callable[[str, str], Path]
+RIGHT = "def attention(query, key, value):\n    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value\n"
+
+
+def test_all_names_are_there_and_shown() -> None:
+    assert set(attnsuite.__all__) <= set(dir(attnsuite))
+    assert all(getattr(attnsuite, name) is not None for name in attnsuite.__all__)
+    assert attnsuite.__version__ == metadata.version("attnsuite")
+    with pytest.raises(AttributeError, match="module 'attnsuite' has no attribute 'chek'; it has"):
+        _ = attnsuite.chek
+
+
+def test_it_is_light_until_it_is_used() -> None:
+    says = (
+        "import sys, attnsuite; attnsuite.UsageError, attnsuite.Outcome, dir(attnsuite); print('torch' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True, check=True, cwd=HOME)
+
+    assert done.stdout == "False\n"
+
+
+HOME = Path(attnsuite.__file__).parent.parent
+
+
+def test_its_types_are_exported() -> None:
+    assert (HOME / "attnsuite" / "py.typed").exists()
+
+
+def test_a_file_is_checked_and_its_outcomes_are_data(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write("mine.py", RIGHT)
+
+    found = attnsuite.check(file, cases="plain", dtypes=torch.float32)
+    of_two = attnsuite.check([str(file), "attention/loops"], cases=["plain/small"], dtypes=["float32"])
+
+    assert {outcome.status for outcome in found} == {attnsuite.Status.PASSED}
+    assert {outcome.dtype for outcome in found} == {"float32"}
+    assert [outcome.implementation for outcome in of_two] == ["attention/mine", "attention/loops"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_it_takes_the_options_of_the_command_line(write: Write, tmp_path: Path) -> None:
+    file = write("mine.py", RIGHT.replace("0.5", "0.25"))
+    places = {"results": tmp_path / "out", "junit": tmp_path / "out.xml", "json": tmp_path / "rows.json"}
+
+    found = attnsuite.check(f"{file}:attention", cases="plain", dtypes="float32", fail_fast=True, **places)
+
+    assert [outcome.fails for outcome in found] == [True]
+    assert all(path.exists() for path in places.values())
+    assert len(attnsuite.load_results(tmp_path / "out")) == 1
+
+
+def test_every_option_of_the_command_line_can_be_given(write: Write) -> None:
+    file = write("mine.py", RIGHT)
+    own = ("targets", "contract", "dtypes", "device", "cases")
+    options = {each.name: getattr(Check(), each.name) for each in fields(Check) if each.name not in own}
+
+    (found,) = attnsuite.check(file, cases="plain/small", dtypes="float32", **options)
+
+    assert found.status == "passed"
+
+
+def test_a_function_takes_them_too() -> None:
+    def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return value
+
+    found = attnsuite.check(attention, cases="plain", dtypes="float32", fail_fast=True)
+
+    assert [outcome.fails for outcome in found] == [True]
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "says"),
+    [
+        (3, {}, "check takes a function, a class or a module, or names and files as the command line does, not int"),
+        ([], {}, "not list"),
+        ("nosuch.py", {}, "no file 'nosuch.py'"),
+        ("loops", {"contract": "nosuch"}, "unknown contract 'nosuch'"),
+        ("loops", {"case": "plain"}, "check takes no 'case'; it takes: json, isolate, "),
+        ("loops", {"cases": "nosuch"}, "no case of attention matches 'nosuch'"),
+        ("loops", {"dtypes": "int8"}, "unknown dtype 'int8'"),
+        ("loops", {"jobs": 0}, "--jobs is a number of processes"),
+        (print, {"contract": "nosuch"}, "unknown contract 'nosuch'"),
+    ],
+)
+def test_what_cannot_be_carried_out_raises(target: object, options: dict[str, object], says: str) -> None:
+    with pytest.raises(attnsuite.UsageError) as caught:
+        attnsuite.check(target, **options)
+
+    assert says in str(caught.value)
+
+
+def test_a_file_may_import_the_decorator_from_it(write: Write) -> None:
+    file = write("mine.py", f"from attnsuite import implementation\n\n@implementation(variant='quick')\n{RIGHT}")
+
+    (found,) = attnsuite.check(file, cases="plain/small", dtypes="float32")
+
+    assert (found.implementation, found.status) == ("attention/mine.quick", "passed")

@@ -1,0 +1,92 @@
+"""The main job: what it says at its start and end, and what becomes of an interrupted one."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commanded import environment, heed_interrupts, wait_for_lines
+
+from attnsuite.cli import running
+from attnsuite.cli.running import Job
+from attnsuite.model import Outcome, Status
+from attnsuite.results.store import Results, RunWriter
+
+StatusOf = Callable[..., object]
+BLEU = ("run", "bleu/eager", "--results", "results", "--jobs", "1")
+
+
+def interrupted(job: Job, writer: RunWriter, again: object) -> None:
+    """Stops a run after its first result."""
+    writer.write(Outcome("bleu/eager", "bleu", "plain/usual", "float32", "cpu", Status.PASSED, seconds=0.1))
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_run_says_how_many_results_are_kept(
+    status_of: StatusOf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(running, "_done", interrupted)
+
+    assert status_of(*BLEU) == 130
+    assert "interrupted: 1 result is kept; run the same command to go on" in capsys.readouterr().err
+    assert status_of(*BLEU) == 130
+    assert re.search(r"resuming the run of \S+: 1 outcomes and 0 measurements are there", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(("targets", "sampled"), [(["flex", "loops"], "attention/flex (18 of 3,367)"), (["loops"], "")])
+def test_the_plan_says_what_is_tested_on_a_sample(
+    targets: list[str], sampled: str, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status_of("run", *targets, "--dry-run")
+    said = capsys.readouterr().out
+
+    assert ("tested on a sample, every feature once (--full tests everything): " + sampled in said) == bool(sampled)
+    assert ("attention/flex compiles for" in said) == bool(sampled)
+
+
+def test_full_tests_everything(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
+    status_of("run", "flex", "--full", "--dry-run")
+
+    assert capsys.readouterr().out.startswith("3,367 tests of 1 implementation: about ")
+
+
+def test_a_changed_checkout_is_said(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    results.mkdir()
+    (results / "rows").write_text("1")
+
+    assert not running.differs(results), "this is no checkout"
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *words], check=True)
+    assert not running.differs(results)
+    (results / "rows").write_text("2")
+    assert running.differs(results)
+    assert "git stash push --include-untracked -- " in running.said_of_changes(results)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_keeps_all_results(sent: signal.Signals, status: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "attnsuite", "run", "matmul", "--results", "results"]
+    child = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    )
+    while not (journals := list(tmp_path.glob("results/*/journal.jsonl"))):
+        assert child.poll() is None
+    wait_for_lines(journals[0], 10, child)
+
+    os.killpg(child.pid, sent)
+    _, said = child.communicate(timeout=60)
+
+    assert child.returncode == status
+    kept = re.search(r"interrupted: ([\d,]+) results? (is|are) kept; run the same command to go on", said)
+    assert kept
+    name = journals[0].parent.name
+    assert len(Results(tmp_path / "results").read(name).outcomes) == int(kept[1].replace(",", ""))

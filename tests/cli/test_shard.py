@@ -1,0 +1,153 @@
+"""`--shard i/n`: parts that together are the whole, are stored apart, and are not asked again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+import attnsuite
+from attnsuite.benchmark import Request
+from attnsuite.contracts import contract
+from attnsuite.model import Shard, UsageError
+
+Status = Callable[..., object]
+Write = Callable[[str, str], Path]
+HOME = Path(attnsuite.__file__).parent.parent
+ASKED = ("--case", "plain", "--case", "causal", "--case", "scale", "--dtype", "float32")
+KERNEL = """
+    import torch
+
+    def attention(query, key, value, *, is_causal=False, scale=None):
+        scores = (query.shape[-1] ** -0.5 if scale is None else scale) * query @ key.mT
+        if is_causal:
+            scores = scores.masked_fill(~torch.ones_like(scores).bool().tril(), float("-inf"))
+        return scores.softmax(-1) @ value
+    """
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
+
+
+def asked(file: Path) -> list[tuple[str, str]]:
+    return [(row["case"], row["status"]) for row in map(json.loads, file.read_text().splitlines())]
+
+
+def test_every_unit_falls_into_one_shard_wherever_it_is_asked() -> None:
+    units = [("attention/mine", f"family_{number}") for number in range(1000)]
+
+    shares = Counter(index for index in range(1, 9) for unit in units if Shard(index, 8).takes(*unit))
+
+    assert sum(shares.values()) == 1000
+    assert min(shares.values()) > 80
+    assert Shard(1, 3).takes("attention/mine", "plain"), "the same on every machine and in every version"
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1/0", "2", "1/2/3", "-1/2", "a/b", ""])
+def test_what_is_no_shard_is_refused_with_what_is_due(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--shard: .*(2/8 for the second of eight|counted from 1/)"):
+        Shard.read(text)
+
+
+def test_a_bad_shard_is_one_line_and_status_2(status_of: Status, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("check", "attention/loops", "--shard", "5/4") == 2
+
+    assert capsys.readouterr().err == "attnsuite: --shard: 5/4 is none; shards are counted from 1/4 to 4/4\n"
+
+
+def test_shards_of_a_check_are_together_the_whole_check(write: Write, status_of: Status, tmp_path: Path) -> None:
+    write("mine.py", KERNEL)
+    rows = tmp_path / "rows.jsonl"
+    status_of("check", "mine.py", *ASKED, "--json", str(rows))
+    whole = asked(rows)
+
+    parts = []
+    for index in (1, 2):
+        status_of("check", "mine.py", *ASKED, "--shard", f"{index}/2", "--json", str(rows))
+        parts.append(asked(rows))
+
+    assert sorted(parts[0] + parts[1]) == sorted(whole)
+    families = [{case.partition("/")[0] for case, _ in part} for part in parts]
+    assert not families[0] & families[1], "a family is not divided"
+
+
+@pytest.mark.slow
+def test_a_shard_is_stored_in_a_folder_of_its_own_and_answered_once(
+    write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write("mine.py", KERNEL.replace("query.shape[-1] ** -0.5", "1.0"))  # a mistake that is found at once
+    words = ("check", "mine.py", *ASKED, "--results", str(tmp_path / "results"), "--shard", "1/2")
+
+    first = status_of(*words, "--quiet")  # a failure is not explained, which takes seconds
+    before = capsys.readouterr()
+    again = status_of(*words)
+    after = capsys.readouterr()
+
+    assert (first, again) == (1, 1), "what is stored fails as it did"
+    assert [folder.name for folder in (tmp_path / "results").iterdir()] == ["shard-1-of-2"]
+    assert "is answered already" not in before.err
+    assert "the shard 1/2 is answered already in" in after.err
+    write("mine.py", KERNEL)
+    assert status_of(*words) == 0, "another source is asked again"
+
+
+@pytest.mark.slow
+def test_a_shard_into_which_nothing_falls_is_finished_and_says_so(
+    write: Write, status_of: Status, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write("mine.py", KERNEL)
+    empty = next(index for index in range(1, 5) if not Shard(index, 4).takes("attention/mine", "plain"))
+    words = ("check", "mine.py", "--case", "plain", "--results", str(tmp_path), "--shard", f"{empty}/4")
+
+    assert status_of(*words) == 0
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"nothing falls into the shard {empty}/4, which therefore checks nothing: ")
+    assert said.endswith("by families of cases, of which there is 1, so 1 of 4 shards at most have anything")
+    assert status_of(*words) == 0
+    assert f"the shard {empty}/4 is answered already" in capsys.readouterr().err
+
+
+def test_the_tables_of_a_workload_are_timed_in_one_shard() -> None:
+    of = contract("attention")
+    whole = Request(profile="quick", backward=True).tables(of)
+
+    parts = [Request(profile="quick", backward=True, shard=Shard(index, 3)).tables(of) for index in (1, 2, 3)]
+
+    asked = [Counter((of.says, of.dtype, of.threads, of.cache) for of in each) for each in (whole, chain(*parts))]
+    assert asked[0] == asked[1]
+    names = [{table.workload.name for table in part} for part in parts]
+    assert sum(map(len, names)) == len(set().union(*names))
+
+
+@pytest.mark.slow
+def test_a_killed_shard_goes_on_with_what_was_in_flight(write: Write, tmp_path: Path) -> None:
+    write("mine.py", KERNEL.replace("return", "__import__('time').sleep(0.05); return"))
+    words = [sys.executable, "-m", "attnsuite", "check", str(tmp_path / "mine.py"), "--case", "plain"]
+    command = [*words, "--results", str(tmp_path / "results"), "--shard", "1/1"]
+    around = {**os.environ, "PYTHONPATH": str(HOME)}
+
+    def journal() -> list[str]:
+        found = list((tmp_path / "results").glob("*/*/journal.jsonl"))
+        return found[0].read_text().splitlines() if found else []
+
+    running = subprocess.Popen(command, cwd=tmp_path, env=around, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(journal()) < 3 and running.poll() is None:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGKILL)
+    assert running.wait() == -signal.SIGKILL
+    there = len(journal())
+    done = subprocess.run(command, cwd=tmp_path, env=around, capture_output=True, text=True, check=False, timeout=240)
+
+    assert done.returncode == 0, done.stderr
+    assert f": {there} outcomes and 0 measurements are there already" in done.stderr

@@ -1,0 +1,315 @@
+"""Every adapter: kernels in its signature are asked, right ones pass, and what cannot be said is declined."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnsuite import registry
+from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.model import Outcome
+from attnsuite.registry import Loaded, signatures
+from attnsuite.registry.signatures.arrays import Arrays
+
+SIGNED = Path(__file__).parents[2] / "submissions" / "signed.py"
+EACH_ARGUMENT = (
+    *("plain", "causal", "scale", "heads", "value_width", "gradients/plain", "gradients/causal*", "gradients/grouped*"),
+    *("window/left_1*", "window/both", "window/more_*", "window/causal*", "window/empty_rows", "window/rank_*"),
+    *("window/left_alone", "window/right_alone", "window/grouped", "window/bool_mask", "window/float_mask"),
+    *("dropout/kept_*", "dropout/zero*", "bool_mask", "float_mask", "empty_row", "mask_gradient", "layout"),
+    *("bad_input/*lengths*", "bad_input/*widths*", "bad_input/groups*", "bad_input/mask*", "bad_input/window*"),
+    *("no_keys", "rank"),
+)
+"""Cases that meet each argument, each axis and each convention."""
+
+
+def loaded(name: str, signature: str = "", arrays: Arrays | None = None) -> Loaded:
+    """A kernel of the file; with `arrays`, the signature has another type of arrays than its library's."""
+    (declaration,) = registry.find([f"{SIGNED}:{name}"], signature=signature)
+    with pytest.MonkeyPatch.context() as patch:
+        if arrays is not None:
+            patch.setattr("attnsuite.registry.loading.library_of", lambda declaration: arrays.library)
+        found = registry.load(declaration)
+    assert isinstance(found, Loaded)
+    if arrays is None:
+        return found
+    adapter = found.function
+    assert isinstance(adapter, signatures.Adapted)
+    of = replace(adapter.of, arrays=arrays)
+    return replace(found, function=signatures.Adapted(adapter.function, of, sorted(adapter.own or ())))
+
+
+def asked(implementation: Loaded, cases: Iterable[str], dtypes: Sequence[str] = ("float32",)) -> list[Outcome]:
+    """The outcomes of those of the patterns that have cases."""
+    known = CheckRequest(dtypes=tuple(dtypes))
+    names = [case.name for case, _ in known.asked(registry_contract())]
+    there = [each for each in cases if any(_fits(name, each) for name in names)]
+    return list(Session(replace(known, cases=tuple(there)), several=False).run(implementation))
+
+
+def registry_contract() -> Any:
+    from attnsuite.contracts import contract
+
+    return contract("attention")
+
+
+def _fits(name: str, pattern: str) -> bool:
+    from attnsuite.conformance.session import matches
+
+    return matches(name, pattern)
+
+
+def failing(outcomes: Iterable[Outcome]) -> list[str]:
+    return [f"{each.case}: {each.says}" for each in outcomes if each.fails]
+
+
+def declined(outcomes: Iterable[Outcome]) -> Counter[str]:
+    return Counter(each.detail.partition(";")[0] for each in outcomes if each.status == "declined")
+
+
+@pytest.mark.parametrize(
+    ("name", "signature", "by"),
+    [
+        ("flash", "flash_attn", ("softmax_scale", "window_size")),
+        ("flash_with_more", "flash_attn", ("softmax_scale",)),
+        ("FlashModule", "flash_attn", ("softmax_scale",)),
+        ("flash_instance", "flash_attn", ("softmax_scale",)),
+        ("xformers", "xformers", ("attn_bias",)),
+        ("single_prefill", "flashinfer", ("custom_mask", "kv_layout", "window_left")),
+    ],
+)
+def test_a_right_kernel_passes_in_its_own_signature(name: str, signature: str, by: tuple[str, ...]) -> None:
+    implementation = loaded(name)
+
+    outcomes = asked(implementation, EACH_ARGUMENT)
+
+    assert (implementation.declaration.signature, implementation.declaration.signature_by) == (signature, by)
+    assert failing(outcomes) == []
+    assert sum(each.status == "passed" for each in outcomes) > 100
+
+
+def test_half_types_cross_as_they_are() -> None:
+    outcomes = asked(
+        loaded("flash"), ("plain", "causal/square*", "gradients/causal"), ("float64", "float16", "bfloat16")
+    )
+
+    assert failing(outcomes) == []
+    assert {each.dtype for each in outcomes} == {"float64", "float16", "bfloat16"}
+
+
+def test_jax_s_signature_passes_on_a_stand_in_of_torch() -> None:
+    implementation = loaded("dot_product", arrays=Arrays())
+
+    outcomes = asked(implementation, EACH_ARGUMENT)
+
+    assert implementation.declaration.signature == "jax"
+    assert failing(outcomes) == []
+    assert declined(outcomes)["takes no dropout_p"]
+
+
+@pytest.mark.slow
+def test_mlx_s_signature_passes_on_a_stand_in_of_torch() -> None:
+    outcomes = asked(loaded("fast", arrays=Arrays()), [each for each in EACH_ARGUMENT if "gradient" not in each])
+
+    assert [says for says in failing(outcomes) if "lacks gradient" not in says] == []  # of torch's arrays it has them
+    assert declined(outcomes)["takes no window"]
+
+
+def test_numpy_s_arrays_cross_both_ways() -> None:
+    outcomes = asked(loaded("of_numpy", "numpy"), EACH_ARGUMENT, ("float32", "bfloat16"))
+
+    assert failing(outcomes) == []
+    assert declined(outcomes)["lacks gradient: numpy's arrays carry no gradient"]
+    assert declined(outcomes)["lacks bfloat16: numpy has no bfloat16"]
+
+
+def test_an_array_of_another_kind_is_no_answer() -> None:
+    answers = signatures.adapted(lambda query, key, value: query.tolist(), "numpy")
+
+    assert isinstance(answers(*[torch.ones(2, 2)] * 3), list)
+
+
+# Arrays of JAX and of MLX
+
+
+def test_jax_itself_answers_with_gradients(write: Callable[[str, str], Path]) -> None:
+    pytest.importorskip("jax")
+    file = write(
+        "mine.py",
+        """\
+        from jax.nn import dot_product_attention
+
+        def attention(query, key, value, bias=None, mask=None, *, scale=None, is_causal=False, local_window_size=None):
+            return dot_product_attention(
+                query, key, value, bias, mask, scale=scale, is_causal=is_causal, local_window_size=local_window_size
+            )
+        """,
+    )
+    (declaration,) = registry.find([str(file)])
+    implementation = registry.load(declaration)
+    assert isinstance(implementation, Loaded)
+
+    cases = (
+        "plain/small",
+        "causal/more_keys",
+        "bool_mask/per_head",
+        "float_mask/per_head",
+        "window/both",
+        "scale/half",
+    )
+    outcomes = asked(
+        implementation, (*cases, "empty_row/bool", "empty_row/float", "gradients/causal", "gradients/grouped")
+    )
+
+    assert implementation.declaration.signature == "jax"
+    assert failing(outcomes) == []
+    assert sum(each.status == "passed" for each in outcomes) >= 8
+
+
+def test_mlx_s_arrays_are_made_and_read_with_its_own_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = ModuleType("mlx.core")
+    core.array, core.float32, core.bfloat16 = _Array, "float32", "bfloat16"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mlx", ModuleType("mlx"))
+    monkeypatch.setitem(sys.modules, "mlx.core", core)
+    seen: list[Any] = []
+
+    def fast(q: Any, k: Any, v: Any, *, scale: float, mask: Any = None) -> Any:
+        seen.append((type(q), q.dtype, scale, mask))
+        return v
+
+    tensors = [torch.rand(2, 3, 4).bfloat16() for _ in range(3)]
+    output = signatures.adapted(fast, "mlx")(*tensors, is_causal=True)
+
+    assert torch.equal(output, tensors[2])
+    assert output.dtype == torch.bfloat16
+    assert seen == [(_Array, "bfloat16", 0.5, "causal")]
+
+
+class _Array:
+    """As much of MLX's array as crosses: numbers of numpy, and a dtype of its own."""
+
+    def __init__(self, numbers: Any, dtype: str = "") -> None:
+        self.numbers, self.dtype = numbers, dtype or str(numbers.dtype)
+
+    def astype(self, dtype: str) -> _Array:
+        return _Array(self.numbers, dtype)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.numbers
+
+
+def test_mlx_itself_answers() -> None:
+    core = pytest.importorskip("mlx.core")
+    fast = signatures.adapted(core.fast.scaled_dot_product_attention, "mlx")
+    query, key = torch.rand(1, 2, 3, 8), torch.rand(1, 2, 5, 8)
+
+    due = torch.nn.functional.scaled_dot_product_attention(query, key, key, torch.ones(3, 5).tril(2).bool())
+
+    assert torch.allclose(fast(query, key, key, is_causal=True), due, atol=1e-5)
+
+
+# What cannot be said
+
+
+@pytest.mark.parametrize(
+    ("name", "cases", "reason"),
+    [
+        ("flash", ("bool_mask/per_head",), "takes no attn_mask"),
+        ("flash", ("bad_input/groups*",), "grouped heads need no flag in this signature"),
+        ("flash", ("bad_input/window_negative_left",), "a negative side of a window is unbounded in this signature"),
+        ("masks_only", ("float_mask/per_head",), "lacks float_mask: takes no bias"),
+        ("single_prefill", ("window/forwards",), "flashinfer's windows have no right side but that of causal"),
+        ("single_prefill", ("bool_mask/per_head",), "custom_mask is the same for all heads"),
+        ("single_prefill", ("gradients/plain",), "lacks gradient: the library has no backward pass"),
+        ("single_prefill", ("float_mask/per_head",), "lacks float_mask: custom_mask is boolean"),
+        ("xformers_without_groups", ("heads/two_groups",), "grouped heads"),
+        ("xformers_without_groups", ("scale/half",), "takes no scale"),
+    ],
+)
+def test_what_a_signature_has_no_word_for_is_declined_with_the_reason(
+    name: str, cases: tuple[str, ...], reason: str
+) -> None:
+    signature = "jax" if name == "masks_only" else ""
+    (outcome, *others) = asked(loaded(name, signature, Arrays() if signature else None), cases)
+
+    assert {each.status for each in (outcome, *others)} == {"declined"}
+    assert reason in outcome.detail
+
+
+def test_a_mask_that_fits_nothing_is_not_refused_by_the_adapter_in_the_function_s_place() -> None:
+    asked_for = torch.ones(7, 7, dtype=torch.bool)
+    tensors = [torch.rand(2, 3, 5, 4)] * 3
+
+    for name in ("xformers", "single_prefill"):
+        with pytest.raises(NotImplementedError, match="it is the caller who expands"):
+            loaded(name).function(*tensors, attn_mask=asked_for)
+
+
+# How it is called
+
+
+def test_inputs_that_were_contiguous_are_contiguous_in_the_signature_s_axes() -> None:
+    tensors = {
+        "query": torch.rand(2, 3, 5, 4),
+        "key": torch.rand(2, 3, 5, 8)[..., :4],
+        "attn_mask": torch.rand(3, 5, 5),
+    }
+
+    laid = signatures.laid(tensors, signatures.signature("flash_attn"))
+
+    assert torch.equal(laid["query"], tensors["query"])
+    assert laid["query"].transpose(1, 2).is_contiguous()
+    assert laid["key"] is tensors["key"]
+    assert laid["attn_mask"] is tensors["attn_mask"]
+
+
+def test_so_are_those_that_lie_within_a_larger_storage() -> None:
+    wide = torch.arange(7.0 + 2 * 3 * 5 * 4 + 9)
+    query = wide[7:-9].view(2, 3, 5, 4)
+
+    laid = signatures.laid({"query": query}, signatures.signature("flash_attn"))["query"]
+
+    assert torch.equal(laid, query)
+    assert laid.transpose(1, 2).is_contiguous()
+    assert (laid.storage_offset(), laid.untyped_storage().nbytes()) == (7, wide.nbytes)
+    around = laid.as_strided((len(wide),), (1,), 0)
+    assert torch.equal(around[:7], wide[:7])
+    assert torch.equal(around[-9:], wide[-9:])
+
+
+def test_no_number_is_copied_on_the_way_to_a_function_of_tensors() -> None:
+    places = []
+
+    def flash(q: Tensor, k: Tensor, v: Tensor, softmax_scale: float | None = None) -> Tensor:
+        places.extend(each.data_ptr() for each in (q, k, v))
+        return v
+
+    tensors = [torch.rand(2, 3, 5, 4) for _ in range(3)]
+    output = signatures.adapted(flash, "flash_attn")(*tensors)
+
+    assert places == [each.data_ptr() for each in tensors]
+    assert output.data_ptr() == tensors[2].data_ptr()
+
+
+def test_xformers_own_object_stands_for_causal_where_xformers_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    ops = ModuleType("xformers.ops")
+    ops.LowerTriangularMask = type("LowerTriangularMask", (), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "xformers.ops", ops)
+    given = []
+
+    def xformers(query: Tensor, key: Tensor, value: Tensor, attn_bias: Any = None) -> Tensor:
+        given.append(attn_bias)
+        return query
+
+    signatures.adapted(xformers, "xformers")(*[torch.rand(1, 2, 3, 4)] * 3, is_causal=True)
+
+    assert type(given[0]).__name__ == "LowerTriangularMask"

@@ -1,0 +1,121 @@
+"""Which signature a function has, told by its parameters; where they leave a doubt, both are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from attnsuite.model import UsageError
+from attnsuite.registry.signatures import Ambiguous, names, recognised, signature
+from attnsuite.registry.signatures.catalogue import OWN
+from attnsuite.registry.signatures.recognition import INPUTS
+
+ALL = ("sdpa", "flash_attn", "xformers", "jax", "flashinfer", "triton", "mlx", "numpy")
+
+
+def test_the_signatures_are_the_files_in_the_folder() -> None:
+    assert names() == ALL
+    assert [signature(name).name for name in names()] == list(ALL)
+    with pytest.raises(UsageError, match="unknown signature 'flash'; there are: sdpa, flash_attn, xformers, jax, "):
+        signature("flash")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "due"),
+    [
+        ("q k v softmax_scale", "flash_attn"),
+        ("query key value dropout_p softmax_scale causal window_size deterministic my_block", "flash_attn"),
+        ("q k v causal alibi_slopes", "flash_attn"),
+        ("query key value attn_bias p scale op", "xformers"),
+        ("query key value bias mask scale is_causal", "jax"),
+        ("query key value is_causal local_window_size", "jax"),
+        ("q k v custom_mask causal sm_scale window_left", "flashinfer"),
+        ("q k v scale mask sinks", "mlx"),
+        ("q k v softmax_scale temperature my_block", "flash_attn"),
+        ("q k v softmax_scale mask", "flash_attn"),
+    ],
+)
+def test_a_signature_is_told_by_names_that_no_other_has(parameters: str, due: str) -> None:
+    found, by = recognised(parameters.split())
+
+    assert found == due
+    assert by
+    assert set(by) <= set(parameters.split()[INPUTS:])
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "query key value",
+        "query key value attn_mask dropout_p is_causal scale enable_gqa window",
+        "query key value scale",
+        "query key value mask",
+        "q k v bias",
+        "query key value attn_mask causal",
+        "query key value temperature",
+        "softmax_scale causal window_size",
+        "query key value attn_mask is_causal window_size",
+        "query key value attn_mask dropout_p is_causal scale enable_gqa window_size",
+    ],
+)
+def test_the_contract_s_own_signature_is_taken_where_nothing_points_away_from_it(parameters: str) -> None:
+    assert recognised(parameters.split()) == ("", ())
+
+
+def test_a_function_that_takes_anything_tells_nothing() -> None:
+    assert recognised(None) == ("", ())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        (
+            "q k v causal",
+            "causal fits several signatures: say --signature flash_attn (b s h d) or --signature flashinfer (s h d) or "
+            "--signature triton (b h l d), or --signature sdpa for the contract's own",
+        ),
+        (
+            "q k v causal sm_scale",
+            "causal and sm_scale fit several signatures: say --signature flashinfer (s h d) or --signature triton "
+            "(b h l d), or --signature sdpa for the contract's own",
+        ),
+        (
+            "q k v softmax_scale attn_bias",
+            "softmax_scale is of the signature flash_attn, attn_bias of xformers, and none has all: say --signature "
+            "flash_attn or --signature xformers, or --signature sdpa for the contract's own",
+        ),
+        (
+            "q k v attn_bias causal",
+            "attn_bias is of the signature xformers, causal of flash_attn and flashinfer and triton, and none has all: "
+            "say --signature xformers or --signature flash_attn or --signature flashinfer or --signature triton, or "
+            "--signature sdpa for the contract's own",
+        ),
+        (
+            "q k v attn_mask softmax_scale",
+            "softmax_scale is of the signature flash_attn, attn_mask of sdpa, and none has all: say --signature "
+            "flash_attn or --signature sdpa",
+        ),
+    ],
+)
+def test_where_several_fit_all_are_named(parameters: str, says: str) -> None:
+    with pytest.raises(Ambiguous) as error:
+        recognised(parameters.split())
+
+    assert str(error.value) == says
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in (OWN, "numpy", "mlx")])
+def test_all_of_a_library_s_own_parameters_are_told_apart(name: str) -> None:
+    found, _ = recognised(["q", "k", "v", *signature(name).foreign])
+
+    assert found == name
+
+
+def test_numpy_s_functions_have_the_contract_s_names_and_have_to_be_asked_for() -> None:
+    assert recognised(["query", "key", "value", *signature("numpy").foreign]) == ("", ())
+
+
+def test_triton_s_is_known_by_what_has_no_default() -> None:
+    assert recognised(["q", "k", "v", "causal", "sm_scale"], ["q", "k", "v", "causal", "sm_scale"]) == (
+        "triton",
+        ("causal", "sm_scale"),
+    )
