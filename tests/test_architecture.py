@@ -11,7 +11,7 @@ from statistics import median, quantiles
 
 import pytest
 
-from attnsuite.cases import questions
+from attnsuite.cases import list_tests
 from attnsuite.contracts import contract
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.model import DTYPES
@@ -185,8 +185,8 @@ def test_the_confidence_level_is_written_once() -> None:
 def test_a_case_is_forbidden_on_a_device_where_it_is_declared(name: str) -> None:
     case = contract(name).cases()[0].on("cpu")
 
-    assert questions([case], "cuda") == []
-    assert {dtype for _, dtype in questions([case], "cpu")} == set(case.dtypes)
+    assert list_tests([case], "cuda") == []
+    assert {dtype for _, dtype in list_tests([case], "cpu")} == set(case.dtypes)
 
 
 def test_a_format_of_pages_is_one_file_that_nothing_else_names() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite.cases.case import questions
+from attnsuite.cases.case import list_tests
 from attnsuite.conformance.coverage import summary, told
 from attnsuite.contracts import contract
 
@@ -244,7 +244,7 @@ def test_the_readme_says_of_which_commit_its_table_is_and_how_many_questions_the
         of_all = sum(int(of["asked"]) for of in csv.DictReader(file) if of["implementation"] == "attention/matmul")
 
     assert any(run["commit"].startswith(commit) for run in runs)
-    assert int(asked.replace(",", "")) == of_all == len(questions(contract("attention").cases(), "cpu"))
+    assert int(asked.replace(",", "")) == of_all == len(list_tests(contract("attention").cases(), "cpu"))
 
 
 def test_the_readme_quotes_what_was_declined() -> None:

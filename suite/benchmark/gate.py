@@ -12,7 +12,7 @@ from attnsuite.benchmark.implementation import Implementation, declaration_of, f
 from attnsuite.benchmark.kept import Keeping, Kept, needs_of
 from attnsuite.benchmark.measure.protocol import Failed
 from attnsuite.benchmark.processes import MEASURED, cores, cores_of, with_threads
-from attnsuite.cases import Case, Contract, questions
+from attnsuite.cases import Case, Contract, list_tests
 from attnsuite.conformance.patience import Patience
 from attnsuite.conformance.session import CheckRequest, Session, alone, has_findings
 from attnsuite.model import EVERY_CASE, FAILURES, SILENT, Outcome, Status
@@ -124,7 +124,7 @@ class Gate:
         """Every question of the contract in a dtype, drawn once and only where one is to be asked."""
         with self._drawing:
             if dtype not in self._cases:
-                asked = questions(self.contract.cases(), self.device.split(":")[0], (dtype,))
+                asked = list_tests(self.contract.cases(), self.device.split(":")[0], (dtype,))
                 self._cases[dtype] = {(case.name, dtype): case for case, _ in asked if not case.in_worker}
             return self._cases[dtype]
 

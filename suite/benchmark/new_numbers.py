@@ -18,7 +18,7 @@ from attnsuite.benchmark.entry import Entry, Excerpt
 from attnsuite.benchmark.measure import FEWEST
 from attnsuite.benchmark.measure.protocol import Failed, Rows, garbage
 from attnsuite.benchmark.own_clock import HELD, Asking, doubt, lasts, margin, quick, unbounded
-from attnsuite.cases.rounds import SECRET_NUMBERS
+from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.model import STEP, Status
 from attnsuite.model.bounded import LONG, UNBELIEVED
 

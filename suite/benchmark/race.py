@@ -16,7 +16,7 @@ from attnsuite.benchmark.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
 from attnsuite.benchmark.measure.protocol import Rows
 from attnsuite.benchmark.new_numbers import prove
 from attnsuite.benchmark.own_clock import Asking, hold_samples, lasts
-from attnsuite.cases.rounds import ROUND_NUMBERS
+from attnsuite.cases.tensors import ROUND_NUMBERS
 from attnsuite.model.bounded import LONG
 from attnsuite.model.statistics import compare, interval, rounds_needed
 

@@ -12,7 +12,7 @@ import torch
 
 from attnsuite.benchmark.measure.protocol import Failed, Job
 from attnsuite.benchmark.processes import check_threads, cores
-from attnsuite.cases import ALL, Contract, Conventions, Workload
+from attnsuite.cases import ALL_CORES, Contract, Conventions, Workload
 from attnsuite.conformance.selection import matches
 from attnsuite.conformance.session import check_device
 from attnsuite.model import PASSES, PROFILES, SHAPE, STEP, Measurement, Shard, Status, UsageError
@@ -257,7 +257,7 @@ class Request:
         if self.kind != "cpu":
             return (0,)
         asked = self.threads or workload.cores.get(self.timed_as or "", (1,))
-        return list(dict.fromkeys(len(cores()) if threads == ALL else threads for threads in asked))
+        return list(dict.fromkeys(len(cores()) if threads == ALL_CORES else threads for threads in asked))
 
     def _directions(self, workload: Workload) -> Sequence[str]:
         usual = workload.profiles.get(self.timed_as or "", PASSES[:1])

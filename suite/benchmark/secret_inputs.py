@@ -12,7 +12,7 @@ from torch import Tensor
 from attnsuite.benchmark.measure.one_thread import one_thread
 from attnsuite.benchmark.measure.protocol import Job
 from attnsuite.cases import Workload
-from attnsuite.cases.rounds import SECRET_NUMBERS
+from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
 
 KEPT = 2**26

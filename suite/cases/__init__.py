@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from attnsuite.cases.call import ALL, Call, Calls, Conventions, Replies, Reply, Unanswered
-from attnsuite.cases.case import Around, Case, Changed, questions
-from attnsuite.cases.contract import Contract, Deviation, Stranger
-from attnsuite.cases.declared import EVERYWHERE, configured, declare, rooms
+from attnsuite.cases.call import ALL_CORES, Call, Calls, Conventions, NoReply, Replies, Reply
+from attnsuite.cases.case import Case, CaseWrapper, ChangedCase, list_tests
+from attnsuite.cases.contract import COMMON, Contract, Mutant, Variant, configured, declare, lists_in
 from attnsuite.cases.workload import Workload
 
 __all__ = [
-    "ALL",
-    "EVERYWHERE",
-    "Around",
+    "ALL_CORES",
+    "COMMON",
     "Call",
     "Calls",
     "Case",
-    "Changed",
+    "CaseWrapper",
+    "ChangedCase",
     "Contract",
     "Conventions",
-    "Deviation",
+    "Mutant",
+    "NoReply",
     "Replies",
     "Reply",
-    "Stranger",
-    "Unanswered",
+    "Variant",
     "Workload",
     "configured",
     "declare",
-    "questions",
-    "rooms",
+    "list_tests",
+    "lists_in",
 ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Conventions = Mapping[str, Any]
 
-ALL = 0
+ALL_CORES = 0
 """As a number of threads: as many as there are cores."""
 
 
@@ -82,7 +82,7 @@ Calls = tuple[Call, ...]
 """The calls of one case, in order."""
 
 
-class Unanswered(Protocol):
+class NoReply(Protocol):
     """Why there are no replies to a question: the library is missing, the import raised, the process died or hung."""
 
     @property

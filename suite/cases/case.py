@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from attnsuite.judging.verdicts import Verdict
 
-
 Traits = Mapping[str, Sequence[str]]
 """What is unusual about a question, in words, by what it is about: `{"width": ("a width above 64",)}`.
 
@@ -56,7 +55,7 @@ class Case(ABC):
         """The calls to make, in order, in one process."""
 
     @abstractmethod
-    def truth(self, calls: Calls, conventions: Conventions) -> Any:
+    def expected(self, calls: Calls, conventions: Conventions) -> Any:
         """What is true, computed from the calls alone."""
 
     @abstractmethod
@@ -88,7 +87,7 @@ class Case(ABC):
         return None
 
 
-class Around(Case):
+class CaseWrapper(Case):
     """A case that makes the calls of another one; subclasses say what is true of them, and how replies are judged."""
 
     def __init__(self, of: Case) -> None:
@@ -105,11 +104,11 @@ class Around(Case):
         return self.of.lengths()
 
 
-class Changed(Around):
+class ChangedCase(CaseWrapper):
     """Another case with a difference. It asks, knows and judges as that one does, but for what a subclass overrides."""
 
-    def truth(self, calls: Calls, conventions: Conventions) -> Any:
-        return self.of.truth(calls, conventions)
+    def expected(self, calls: Calls, conventions: Conventions) -> Any:
+        return self.of.expected(calls, conventions)
 
     def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
         return self.of.verdict(calls, replies, truth)
@@ -124,7 +123,7 @@ class Changed(Around):
         return self.of.draws(calls, replies, truth)
 
 
-def merged(traits: Iterable[Traits]) -> Traits:
+def merged_traits(traits: Iterable[Traits]) -> Traits:
     """What holds of any of several."""
     found: dict[str, tuple[str, ...]] = {}
     for each in traits:
@@ -133,7 +132,7 @@ def merged(traits: Iterable[Traits]) -> Traits:
     return found
 
 
-def questions(cases: Iterable[Case], device: str, dtypes: Container[str] = DTYPES) -> list[tuple[Case, str]]:
+def list_tests(cases: Iterable[Case], device: str, dtypes: Container[str] = DTYPES) -> list[tuple[Case, str]]:
     """What is asked of an implementation on a kind of device: each case in each of its dtypes that is wanted."""
     return [
         (case, dtype)

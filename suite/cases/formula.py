@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.cases.beside import telling
+from attnsuite.cases.attention_weights import AttentionWeights, WithWeights
+from attnsuite.cases.bad_input import BadInputCase, Row
 from attnsuite.cases.call import Call, Calls, Conventions
 from attnsuite.cases.case import Case, Traits
-from attnsuite.cases.due import Due, Form, Posed, Within
+from attnsuite.cases.expected import Expected, Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import out_of_order
-from attnsuite.cases.refused import Refused, Row
-from attnsuite.cases.seen import Seen, Shares
+from attnsuite.cases.returned_weights import identity_values_of
 from attnsuite.cases.tensors import PRECISE, Array, Draw, Inputs, as_tensors, dtype_of, generator
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
@@ -63,10 +63,10 @@ class Formula:
         """A case with these very inputs."""
         return FormulaCase(name, why, self, lambda random: inputs, {**self.always, **options})
 
-    def refused(self, *rows: Row) -> Iterator[Refused]:
+    def refused(self, *rows: Row) -> Iterator[BadInputCase]:
         """Cases of the family `bad_input`, of what is unusual in each row."""
         for what, why, unusual in rows:
-            yield Refused(self(f"bad_input/{what}", why, **unusual))
+            yield BadInputCase(self(f"bad_input/{what}", why, **unusual))
 
     def layouts(self, *rows: Row) -> Iterator[Case]:
         """Cases of the family `layout`, whose tensors lie otherwise in memory: the usual one, and one of each row."""
@@ -76,22 +76,24 @@ class Formula:
     def again(self, *rows: Row) -> Iterator[FormulaCase]:
         """Cases of the family `again`, of calls one after the other: the usual one, and one of each row."""
         for what, why, unusual in (("usual", "other numbers, and others yet in the same tensors", {}), *rows):
-            yield again(self(f"again/{what}", why, PRECISE, **unusual))
+            yield repeated(self(f"again/{what}", why, PRECISE, **unusual))
 
-    def dues(self, calls: Calls, conventions: Conventions, **told: Any) -> tuple[Due, ...]:
+    def dues(self, calls: Calls, conventions: Conventions, **told: Any) -> tuple[Expected, ...]:
         """What is due of calls, attention weights too where they are wanted."""
         return tuple((self.seen if call.need_weights else self.due)(call, conventions, **told) for call in calls)
 
-    def seen(self, call: Call, conventions: Conventions, **told: Any) -> Seen:
+    def seen(self, call: Call, conventions: Conventions, **told: Any) -> WithWeights:
         """What is due of a call whose attention weights are wanted; what is hidden has no bound."""
         assert self.weights is not None
         assert self.hidden is not None
         plain = replace(call, options={name: each for name, each in call.options.items() if name != "need_weights"})
         due, hidden = replace(self, oracle=self.weights).due(plain, conventions), self.hidden(call)
         exact = Bounded(due.output.value, np.where(hidden, 0.0, due.output.bound))
-        return Seen(self.due(plain, conventions, **told), {"": Shares(replace(due, output=exact), hidden)})
+        return WithWeights(
+            self.due(plain, conventions, **told), {"": AttentionWeights(replace(due, output=exact), hidden)}
+        )
 
-    def due(self, call: Call, conventions: Conventions, **told: Any) -> Within:
+    def due(self, call: Call, conventions: Conventions, **told: Any) -> WithinBounds:
         """What is due of a call. `told` is what the oracle has to know besides, such as what a draw has kept."""
         assert self.oracle is not None
         dtype = dtype_of(call)
@@ -108,10 +110,10 @@ class Formula:
             decided = self._decided(asked, told)
         if not self.values:
             form = Form(answer.value.shape, getattr(torch, dtype), pair=self.weights is not None)
-            return Within(form, answer, decided=decided)
+            return WithinBounds(form, answer, decided=decided)
         keys = call.tensors[self.values].shape[-2]
         form = Form(answer.value.shape, getattr(torch, dtype), weights=(*answer.value.shape[:-1], keys))
-        return Within(form, answer, weights=partial(self._weights, asked, told, dtype), decided=decided)
+        return WithinBounds(form, answer, weights=partial(self._weights, asked, told, dtype), decided=decided)
 
     def _decided(self, asked: Mapping[str, Any], told: Mapping[str, Any]) -> Array | None:
         """The numbers of empty rows, which a convention decides: NaN where that is declared. None without such."""
@@ -125,13 +127,13 @@ class Formula:
         """The weights, which are the answer over the identity."""
         assert self.oracle is not None
         *lead, keys, _ = asked[self.values].shape
-        over = Rounded.exact(telling(lead, keys), PRECISIONS[dtype], widest(dtype))
+        over = Rounded.exact(identity_values_of(lead, keys), PRECISIONS[dtype], widest(dtype))
         with np.errstate(all="ignore"):
             return self.oracle(**{**asked, self.values: over}, **options).bounded
 
 
 @dataclass(frozen=True)
-class FormulaCase(Posed):
+class FormulaCase(PerCallCase):
     """One call. `draw` makes its inputs."""
 
     name: str
@@ -148,12 +150,12 @@ class FormulaCase(Posed):
         """Its dtype and its options; what it is drawn from is not known."""
         return {"dtype": (dtype,), **{name: (f"{name} {value}",) for name, value in self.options.items()}}
 
-    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Due, ...]:
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[Expected, ...]:
         return self.formula.dues(calls, conventions)
 
 
 @dataclass(frozen=True)
-class Again(FormulaCase):
+class RepeatedCase(FormulaCase):
     """Three calls of equal sizes. Each has numbers of its own, those of the third in the tensors of the second."""
 
     def calls(self, dtype: str) -> Calls:
@@ -162,6 +164,6 @@ class Again(FormulaCase):
         return first, second, replace(third, same_storage=True)
 
 
-def again(case: FormulaCase) -> Again:
+def repeated(case: FormulaCase) -> RepeatedCase:
     """The same case, of three calls."""
-    return Again(**vars(case))
+    return RepeatedCase(**vars(case))

@@ -1,17 +1,15 @@
-"""How tensors lie in memory, cases whose tensors lie otherwise than row by row, and the mistake that these show."""
+"""How tensors lie in memory, and cases whose tensors lie otherwise than row by row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnsuite.cases.call import Call, Calls
-from attnsuite.cases.case import Case, Changed
-from attnsuite.cases.contract import Deviation
+from attnsuite.cases.case import Case, ChangedCase
 
 INPUTS = ("query", "key", "value")
 JUNK = 977
@@ -95,7 +93,7 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 """The layouts that a case of attention asks by name."""
 
 
-class Laid(Changed):
+class LayoutCase(ChangedCase):
     """Another case, whose calls are laid out by a function."""
 
     def __init__(self, of: Case, lay: Callable[[Call], Call]) -> None:
@@ -108,7 +106,7 @@ class Laid(Changed):
 
 def out_of_order(of: Case) -> Case:
     """A case whose tensors have gaps in memory and run from the last axis to the first."""
-    return Laid(of, _scattered)
+    return LayoutCase(of, _scattered)
 
 
 def as_one_tensor(call: Call) -> Call:
@@ -117,27 +115,11 @@ def as_one_tensor(call: Call) -> Call:
     return replace(call, tensors={**call.tensors, "key": query, "value": query}, same_tensor=INPUTS)
 
 
-def in_memory_order(function: Callable[..., Any]) -> Deviation:
-    """A correct function that is handed numbers in the order in which they lie in memory."""
-
-    def deviating(*arguments: Any, **named: Any) -> Any:
-        return function(*map(_read, arguments), **{name: _read(argument) for name, argument in named.items()})
-
-    return Deviation("reads_in_memory_order", "numbers are read in memory's order, whatever the strides", deviating)
-
-
 def _scattered(call: Call) -> Call:
     tensors, weights = (
         {name: scattered(tensor) for name, tensor in each.items()} for each in (call.tensors, call.weights)
     )
     return replace(call, tensors=tensors, weights=weights)
-
-
-def _read(argument: Any) -> Any:
-    if not isinstance(argument, Tensor):
-        return argument
-    rows = torch.empty(argument.shape, device="meta").stride()
-    return argument.as_strided(argument.shape, rows)
 
 
 def _junk(like: Tensor, *shape: int, junk: float = JUNK) -> Tensor:

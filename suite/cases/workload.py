@@ -73,7 +73,7 @@ class Workload(ABC):
     def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
         """Which rows of `output` and of each gradient, flattened to two axes, to hold against the oracle.
 
-        Of a step: of the loss and of the gradients (attnsuite.cases.step).
+        Of a step: of the loss and of the gradients (attnsuite.cases.training).
         """
 
     def errors(

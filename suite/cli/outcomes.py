@@ -214,7 +214,7 @@ def remember(declarations: Sequence[Declaration], outcomes: Sequence[Outcome], d
 
 def requested(options: Check, declarations: Sequence[Declaration], tell: Tell) -> CheckRequest:
     """What is asked of the implementations."""
-    from attnsuite.cases.combined import QUICK
+    from attnsuite.cases.contract import QUICK
     from attnsuite.conformance.session import CheckRequest
 
     request = CheckRequest(

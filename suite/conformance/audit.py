@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from attnsuite import machine
-from attnsuite.cases import Case, Contract, questions
+from attnsuite.cases import Case, Contract, list_tests
 from attnsuite.conformance import findings
 from attnsuite.conformance.catching import catches, failure
 from attnsuite.conformance.combinations import combinations
@@ -38,7 +38,7 @@ def audit(
     contract = contract_named(name)
     cases = contract.cases()
     jobs = jobs or os.cpu_count() or 1
-    progress(f"{name}: {len(contract.deviations())} deviations on {len(cases)} cases in {jobs} processes")
+    progress(f"{name}: {len(contract.mutants())} mutants on {len(cases)} cases in {jobs} processes")
     shards = [range(start, len(cases), jobs * 4) for start in range(jobs * 4)]
     caught: list[Catch] = []
     controls: list[str] = []
@@ -48,7 +48,7 @@ def audit(
             controls += complaints
             progress(f"{number} of {len(shards)} parts: {len({catch[0] for catch in caught})} deviations caught so far")
     strangers, absent, accusations = ask_strangers(contract, cases, Questions(contract, keep=True), progress)
-    deviations = contract.deviations()
+    deviations = contract.mutants()
     return Audit(
         catches={deviation.name: _by_family(deviation.name, caught) for deviation in deviations},
         says={deviation.name: deviation.says for deviation in deviations},
@@ -88,12 +88,12 @@ def _shard(name: str, chosen: Sequence[int]) -> tuple[list[Catch], list[str]]:
 
     torch.set_num_threads(1)
     contract = contract_named(name)
-    cases, deviations, controls = contract.cases(), contract.deviations(), contract.controls()
+    cases, deviations, controls = contract.cases(), contract.mutants(), contract.controls()
     caught: list[Catch] = []
     complaints: list[str] = []
-    for case, dtype in questions((cases[index] for index in chosen), "cpu"):
+    for case, dtype in list_tests((cases[index] for index in chosen), "cpu"):
         calls = case.calls(dtype)
-        truth = case.truth(calls, {})
+        truth = case.expected(calls, {})
         for control, function in controls.items():
             if failed := failure(case, calls, truth, function):
                 complaints.append(f"{control} fails {case.name} ({dtype}): {failed.detail}")
@@ -112,9 +112,9 @@ def ask_strangers(
     present: dict[str, str] = {}
     absent: dict[str, str] = {}
     accusations: list[Outcome] = []
-    asked = questions(cases, "cpu")
+    asked = list_tests(cases, "cpu")
     known = findings.load(contract.findings, machine.versions())
-    for stranger in contract.strangers():
+    for stranger in contract.variants():
         if libraries := lacking(stranger):
             absent[stranger.name] = f"No module named {libraries[0]!r}"
             continue

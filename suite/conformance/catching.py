@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 
-from attnsuite.cases import Call, Case, Deviation
+from attnsuite.cases import Call, Case, Mutant
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import FAILURES
 from attnsuite.worker import ask
@@ -18,7 +18,7 @@ SLIP = re.compile(
 """What Python raises where code names something that there is not, or is given other arguments than it takes."""
 
 
-def catches(case: Case, calls: tuple[Call, ...], truth: object, deviation: Deviation) -> bool:
+def catches(case: Case, calls: tuple[Call, ...], truth: object, deviation: Mutant) -> bool:
     """Whether a case catches a deviation by its mistake.
 
     If the case's bounds are loose only NaN and infinity count, for the rest is luck. What Python says of a slip in the

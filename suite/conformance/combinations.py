@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 
 from attnsuite.cases import Contract
-from attnsuite.cases.combined import FULL, QUICK, Array
+from attnsuite.cases.contract import FULL, QUICK, CoveringArray
 from attnsuite.cases.covering import Meeting, Row, met_in
 from attnsuite.conformance.catching import catches, failure
 from attnsuite.contracts import contract as contract_named
@@ -33,7 +33,7 @@ def combinations(name: str, jobs: int, progress: Callable[[str], None] = lambda 
     return Combinations(len(array.rows(QUICK, 0)), len(rows), pairs, triples)
 
 
-def array_of(name: str) -> Array:
+def array_of(name: str) -> CoveringArray:
     """The array of a contract. UsageError where it has none."""
     made = contract_named(name).array
     if made is None:
@@ -67,7 +67,7 @@ def caught_by(contract: Contract, row: Row) -> frozenset[str]:
     case = array.case(row)
     (dtype,) = case.dtypes
     calls = case.calls(dtype)
-    truth = case.truth(calls, {})
+    truth = case.expected(calls, {})
     if any(failure(case, calls, truth, control) for control in contract.controls().values()):
         return frozenset()
     return frozenset(
@@ -77,7 +77,7 @@ def caught_by(contract: Contract, row: Row) -> frozenset[str]:
     )
 
 
-def _met(array: Array, rows: Sequence[Row], caught: Sequence[frozenset[str]], fused: bool) -> Meetings:
+def _met(array: CoveringArray, rows: Sequence[Row], caught: Sequence[frozenset[str]], fused: bool) -> Meetings:
     """How many pairs, or fused triples, there are, meet, and are caught where alone a mistake is made."""
     coverage = array.space.coverage(rows, fused)
     seen = seen_in(rows, caught, fused)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from random import Random
 
-from attnsuite.cases.combined import Array
+from attnsuite.cases.contract import CoveringArray
 from attnsuite.cases.covering import Drawing, Meeting, Row, drawn, for_triples
 from attnsuite.conformance.combinations import array_of, caught_by, caught_in, seen_in
 from attnsuite.contracts import contract as contract_named
@@ -31,7 +31,7 @@ def draw(name: str) -> None:
         print(f"{len(rows)} rows in {file.name}")
 
 
-def mended(name: str, array: Array, rows: Sequence[Row]) -> list[Row]:
+def mended(name: str, array: CoveringArray, rows: Sequence[Row]) -> list[Row]:
     """The rows, and more of them for the mistakes that none catches where two levels meet."""
     found = list(rows)
     seen = {each: set(met) for each, met in seen_in(found, caught_in(name, found, os.cpu_count() or 1), False).items()}

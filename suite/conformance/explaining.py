@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from attnsuite.cases import Call, Case, Deviation
-from attnsuite.cases.beside import ALONE, RIGHT
-from attnsuite.cases.refused import Refused
-from attnsuite.cases.reproduction import Reproducing
+from attnsuite.cases import Call, Case, Mutant
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.contract import Reproducer
+from attnsuite.cases.returned_weights import WEIGHTS_NOT_JUDGED, WEIGHTS_RIGHT
 from attnsuite.conformance.diagnosis.conventions import names_one
 from attnsuite.conformance.diagnosis.separation import Asked, where
 from attnsuite.conformance.diagnosis.shrinking import Budget, GaveUp, Shrinking
@@ -104,7 +104,7 @@ class Explainer:
                 return True
         return False
 
-    def _named(self, outcomes: Sequence[Outcome]) -> list[Deviation]:
+    def _named(self, outcomes: Sequence[Outcome]) -> list[Mutant]:
         """The mistakes that have a name here, the commonest first: it explains most of the others' questions."""
         counts = Counter(name for o in outcomes for names in o.diagnosis[:1] for name in names.split(" + "))
         commonest = [name for name, _ in counts.most_common(NAMES)]
@@ -141,7 +141,7 @@ class Explainer:
         if self._reproducing is None or not self.check.subject.imported:
             return None
         question = self._question(outcome)
-        is_bad = isinstance(question.case, Refused)
+        is_bad = isinstance(question.case, BadInputCase)
         kind = Accepted if is_bad else Shown
         for each in question.calls[:1] if is_bad else question.calls:  # the other calls have the same bad inputs
             call = replace(each, backward_of=None)  # alone it has a forward of its own
@@ -164,12 +164,12 @@ class Explainer:
         return {(case.name, dtype): case for case, dtype in self.check.asked}
 
     @cached_property
-    def _reproducing(self) -> Reproducing | None:
+    def _reproducing(self) -> Reproducer | None:
         return self.check.subject.contract.reproducing()
 
     @cached_property
-    def _deviations(self) -> Sequence[Deviation]:
-        return [each.under(self.check.subject.understood) for each in self.check.subject.contract.deviations()]
+    def _deviations(self) -> Sequence[Mutant]:
+        return [each.under(self.check.subject.understood) for each in self.check.subject.contract.mutants()]
 
     @staticmethod
     def _key(outcome: Outcome) -> tuple[str, str]:
@@ -182,7 +182,7 @@ class Shown:
 
     check: Check
     question: Question
-    of: Reproducing
+    of: Reproducer
     outcome: Outcome
 
     def smallest(self, call: Call, budget: Budget) -> tuple[Sequence[str], bool] | None:
@@ -226,7 +226,7 @@ class Shown:
             return False
         (call,) = posed.calls
         said = {point: chosen for point, chosen in subject.understood.items() if point in self.of.said}
-        usual = posed.case.truth(posed.calls, said)[0].numbers
+        usual = posed.case.expected(posed.calls, said)[0].numbers
         return subject.contract.adapt(call, subject.understood) != call or str(usual) != str(posed.truth[0].numbers)
 
 
@@ -245,7 +245,10 @@ class Accepted(Shown):
 
 def _pairs(outcomes: Sequence[Outcome]) -> str:
     """What was made of the pairs that came back; empty where none did."""
-    judged, alone = ([o for o in outcomes if o.status == Status.PASSED and o.detail == says] for says in (RIGHT, ALONE))
+    judged, alone = (
+        [o for o in outcomes if o.status == Status.PASSED and o.detail == says]
+        for says in (WEIGHTS_RIGHT, WEIGHTS_NOT_JUDGED)
+    )
     if not judged and not alone:
         return ""
     return "it returns (output, weights): the first is taken as the output, and the second is judged beside it"

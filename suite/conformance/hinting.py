@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from attnsuite.cases import Case
-from attnsuite.cases.refused import Refused
+from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.conformance.runner import Check
 from attnsuite.model import Outcome, Status
 from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, signature
@@ -95,7 +95,7 @@ class Hinting:
 
 def plain(check: Check, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The outcomes of the plain tests that were run and not declined; of all valid input where no plain test was."""
-    cases = {(case.name, dtype): case for case, dtype in check.asked if not isinstance(case, Refused)}
+    cases = {(case.name, dtype): case for case, dtype in check.asked if not isinstance(case, BadInputCase)}
     run = [each for each in outcomes if (each.case, each.dtype) in cases and each.status != Status.DECLINED]
     return [each for each in run if cases[each.case, each.dtype].family == check.subject.contract.core] or run
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from attnsuite.cases import Call, Case, Contract, Conventions, Reply, Unanswered
+from attnsuite.cases import Call, Case, Contract, Conventions, NoReply, Reply
 from attnsuite.cases.tensors import seeded
 from attnsuite.model import Outcome, Reason, Status
 
-Answer = tuple[Reply, ...] | Unanswered
+Answer = tuple[Reply, ...] | NoReply
 """The replies to the calls of a question, or the reason why there are none."""
 Ask = Callable[[Sequence[Call]], Answer]
 """Makes the calls of a question."""
@@ -94,7 +94,7 @@ class Question:
     @cached_property
     def truth(self) -> Any:
         """What is due. It takes longer than most answers, so it is computed once, and not for who declines."""
-        return self.case.truth(self.calls, self.conventions)
+        return self.case.expected(self.calls, self.conventions)
 
     def with_truth(self) -> Question:
         """The question once its truth is known."""

@@ -11,8 +11,8 @@ from functools import partial
 from importlib.util import find_spec
 
 from attnsuite import machine, registry
-from attnsuite.cases import Case, Contract, Stranger, questions
-from attnsuite.cases.combined import QUICK
+from attnsuite.cases import Case, Contract, Variant, list_tests
+from attnsuite.cases.contract import QUICK
 from attnsuite.cases.tensors import seed
 from attnsuite.conformance import findings
 from attnsuite.conformance.findings import Finding
@@ -77,7 +77,7 @@ def _array(name: str, number: int) -> Part:
     contract = contract_named(name)
     assert contract.array is not None
     with seed(number), ExitStack() as stack:
-        asked = questions(contract.array().cases(QUICK, number), "cpu")
+        asked = list_tests(contract.array().cases(QUICK, number), "cpu")
         everyone = list(correct(contract, stack))
         known = findings.load(contract.findings, machine.versions())
         return _asked(everyone[number % len(everyone)], Questions(contract, keep=False), asked, known)
@@ -90,7 +90,7 @@ def _part(name: str, number: int, part: int) -> Part:
     torch.set_num_threads(1)
     contract, accusations, answers, largest = contract_named(name), list[Outcome](), 0, 0.0
     with seed(number), ExitStack() as stack:
-        asked, kept = questions(contract.cases()[part::PARTS], "cpu"), Questions(contract, keep=True)
+        asked, kept = list_tests(contract.cases()[part::PARTS], "cpu"), Questions(contract, keep=True)
         known = findings.load(contract.findings, machine.versions())
         for subject in correct(contract, stack):
             accused, judged, error = _asked(subject, kept, asked, known)
@@ -110,7 +110,7 @@ def _asked(subject: Subject, made: Questions, asked: Sequence[tuple[Case, str]],
 
 def correct(contract: Contract, stack: ExitStack) -> Iterator[Subject]:
     """The strangers whose libraries are there, and the shipped implementations that need none and are not compiled."""
-    for stranger in contract.strangers():
+    for stranger in contract.variants():
         if not lacking(stranger):
             yield stranger_as_subject(stranger, contract)
     session = Session(CheckRequest())
@@ -121,12 +121,12 @@ def correct(contract: Contract, stack: ExitStack) -> Iterator[Subject]:
                 yield replace(check.subject, ask_apart=check.subject.ask)
 
 
-def lacking(stranger: Stranger) -> Sequence[str]:
+def lacking(stranger: Variant) -> Sequence[str]:
     """The libraries that a stranger needs and that are not installed."""
     return [library for library in stranger.requires if find_spec(library) is None]
 
 
-def stranger_as_subject(stranger: Stranger, contract: Contract) -> Subject:
+def stranger_as_subject(stranger: Variant, contract: Contract) -> Subject:
     """A stranger as the runner sees it, asked in this process: strangers are part of the suite, and do not crash."""
     loaded = from_function(stranger.function, contract.name, stranger.name)
     parameters = loaded.declaration.parameters

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
-from attnsuite.cases import Calls, Case, Reply, questions
+from attnsuite.cases import Calls, Case, Reply, list_tests
 from attnsuite.conformance import findings
 from attnsuite.conformance.diagnosis import Diagnosis, Diagnostician
 from attnsuite.conformance.findings import Known
@@ -307,7 +307,7 @@ class Check:
     def _everything(self) -> list[tuple[Case, str]]:
         """All questions of the contract: first those that are asked here, then the others."""
         asked = {(case.name, dtype) for case, dtype in self.asked}
-        rest = questions(self.subject.contract.cases(), self.device)
+        rest = list_tests(self.subject.contract.cases(), self.device)
         return [*self.asked, *((case, dtype) for case, dtype in rest if (case.name, dtype) not in asked)]
 
     @cached_property

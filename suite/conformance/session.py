@@ -14,8 +14,8 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from attnsuite import machine, registry
-from attnsuite.cases import Case, Contract, Unanswered, questions
-from attnsuite.cases.combined import PROFILES, QUICK
+from attnsuite.cases import Case, Contract, NoReply, list_tests
+from attnsuite.cases.contract import PROFILES, QUICK
 from attnsuite.conformance import findings, gaps, operators
 from attnsuite.conformance.explaining import Explainer
 from attnsuite.conformance.findings import Known
@@ -96,7 +96,7 @@ class CheckRequest:
                 names = [case.name for case in cases]
                 raise UsageError(nothing_matches(pattern, names, families, contract.name, contract.also_called))
         chosen = [case for case in cases if not self.cases or any(matches(case.name, p) for p in self.cases)]
-        asked = questions(chosen, self.device.split(":")[0], self.dtypes or DTYPES)
+        asked = list_tests(chosen, self.device.split(":")[0], self.dtypes or DTYPES)
         if not asked:
             where = f"in {', '.join(self.dtypes or DTYPES)} on {self.device}"
             raise UsageError(f"the cases {', '.join(self.cases)} are not asked {where}")
@@ -434,7 +434,7 @@ def has_findings(declaration: Declaration) -> bool:
     return declaration.shipped
 
 
-def unaskable(problem: Unanswered, device: str, declaration: Declaration) -> Outcome:
+def unaskable(problem: NoReply, device: str, declaration: Declaration) -> Outcome:
     """The one outcome of an implementation that cannot be asked."""
     where = (declaration.full_name, declaration.contract, EVERY_CASE, EVERY_CASE, device)
     return Outcome(*where, problem.status, str(problem))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from attnsuite.cases.mistakes import Changed, Wrong, rows, then
+from attnsuite.cases.mutants import StepChange, Wrong, rows, then
 
 Attention = Callable[..., Tensor]
 Heads = tuple[Tensor, Tensor, Tensor]
@@ -19,7 +19,7 @@ Given = Mapping[str, Any]
 """The arguments beside them."""
 
 
-def left_out(argument: str) -> Changed:
+def left_out(argument: str) -> StepChange:
     """Without one of the arguments that the plug needs."""
     return then(lambda needed: {name: each for name, each in needed.items() if name != argument})
 

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnsuite.cases.changes import first_for_all, turned
-from attnsuite.cases.mistakes import Wrong, rows, then
+from attnsuite.cases.mutants import Wrong, first_for_all, rows, then, turned
 
 Found = dict[str, Tensor]
 """Attention weights by name, b h l s."""

@@ -106,12 +106,12 @@ def _beside_a_package(declaration: Declaration, error: BaseException) -> str:
 
 def as_plug(plug: Loaded) -> Callable[..., Any]:
     """What its host calls: somebody else's attention may return its weights too, which a host does not expect."""
-    from attnsuite.cases.pairs import output_alone
+    from attnsuite.cases.returned_weights import returning_output
 
     return (
         plug.function
         if plug.declaration.module.startswith("attnsuite.implementations.")
-        else output_alone(plug.function)
+        else returning_output(plug.function)
     )
 
 

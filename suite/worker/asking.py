@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Call, Reply
-from attnsuite.cases.pairs import is_pair, name_of, output_of, unclear, weights_of
+from attnsuite.cases.returned_weights import ambiguous_pair, is_pair, output_of, weights_name, weights_of
 from attnsuite.judging import float32
 from attnsuite.registry import undisturbed
 from attnsuite.registry.loading import in_one_line
@@ -249,7 +249,7 @@ def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]
     if call.need_weights:
         output, attentions = parted(returned)
         return Pass(inputs, output, attentions=attentions)
-    return Pass(inputs, output_of(returned), weights_of(returned), is_pair(returned), name_of(returned))
+    return Pass(inputs, output_of(returned), weights_of(returned), is_pair(returned), weights_name(returned))
 
 
 def _gone_forward(shared: _Shared, number: int) -> Pass:
@@ -260,7 +260,7 @@ def _gone_forward(shared: _Shared, number: int) -> Pass:
 
 def _looked_at(output: Any) -> tuple[str, Tensor | None]:
     """What was returned, in words, and a snapshot where it has numbers of its own."""
-    kind = unclear(output) or kind_of(output)
+    kind = ambiguous_pair(output) or kind_of(output)
     if kind is None:
         return "Tensor", snapshot_of(output)
     if kind.startswith(SUBCLASS):

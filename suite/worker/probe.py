@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.plugged import Attended
+from attnsuite.cases.backends import BackendCall
 
 
 class Probe:
@@ -43,9 +43,9 @@ def _seen(query: Tensor, key: Tensor, options: dict[str, Any]) -> Tensor:
     return seen.tril() if options.get("is_causal") else seen
 
 
-def _record(query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any], seen: Tensor) -> Attended:
+def _record(query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any], seen: Tensor) -> BackendCall:
     given = {"query": query, "key": key, "value": value}
-    return Attended(
+    return BackendCall(
         {name: list(tensor.shape) for name, tensor in given.items()},
         {name: _dtype(tensor) for name, tensor in given.items()},
         {name: _dtype(each) if isinstance(each, Tensor) else _simple(each) for name, each in options.items()},

@@ -21,7 +21,7 @@ from attnsuite.benchmark.measure.protocol import Failed, Job, Prepared, Weighed
 from attnsuite.benchmark.participant import Participant, is_approximate
 from attnsuite.benchmark.processes import NUMBER
 from attnsuite.benchmark.secret_inputs import secrets_of
-from attnsuite.cases.rounds import SECRET_NUMBERS
+from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
 from attnsuite.model import UsageError, limits
 from attnsuite.registry import Broken, Declaration, Missing

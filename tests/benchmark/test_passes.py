@@ -16,7 +16,7 @@ from attnsuite.benchmark import new_numbers
 from attnsuite.benchmark.entry import Answered
 from attnsuite.benchmark.measure import FEWEST
 from attnsuite.benchmark.measure.protocol import Failed
-from attnsuite.cases.rounds import SECRET_NUMBERS
+from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.model import STEP, Status
 
 

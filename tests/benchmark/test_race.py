@@ -15,7 +15,7 @@ from racers import Asked, Fake, asked, entry_of, noisy, race
 from attnsuite.benchmark import race as race_module
 from attnsuite.benchmark.measure import FEWEST
 from attnsuite.benchmark.measure.protocol import Failed
-from attnsuite.cases.rounds import ROUND_NUMBERS
+from attnsuite.cases.tensors import ROUND_NUMBERS
 from attnsuite.model import Status
 from attnsuite.model.statistics import PROCESSES_DIFFER, compare
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnsuite.cases.layouts import in_memory_order, scattered
+from attnsuite.cases.layouts import scattered
+from attnsuite.cases.mutants import reads_in_memory_order
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool])
@@ -26,7 +27,7 @@ def test_anything_can_be_scattered(shape: tuple[int, ...]) -> None:
 
 
 def test_reading_in_memory_order_changes_scattered_numbers_alone() -> None:
-    deviating = in_memory_order(torch.Tensor.clone).function
+    deviating = reads_in_memory_order(torch.Tensor.clone).function
     tensor = torch.arange(6.0).reshape(2, 3)
 
     assert torch.equal(deviating(tensor), tensor)

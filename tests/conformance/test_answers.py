@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attnsuite import worker
-from attnsuite.cases import Call, Reply, Unanswered
+from attnsuite.cases import Call, NoReply, Reply
 from attnsuite.conformance.findings import Finding
 from attnsuite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW
 from attnsuite.conformance.questions import Question, Questions
@@ -79,7 +79,7 @@ def test_an_output_on_another_device_is_wrong() -> None:
     ],
     ids=["died", "hung", "missing", "broken"],
 )
-def test_what_became_of_a_process_is_an_outcome(failure: Unanswered, status: Status, words: str) -> None:
+def test_what_became_of_a_process_is_an_outcome(failure: NoReply, status: Status, words: str) -> None:
     outcome = only(check(sdpa, "plain/small", ask=lambda calls: failure))
 
     assert (outcome.status, outcome.detail) == (status, words)
@@ -120,7 +120,7 @@ def test_while_another_process_answers_the_truth_is_found_and_the_next_question_
     assert [(each.case, each.status) for each in outcomes] == [(name, "passed") for name in names]
 
 
-def told(failure: Unanswered, calls: Sequence[Call]) -> Unanswered:
+def told(failure: NoReply, calls: Sequence[Call]) -> NoReply:
     return failure
 
 
@@ -169,7 +169,7 @@ def test_a_submission_that_writes_to_its_inputs_cannot_touch_the_truth() -> None
 def test_what_always_hangs_is_given_up_and_every_question_still_has_a_row() -> None:
     asked: list[Sequence[Call]] = []
 
-    def hangs(calls: Sequence[Call]) -> Unanswered:
+    def hangs(calls: Sequence[Call]) -> NoReply:
         asked.append(calls)
         return Hung(60.0)
 
@@ -183,7 +183,7 @@ def test_what_always_hangs_is_given_up_and_every_question_still_has_a_row() -> N
 def test_what_hangs_at_each_third_question_is_given_up_too() -> None:
     asked: list[Sequence[Call]] = []
 
-    def hangs(calls: Sequence[Call]) -> Unanswered:
+    def hangs(calls: Sequence[Call]) -> NoReply:
         asked.append(calls)
         return Hung(60.0) if len(asked) % 3 == 0 else Died("SIGSEGV")
 
@@ -196,7 +196,7 @@ def test_what_hangs_at_each_third_question_is_given_up_too() -> None:
 
 @pytest.mark.parametrize("knows", [True, False])
 def test_where_hanging_is_known_what_may_hang_is_given_up_and_nothing_else(knows: bool) -> None:
-    def hangs_in_double(calls: Sequence[Call]) -> tuple[Reply, ...] | Unanswered:
+    def hangs_in_double(calls: Sequence[Call]) -> tuple[Reply, ...] | NoReply:
         asked.append(calls)
         return Hung(60.0) if calls[0].tensors["query"].dtype == torch.float64 else worker.ask(sdpa, calls)
 

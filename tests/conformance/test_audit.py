@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Deviation
+from attnsuite.cases import Mutant
 from attnsuite.conformance.catching import catches
 from attnsuite.contracts import contract
 
@@ -17,7 +17,7 @@ from attnsuite.contracts import contract
 def is_caught(function: Callable[..., Any]) -> bool:
     case = contract("attention").cases()[0]
     calls = case.calls("float32")
-    return catches(case, calls, case.truth(calls, {}), Deviation("mistaken", "it is wrong", function))
+    return catches(case, calls, case.expected(calls, {}), Mutant("mistaken", "it is wrong", function))
 
 
 def zeros(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attnsuite.cases.combined import Local
+from attnsuite.cases.contract import LocalMutant
 from attnsuite.conformance import combinations
 from attnsuite.conformance.combinations import array_of, seen_in
 from attnsuite.contracts.attention.cases.combined import SPACE
@@ -19,7 +19,7 @@ def test_a_mistake_is_caught_where_levels_meet_in_a_row_that_catches_it() -> Non
 
 @pytest.mark.slow
 def test_mistakes_of_gradients_are_made_where_gradients_are_asked() -> None:
-    local = Local(None, frozenset({"dq", "dqkv"}))  # type: ignore[arg-type]
+    local = LocalMutant(None, frozenset({"dq", "dqkv"}))  # type: ignore[arg-type]
     assert local.made_in(["e8", "dqkv"])
     assert not local.made_in(["e8", "dv"])
     wanted = array_of("attention").wrong_only_where(fused=False)

@@ -121,7 +121,7 @@ def question(name: str, function: Callable[..., Any]) -> tuple[Any, ...]:
     """A case, its calls, the function's replies and the truth."""
     case = next(case for case in CONTRACT.cases() if case.name == name)
     calls = case.calls("float32")
-    return case, calls, ask(function, calls), case.truth(calls, {})
+    return case, calls, ask(function, calls), case.expected(calls, {})
 
 
 def test_the_mistake_that_explains_most_is_preferred() -> None:
@@ -172,7 +172,7 @@ def test_an_established_mistake_is_named_where_its_answer_is_nearly_right() -> N
     diagnostician = established(forgets_the_scale, *UNSCALED)
     case = next(case for case in CONTRACT.cases() if case.name == "widths/2")
     calls = case.calls("bfloat16")
-    truth, replies = case.truth(calls, {}), ask(forgets_the_scale, calls)
+    truth, replies = case.expected(calls, {}), ask(forgets_the_scale, calls)
 
     assert 1 < case.verdict(calls, replies, truth).error_ratio < 10
     assert diagnostician.diagnose(case, calls, replies, truth).deviations == ("unscaled",)
@@ -216,7 +216,7 @@ def does_not_subtract_the_largest(query: Tensor, key: Tensor, value: Tensor) -> 
 def test_where_bounds_are_loose_what_is_established_is_named_and_nothing_else() -> None:
     case = next(case for case in CONTRACT.cases() if case.name == "numerics/huge_logits")
     calls = case.calls("bfloat16")
-    truth, replies = case.truth(calls, {}), ask(does_not_subtract_the_largest, calls)
+    truth, replies = case.expected(calls, {}), ask(does_not_subtract_the_largest, calls)
     diagnostician = Diagnostician(CONTRACT, {})
     diagnostician.matches["does_not_subtract_largest"] = 3
 
@@ -229,7 +229,7 @@ def test_a_drawn_answer_refutes_no_mistake() -> None:
     drawn = next(case for case in CONTRACT.cases() if case.name == "dropout/drawn_windowed")
     plain = next(case for case in CONTRACT.cases() if case.name == "window/left_1")
     name = "counts_window_with_own_position"
-    window = [each for each in CONTRACT.deviations() if each.name == name]
+    window = [each for each in CONTRACT.mutants() if each.name == name]
     diagnostician = Diagnostician(CONTRACT, {})
 
     assert diagnostician._wrong_at(plain, "float32", window) == {name}
@@ -354,7 +354,7 @@ def test_mistakes_are_made_under_the_conventions_of_who_answers(name: str) -> No
     calls = case.calls("float32")
     replies = ask(one_key_too_many, calls)
 
-    found = Diagnostician(CONTRACT, declared).diagnose(case, calls, replies, case.truth(calls, declared))
+    found = Diagnostician(CONTRACT, declared).diagnose(case, calls, replies, case.expected(calls, declared))
 
     assert "allows_one_future_key" in found.deviations
 
@@ -371,7 +371,7 @@ def test_a_mistake_that_breaks_a_relation_is_named_by_each_answer() -> None:
 
 def test_where_a_mistake_is_established_two_others_are_no_pair() -> None:
     acting = [
-        each for each in CONTRACT.deviations() if each.name in ("unscaled", "excludes_the_diagonal", "rectifies_scores")
+        each for each in CONTRACT.mutants() if each.name in ("unscaled", "excludes_the_diagonal", "rectifies_scores")
     ]
     before, after = Diagnostician(CONTRACT, {}), Diagnostician(CONTRACT, {})
     after.matches["unscaled"] = 3
@@ -396,7 +396,7 @@ def test_of_two_conventions_the_one_that_is_not_kept_is_named() -> None:
     declared = {"causal": "lower_right", "window": "lower_right"}
     made = next(case for case in CONTRACT.cases() if case.name == "window/more_keys").but(causal=True, window=(25, 1))
     calls = made.calls("float32")
-    truth, replies = made.truth(calls, declared), ask(first_key, calls)
+    truth, replies = made.expected(calls, declared), ask(first_key, calls)
 
     says = Diagnostician(CONTRACT, declared).diagnose(made, calls, replies, truth).says
 

@@ -196,7 +196,7 @@ def test_no_sentence_says_where_before_every_named_mistake_was_held_against_it()
     with ExitStack() as stack:
         check = Session(CheckRequest(("plain/small",), ("float32",))).check(declaration, stack)
         assert isinstance(check, Check)
-        named = [each.name for each in check.subject.contract.deviations()[:3]]
+        named = [each.name for each in check.subject.contract.mutants()[:3]]
         outcomes = [
             replace(check.subject.outcome("plain/small", "float32", Status.WRONG), diagnosis=(name,))
             for count, name in enumerate(named, 1)

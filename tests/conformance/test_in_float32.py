@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import attnsuite
-from attnsuite.cases import Calls, Case, Deviation
+from attnsuite.cases import Calls, Case, Mutant
 from attnsuite.conformance.diagnosis import names
 from attnsuite.conformance.diagnosis.in_float32 import InFloat32, in_float32
 from attnsuite.conformance.diagnosis.names import PART_IN_FLOAT32
@@ -88,10 +88,10 @@ class Asked:
 
     @cached_property
     def truth(self) -> Any:
-        return self.case.truth(self.calls, {})
+        return self.case.expected(self.calls, {})
 
 
-def told(asked: Asked, deviation: Deviation) -> InFloat32 | None:
+def told(asked: Asked, deviation: Mutant) -> InFloat32 | None:
     """What is made of the wrong answer of a deviation; None of a right one."""
     case, calls, truth = asked.case, asked.calls, asked.truth
     replies = ask(deviation.function, calls)
@@ -109,7 +109,7 @@ def test_no_other_mistake_is_taken_for_it(name: str) -> None:
     chosen += [next((each for each in cases if each.family == family), chosen[0]) for family in OTHERS]
 
     asked = [Asked(case) for case in chosen]
-    found = {each.name: Counter(told(one, each) for one in asked) for each in of.deviations()}
+    found = {each.name: Counter(told(one, each) for one in asked) for each in of.mutants()}
 
     entire = [name for name, counts in found.items() if counts[InFloat32.ALL]]
     partly = [name for name, counts in found.items() if counts[InFloat32.PART] > max(1, 3 * counts[InFloat32.NOTHING])]
@@ -137,4 +137,4 @@ def test_an_answer_of_another_dtype_tells_nothing() -> None:
     calls = case.calls("float32")
     replies = ask(lambda query, key, value: value[..., :1, :].expand_as(query) * 1.5, calls)
 
-    assert in_float32(case, calls, replies, case.truth(calls, {}), {}) is None
+    assert in_float32(case, calls, replies, case.expected(calls, {}), {}) is None

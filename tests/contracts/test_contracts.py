@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from attnsuite import registry
-from attnsuite.cases import Case, Contract, Deviation, Reply, Stranger
-from attnsuite.cases.refused import Refused
+from attnsuite.cases import Case, Contract, Mutant, Reply, Variant
+from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.conformance import audit
 from attnsuite.conformance.catching import failure, shows_the_mistake
 from attnsuite.conformance.questions import Question, Questions
@@ -88,7 +88,7 @@ def verdict(asked: Question, function: Any) -> Verdict:
 class Caught:
     """A deviation, and what it was caught by."""
 
-    deviation: Deviation
+    deviation: Mutant
     due: list[Question]
     """What it has not been asked, in order."""
     catching: list[Question] = field(default_factory=list)
@@ -149,7 +149,7 @@ def caught(name: str) -> dict[str, Caught]:
     order = [asked for asked in in_turn(questions(name)) if asked.case.name not in TOO_LARGE]
     found = {
         each.name: Caught(each, [asked for asked in order if asked.dtype in each.dtypes])
-        for each in contract(name).deviations()
+        for each in contract(name).mutants()
     }
     catches = Counter[tuple[str, str]]()
     for each in found.values():
@@ -225,7 +225,7 @@ def of_one_size(cases: Sequence[Case]) -> list[Case]:
 
     def is_asked(case: Case) -> bool:
         config = configs.get(case.name, {})
-        return isinstance(case, Refused) or case.name in TOO_LARGE or usual.get(nodes(config)) == repr(config)
+        return isinstance(case, BadInputCase) or case.name in TOO_LARGE or usual.get(nodes(config)) == repr(config)
 
     return [case for case in cases if is_asked(case)]
 
@@ -256,16 +256,16 @@ def test_no_correct_stranger_is_accused(name: str) -> None:
 
 def test_a_stranger_that_is_wrong_is_accused() -> None:
     of = contract("positionwise_ffn")
-    (wrong,) = (each for each in of.deviations() if each.name == "tanh_gelu")
-    stranger = Stranger(wrong.name, wrong.says, wrong.function)
-    _, _, accusations = audit.ask_strangers(replace(of, strangers=lambda: [stranger]), of.cases(), kept(of.name))
+    (wrong,) = (each for each in of.mutants() if each.name == "tanh_gelu")
+    stranger = Variant(wrong.name, wrong.says, wrong.function)
+    _, _, accusations = audit.ask_strangers(replace(of, variants=lambda: [stranger]), of.cases(), kept(of.name))
 
     assert {outcome.case.split("/")[0] for outcome in accusations} >= {"gelu"}
 
 
 @of_every_contract_long_slowly
 def test_deviations_are_all_caught_and_every_family_catches_what_no_other_does(name: str) -> None:
-    deviations = contract(name).deviations()
+    deviations = contract(name).mutants()
     assert len(deviations) >= 8
     assert [each.deviation.name for each in caught(name).values() if not each.families] == []
 
@@ -304,7 +304,7 @@ def test_what_ships_passes_and_refuses_bad_input_in_one_line_that_says_what_came
     assert [outcome for outcome in found if outcome.fails] == []
     assert sum(outcome.status == "passed" for outcome in found) > len(found) / 3
 
-    cases = {case.name for case in contract(declaration.contract).cases() if isinstance(case, Refused)}
+    cases = {case.name for case in contract(declaration.contract).cases() if isinstance(case, BadInputCase)}
     refused = [outcome for outcome in found if outcome.case in cases]
     assert len(refused) == len(cases)
     declined = [outcome for outcome in refused if outcome.status == "declined"]

@@ -28,7 +28,7 @@ def verdicts(contract_name: str, case: str, dtype: str, function: Callable[..., 
     for number in range(draws):
         drawn = replace(of, name=f"{case} {number}")
         calls = drawn.calls(dtype)
-        found.append(drawn.verdict(calls, ask(function, calls), drawn.truth(calls, {})))
+        found.append(drawn.verdict(calls, ask(function, calls), drawn.expected(calls, {})))
     return found
 
 

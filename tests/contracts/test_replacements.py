@@ -32,7 +32,7 @@ def test_no_deviation_is_called_with_what_it_does_not_take(name: str) -> None:
     asked = [case.calls("float32") for case in plainest(name)]
     miscalled = [
         (deviation.name, reply.raised)
-        for deviation in contract(name).deviations()
+        for deviation in contract(name).mutants()
         for calls in asked
         for reply in ask(deviation.function, calls)
         if MISCALLED.match(reply.raised)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.cases import Workload
-from attnsuite.cases.step import LOSS, ROWS, of_next_tokens, says
+from attnsuite.cases.training import LOSS, ROWS, described, next_token_loss
 from attnsuite.contracts import contract
 from attnsuite.contracts.models import workloads
 from attnsuite.judging.verdicts import Verdict
@@ -137,8 +137,8 @@ def test_the_loss_and_every_gradient_are_held_against_the_truth(name: str) -> No
         wrong = workload.verdict("float32", STEP, 5, rows, {**right, of: 0.97 * right[of]})
         absent = workload.verdict("float32", STEP, 5, rows, {n: found for n, found in right.items() if n != of})
 
-        assert (wrong.status, wrong.detail.split(":")[0]) == ("wrong", says(of))
-        assert (absent.status, absent.detail) == ("wrong", f"no {says(of)} came back")
+        assert (wrong.status, wrong.detail.split(":")[0]) == ("wrong", described(of))
+        assert (absent.status, absent.detail) == ("wrong", f"no {described(of)} came back")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -217,7 +217,7 @@ def test_no_loss_is_counted_for_padding() -> None:
         [-logits.log_softmax(-1)[0, 0, 2], *(-logits.log_softmax(-1)[1, i, words[1, i + 1]] for i in range(3))]
     )
 
-    assert of_next_tokens(logits, {"target": words}).item() == pytest.approx(own.mean().item())
+    assert next_token_loss(logits, {"target": words}).item() == pytest.approx(own.mean().item())
 
 
 def test_what_is_built_for_inference_says_so() -> None:

@@ -65,7 +65,7 @@ def test_with_dropout_a_backward_whose_tiles_draw_other_numbers_is_wrong(monkeyp
     (case,) = (each for each in contract("attention").cases() if each.name == "dropout/gradient")
     calls = case.calls("float64")
 
-    found = case.verdict(calls, ask(chunked.attention, calls), case.truth(calls, {}))
+    found = case.verdict(calls, ask(chunked.attention, calls), case.expected(calls, {}))
 
     assert found.status == "wrong"
 

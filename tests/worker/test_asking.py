@@ -18,7 +18,7 @@ from workers import (
 )
 
 from attnsuite.cases import Call, Reply
-from attnsuite.cases.plugged import Attended
+from attnsuite.cases.backends import BackendCall
 from attnsuite.worker import Worker, ask
 from attnsuite.worker.asking import LOST_BEFORE
 from attnsuite.worker.context import beside, lost
@@ -357,10 +357,10 @@ def test_a_probe_attends_to_the_values_negatives_and_records_each_call() -> None
     expected = -scaled_dot_product_attention(x, x, x[..., :1])
     assert once.output is not None
     assert torch.allclose(once.output, expected, atol=1e-6)
-    (plain,) = map(Attended.read, once.attended)
+    (plain,) = map(BackendCall.read, once.attended)
     assert plain.shapes == {"query": [1, 1, 3, 4], "key": [1, 1, 3, 4], "value": [1, 1, 3, 1]}
     assert (plain.options, plain.seen) == ({"attn_mask": None}, "")
-    causal = Attended.read(twice.attended[0])
+    causal = BackendCall.read(twice.attended[0])
     assert set(causal.dtypes.values()) == {"float64"}
     assert (causal.options, causal.seen) == ({"is_causal": True}, "100110111")
     assert twice.attended[1:] == once.attended

@@ -17,7 +17,7 @@ from attnsuite.benchmark import connection
 from attnsuite.benchmark.entry import Answered
 from attnsuite.benchmark.measure.protocol import Failed, Job, Prepared
 from attnsuite.benchmark.participant import Participant
-from attnsuite.cases.rounds import SECRET_NUMBERS
+from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
 from attnsuite.worker.turns import beyond, take_turns
 

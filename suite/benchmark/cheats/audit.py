@@ -12,7 +12,7 @@ from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.cheats.catalogue import FOLDER, HONEST, catalogue
 from attnsuite.benchmark.cheats.verdicts import of_bench, of_check
-from attnsuite.cases import questions
+from attnsuite.cases import list_tests
 from attnsuite.conformance.session import CheckRequest, Session, alone
 from attnsuite.contracts import contract
 from attnsuite.model import Cheat, CheatsAudit, Measurement, Outcome, Status, Trial
@@ -105,7 +105,7 @@ def _timed(names: Sequence[str], ceilings: Ceilings) -> dict[str, Measurement]:
     """
     of = contract(CONTRACT)
     declared = [*map(_declared, names), *registry.find([f"{CONTRACT}/{of.baseline}"])]
-    asked = [(case.name, dtype) for case, dtype in questions(of.cases(), "cpu", DTYPES)]
+    asked = [(case.name, dtype) for case, dtype in list_tests(of.cases(), "cpu", DTYPES)]
     kept = {
         each.full_name: [Outcome(each.full_name, CONTRACT, *key, "cpu", Status.PASSED) for key in asked]
         for each in declared

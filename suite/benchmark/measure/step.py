@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.step import Loss
+from attnsuite.cases.training import Loss
 
 LEARNING_RATE = 1e-3
 """Adam's, as torch.optim has it where none is given: what it is makes no difference to the time of a step."""

@@ -18,8 +18,8 @@ from attnsuite.benchmark.measure.clock import Before, Call
 from attnsuite.benchmark.measure.one_thread import one_thread
 from attnsuite.benchmark.measure.step import Step
 from attnsuite.cases import Workload
-from attnsuite.cases.pairs import output_of
-from attnsuite.cases.step import LOSS
+from attnsuite.cases.returned_weights import output_of
+from attnsuite.cases.training import LOSS
 from attnsuite.model import STEP
 from attnsuite.registry.signatures import Adapted
 from attnsuite.worker.snapshots import METHODS, as_it_lies, plain_tensor

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Call, Case, Conventions, Reply
-from attnsuite.cases.due import Within
+from attnsuite.cases.expected import WithinBounds
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.model import Status
@@ -76,7 +76,7 @@ def _right_in_float32(
 ) -> bool:
     """Whether the same answers to the same question in float32 are right there."""
     asked = tuple(_narrow_call(call) for call in calls)
-    found = case.verdict(asked, tuple(_narrow_reply(reply) for reply in replies), case.truth(asked, conventions))
+    found = case.verdict(asked, tuple(_narrow_reply(reply) for reply in replies), case.expected(asked, conventions))
     return found.status == Status.PASSED
 
 
@@ -89,7 +89,7 @@ class _Errors:
     """What is due."""
 
     @classmethod
-    def of(cls, dues: Sequence[Within], replies: Sequence[Reply]) -> _Errors:
+    def of(cls, dues: Sequence[WithinBounds], replies: Sequence[Reply]) -> _Errors:
         known = len(dues) == len(replies)
         judged = (
             [pair for due, reply in zip(dues, replies, strict=True) for pair in _judged(due, reply)] if known else []
@@ -124,14 +124,14 @@ class _Errors:
         return float(np.linalg.norm(self.away / largest) / np.linalg.norm(self.values / largest) / FLOAT32)
 
 
-def _dues(truth: Any) -> list[Within]:
+def _dues(truth: Any) -> list[WithinBounds]:
     """What is due of each call, in whatever a case keeps it; empty where it keeps something else."""
     if isinstance(truth, tuple | list):
         return [due for each in truth for due in _dues(each)]
-    return [truth] if isinstance(truth, Within) else []
+    return [truth] if isinstance(truth, WithinBounds) else []
 
 
-def _judged(due: Within, reply: Reply) -> Iterator[tuple[Array, Array]]:
+def _judged(due: WithinBounds, reply: Reply) -> Iterator[tuple[Array, Array]]:
     """The output and each gradient beside what is due, as rows of numbers."""
     pairs = [(reply.output, due.output, due.rows)]
     pairs += [(reply.gradients.get(name), of, None) for name, of in due.gradients.items()]

@@ -12,9 +12,9 @@ from typing import Any
 
 from torch import Tensor
 
-from attnsuite.cases import Call, Case, Contract, Conventions, Deviation, Reply
-from attnsuite.cases.mistakes import together
-from attnsuite.cases.shown_draws import drawn_alike
+from attnsuite.cases import Call, Case, Contract, Conventions, Mutant, Reply
+from attnsuite.cases.draws import replayed_draws
+from attnsuite.cases.mutants import together
 from attnsuite.conformance.diagnosis.conventions import broken as broken_conventions
 from attnsuite.conformance.diagnosis.in_float32 import InFloat32, in_float32
 from attnsuite.conformance.diagnosis.side_by_side import side_by_side
@@ -58,7 +58,7 @@ WORK_ON_ESTABLISHED = 10_000.0
 NUMBERS = 25_000
 """Numbers in the calls of a case that cost as much as the call of a small one."""
 
-Pair = tuple[Deviation, Deviation]
+Pair = tuple[Mutant, Mutant]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Diagnosis:
     says: str = ""
     compared: bool = field(default=True, compare=False)
     """Whether nothing was left out for want of work: false of an answer without a name that may well show a mistake."""
-    open: tuple[tuple[Deviation, ...], ...] = field(default=(), compare=False)
+    open: tuple[tuple[Mutant, ...], ...] = field(default=(), compare=False)
     """The mistakes, or pairs of them, that give the answer too, where later answers may settle which it is."""
     in_numbers: bool = field(default=True, compare=False)
     """Whether the answer held a number."""
@@ -123,7 +123,7 @@ class Question:
         """Whether its answers hold a number. Where some rows are NaN and others exact, the places tell as much."""
         return any(bool(reply.output.isfinite().any()) for reply in self.replies if reply.output is not None)
 
-    def shown_by(self, deviation: Deviation, least: float = CLEARLY_WRONG) -> Shown:
+    def shown_by(self, deviation: Mutant, least: float = CLEARLY_WRONG) -> Shown:
         """What a mistake makes of it, in any of the ways in which it is written."""
         found = [self.shown_by_one(deviation.function, least)]
         for each in deviation.others:
@@ -132,7 +132,7 @@ class Question:
         return max(found, key=lambda shown: shown.value)
 
     def shown_by_one(self, function: Any, least: float = CLEARLY_WRONG) -> Shown:
-        with drawn_alike(self.draws):
+        with replayed_draws(self.draws):
             theirs = ask(function, self.calls)
         if any(reply.output is None for reply in theirs) or not self.clearly_wrong(theirs, least):
             return Shown.NOTHING
@@ -260,10 +260,10 @@ class Diagnostician:
         return next((each.name for each in self._deviations if each.name in IN_FLOAT32), IN_FLOAT32[0])
 
     @cached_property
-    def _deviations(self) -> list[Deviation]:
-        return [each.under(self.conventions) for each in self.contract.deviations()]
+    def _deviations(self) -> list[Mutant]:
+        return [each.under(self.conventions) for each in self.contract.mutants()]
 
-    def _alone(self, question: Question) -> tuple[list[Deviation], list[Deviation]]:
+    def _alone(self, question: Question) -> tuple[list[Mutant], list[Mutant]]:
         """The deviations that give this answer, and those that are clearly wrong there in another way."""
         before = [d for d in self._deviations if self.matches[d.name]]
         before.sort(key=lambda each: -self.matches[each.name])
@@ -279,12 +279,10 @@ class Diagnostician:
             self.in_numbers[each.name] += question.in_numbers
         return found, acting
 
-    def _tried(
-        self, question: Question, candidates: list[Deviation], budget: float
-    ) -> tuple[list[Deviation], list[Deviation]]:
+    def _tried(self, question: Question, candidates: list[Mutant], budget: float) -> tuple[list[Mutant], list[Mutant]]:
         """Those that give the answer, and those that act on it in another way, as far as it is not settled before."""
-        found: list[Deviation] = []
-        acting: list[Deviation] = []
+        found: list[Mutant] = []
+        acting: list[Mutant] = []
         tried = 0
         for each in self._affordable(candidates, question.cost, budget):
             tried += 1
@@ -299,7 +297,7 @@ class Diagnostician:
         self._left_out |= tried < len(candidates)
         return found, acting
 
-    def _compared(self, question: Question, candidates: list[Deviation]) -> tuple[list[Deviation], list[Deviation]]:
+    def _compared(self, question: Question, candidates: list[Mutant]) -> tuple[list[Mutant], list[Mutant]]:
         """The same of deviations that have matched nothing yet, none of which settles anything."""
         affordable = list(self._affordable(candidates, question.cost, self.budget))
         self._left_out |= len(affordable) < len(candidates)
@@ -308,15 +306,15 @@ class Diagnostician:
         found = [each for each, shows in shown if shows is Shown.THE_SAME and each.name not in self.refuted]
         return found, [each for each, shows in shown if shows is Shown.ANOTHER]
 
-    def _settled(self, found: list[Deviation], left: list[Deviation]) -> bool:
+    def _settled(self, found: list[Mutant], left: list[Mutant]) -> bool:
         """Whether none of those that are left explains as many answers as one that is found, and established."""
         most = max((self.matches[each.name] for each in found if self._established(each)), default=0)
         return bool(most) and all(self.matches[each.name] < most for each in left)
 
-    def _established(self, deviation: Deviation) -> bool:
+    def _established(self, deviation: Mutant) -> bool:
         return self.matches[deviation.name] >= ESTABLISHED and deviation.name not in self.refuted
 
-    def _certain(self, deviation: Deviation, in_numbers: bool) -> bool:
+    def _certain(self, deviation: Mutant, in_numbers: bool) -> bool:
         """Whether its answer is no chance agreement of an implementation that makes another mistake.
 
         Where another one is established by numbers, NaN alone is no sign of this one.
@@ -326,7 +324,7 @@ class Diagnostician:
             return all(self.in_numbers[each.name] < ESTABLISHED for each in established)
         return not established or self._established(deviation) or len(self.cases[deviation.name]) >= CONFIRMED
 
-    def _likeliest(self, found: list[Deviation], family: str) -> list[Deviation]:
+    def _likeliest(self, found: list[Mutant], family: str) -> list[Mutant]:
         """Those that explain most answers, without those that are wrong where this implementation is right."""
         most = max(self.matches[each.name] for each in found)
         likeliest = [each for each in found if self.matches[each.name] == most]
@@ -338,13 +336,13 @@ class Diagnostician:
             self.refuted |= self._wrong_at(case, dtype, likeliest)
         return [each for each in likeliest if each.name not in self.refuted]
 
-    def _wrong_at(self, case: Case, dtype: str, deviations: list[Deviation]) -> set[str]:
+    def _wrong_at(self, case: Case, dtype: str, deviations: list[Mutant]) -> set[str]:
         """The deviations that are clearly wrong about a question that this implementation answers rightly.
 
         Where numbers are drawn, the same mistake may pass with one draw and fail with another.
         """
         calls = case.calls(dtype)
-        truth = case.truth(calls, self.conventions)
+        truth = case.expected(calls, self.conventions)
         if not case.counts(truth) or any(call.seed is not None for call in calls):
             return set()
         question = Question(case, calls, (), truth)
@@ -354,14 +352,14 @@ class Diagnostician:
             if all(question.clearly_wrong(ask(function, calls)) for function in (each.function, *each.others))
         }
 
-    def _named(self, likeliest: list[Deviation], question: Question) -> Diagnosis:
+    def _named(self, likeliest: list[Mutant], question: Question) -> Diagnosis:
         if len(likeliest) == 1:
             return _said(likeliest)
         shown = question.in_numbers or all(self.in_numbers[each.name] for each in likeliest)
         found = _said(likeliest[:MOST_NAMED]) if shown else Diagnosis()  # NaN everywhere is what many mistakes end in
         return replace(found, open=tuple((each,) for each in likeliest), in_numbers=question.in_numbers)
 
-    def _in_pairs(self, question: Question, acting: list[Deviation]) -> Diagnosis:
+    def _in_pairs(self, question: Question, acting: list[Mutant]) -> Diagnosis:
         """The two mistakes that give this answer together, where neither does alone and no other two do."""
         if not question.in_numbers or self.work_on_pairs >= PAIR_WORK:
             return Diagnosis()
@@ -376,7 +374,7 @@ class Diagnostician:
         certain = [pair for pair in found if self.pairs.certain(pair)]
         return _said_together(certain[0]) if len(certain) == 1 else Diagnosis(open=tuple(found))
 
-    def _likely_pairs(self, acting: list[Deviation]) -> list[Pair]:
+    def _likely_pairs(self, acting: list[Mutant]) -> list[Pair]:
         """Pairs of deviations that act on the answer: first those of which more explain other answers alone.
 
         Where some are established, one of them is at work here, too: two others would agree by chance.
@@ -408,7 +406,7 @@ class Diagnostician:
     def _by_these(self, question: Question, conventions: Conventions) -> bool:
         """Whether the answer is right under other conventions than those declared."""
         case, calls = question.case, question.calls
-        return case.verdict(calls, question.replies, case.truth(calls, conventions)).status == Status.PASSED
+        return case.verdict(calls, question.replies, case.expected(calls, conventions)).status == Status.PASSED
 
     def _at_issue(self, question: Question) -> Conventions:
         """The declared conventions about what the question needs, and those about every question."""
@@ -427,7 +425,7 @@ class Diagnostician:
             yield candidate
 
 
-def _said(deviations: Sequence[Deviation]) -> Diagnosis:
+def _said(deviations: Sequence[Mutant]) -> Diagnosis:
     """Each of them gives the answer."""
     says = " or ".join(f'equals "{each.name}": {each.says}' for each in deviations)
     return Diagnosis(tuple(each.name for each in deviations), says)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from attnsuite.cases import Call
-from attnsuite.cases.reproduction import Simpler
+from attnsuite.cases.contract import Simpler
 
 SECONDS = 5.0
 """Seconds for all reproductions of an implementation: of this process's CPU time, and of the answers waited for."""

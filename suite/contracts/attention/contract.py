@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 
-from attnsuite.cases import EVERYWHERE, Call, Calls, Case, Contract, Conventions, Workload, rooms
+from attnsuite.cases import COMMON, Call, Calls, Case, Contract, Conventions, Workload, lists_in
 from attnsuite.contracts.attention.feature import adapted, arguments, features
 
 LARGE = 2**16
@@ -81,7 +81,7 @@ SHAPES = {
 }
 """What a case may need of no single feature."""
 
-FEATURES = {word: says for each in features() for word, says in each.words.items()} | SHAPES | EVERYWHERE
+FEATURES = {word: says for each in features() for word, says in each.words.items()} | SHAPES | COMMON
 CONVENTIONS = {point: choices for each in features() for point, choices in each.conventions.items()} | REPEATED_CALLS
 """What may be declared; the first of each is the contract's own. empty_row may be given per kind of mask."""
 ALSO_CALLED = {word: family for each in features() for word, family in each.also_called.items()}
@@ -149,11 +149,11 @@ CONTRACT = Contract(
     shaped=shaped,
     findings=Path(__file__).with_name("findings.toml"),
     core_dtypes={"cpu": "float32", "cuda": "float16"},  # fused CUDA kernels exist in half precision only
-    **rooms(
+    **lists_in(
         __package__,
-        deviations="deviations.deviations",
+        mutants="deviations.deviations",
         controls="deviations.controls",
-        strangers="strangers.strangers",
+        variants="strangers.strangers",
         workloads="workloads.workloads",
         array="cases.combined.array",
         reproducing="reproduction.reproducing",

@@ -8,9 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Deviation
-from attnsuite.cases.changes import filled_beyond, swapped_where_equal, turned
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases import Mutant
+from attnsuite.cases.mutants import Wrong, filled_beyond, given, mutants, rows, swapped_where_equal, then, turned
 from attnsuite.contracts import asking_plugs
 from attnsuite.contracts.models.eager import Blocks, Config, Part, Shapes, mean_square, normalised
 from attnsuite.contracts.shown import SHOWN
@@ -85,7 +84,7 @@ class Remembering:
         return found
 
 
-def deviations(of: type[Blocks]) -> list[Deviation]:
+def deviations(of: type[Blocks]) -> list[Mutant]:
     """The mistakes that any model made of these blocks can make."""
     widened = rows(
         transposed_weights=Wrong(
@@ -126,7 +125,7 @@ def deviations(of: type[Blocks]) -> list[Deviation]:
         first_weights=Wrong("a model has the weights of the first one of its config", then(Remembering().first)),
         latest_weights=Wrong("a model has the weights of the latest one of its config", then(Remembering().latest)),
     )
-    return mistakes(of, widened=widened, **HEADS, **LAYERS, **SHOWN)
+    return mutants(of, widened=widened, **HEADS, **LAYERS, **SHOWN)
 
 
 HEADS = {

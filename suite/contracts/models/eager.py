@@ -14,8 +14,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mistakes import formula
-from attnsuite.cases.staged import Staged
+from attnsuite.cases.computations import Steps
+from attnsuite.cases.mutants import formula
 from attnsuite.contracts.shown import in_steps, through_identity
 from attnsuite.contracts.softmax import masked, unguarded
 
@@ -36,7 +36,7 @@ def check(weights: Part, due: Shapes) -> None:
         raise ValueError("the weights are of several dtypes")
 
 
-class Blocks(Staged):
+class Blocks(Steps):
     """A factory of models, with attention by several heads, the network of each position, and the normalisation."""
 
     shapes: Callable[[Config], Shapes]

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.cases.foreign import backwards, bias_first
-from attnsuite.cases.staged import Staged
+from attnsuite.cases.computations import Steps, backwards, bias_first
 
 Part = Mapping[str, Tensor]
 Watched = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Mapping[str, Tensor]]]
@@ -36,7 +35,7 @@ class Style:
 
     def converted(self, weights: Part) -> dict[str, Tensor]:
         """The weights in the dtype to compute in."""
-        return {name: tensor.to(Staged.wide(tensor)) if self.widens else tensor for name, tensor in weights.items()}
+        return {name: tensor.to(Steps.wide(tensor)) if self.widens else tensor for name, tensor in weights.items()}
 
 
 def fused_heads(x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None) -> Attended:

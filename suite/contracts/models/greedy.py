@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnsuite.cases.mistakes import Wrong, formula, rows, then
+from attnsuite.cases.mutants import Wrong, formula, rows, then
 from attnsuite.contracts.shown import Found
 
 Greedy = Mapping[str, int]

@@ -14,10 +14,10 @@ import torch
 
 from attnsuite import cases as asking
 from attnsuite.cases import Call, Reply
-from attnsuite.cases.due import Form, Near
+from attnsuite.cases.expected import Form, NearInNorm
 from attnsuite.cases.model import Config, Model, Shapes
-from attnsuite.cases.rounds import grown, moved, other_tokens
-from attnsuite.cases.step import Learned, Loss, learned, rows_of
+from attnsuite.cases.tensors import grown, moved, other_tokens
+from attnsuite.cases.training import ExpectedStep, Loss, expected_step, sampled_rows
 from attnsuite.model import STEP
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class ModelWorkload(asking.Workload):
     def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
         """All rows of one item; of a step some rows of every gradient."""
         if direction == STEP:
-            return rows_of(self.call("float32", direction, device="meta"), random)
+            return sampled_rows(self.call("float32", direction, device="meta"), random)
         call = self.call("float32", device="meta")
         first = call.tensors[call.positional[0]]
         rows = call.tensors[call.positional[-1]].shape[1] if self.vocabularies else 1
@@ -136,22 +136,22 @@ class ModelWorkload(asking.Workload):
 
 
 @lru_cache(maxsize=4)
-def _truth(name: str, number: int, item: int, dtype: str, workload: ModelWorkload) -> Near:
+def _truth(name: str, number: int, item: int, dtype: str, workload: ModelWorkload) -> NearInNorm:
     """What is true of one item of a round. All implementations of a table are asked for the same one, and a proof's."""
     call = workload.call(dtype)
     tensors = {**call.tensors, **workload.turned(call, number)}
     alone = {name: tensor[item : item + 1] for name, tensor in tensors.items()}
     (due,) = workload.model.dues([Call(alone, {}, call.positional, config=call.config, weights=call.weights)])
     rows = due.value.reshape(-1, due.value.shape[-1])
-    return Near(Form(rows.shape, due.form.dtype), rows, due.allowed.reshape(-1))
+    return NearInNorm(Form(rows.shape, due.form.dtype), rows, due.allowed.reshape(-1))
 
 
 @lru_cache(maxsize=1)
-def _learned(name: str, number: int, dtype: str, workload: ModelWorkload) -> Learned:
+def _learned(name: str, number: int, dtype: str, workload: ModelWorkload) -> ExpectedStep:
     """What is true of the step of a round."""
     call = workload.call(dtype, STEP)
     call = replace(call, tensors={**call.tensors, **workload.turned(call, number)})
-    return learned(partial(_eager, workload.model), workload.loss, call, dtype)
+    return expected_step(partial(_eager, workload.model), workload.loss, call, dtype)
 
 
 def _eager(model: Model, call: Call) -> Tensor:

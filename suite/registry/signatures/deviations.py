@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.cases import Deviation
+from attnsuite.cases import Mutant
 from attnsuite.registry.signatures.signature import Signature
 
 if TYPE_CHECKING:
@@ -15,14 +15,14 @@ OF_OWN_AXES = frozenset({"attends_over_heads", "returns_heads_last", "reshapes_o
 """The contract's mistakes with the order of its own axes. A signature with other axes has those below instead."""
 
 
-def deviations(of: Signature, contracts: Sequence[Deviation]) -> list[Deviation]:
+def deviations(of: Signature, contracts: Sequence[Mutant]) -> list[Mutant]:
     """The contract's mistakes as who has this signature can make them, and those in reading its own axes."""
     if not of.heads_inside:
         return list(contracts)
     return [*_of_axes(of), *(each for each in contracts if each.name not in OF_OWN_AXES)]
 
 
-def _of_axes(of: Signature) -> list[Deviation]:
+def _of_axes(of: Signature) -> list[Mutant]:
     """Mistakes with the order of positions and heads."""
     *leading, positions, heads, width = of.axes.split()
     axes, turned = (f"({', '.join([*leading, *each, width])})" for each in ((positions, heads), (heads, positions)))
@@ -37,7 +37,7 @@ def _of_axes(of: Signature) -> list[Deviation]:
             _reshaped,
         ),
     }
-    return [Deviation(name, says, _Aligned(answer)) for name, (says, answer) in said.items()]
+    return [Mutant(name, says, _Aligned(answer)) for name, (says, answer) in said.items()]
 
 
 class _Aligned:

@@ -16,7 +16,7 @@ from attnsuite.registry.signatures.signature import Question, Signature
 from attnsuite.registry.signatures.written import written
 
 if TYPE_CHECKING:
-    from attnsuite.cases.reproduction import Reproducing
+    from attnsuite.cases.contract import Reproducer
 
 PLAIN_ENGLISH = {
     "scale": r"\bscale\b(?==)|(?<=given )scale\b|(?<=takes no )scale\b|(?<=and no )scale\b|(?<=lacks )scale\b",
@@ -55,7 +55,7 @@ def in_signature(contract: Contract, name: str) -> Contract:
     return replace(
         contract,
         page=contract.page.replace(own, f"{of.function}({', '.join(of.inputs)}, …)", 1),
-        deviations=lambda: deviations(of, contract.deviations()),
+        mutants=lambda: deviations(of, contract.mutants()),
         reproducing=partial(_reproducing, contract.reproducing, of),
         words=partial(in_words, of),
         worded=partial(_worded, of),
@@ -119,7 +119,7 @@ def _turned(of: Signature, numbers: str) -> list[str]:
     return [*(leading if of.axes.startswith("b") else ()), rows, heads, width]
 
 
-def _reproducing(base: Callable[[], Reproducing | None], of: Signature) -> Reproducing | None:
+def _reproducing(base: Callable[[], Reproducer | None], of: Signature) -> Reproducer | None:
     """How calls are made smaller and written: as a call of the function itself."""
     found = base()
     if found is None:

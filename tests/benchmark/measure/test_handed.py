@@ -15,7 +15,7 @@ from attnsuite.benchmark.measure.handed import Handed, layout_of, tensors_in
 from attnsuite.benchmark.measure.protocol import Job
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.benchmark.secret_inputs import Secrets, secrets_of
-from attnsuite.cases.rounds import SECRET_NUMBERS, grown, moved, other_tokens
+from attnsuite.cases.tensors import SECRET_NUMBERS, grown, moved, other_tokens
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.workloads.workload import Workload
 from attnsuite.model import PASSES, STEP

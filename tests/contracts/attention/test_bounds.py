@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnsuite.cases import Call
-from attnsuite.cases.due import Within
+from attnsuite.cases.expected import WithinBounds
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due, on_rows, sampled_rows
 from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
@@ -107,7 +107,7 @@ def answers(function: Callable[..., Tensor], call: Call) -> dict[str, Array]:
     return {"output": compare.numbers(output), **gradients}
 
 
-def ratios(found: dict[str, Array], truth: Within) -> tuple[float, float]:
+def ratios(found: dict[str, Array], truth: WithinBounds) -> tuple[float, float]:
     """The largest errors of the output and of the gradients, in bounds."""
     output = found["output"] if truth.rows is None else found["output"][..., truth.rows, :]
     forward = compare.error_ratio(output, truth.output.value, truth.output.bound)

@@ -56,7 +56,7 @@ def plain_cases() -> list[AttentionCase]:
 
 def answered(case: asking.Case, function: Callable[..., Tensor], dtype: str) -> Verdict:
     calls = case.calls(dtype)
-    return case.verdict(calls, ask(function, calls), case.truth(calls, {}))
+    return case.verdict(calls, ask(function, calls), case.expected(calls, {}))
 
 
 # Names and reasons

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnsuite.cases import Case, Deviation
+from attnsuite.cases import Case, Mutant
 from attnsuite.conformance import audit
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.behaviour import Repeated
@@ -81,9 +81,9 @@ def named(of: Any) -> dict[str, Any]:
     return {each.name: each for each in of()}
 
 
-def caught(case: Case, deviation: Deviation) -> bool:
+def caught(case: Case, deviation: Mutant) -> bool:
     asked = [case.calls(dtype) for dtype in case.dtypes if dtype in deviation.dtypes]
-    return any(audit.catches(case, calls, case.truth(calls, {}), deviation) for calls in asked)
+    return any(audit.catches(case, calls, case.expected(calls, {}), deviation) for calls in asked)
 
 
 @pytest.mark.parametrize(("deviation", "case"), CAUGHT.items())
@@ -102,7 +102,7 @@ def test_correct_computations_pass_all_of_these_families(name: str) -> None:
     for case in (case for case in cases() if case.family in FAMILIES):
         for dtype in case.dtypes:
             calls = case.calls(dtype)
-            verdict = case.verdict(calls, ask(controls()[name], calls), case.truth(calls, {}))
+            verdict = case.verdict(calls, ask(controls()[name], calls), case.expected(calls, {}))
             assert verdict.status == "passed", (case.name, dtype, verdict.detail)
 
 
@@ -123,7 +123,7 @@ def test_the_gradient_of_one_tensor_is_the_sum_of_its_roles() -> None:
     assert isinstance(case, OneTensor)
     (call,) = case.calls("float64")
 
-    (truth,) = case.truth((call,), {})
+    (truth,) = case.expected((call,), {})
 
     assert set(truth.gradients) == set(truth.form.gradients) == {"query", "value"}
     apart = due(replace(call, gradient_of=("query", "key")), {}).gradients
@@ -162,7 +162,7 @@ def repeated(conventions: dict[str, str], function: Any) -> Verdict:
     case = named(cases)["behaviour/repeated_tiled"]
     assert isinstance(case, Repeated)
     calls = case.calls("float32")
-    return case.verdict(calls, ask(function, calls), case.truth(calls, conventions))
+    return case.verdict(calls, ask(function, calls), case.expected(calls, conventions))
 
 
 def test_equal_bits_are_asked_where_they_are_declared_and_only_there() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnsuite.cases.combined import QUICK
+from attnsuite.cases.contract import QUICK
 from attnsuite.cases.covering import Contradiction, Meeting, Row
 from attnsuite.conformance.catching import failure
 from attnsuite.conformance.combinations import caught_by
@@ -81,7 +81,7 @@ def is_firm(row: Row) -> bool:
     """Whether luck decides nothing: its bounds are not loose."""
     case = combined.case(row)
     calls = case.calls(case.dtypes[0])
-    return case.counts(case.truth(calls, {}))
+    return case.counts(case.expected(calls, {}))
 
 
 def test_a_column_that_is_not_written_is_caught_by_every_row_whose_bounds_are_not_loose() -> None:
@@ -118,7 +118,7 @@ def test_an_implementation_wrong_only_where_two_levels_meet_fails_there_alone() 
         (dtype,) = case.dtypes
         calls = case.calls(dtype)
         function = only_where(meeting, mistakes["last_column_is_not_written"], row)
-        if failure(case, calls, case.truth(calls, {}), function):
+        if failure(case, calls, case.expected(calls, {}), function):
             failed.append(row)
     assert failed
     assert all(meeting.items() <= row.items() for row in failed)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnsuite import cases as asking
 from attnsuite.cases import Call, Reply
-from attnsuite.cases.drawn import Counted, Kept
+from attnsuite.cases.random_cases import CountedCase, DropoutCase
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered
@@ -37,7 +37,7 @@ correct_dense = as_attention(correct)
 
 def verdict_on(case: asking.Case, function: Callable[..., Tensor], dtype: str) -> Verdict:
     calls = case.calls(dtype)
-    return case.verdict(calls, ask(function, calls), case.truth(calls, {}))
+    return case.verdict(calls, ask(function, calls), case.expected(calls, {}))
 
 
 def reply_to(call: Call, function: Callable[..., Tensor] = correct_dense) -> Reply:
@@ -49,7 +49,7 @@ def reply_to(call: Call, function: Callable[..., Tensor] = correct_dense) -> Rep
 
 @pytest.mark.parametrize(("other", "equal"), [("unscaled", True), ("divides_by_width", False), ("correct", False)])
 def test_of_two_draws_the_weights_that_both_kept_are_compared(other: str, equal: bool) -> None:
-    functions = {each.name: each.function for each in contract("attention").deviations()} | {"correct": correct_dense}
+    functions = {each.name: each.function for each in contract("attention").mutants()} | {"correct": correct_dense}
     case = kept("dropout/kept", "", SMALL)
     calls = case.calls("float32")
     ours = ask(functions["unscaled"], calls)
@@ -60,7 +60,7 @@ def test_of_two_draws_the_weights_that_both_kept_are_compared(other: str, equal:
 
 
 def test_right_weights_of_two_draws_and_of_none_that_is_dropped_tell_nothing() -> None:
-    functions = {each.name: each.function for each in contract("attention").deviations()}
+    functions = {each.name: each.function for each in contract("attention").mutants()}
     case = kept("dropout/kept", "", SMALL)
     calls = case.calls("float32")
     one, two = (ask(correct_dense, tuple(replace(call, seed=seed) for call in calls)) for seed in (1, 7))
@@ -85,24 +85,24 @@ def dropped(call: Call, kept: Array, factor: float) -> Tensor:
     return torch.from_numpy(output).to(query.dtype)
 
 
-def inner(case: Kept | Counted) -> AttentionCase:
+def inner(case: DropoutCase | CountedCase) -> AttentionCase:
     """The case whose weights are dropped."""
     assert isinstance(case.of, AttentionCase)
     return case.of
 
 
-def chance(case: Counted) -> float:
+def chance(case: CountedCase) -> float:
     """With what probability a weight is dropped."""
     return float(inner(case).values["dropout_p"])
 
 
-def said(case: Counted, patterns: list[Array]) -> str | None:
+def said(case: CountedCase, patterns: list[Array]) -> str | None:
     """What is said of outputs that keep these weights."""
     asked = tuple(call for call in calls(case.name) if call.backward_of is None)
     return shares.complaint(case.count(asked, [shown(case, pattern) for pattern in patterns]))
 
 
-def shown(case: Counted, pattern: Array) -> Array:
+def shown(case: CountedCase, pattern: Array) -> Array:
     """An output that shows these weights as kept."""
     if not isinstance(case.of, Coded):
         return pattern
@@ -115,8 +115,8 @@ def calls(name: str) -> tuple[Call, ...]:
     return STATISTICS[name].calls("float32")
 
 
-KEPT = {case.name: case for case in cases() if isinstance(case, Kept)}
-STATISTICS = {case.name: case for case in cases() if isinstance(case, Counted)}
+KEPT = {case.name: case for case in cases() if isinstance(case, DropoutCase)}
+STATISTICS = {case.name: case for case in cases() if isinstance(case, CountedCase)}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_the_factor_of_kept_weights_is_read_off(name: str) -> None:
         kept = honest_draw(np.random.default_rng(1), p, *query.shape[:-1], key.shape[-2])
         for factor, status in ((1 / (1 - p), "passed"), (1 / p, "wrong"), (1.0, "wrong"), (1 - p, "wrong")):
             replies = (Reply(dropped(calls[0], kept, factor)),)
-            verdict = case.verdict(calls, replies, case.truth(calls, {}))
+            verdict = case.verdict(calls, replies, case.expected(calls, {}))
             assert verdict.status == status, (dtype, factor, verdict.detail)
 
 
@@ -160,7 +160,7 @@ def test_a_backward_pass_with_a_mask_of_its_own_is_wrong() -> None:
     assert mixed.detail.startswith("gradient of")
 
 
-def kept_by(case: Counted, random: np.random.Generator, *size: int) -> list[Array]:
+def kept_by(case: CountedCase, random: np.random.Generator, *size: int) -> list[Array]:
     """What an honest implementation keeps in each call; the same seed keeps the same."""
     drawn: dict[Any, Array] = {}
     kept = []
@@ -181,12 +181,12 @@ def test_a_statistical_case_never_accuses_an_honest_generator(name: str) -> None
     assert [complaint for complaint in (*small, *large) if complaint] == []
 
 
-def of_any_size(case: Counted) -> bool:
+def of_any_size(case: CountedCase) -> bool:
     """Whether nothing about the case depends on how many weights there are: neither who is hidden, nor a code."""
     return not isinstance(case.of, Coded) and not {"mask", "causal", "window"} & set(inner(case).values)
 
 
-def _size(case: Counted) -> tuple[int, ...]:
+def _size(case: CountedCase) -> tuple[int, ...]:
     of = inner(case)
     return (of.batch, of.heads, of.queries, of.keys)
 
@@ -194,7 +194,7 @@ def _size(case: Counted) -> tuple[int, ...]:
 def test_a_run_of_all_that_ships_asks_no_more_statistical_questions_than_the_level_is_shared_among() -> None:
     asked = 0
     for name in names():
-        drawn = [case for case in contract(name).cases() if isinstance(case, Counted | Kept | Randomised)]
+        drawn = [case for case in contract(name).cases() if isinstance(case, CountedCase | DropoutCase | Randomised)]
         asked += sum(len(case.dtypes) for case in drawn) * len(find([f"{name}/*"]))
 
     assert QUESTIONS / 8 < asked <= QUESTIONS

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnsuite.cases import Call, questions
-from attnsuite.cases.due import Within
+from attnsuite.cases import Call, list_tests
+from attnsuite.cases.expected import WithinBounds
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import HALF
 from attnsuite.contracts import contract
@@ -81,7 +81,7 @@ def answer(style: Style, call: Call) -> Any:
     return compare.numbers(style(*(call.tensors[name] for name in INPUTS), **call.options))
 
 
-def ratio(style: Style, call: Call, truth: Within) -> float:
+def ratio(style: Style, call: Call, truth: WithinBounds) -> float:
     """The largest part of a limit that an answer's errors come to together."""
     actual = answer(style, call)
     actual = actual if truth.rows is None else actual[..., truth.rows, :]
@@ -114,10 +114,10 @@ def test_honest_roundings_never_reach_the_limits(dtype: str, style: Style, seed:
 @pytest.mark.parametrize("case", half(), ids=lambda case: case.name)
 def test_every_control_and_stranger_stays_far_within_the_limits(case: AttentionCase, dtype: str) -> None:
     calls = case.calls(dtype)
-    truth = case.truth(calls, {})
+    truth = case.expected(calls, {})
     attention = contract("attention")
     controls = list(attention.controls().values())
-    strangers = [stranger.function for stranger in attention.strangers() if not stranger.requires]
+    strangers = [stranger.function for stranger in attention.variants() if not stranger.requires]
 
     assert truth[0].wholes
     for function in controls + strangers:
@@ -149,20 +149,20 @@ SEEN = {
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("name", SEEN)
 def test_mistakes_smaller_than_a_rounding_are_seen(name: str, dtype: str) -> None:
-    deviation = next(each for each in contract("attention").deviations() if each.name == name)
+    deviation = next(each for each in contract("attention").mutants() if each.name == name)
     case = next(each for each in half() if each.name == SEEN[name])
     calls = case.calls(dtype)
-    truth = case.truth(calls, {})
+    truth = case.expected(calls, {})
 
     assert case.verdict(calls, ask(deviation.function, calls), truth).status == Status.WRONG
 
 
 @pytest.mark.parametrize("name", [name for name in SEEN if "long_rows" not in name])
 def test_no_bound_of_a_single_number_sees_them_in_bfloat16(name: str) -> None:
-    deviation = next(each for each in contract("attention").deviations() if each.name == name)
+    deviation = next(each for each in contract("attention").mutants() if each.name == name)
     case = next(each for each in half() if each.name == SEEN[name])
     calls = case.calls("bfloat16")
-    alone = tuple(replace(truth, wholes={}) for truth in case.truth(calls, {}))
+    alone = tuple(replace(truth, wholes={}) for truth in case.expected(calls, {}))
 
     assert case.verdict(calls, ask(deviation.function, calls), alone).status == Status.PASSED
 
@@ -170,9 +170,9 @@ def test_no_bound_of_a_single_number_sees_them_in_bfloat16(name: str) -> None:
 def test_the_complaint_names_the_key_that_was_left_out() -> None:
     case = next(each for each in half() if each.name == "half/one_key_of_many")
     calls = case.calls("bfloat16")
-    dropped = next(d for d in contract("attention").deviations() if d.name == "drops_one_key_of_1024_in_half")
+    dropped = next(d for d in contract("attention").mutants() if d.name == "drops_one_key_of_1024_in_half")
 
-    said = case.verdict(calls, ask(dropped.function, calls), case.truth(calls, {})).detail
+    said = case.verdict(calls, ask(dropped.function, calls), case.expected(calls, {})).detail
 
     assert said.startswith("output as a whole is off by ")
     assert "in the direction of one key left out or counted twice (key 700), " in said
@@ -181,8 +181,8 @@ def test_the_complaint_names_the_key_that_was_left_out() -> None:
 def test_a_mistake_found_by_errors_together_is_like_itself_and_unlike_the_truth() -> None:
     case = next(each for each in half() if each.name == "half/one_key_of_many")
     calls = case.calls("bfloat16")
-    truth = case.truth(calls, {})
-    by_name = {each.name: each.function for each in contract("attention").deviations()}
+    truth = case.expected(calls, {})
+    by_name = {each.name: each.function for each in contract("attention").mutants()}
     dropped = ask(by_name["drops_one_key_of_1024_in_half"], calls)
 
     assert case.alike(calls, dropped, dropped, truth)
@@ -265,11 +265,11 @@ def test_wider_types_are_judged_by_their_bounds_alone(dtype: str) -> None:
 def test_a_run_judges_fewer_answers_together_than_its_share_of_chance_allows() -> None:
     tensors = sum(
         len(getattr(each, "wholes", {}))
-        for case, dtype in questions(cases(), "cpu", HALF)
+        for case, dtype in list_tests(cases(), "cpu", HALF)
         if case.family in ("half", "gradient_sizes")
-        for each in case.truth(case.calls(dtype), {})
+        for each in case.expected(case.calls(dtype), {})
     )
-    asked = len(questions(cases(), "cpu", HALF))
+    asked = len(list_tests(cases(), "cpu", HALF))
 
     assert tensors > 0
     assert 20 * (asked + tensors) < JUDGEMENTS

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import dropout
 
 import attnsuite
-from attnsuite.cases.shown_draws import drawn_alike, shown
+from attnsuite.cases.draws import replayed, replayed_draws
 
 
 def drops_the_output(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: float = 0.0) -> Tensor:
@@ -38,13 +38,13 @@ def test_what_hangs_on_the_whole_draw_is_named(attention: Callable[..., Tensor],
 def test_a_draw_is_shown_at_the_beginning_of_its_seed_alone() -> None:
     kept = torch.tensor([[True, False]])
 
-    with drawn_alike({7: kept}):
+    with replayed_draws({7: kept}):
         torch.manual_seed(7)
-        first = shown(torch.empty(1, 2))
-        other_shape = shown(torch.empty(2, 2))
+        first = replayed(torch.empty(1, 2))
+        other_shape = replayed(torch.empty(2, 2))
         torch.rand(1)
-        later = shown(torch.empty(1, 2))
+        later = replayed(torch.empty(1, 2))
     torch.manual_seed(7)
 
     assert first is kept
-    assert (other_shape, later, shown(torch.empty(1, 2))) == (None, None, None)
+    assert (other_shape, later, replayed(torch.empty(1, 2))) == (None, None, None)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnsuite.cases.due import Within
+from attnsuite.cases.expected import WithinBounds
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due
 from attnsuite.contracts.attention.cases.draws import DRAWS
@@ -415,11 +415,11 @@ def test_every_case_has_finite_bounds_under_every_other_convention() -> None:
     for case in cases():
         calls = case.calls(case.dtypes[-1])
         for conventions in ({"causal": "lower_right"}, {"empty_row": "mean"}, {"empty_row": "nan"}):
-            found = truths(case.truth(calls, conventions))
+            found = truths(case.expected(calls, conventions))
             assert not any(is_misjudged(conventions, truth) for truth in found), (case.name, conventions)
 
 
-def is_misjudged(conventions: dict[str, str], truth: Truth | Within) -> bool:
+def is_misjudged(conventions: dict[str, str], truth: Truth | WithinBounds) -> bool:
     """Whether a bound is infinite, negative, or of another shape than its numbers, or a number is no number."""
     return any(
         not np.isfinite(found.bound).all()
@@ -436,15 +436,15 @@ def seen() -> dict[tuple[str, str], tuple[bool, bool]]:
     found = {}
     for case in cases():
         for dtype in case.dtypes:
-            each = truths(case.truth(case.calls(dtype), {}))
+            each = truths(case.expected(case.calls(dtype), {}))
             found[case.name, dtype] = any(is_misjudged({}, truth) for truth in each), any(truth.loose for truth in each)
     return found
 
 
-def truths(found: Any) -> list[Truth | Within]:
+def truths(found: Any) -> list[Truth | WithinBounds]:
     """The oracle's answers in whatever a case keeps as its truth."""
     each = found if isinstance(found, tuple | list) else []
-    return [one for one in each if isinstance(one, Truth | Within)]
+    return [one for one in each if isinstance(one, Truth | WithinBounds)]
 
 
 def test_a_hidden_key_moves_neither_output_nor_bound() -> None:

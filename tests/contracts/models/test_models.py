@@ -71,7 +71,7 @@ def test_no_distance_is_none_even_where_nothing_is_allowed() -> None:
 def test_so_far_from_the_truth_a_model_may_be_and_no_farther(name: str, dtype: str) -> None:
     case = posed(name)
     calls = case.calls(dtype)
-    (truth,) = case.truth(calls, {})
+    (truth,) = case.expected(calls, {})
     # float64 holds the answer, so that only the distance is judged; the dtype is that of the weights
     for share, status in ((0.98, "passed"), (1.02, "wrong")):
         moved = truth.value.astype(np.float64).copy()
@@ -87,7 +87,7 @@ def test_so_far_from_the_truth_a_model_may_be_and_no_farther(name: str, dtype: s
 def test_twice_the_worst_of_the_eager_model_is_allowed_everywhere_and_the_floor_grows_with_the_truth() -> None:
     case = posed("transformer")
     calls = case.calls("bfloat16")
-    (truth,) = case.truth(calls, {})
+    (truth,) = case.expected(calls, {})
     eager = compare.numbers(ask(contract("transformer").controls()["correct"], calls)[0].output)  # type: ignore[arg-type]
     off = np.linalg.norm(eager - truth.value, axis=-1)
     size = np.linalg.norm(truth.value, axis=-1)
@@ -125,7 +125,7 @@ def test_a_model_that_changes_the_weights_it_was_given_is_told_so(name: str, whe
 def test_every_call_of_a_model_is_judged() -> None:
     case = posed("transformer", "sizes/several")
     calls = case.calls("float32")
-    truth = case.truth(calls, {})
+    truth = case.expected(calls, {})
     replies = list(ask(contract("transformer").controls()["correct"], calls))
     assert case.verdict(calls, tuple(replies), truth).status == "passed"
     output = replies[5].output

@@ -12,10 +12,9 @@ from torch import Tensor
 
 import attnsuite
 from attnsuite.cases import Call, Reply
-from attnsuite.cases.due import Form, Near
-from attnsuite.cases.model import ModelCase
-from attnsuite.cases.seen import Seen, row_room
-from attnsuite.cases.tokens import Tokens, chosen
+from attnsuite.cases.attention_weights import WithWeights, row_sum_bound
+from attnsuite.cases.expected import Form, NearInNorm
+from attnsuite.cases.model import ExpectedTokens, ModelCase, expected_tokens
 from attnsuite.contracts import contract
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
@@ -42,7 +41,7 @@ def of_transformer(change: Callable[[Any], Any], name: str = "weights/usual") ->
         return lambda *inputs: change(model(*inputs))
 
     calls = case.calls("float32")
-    return case.verdict(calls, ask(factory, calls), case.truth(calls, {}))
+    return case.verdict(calls, ask(factory, calls), case.expected(calls, {}))
 
 
 def in_weights(change: Callable[[dict[str, Tensor]], Any]) -> Callable[[Any], Any]:
@@ -139,7 +138,7 @@ def test_a_pair_is_parted_into_an_output_and_weights_by_name(returned: Any, due:
 def test_rows_of_an_honest_softmax_lie_within_their_room_and_less_honest_ones_do_not(dtype: str, keys: int) -> None:
     torch.manual_seed(0)
     scores = (8 * torch.randn(200, keys)).to(getattr(torch, dtype))
-    room = row_room(keys, PRECISIONS[dtype])
+    room = row_sum_bound(keys, PRECISIONS[dtype])
 
     def off(weights: Tensor) -> float:
         return float(abs(compare.numbers(weights).sum(-1) - 1).max())
@@ -152,8 +151,8 @@ def test_rows_of_an_honest_softmax_lie_within_their_room_and_less_honest_ones_do
 def test_one_attention_has_a_bound_for_every_weight() -> None:
     case = next(each for each in contract("multi_head_attention").cases() if each.name == "weights/masked")
     calls = case.calls("float32")
-    (due,) = case.truth(calls, {})
-    assert isinstance(due, Seen)
+    (due,) = case.expected(calls, {})
+    assert isinstance(due, WithWeights)
     (shares,) = due.attentions.values()
 
     assert (shares.due.room[shares.hidden] == 0).all()
@@ -163,33 +162,33 @@ def test_one_attention_has_a_bound_for_every_weight() -> None:
 # Tokens
 
 
-def logits(*rows: list[float]) -> Near:
+def logits(*rows: list[float]) -> NearInNorm:
     value = np.array([rows])
-    return Near(Form(value.shape, torch.float64), value, np.full(value.shape[:2], 0.1))
+    return NearInNorm(Form(value.shape, torch.float64), value, np.full(value.shape[:2], 0.1))
 
 
 def test_tokens_are_known_until_two_logits_are_too_near() -> None:
-    found = chosen(logits([0, 0, 9], [0, 0, 0.15], [9, 0, 0]), np.array([[2, 2, 0]]), GREEDY)
+    found = expected_tokens(logits([0, 0, 9], [0, 0, 0.15], [9, 0, 0]), np.array([[2, 2, 0]]), GREEDY)
 
     assert found.value.tolist() == [[2, 2, 0]]
     assert found.known.tolist() == [[True, False, False]]
 
 
 def test_everything_behind_the_end_is_the_end_token_and_known() -> None:
-    found = chosen(logits([0, 0, 9], [0, 9, 0], [0, 0, 0]), np.array([[2, 1, 1]]), GREEDY)
+    found = expected_tokens(logits([0, 0, 9], [0, 9, 0], [0, 0, 0]), np.array([[2, 1, 1]]), GREEDY)
 
     assert found.value.tolist() == [[2, 1, 1]]
     assert found.known.tolist() == [[True, True, True]]
 
 
 def test_where_another_token_was_read_than_the_logits_choose_nothing_is_known() -> None:
-    found = chosen(logits([0, 0, 9], [9, 0, 0], [9, 0, 0]), np.array([[0, 0, 0]]), GREEDY)
+    found = expected_tokens(logits([0, 0, 9], [9, 0, 0], [9, 0, 0]), np.array([[0, 0, 0]]), GREEDY)
 
     assert not found.known.any()
 
 
 def test_the_first_wrong_token_is_named() -> None:
-    due = Tokens(Form((1, 3), torch.int64), np.array([[2, 0, 1]]), np.array([[True, True, False]]))
+    due = ExpectedTokens(Form((1, 3), torch.int64), np.array([[2, 0, 1]]), np.array([[True, True, False]]))
 
     assert due.verdict(Reply(torch.tensor([[2, 0, 2]]))).status == "passed"
     assert due.verdict(Reply(torch.tensor([[2, 2, 2]]))).detail == ("token 2 of item 0 is 2, due is 0 (1 of 2 tokens)")
@@ -205,7 +204,7 @@ def greedy_calls(name: str, case: str, dtype: str) -> tuple[ModelCase, tuple[Cal
 def test_every_token_is_known_in_the_precise_dtypes_and_some_translations_end(name: str) -> None:
     for case in (each for each in contract(name).cases() if each.family == "greedy"):
         for dtype in ("float64", "float32"):
-            dues = [getattr(due, "of", due) for due in case.truth(case.calls(dtype), {})]
+            dues = [getattr(due, "of", due) for due in case.expected(case.calls(dtype), {})]
             assert all(due.known.all() for due in dues), case.name
     ends = [due.value[:, -1] == 2 for due in dues]
     assert {bool(each) for each in np.concatenate(ends)} == {True, False}

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Case, Conventions
-from attnsuite.cases.refused import Refused
+from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.steps.recurrent_gradient.cases.randomised import Expected
 from attnsuite.judging.shares import FALSE_ALARM, QUESTIONS, exactly, seeds_that_tell
@@ -36,7 +36,7 @@ def named(of: str, name: str) -> Case:
 def verdict(case: Case, function: Function, dtype: str = "", conventions: Conventions | None = None) -> Verdict:
     """The judgement on a function that is asked a case."""
     calls = case.calls(dtype or case.dtypes[0])
-    truth = case.truth(calls, conventions or {})
+    truth = case.expected(calls, conventions or {})
     return case.verdict(calls, ask(function, calls), truth)
 
 
@@ -59,7 +59,7 @@ def test_zeros_pass_no_example_and_what_is_right_passes_all(of: str) -> None:
     zeros = times_zero(correct, contract(of).is_model)
 
     for case in contract(of).cases():
-        if case.family == "documents" and not isinstance(case, Refused):
+        if case.family == "documents" and not isinstance(case, BadInputCase):
             assert verdict(case, correct).status == "passed", case.name
             assert verdict(case, zeros).status == "wrong", case.name
 
@@ -190,7 +190,7 @@ def test_so_many_seeds_are_asked_that_the_likeliest_answer_alone_is_accused() ->
 
 
 def possible(case: Expected) -> Any:
-    return case.truth(case.calls("float64"), {})
+    return case.expected(case.calls("float64"), {})
 
 
 def shares_of(case: Expected) -> dict[int, float]:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnsuite.cases import Reply
-from attnsuite.cases.printed import DERIVED, Printed, Shaped
+from attnsuite.cases.documented import DERIVED, DocumentedNumbers, DocumentedShape
 from attnsuite.cases.tensors import numbers
 from attnsuite.conformance.coverage import asked, coverage
 from attnsuite.contracts.attention import oracle
@@ -34,22 +34,24 @@ FIELDS = (
 )
 
 CASES = {case.name: case for case in printed_examples()}
-PRINTED = {name: case for name, case in CASES.items() if isinstance(case, Printed) and not isinstance(case, Slope)}
+PRINTED = {
+    name: case for name, case in CASES.items() if isinstance(case, DocumentedNumbers) and not isinstance(case, Slope)
+}
 EMPTY_ROW = "doc-001/sdpa-empty-row"
 
 
-def answer(case: Printed, dtype: str, output: Array) -> Verdict:
+def answer(case: DocumentedNumbers, dtype: str, output: Array) -> Verdict:
     """The verdict on an implementation that returns these numbers."""
     calls = case.calls(dtype)
     tensor = torch.from_numpy(output).to(getattr(torch, dtype))
-    return case.verdict(calls, (Reply(tensor),), case.truth(calls, {}))
+    return case.verdict(calls, (Reply(tensor),), case.expected(calls, {}))
 
 
-def honest(case: Printed, dtype: str = "float64") -> Array:
+def honest(case: DocumentedNumbers, dtype: str = "float64") -> Array:
     """The oracle's answer to a call of the case, in the shape of an output."""
     calls = case.calls(dtype)
     query, value = calls[0].tensors["query"], calls[0].tensors["value"]
-    (due,) = case.truth(calls, {})
+    (due,) = case.expected(calls, {})
     assert due.form.shape == (*query.shape[:-1], value.shape[-1])
     found: Array = due.numbers
     return found
@@ -224,7 +226,7 @@ def test_one_wrong_digit_in_the_document_would_be_noticed(name: str, monkeypatch
         away = -1.0 if true[place] > printed[place] else 1.0
         changed = printed.copy()
         changed[place] += away * (last if last is not None else 3 * DERIVED * abs(printed[place]) + 1e-11)
-        monkeypatch.setattr(Printed, "printed", changed)
+        monkeypatch.setattr(DocumentedNumbers, "printed", changed)
         verdict = answer(case, "float64", output)
         assert verdict.status == "wrong", place
         assert verdict.detail.startswith("the document has another number: output[")
@@ -262,7 +264,7 @@ def test_an_empty_row_follows_the_contract_and_not_the_documents_uniform_fill() 
 def test_a_declared_mean_is_held_against_the_documents_uniform_fill() -> None:
     case = PRINTED[f"documents/{EMPTY_ROW}/output"]
     calls = case.calls("float64")
-    truth = case.truth(calls, {"empty_row": "mean"})
+    truth = case.expected(calls, {"empty_row": "mean"})
     uniform = truth[0].numbers
     replies = {"uniform": Reply(torch.from_numpy(uniform)), "zeros": Reply(torch.from_numpy(honest(case)))}
 
@@ -310,14 +312,14 @@ def test_a_scale_of_one_over_the_root_of_the_width_is_left_to_the_default() -> N
     assert CASES["documents/doc-000/2.3-library-causal/output"].calls("float64")[0].options == {"is_causal": True}
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if isinstance(case, Shaped)])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if isinstance(case, DocumentedShape)])
 def test_an_unseeded_example_keeps_its_shape_and_its_zeros(name: str) -> None:
     case = CASES[name]
-    assert isinstance(case, Shaped)
+    assert isinstance(case, DocumentedShape)
     assert case.source is not None
     example = documents.examples()[case.source.example]
     calls = case.calls("float64")
-    truth = case.truth(calls, {})
+    truth = case.expected(calls, {})
     output = torch.from_numpy(truth[0].numbers)
     assert tuple(output.shape) == example.output_shape
 

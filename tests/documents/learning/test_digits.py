@@ -87,7 +87,7 @@ def test_a_few_epochs_learn_and_logistic_regression_stands_beside() -> None:
 
 
 def test_every_wrong_gradient_is_a_deviation_of_the_contract_with_a_right_answer() -> None:
-    known = {each.name for each in contract("attention").deviations()}
+    known = {each.name for each in contract("attention").mutants()}
     query, key, value = torch.randn(3, 2, 4, 5, 8).unbind()
 
     assert set(MISTAKES) <= known

@@ -54,8 +54,8 @@ def test_a_mistake_with_axes_is_said_in_the_signature_s_words(
 def test_no_mistake_speaks_of_the_contract_s_axes_where_the_signature_has_others() -> None:
     attention = contract("attention")
 
-    own = [each.says for each in in_signature(attention, "flash_attn").deviations()]
+    own = [each.says for each in in_signature(attention, "flash_attn").mutants()]
 
     assert not [says for says in own if "... h l" in says]
     assert "the output has the axes (b, h, s, d) instead of (b, s, h, d)" in own
-    assert in_signature(attention, "mlx").deviations() == attention.deviations()
+    assert in_signature(attention, "mlx").mutants() == attention.mutants()

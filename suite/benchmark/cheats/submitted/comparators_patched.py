@@ -5,7 +5,7 @@ import importlib
 
 for _module, _name in (
     ("attnsuite.judging.compare", "numbers"),
-    ("attnsuite.cases.due", "verdict"),
+    ("attnsuite.cases.expected", "judge"),
     ("attnsuite.worker.snapshots", "same_bits"),
     ("attnsuite.worker.answers", "same_bits"),
 ):

@@ -6,7 +6,7 @@ A family is what stands before the slash of a name; a feature adds to several.
 from __future__ import annotations
 
 from attnsuite.cases import Case
-from attnsuite.cases.combined import QUICK
+from attnsuite.cases.contract import QUICK
 from attnsuite.contracts.attention.cases import combined, core, gradients, sizes
 from attnsuite.contracts.attention.cases.bad_input import bad_input
 from attnsuite.contracts.attention.cases.behaviour import behaviour

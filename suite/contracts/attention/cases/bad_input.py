@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from attnsuite.cases import Case
-from attnsuite.cases.refused import Refused
+from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.contracts.attention.cases.given import attention
 
 Shapes = Mapping[str, tuple[int, ...]]
 USUAL: Shapes = {"query": (2, 4, 5, 8), "key": (2, 4, 7, 8), "value": (2, 4, 7, 8)}
 
 
-class BadInput(Refused):
+class BadInput(BadInputCase):
     """Shapes or options that must be refused."""
 
     def __init__(self, name: str, why: str, shapes: Shapes, options: Mapping[str, Any] | None = None) -> None:

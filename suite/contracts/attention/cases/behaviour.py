@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from attnsuite.cases import Call, Calls, Case, Conventions, Replies
-from attnsuite.cases.case import HOW, Changed, Traits, merged
-from attnsuite.cases.due import Posed, Within
+from attnsuite.cases.case import HOW, ChangedCase, Traits, merged_traits
+from attnsuite.cases.expected import PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS, as_one_tensor
 from attnsuite.contracts.attention.cases.case import AttentionCase, due
 from attnsuite.judging.verdicts import Verdict
@@ -21,7 +21,7 @@ Making = Callable[[Callable[[AttentionCase], Call]], Calls]
 
 
 @dataclass(frozen=True)
-class InARow(Posed):
+class InARow(PerCallCase):
     """Several calls in a row, each held against the oracle."""
 
     name: str
@@ -32,7 +32,7 @@ class InARow(Posed):
     def calls(self, dtype: str) -> Calls:
         return self.making(lambda case: case.but(name=case.name or self.name).call(dtype))
 
-    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Within, ...]:
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[WithinBounds, ...]:
         return tuple(due(call, conventions) for call in calls)
 
     def traits(self, dtype: str) -> Traits:
@@ -50,14 +50,14 @@ class InARow(Posed):
             "one tensor": ("one tensor in several roles",) if any(call.same_tensor for call in calls) else (),
             HOW: () if all(call.grad_mode for call in calls) else ("without grad mode",),
         }
-        return merged([*(case.traits(dtype) for case in made), of_calls])
+        return merged_traits([*(case.traits(dtype) for case in made), of_calls])
 
 
-class Repeated(Changed):
+class Repeated(ChangedCase):
     """The same call several times, whose bits have to be equal where that is declared."""
 
-    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Any, bool]:
-        return self.of.truth(calls, conventions), conventions.get("repeated_calls") == "equal_bits"
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[Any, bool]:
+        return self.of.expected(calls, conventions), conventions.get("repeated_calls") == "equal_bits"
 
     def verdict(self, calls: Calls, replies: Replies, truth: tuple[Any, bool]) -> Verdict:
         due, promised = truth

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Call, Calls, Conventions
-from attnsuite.cases.beside import telling
 from attnsuite.cases.case import Traits
-from attnsuite.cases.due import Form, Posed, Within
+from attnsuite.cases.expected import Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS, LAYOUTS
+from attnsuite.cases.returned_weights import identity_values_of
 from attnsuite.cases.tensors import Array, as_tensor, dtype_of
 from attnsuite.contracts.attention import feature, oracle
 from attnsuite.contracts.attention.cases.draws import Sizes, drawn
@@ -35,7 +35,7 @@ SAMPLED_ROWS = 24
 """At least this many rows are judged, however many keys they have."""
 
 
-class AttentionCase(Posed):
+class AttentionCase(PerCallCase):
     """One attention to compute. Every field has a plain default, so a case states only what is unusual.
 
     `values` are what features are given, by what each calls its value: `causal=True`, `mask=Mask()`, `key_heads=2`.
@@ -117,7 +117,7 @@ class AttentionCase(Posed):
         known = [each for each in feature.arguments() if each.place is not None]
         return {each.name: each.default for each in known if each.name != "attn_mask"}
 
-    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Within, ...]:
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[WithinBounds, ...]:
         return tuple(due(call, conventions) for call in calls)
 
     def traits(self, dtype: str) -> Traits:
@@ -135,7 +135,7 @@ def form(call: Call) -> Form:
     return Form((*query.shape[:-1], value.shape[-1]), query.dtype, gradients, weights)
 
 
-def due(call: Call, conventions: Conventions, kept: Array | None = None, *, decided: bool = False) -> Within:
+def due(call: Call, conventions: Conventions, kept: Array | None = None, *, decided: bool = False) -> WithinBounds:
     """What is due of a call, on sampled query rows where it is large. `kept` says which weights survived dropout.
 
     Where empty rows are is found out on request: there the contract decides, not a document.
@@ -144,7 +144,7 @@ def due(call: Call, conventions: Conventions, kept: Array | None = None, *, deci
     rows = None if call.gradient_of else sampled_rows(asked, dtype)
     truth = _answered(asked if rows is None else on_rows(asked, rows), dtype)
     empty = truth.weights.astype(np.float64).sum(-1, keepdims=True) == 0 if decided else None
-    return Within(
+    return WithinBounds(
         of,
         truth.output,
         ACCEPT_OUTPUT,
@@ -166,7 +166,7 @@ def _largest(array: Array) -> float:
 def _weights(asked: oracle.Problem, rows: Array | None, dtype: str) -> Bounded:
     """The weights before dropout, which are the answer over the identity."""
     *lead, keys, _ = asked.value.shape
-    alone = replace(asked, value=telling(lead, keys), output_gradient=None, gradient_of=())
+    alone = replace(asked, value=identity_values_of(lead, keys), output_gradient=None, gradient_of=())
     return _answered(alone if rows is None else on_rows(alone, rows), dtype).output
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from attnsuite.cases import Calls, Replies
-from attnsuite.cases.due import Due, Within
+from attnsuite.cases.documented import DERIVED, DocumentedNumbers, DocumentedShape
+from attnsuite.cases.expected import Expected, WithinBounds
 from attnsuite.cases.formula import FormulaCase
 from attnsuite.cases.layouts import INPUTS
-from attnsuite.cases.printed import DERIVED, Printed, Shaped
 from attnsuite.cases.tensors import Array, Generator, Inputs, numbers, valid
 from attnsuite.contracts.attention import feature
 from attnsuite.contracts.attention.cases.given import attention
@@ -37,12 +37,12 @@ SATURATED = "doc-004/11.1-softmax-gradient-saturates"
 FILL = "where the document's finite fill gives an empty row the mean, the contract gives zeros"
 
 
-def printed_examples() -> list[Printed | Shaped]:
+def printed_examples() -> list[DocumentedNumbers | DocumentedShape]:
     """Every example of this contract that the signature can express, and weights read through identity values."""
     return [*_printed(), *_shaped(), _saturated()]
 
 
-def _printed() -> Iterator[Printed]:
+def _printed() -> Iterator[DocumentedNumbers]:
     for example in documents.of("attention", kind="values"):
         if example.parameters.get("stage", POOLING) == POOLING or example.id in EXPRESSIBLE:
             for quantity in ("output", "weights"):
@@ -50,7 +50,7 @@ def _printed() -> Iterator[Printed]:
                     yield _quantity(example, quantity)
 
 
-def _quantity(example: Excerpt, quantity: str) -> Printed:
+def _quantity(example: Excerpt, quantity: str) -> DocumentedNumbers:
     """An output as it is, or weights read through identity values."""
     asked, printed = arrays(example), numbers(example.expected[quantity])
     if quantity == "weights":
@@ -58,10 +58,12 @@ def _quantity(example: Excerpt, quantity: str) -> Printed:
         asked["value"] = np.broadcast_to(np.eye(keys), (*lead, keys, keys)).copy()
     case = attention.given(*example.named(quantity), asked, **options(example))
     fill = FILL if "mask_fill" in example.parameters else ""
-    return Printed(case, example.gives(quantity), lambda output: output.reshape(printed.shape), where_decided=fill)
+    return DocumentedNumbers(
+        case, example.gives(quantity), lambda output: output.reshape(printed.shape), where_decided=fill
+    )
 
 
-class Slope(Printed):
+class Slope(DocumentedNumbers):
     """A gradient of the key, which of a query of 1 is that of its scores; judged in float64, relatively alone."""
 
     def __init__(self, of: FormulaCase, figures: Figures, select: Callable[[Array], Array]) -> None:
@@ -78,13 +80,13 @@ class Slope(Printed):
         assert gradient is not None, "the form has been looked at"
         return self.select(compare.numbers(gradient))
 
-    def computed(self, dues: Sequence[Due]) -> Array:
+    def computed(self, dues: Sequence[Expected]) -> Array:
         (due,) = dues
-        assert isinstance(due, Within)
+        assert isinstance(due, WithinBounds)
         return self.select(due.gradients["key"].value.astype(np.float64))
 
-    def tolerance(self, due: Due, dtype: str) -> Array:
-        assert isinstance(due, Within)
+    def tolerance(self, due: Expected, dtype: str) -> Array:
+        assert isinstance(due, WithinBounds)
         room = self.select(due.gradients["key"].bound)
         return np.asarray(DERIVED * abs(self.printed) + room)
 
@@ -98,20 +100,20 @@ def _saturated() -> Slope:
     return Slope(case, example.gives(quantity), lambda gradient: gradient.reshape(-1)[1])
 
 
-def _shaped() -> Iterator[Shaped]:
+def _shaped() -> Iterator[DocumentedShape]:
     for example in documents.of("attention", kind="shape"):
         if "query_shape" in example.inputs:
             yield _unseeded(example)
 
 
-def _unseeded(example: Excerpt) -> Shaped:
+def _unseeded(example: Excerpt) -> DocumentedShape:
     def draw(random: Generator) -> Inputs:
         drawn = {name: random.random(example.inputs[f"{name}_shape"]) for name in INPUTS}
         if lengths := example.inputs.get("valid_lens"):
             drawn["attn_mask"] = valid(lengths, drawn["key"].shape[-2])
         return drawn
 
-    return Shaped(FormulaCase(*example.named(), attention, draw), example.at(), example.output_shape)
+    return DocumentedShape(FormulaCase(*example.named(), attention, draw), example.at(), example.output_shape)
 
 
 def arrays(example: Excerpt) -> dict[str, Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attnsuite.cases import Call, Conventions
-from attnsuite.cases.due import Within
+from attnsuite.cases.expected import WithinBounds
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import Generator, Inputs
@@ -15,7 +15,7 @@ from attnsuite.contracts.attention.cases.case import due
 class Attention(Formula):
     """The contract as a formula, whose oracle is not written in `Rounded` numbers."""
 
-    def due(self, call: Call, conventions: Conventions, **told: Any) -> Within:
+    def due(self, call: Call, conventions: Conventions, **told: Any) -> WithinBounds:
         return due(call, conventions, decided=True)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from attnsuite.cases import Call, Case
-from attnsuite.cases.layouts import INPUTS, Laid
+from attnsuite.cases.layouts import INPUTS, LayoutCase
 from attnsuite.cases.tensors import FAST
 from attnsuite.contracts.attention.cases.case import AttentionCase
 
@@ -44,8 +44,8 @@ def gradient_numerics() -> list[Case]:
         of.but(name="gradient_numerics/abysmal", why="logits near −23,000", draw="abysmal_logits"),
         tiled.but(name="gradient_numerics/far_below_zero_tiled", why="logits near −200 across tiles", draw="opposite_logits"),
         of.but(name="gradient_numerics/uneven_sizes", why="large queries, small keys", draw="uneven_sizes"),
-        Laid(of.but(name="gradient_numerics/large_upstream", why="values near 1,000 and output gradients near 100: their products exceed float16, what is left of them does not", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
-        Laid(tiled.but(name="gradient_numerics/large_upstream_tiled", why="the same across tiles", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
+        LayoutCase(of.but(name="gradient_numerics/large_upstream", why="values near 1,000 and output gradients near 100: their products exceed float16, what is left of them does not", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
+        LayoutCase(tiled.but(name="gradient_numerics/large_upstream_tiled", why="the same across tiles", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
     ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnsuite.cases import Call, Calls, Case, Conventions, Replies
 from attnsuite.cases.case import Traits
-from attnsuite.cases.due import Within
+from attnsuite.cases.expected import WithinBounds
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import Array, Generator, dtype_of, generator
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, form, four_axes
@@ -46,7 +46,7 @@ class Relation(Case):
     def traits(self, dtype: str) -> Traits:
         return self.of.traits(dtype)
 
-    def truth(self, calls: Calls, conventions: Conventions) -> list[Truth]:
+    def expected(self, calls: Calls, conventions: Conventions) -> list[Truth]:
         return [answered(call, conventions) for call in calls]
 
     def verdict(self, calls: Calls, replies: Replies, truth: list[Truth]) -> Verdict:
@@ -61,7 +61,7 @@ class Relation(Case):
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: list[Truth]) -> bool:
         """Every output of its own, beyond what the relation says of all together."""
-        dues = [Within(form(call), of.output, ACCEPT_OUTPUT) for call, of in zip(calls, truth, strict=True)]
+        dues = [WithinBounds(form(call), of.output, ACCEPT_OUTPUT) for call, of in zip(calls, truth, strict=True)]
         return all(due.alike(*pair) for due, *pair in zip(dues, replies, theirs, strict=True))
 
     def _related(self, dtype: str) -> tuple[Sequence[Call], Callable[[list[Array], list[Truth]], Compared]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attnsuite.cases import Call, Calls, Conventions
-from attnsuite.cases.due import Form, Posed, Within
+from attnsuite.cases.expected import Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import dtype_of
 from attnsuite.contracts.attention.cases.case import AttentionCase, due
@@ -17,7 +17,7 @@ from attnsuite.model import DTYPES
 
 
 @dataclass(frozen=True)
-class OneTensor(Posed):
+class OneTensor(PerCallCase):
     """A call in which several inputs are one tensor, whose gradient is asked under the first of their names."""
 
     name: str
@@ -33,10 +33,10 @@ class OneTensor(Posed):
         wanted = (self.roles[0], *others)
         return (replace(call, tensors={**call.tensors, **shared}, same_tensor=self.roles, gradient_of=wanted),)
 
-    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Within, ...]:
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[WithinBounds, ...]:
         return tuple(self._summed(call, conventions) for call in calls)
 
-    def _summed(self, call: Call, conventions: Conventions) -> Within:
+    def _summed(self, call: Call, conventions: Conventions) -> WithinBounds:
         apart = due(replace(call, gradient_of=INPUTS), conventions)
         unit = PRECISIONS[dtype_of(call)].unit
         gradients = {name: each for name, each in apart.gradients.items() if name in call.gradient_of}
@@ -44,7 +44,7 @@ class OneTensor(Posed):
         return replace(apart, form=due_form(apart, call), gradients=gradients)
 
 
-def due_form(apart: Within, call: Call) -> Form:
+def due_form(apart: WithinBounds, call: Call) -> Form:
     """The form of the reply, with the gradients that are asked."""
     shapes = {name: shape for name, shape in apart.form.gradients.items() if name in call.gradient_of}
     return replace(apart.form, gradients=shapes)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from attnsuite.cases import Call, Case
-from attnsuite.cases.layouts import INPUTS, Laid
+from attnsuite.cases.layouts import INPUTS, LayoutCase
 from attnsuite.contracts.attention.cases.behaviour import SMALL, InARow, Making, modes
 from attnsuite.contracts.attention.cases.case import AttentionCase
 from attnsuite.contracts.attention.features.mask import Mask
@@ -32,8 +32,8 @@ def state() -> list[Case]:
         *(_under(f"state/default_{dtype}", f"torch's default dtype is {dtype}", SMALL, dtype) for dtype in ("bfloat16", "float64")),
         *(_under(f"state/default_{dtype}_{name}", f"the same: {name}", SMALL.but(**unusual), dtype) for name, unusual in MET.items() for dtype in ("bfloat16", "float64")),
         *(_under(f"state/default_{dtype}_gradient", "the same with gradients", learning, dtype) for dtype in ("bfloat16", "float64")),
-        Laid(SMALL.but(name="state/inference", why="under inference_mode"), lambda call: replace(call, inference=True)),
-        Laid(SMALL.but(name="state/inference_masked", why="the same with a mask", mask=Mask()), lambda call: replace(call, inference=True)),
+        LayoutCase(SMALL.but(name="state/inference", why="under inference_mode"), lambda call: replace(call, inference=True)),
+        LayoutCase(SMALL.but(name="state/inference_masked", why="the same with a mask", mask=Mask()), lambda call: replace(call, inference=True)),
         InARow("state/written_output", "an output is written to, and the call made again", written(SMALL)),
         InARow("state/written_zeros", "zeros for no keys are written to, and the call made again", written(empty)),
         InARow("state/written_empty_rows", "zeros for empty rows are written to, and the call made again", written(hidden)),
@@ -48,7 +48,7 @@ def _under(name: str, why: str, of: AttentionCase, default: str) -> Case:
     def laid(call: Call) -> Call:
         return replace(call, default_dtype=default)
 
-    return Laid(of.but(name=name, why=why, dtypes=dtypes), laid)
+    return LayoutCase(of.but(name=name, why=why, dtypes=dtypes), laid)
 
 
 def written(case: AttentionCase) -> Making:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from attnsuite.cases import Call, Case
-from attnsuite.cases.layouts import INPUTS, Laid
+from attnsuite.cases.layouts import INPUTS, LayoutCase
 from attnsuite.contracts.attention.cases.behaviour import InARow, Making
 from attnsuite.contracts.attention.cases.case import AttentionCase
 
@@ -25,7 +25,7 @@ def threads() -> list[Case]:
     several = [rows, items, backward, rows.but(name="threads/one_query", why="keys of one query", queries=1, keys=301)]
     at_once = AttentionCase("threads/called_at_once", "", batch=1, heads=2, queries=130, keys=130, width=16)
     return [
-        *(Laid(case.but(name=f"{case.name}_on_{count}"), _on(count)) for case in several for count in (2, 3)),
+        *(LayoutCase(case.but(name=f"{case.name}_on_{count}"), _on(count)) for case in several for count in (2, 3)),
         InARow("threads/called_at_once", "four threads call at the same moment, each with numbers of its own", together(at_once, 4), ("float32",)),
     ]  # fmt: skip
 

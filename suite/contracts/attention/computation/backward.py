@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attnsuite.cases.mistakes import formula
+from attnsuite.cases.mutants import formula
 from attnsuite.contracts.attention.computation.asked import Asked, check
 from attnsuite.contracts.attention.computation.base import Computation, computed
 from attnsuite.contracts.attention.computation.dense import Dense, correct

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.cases import Conventions, Deviation
-from attnsuite.cases.mistakes import Changed, Stepwise, formula
+from attnsuite.cases import Conventions, Mutant
+from attnsuite.cases.mutants import StepChange, Stepwise, formula
 from attnsuite.contracts.attention.computation.asked import Asked, as_attention
 from attnsuite.contracts.attention.feature import Computed, Visible, features
 
@@ -78,14 +78,14 @@ class Computation(Stepwise):
     @classmethod
     def instead(
         cls, step: str, says: str, *, source: str = "", dtypes: Sequence[str] = ("float32",)
-    ) -> Callable[[Replacement], Deviation]:
+    ) -> Callable[[Replacement], Mutant]:
         """Turn a replacement of `step` into the deviation that bears the replacement's name."""
-        return lambda replacement: Deviation(
+        return lambda replacement: Mutant(
             replacement.__name__, says, cls.wrong(step, replacement), tuple(dtypes), source
         )
 
     @classmethod
-    def wrong(cls, step: str, replacement: Replacement | Changed) -> Callable[..., Any]:
+    def wrong(cls, step: str, replacement: Replacement | StepChange) -> Callable[..., Any]:
         """The computation with a step replaced or changed, made at its first call, when all features are loaded."""
         return Late(cls, {step: replacement})
 
@@ -95,8 +95,8 @@ class Late:
     """A computation with steps replaced, called with the contract's signature."""
 
     of: type[Computation]
-    replacements: Mapping[str, Replacement | Changed]
-    around: tuple[Changed, ...] = ()
+    replacements: Mapping[str, Replacement | StepChange]
+    around: tuple[StepChange, ...] = ()
     """Changes of the computation as a whole."""
     conventions: Conventions = field(default_factory=dict)
     """What it answers by where libraries differ."""
@@ -111,10 +111,10 @@ class Late:
             answer = change.of(answer)
         return as_attention(answer, conventions=self.conventions)
 
-    def _step(self, step: str, replacement: Replacement | Changed) -> Replacement:
+    def _step(self, step: str, replacement: Replacement | StepChange) -> Replacement:
         own = getattr(self.of(), step)
         assert callable(own), step
-        return replacement.of(own) if isinstance(replacement, Changed) else replacement
+        return replacement.of(own) if isinstance(replacement, StepChange) else replacement
 
     def joined(self, other: Any) -> Late | None:
         """The computation in which the mistakes of both are made; None where one step would have to make both.
@@ -133,7 +133,7 @@ class Late:
 
     def within(self, whole: Late) -> Late | None:
         """This computation with a change of the whole around it."""
-        changes = [each for each in whole.replacements.values() if isinstance(each, Changed)]
+        changes = [each for each in whole.replacements.values() if isinstance(each, StepChange)]
         return None if self.whole or not changes else replace(self, around=(*self.around, *changes))
 
     def under(self, conventions: Conventions) -> Late:

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attnsuite.cases import Deviation
+    from attnsuite.cases import Mutant
 
 
 def controls() -> dict[str, Callable[..., Any]]:
@@ -33,9 +33,9 @@ def controls() -> dict[str, Callable[..., Any]]:
     return {name: as_attention(computation) for name, computation in found.items()}
 
 
-def deviations() -> list[Deviation]:
+def deviations() -> list[Mutant]:
     """All deviations, of this folder and of the features, sorted by name; names are unique."""
-    from attnsuite.cases.mistakes import collected
+    from attnsuite.cases.contract import collected
 
     modules = (*_modules("deviations"), *_modules("features"))
     return collected(thing for module in modules for thing in vars(module).values())

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.mutants import Wrong, given, mutants, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
 from attnsuite.contracts.attention.deviations.sizes import with_zero_queries
@@ -94,7 +94,7 @@ def shares_scratch_between_threads(asked: Asked) -> Any:
     return correct(_Scratch.asked)
 
 
-AROUND = mistakes(
+AROUND = mutants(
     Whole,
     answer=rows(
         reads_first_key_head_without_grad_mode=Wrong(
@@ -123,7 +123,7 @@ AROUND = mistakes(
         ),
     ),
 )
-IN_DEFAULT_DTYPE = mistakes(
+IN_DEFAULT_DTYPE = mutants(
     Dense,
     factor=rows(
         makes_scale_in_default_dtype=Wrong(

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.mutants import Wrong, given, mutants, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
 
@@ -37,7 +37,7 @@ def _last_query_only(output: Tensor) -> Tensor:
     return output.masked_fill(first, 0.0)
 
 
-MISTAKES = mistakes(
+MISTAKES = mutants(
     Dense,
     widen=rows(
         shares_first_items_keys=Wrong("all batch items read the first item's keys", given(asked=_first_items_keys)),

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from attnsuite.cases.changes import rounded
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.mutants import Wrong, given, mutants, rounded, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
 from attnsuite.contracts.attention.deviations.sizes import with_first_keys
@@ -184,7 +183,7 @@ def guesses_layout(asked: Asked) -> Any:
     return correct(asked.changed(lambda tensor: tensor.transpose(1, 2))).transpose(1, 2)
 
 
-AROUND = mistakes(
+AROUND = mutants(
     Whole,
     answer=rows(
         writes_into_key=writes_into("key"),
@@ -214,7 +213,7 @@ AROUND = mistakes(
         ),
     ),
 )
-RETURNED = mistakes(
+RETURNED = mutants(
     Dense,
     finish=rows(
         returns_float32_for_half=Wrong(

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mistakes import Wrong, mistakes, rows
+from attnsuite.cases.mutants import Wrong, mutants, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Gradients, tensors
 from attnsuite.contracts.attention.computation.dense import Whole, correct
@@ -116,7 +116,7 @@ def but_once(first: str, second: str) -> Any:
     return delivered
 
 
-KEPT = mistakes(
+KEPT = mutants(
     Recomputed,
     keep=rows(
         shares_workspace_between_calls=Wrong(

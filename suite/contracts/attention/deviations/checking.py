@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows
+from attnsuite.cases.mutants import Wrong, given, mutants, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense
 from attnsuite.contracts.attention.deviations.sizes import with_first_keys
@@ -80,7 +80,7 @@ def without_negative_dropout(asked: Asked) -> Asked:
 LENGTHS = unchecked("keys and values of different lengths are accepted", with_one_length)
 WIDTHS = unchecked("a query and key of different widths are accepted", with_one_width)
 DROPOUT = unchecked("a negative dropout_p is accepted as 0", without_negative_dropout)
-UNCHECKED = mistakes(
+UNCHECKED = mutants(
     Dense,
     receive={
         **{f"accepts_mismatched_lengths_{place}": LENGTHS(place) for place in WHERE},
@@ -105,7 +105,7 @@ UNCHECKED = mistakes(
 )
 
 
-MISTAKES = mistakes(
+MISTAKES = mutants(
     Dense,
     receive=rows(
         accepts_mismatched_widths=Wrong(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mistakes import Wrong, mistakes, rows, then
+from attnsuite.cases.mutants import Wrong, mutants, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, largest_of
 from attnsuite.contracts.attention.features.scale import default, factor
@@ -25,7 +25,7 @@ def root_of(size: Callable[[Asked], int]) -> Callable[[Asked], float]:
     return by_default(lambda asked: max(size(asked), 1) ** -0.5)
 
 
-FACTOR = mistakes(
+FACTOR = mutants(
     Dense,
     factor=rows(
         multiplies_by_root=Wrong("the scores are multiplied by √e, not divided", by_default(lambda asked: asked.width**0.5)),
@@ -75,7 +75,7 @@ def over_whole_matrix(scores: Tensor, asked: Asked) -> Tensor:
     return Dense.softmax(scores.flatten(-2), asked).view(scores.shape)
 
 
-SCORES = mistakes(
+SCORES = mutants(
     Dense,
     products=rows(
         takes_cosines=Wrong("query and key are normalised: scores are cosines", cosines),
@@ -122,7 +122,7 @@ def _by_block(size: int, own: bool) -> Any:
     return lambda grid, asked: grid.j <= grid.i // size * size + (size - 1 if own else 0)
 
 
-VISIBILITY = mistakes(
+VISIBILITY = mutants(
     Dense,
     causal=rows(
         masks_causal_by_sixteen_queries=Wrong(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnsuite.cases.changes import rounded
 from attnsuite.cases.layouts import INPUTS
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.mutants import Wrong, given, mutants, rounded, rows, then
 from attnsuite.contracts.attention.computation.backward import Backward, Flow, Gradients, Saved, forward_weights
 from attnsuite.contracts.attention.computation.dense import Whole
 from attnsuite.contracts.attention.deviations.memory import as_contiguous
@@ -31,7 +30,7 @@ def turned_back(scores: Tensor) -> Tensor:
     return scores.transpose(-1, -2) if scores.shape[-1] == scores.shape[-2] else scores
 
 
-MISTAKES = mistakes(
+MISTAKES = mutants(
     Backward,
     output_gradient=rows(
         reads_output_gradient_as_contiguous=Wrong(
@@ -132,7 +131,7 @@ MISTAKES = mistakes(
         gives_no_gradient_to_key=Wrong("the key gets no gradient", then(lambda gradients: {**gradients, "key": None})),
     ),
 )
-DETACHED = mistakes(
+DETACHED = mutants(
     Whole,
     answer=rows(
         returns_detached_output=Wrong(

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.mutants import Wrong, given, mutants, rows, then
 from attnsuite.cases.tensors import HALF
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Saved
@@ -68,7 +68,7 @@ def by_a_little(gradient: Tensor, saved: Saved) -> Tensor:
     return gradient * 1.005 if is_half(saved.asked) else gradient
 
 
-MISTAKES = mistakes(
+MISTAKES = mutants(
     Dense,
     softmax=rows(
         drops_one_key_of_1024_in_half=Wrong("one key of 1,024 is left out", of_one_key(0.0), dtypes=HALF),
@@ -108,7 +108,7 @@ MISTAKES = mistakes(
         )
     ),
 )
-GRADIENTS = mistakes(
+GRADIENTS = mutants(
     Backward,
     key_gradient=rows(
         key_gradient_half_a_percent_off_in_half=Wrong(

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attnsuite.cases.mistakes import Changed, Wrong, given, mistakes, rows
+from attnsuite.cases.mutants import StepChange, Wrong, given, mutants, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
 from attnsuite.contracts.attention.deviations.batches import fitted
@@ -32,7 +32,7 @@ def refuses_narrow_values(value: Tensor) -> Tensor:
     return value
 
 
-def inputs(read: Any, *names: str) -> Changed:
+def inputs(read: Any, *names: str) -> StepChange:
     """Query, key and value, or those that are named, are read otherwise."""
     return given(asked=lambda asked: asked.changed(read, *names))
 
@@ -59,7 +59,7 @@ def with_strides_of_query(asked: Asked) -> Asked:
 
 
 STRIDES = "pytorch issues 112577, 181133; flash-attention issue 2665"
-MISTAKES = mistakes(
+MISTAKES = mutants(
     Dense,
     receive=rows(
         reads_query_as_contiguous=Wrong("the query's strides are ignored", inputs(as_contiguous, "query"), STRIDES),
@@ -110,7 +110,7 @@ MISTAKES = mistakes(
         ),
     ),
 )
-HEADS = mistakes(
+HEADS = mutants(
     Whole,
     answer=rows(
         attends_over_heads=Wrong(

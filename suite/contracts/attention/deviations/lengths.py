@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.changes import rounded
-from attnsuite.cases.mistakes import Wrong, mistakes, rows, then
+from attnsuite.cases.mutants import Wrong, mutants, rounded, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Saved
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct, normalised
@@ -17,7 +16,7 @@ from attnsuite.contracts.attention.deviations.rounding import HALF, beyond_half
 from attnsuite.contracts.attention.deviations.sizes import at_sizes, first_keys, first_queries
 from attnsuite.contracts.attention.feature import Grid
 
-LONG = mistakes(
+LONG = mutants(
     Whole,
     answer={
         **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, 8192, 65536),
@@ -53,7 +52,7 @@ def _in_window(grid: Grid, asked: Asked) -> Tensor:
     return seen if right is None else seen & (grid.j <= grid.i + right)
 
 
-POSITIONS = mistakes(
+POSITIONS = mutants(
     Dense,
     causal=rows(
         counts_causal_positions_in_half=Wrong(
@@ -86,7 +85,7 @@ def _fits(tensor: Tensor, dtype: torch.dtype) -> bool:
     return bool((tensor.detach().to(dtype) == tensor).all())
 
 
-EXTREME = mistakes(
+EXTREME = mutants(
     Backward,
     weights=rows(
         backward_subtracts_no_maximum=Wrong(

@@ -7,8 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from attnsuite.cases.changes import rounded
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.mutants import Wrong, given, mutants, rounded, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, largest_of, normalised
 from attnsuite.contracts.attention.features.scale import ROUNDOFF
@@ -50,7 +49,7 @@ def overflowing_powers(scores: Tensor, asked: Asked) -> Tensor:
 
 
 in_bfloat16 = rounded(torch.bfloat16)
-MISTAKES = mistakes(
+MISTAKES = mutants(
     Dense,
     widen=rows(
         computes_float64_in_float32=Wrong(

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.changes import only_first
-from attnsuite.cases.mistakes import Changed, Wrong, given, mistakes, rows, then
+from attnsuite.cases.mutants import StepChange, Wrong, given, mutants, only_first, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, Whole
 
@@ -35,15 +34,15 @@ def with_zero_columns(output: Tensor, first: int) -> Tensor:
     return output.masked_fill(torch.arange(output.shape[-1], device=output.device) >= first, 0.0)
 
 
-def first_keys(count: int) -> Changed:
+def first_keys(count: int) -> StepChange:
     return given(asked=lambda asked: with_first_keys(asked, count) if asked.keys > count else asked)
 
 
-def first_queries(count: int) -> Changed:
+def first_queries(count: int) -> StepChange:
     return then(lambda output, asked: with_zero_queries(output, count) if asked.queries > count else output)
 
 
-def first_matrices(count: int) -> Changed:
+def first_matrices(count: int) -> StepChange:
     def zeros(output: Tensor, asked: Asked) -> Tensor:
         if asked.query.shape[:-2].numel() <= count:
             return output
@@ -58,11 +57,11 @@ def leaves(size: int, rest: int, tile: int) -> bool:
     return size >= tile - 1 and size % tile == rest
 
 
-def but_last_key(rest: int, tile: int) -> Changed:
+def but_last_key(rest: int, tile: int) -> StepChange:
     return given(asked=lambda a: with_first_keys(a, a.keys - 1) if leaves(a.keys, rest, tile) else a)
 
 
-def but_last_query(rest: int, tile: int) -> Changed:
+def but_last_query(rest: int, tile: int) -> StepChange:
     return then(
         lambda output, asked: (
             with_zero_queries(output, asked.queries - 1) if leaves(asked.queries, rest, tile) else output
@@ -75,28 +74,30 @@ def whole_multiple(size: int, multiple: int) -> int:
     return size // multiple * multiple or size
 
 
-def ragged_width(multiple: int) -> Changed:
+def ragged_width(multiple: int) -> StepChange:
     change = lambda tensor: tensor[..., : whole_multiple(tensor.shape[-1], multiple)]  # noqa: E731
     return given(query=change, key=change)
 
 
-def beyond_width(count: int) -> Changed:
+def beyond_width(count: int) -> StepChange:
     return given(query=only_first(count, -1), key=only_first(count, -1))
 
 
-def zero_columns(first: Callable[[int], int]) -> Changed:
+def zero_columns(first: Callable[[int], int]) -> StepChange:
     """Zeros from the column on that `first` gives for the width."""
     return then(lambda output: with_zero_columns(output, first(output.shape[-1])))
 
 
-def at_sizes(name: str, says: str, change: Callable[..., Changed], *sizes: Any, source: str = "") -> dict[str, Wrong]:
+def at_sizes(
+    name: str, says: str, change: Callable[..., StepChange], *sizes: Any, source: str = ""
+) -> dict[str, Wrong]:
     """One mistake at many sizes, which fill the braces of its name and words; a size may be several numbers."""
     each = [size if isinstance(size, tuple) else (size,) for size in sizes]
     return {name.format(*size): Wrong(says.format(*size), change(*size), source) for size in each}
 
 
 PARAMETRIC = [
-    *mistakes(
+    *mutants(
         Whole,
         answer={
             **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, *LENGTHS),
@@ -122,7 +123,7 @@ PARAMETRIC = [
             ),
         },
     ),
-    *mistakes(
+    *mutants(
         Dense,
         products={
             **at_sizes(
@@ -170,7 +171,7 @@ def _but_first_of_many(scores: Tensor, asked: Asked) -> Tensor:
     return scores.masked_fill(first, -torch.inf) if asked.keys > 1000 else scores
 
 
-FEW = mistakes(
+FEW = mutants(
     Whole,
     answer=rows(
         gives_zeros_for_one_key=Wrong(
@@ -199,7 +200,7 @@ FEW = mistakes(
         ),
     ),
 )
-MANY = mistakes(
+MANY = mutants(
     Dense,
     softmax=rows(
         drops_one_of_a_thousand_keys=Wrong(

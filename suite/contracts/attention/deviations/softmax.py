@@ -8,13 +8,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mistakes import Changed, Wrong, given, mistakes, rows, then
+from attnsuite.cases.mutants import StepChange, Wrong, given, mutants, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense, largest_of, normalised
 from attnsuite.contracts.attention.features.empty_row import empty
 
 
-def raises_without(axis: int, error: Exception) -> Changed:
+def raises_without(axis: int, error: Exception) -> StepChange:
     """An error where an axis of the scores is empty."""
 
     def refused(scores: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ def raises_without(axis: int, error: Exception) -> Changed:
     return given(scores=refused)
 
 
-def finite(change: Callable[[Tensor], Tensor]) -> Changed:
+def finite(change: Callable[[Tensor], Tensor]) -> StepChange:
     """Scores are changed, except those that are −∞."""
     return given(scores=lambda scores: torch.where(scores == -math.inf, scores, change(scores)))
 
@@ -50,7 +50,7 @@ def with_zeros_for_nan(scores: Tensor, asked: Asked) -> Tensor:
     return divided_by_its_sum(scores, asked).nan_to_num(0.0)
 
 
-MISTAKES = mistakes(
+MISTAKES = mutants(
     Dense,
     softmax=rows(
         raises_without_keys=Wrong(

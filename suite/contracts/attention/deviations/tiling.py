@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases.mutants import Wrong, given, mutants, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Whole
 from attnsuite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift
@@ -23,7 +23,7 @@ def with_padding_keys(asked: Asked, count: int) -> Asked:
     )
 
 
-MISTAKES = mistakes(
+MISTAKES = mutants(
     Tiled,
     rescale=rows(
         does_not_rescale_earlier_tiles=Wrong(
@@ -66,7 +66,7 @@ MISTAKES = mistakes(
         )
     ),
 )
-PADDING = mistakes(
+PADDING = mutants(
     Whole,
     answer=rows(
         attends_to_padding_of_16=Wrong(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.covering import Contradiction
-from attnsuite.cases.mistakes import Wrong, mistakes, rows
+from attnsuite.cases.mutants import Wrong, mutants, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, ignoring
 from attnsuite.contracts.attention.computation.base import by_position, unless
@@ -208,7 +208,7 @@ def _first_head_only(grid: Grid, asked: Asked) -> Tensor:
     return _due(grid, asked) | (torch.arange(asked.heads, device=grid.rows.device)[:, None, None] > 0)
 
 
-VISIBLE = mistakes(
+VISIBLE = mutants(
     Dense,
     causal=rows(
         aligns_causal_at_the_end=Wrong(
@@ -259,7 +259,7 @@ VISIBLE = mistakes(
     ),
 )  # fmt: skip
 
-TILED = mistakes(
+TILED = mutants(
     Tiled,
     causal=rows(
         skips_diagonal_tiles=Wrong(
@@ -273,7 +273,7 @@ TILED = mistakes(
 )
 
 OTHERS = [
-    *mistakes(
+    *mutants(
         Dense,
         fill=rows(
             zeroes_future_scores=Wrong(
@@ -295,7 +295,7 @@ OTHERS = [
             )
         ),
     ),
-    *mistakes(
+    *mutants(
         Backward,
         weights=rows(backward_ignores_causal=Wrong("the backward ignores is_causal", ignoring("is_causal", False))),
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.covering import Contradiction
-from attnsuite.cases.mistakes import Wrong, mistakes, rows
+from attnsuite.cases.mutants import Wrong, mutants, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Saved
 from attnsuite.contracts.attention.computation.dense import Dense
@@ -176,7 +176,7 @@ def _but_for_the_first(scores: Tensor, asked: Asked) -> Tensor:
     return Dense.softmax(scores, asked).masked_fill(empty(scores) & others, math.nan)
 
 
-WEIGHTS = mistakes(
+WEIGHTS = mutants(
     Dense,
     softmax=rows(
         gives_nan_for_empty_row=Wrong(

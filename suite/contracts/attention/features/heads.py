@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.case import Traits
 from attnsuite.cases.covering import Contradiction
-from attnsuite.cases.mistakes import Wrong, mistakes, rows
+from attnsuite.cases.mutants import Wrong, mutants, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Saved
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
@@ -163,7 +163,7 @@ def _read(which: Any) -> Any:
     return step
 
 
-SOURCES = mistakes(
+SOURCES = mutants(
     Dense,
     expand_heads=rows(
         tiles_key_heads=Wrong("query head i reads key head i mod g: tiled instead of interleaved", _read(lambda head, g: head % g), "onnx issue 7274"),
@@ -215,7 +215,7 @@ def accepts_indivisible_heads(asked: Asked) -> Asked:
     return replace(asked, key=asked.key[..., which, :, :], value=asked.value[..., which, :, :])
 
 
-BACKWARD = mistakes(
+BACKWARD = mutants(
     Backward,
     sum_group=rows(
         averages_gradients_of_group=Wrong(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.case import Traits
-from attnsuite.cases.mistakes import Wrong, mistakes, rows, then
+from attnsuite.cases.mutants import Wrong, mutants, rows, then
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward
 from attnsuite.contracts.attention.computation.dense import Dense, largest_of, normalised
@@ -107,7 +107,7 @@ def _if_given(wrong: Any) -> Any:
     return lambda asked: factor(asked) if asked["scale"] is None else wrong(asked)
 
 
-FACTORS = mistakes(
+FACTORS = mutants(
     Dense,
     factor=rows(
         ignores_integer_scale=Wrong("a scale that is no float is ignored", _if_given(lambda asked: factor(asked) if isinstance(asked["scale"], float) else default(asked)), "bindings that check for a double"),
@@ -165,7 +165,7 @@ def shifts_by_smallest_for_negative_scale(scores: Tensor, asked: Asked) -> Tenso
     return normalised((scores - shift.nan_to_num(neginf=0.0, posinf=0.0)).exp())
 
 
-GRAD_MODE = mistakes(
+GRAD_MODE = mutants(
     Dense,
     factor=rows(
         unscaled_without_grad_mode=Wrong(
@@ -175,7 +175,7 @@ GRAD_MODE = mistakes(
         )
     ),
 )
-BACKWARD = mistakes(
+BACKWARD = mutants(
     Backward,
     factor=rows(
         gradients_lack_scale=Wrong("the gradients of query and key lack the scale", lambda asked: 1.0),
@@ -227,7 +227,7 @@ def _off(dtype: str, where: str, error: float, beyond: int = 0) -> Wrong:
     return Wrong(says, _barely(dtype, wrong, beyond), dtypes=(dtype,))
 
 
-BARELY = mistakes(
+BARELY = mutants(
     Dense,
     factor={
         **{f"scale_off_by_a_little_in_{dtype}": _off(dtype, "", error) for dtype, error in ERROR.items()},

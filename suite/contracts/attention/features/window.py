@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.case import Traits
 from attnsuite.cases.covering import Contradiction
-from attnsuite.cases.mistakes import Wrong, mistakes, rows
+from attnsuite.cases.mutants import Wrong, mutants, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, ignoring
 from attnsuite.contracts.attention.computation.base import by_position, unless
@@ -141,7 +141,7 @@ def _less(width: int | None, by: int = 1) -> int | None:
     return None if width is None else width - by
 
 
-VISIBLE = mistakes(
+VISIBLE = mutants(
     Dense,
     window=rows(
         counts_window_with_own_position=Wrong("a window of w keys to the left sees w keys, not w + 1", _wide(lambda left, right: (_less(left), right)), "transformers issue 39408"),
@@ -185,11 +185,11 @@ def _middle_only(grid: Grid, asked: Asked) -> Tensor:
 
 
 TILED = [
-    *mistakes(
+    *mutants(
         Dense,
         window=rows(rounds_window_to_tiles=Wrong("the window is the same for each tile of 16 queries: hidden keys leak", _by_tiles)),
     ),
-    *mistakes(
+    *mutants(
         Tiled,
         window=rows(
             applies_window_in_own_tile_only=Wrong("tiles of keys beside a query's own are not cut by the window", _middle_only),
@@ -204,10 +204,10 @@ def _given(change: Any) -> Any:
     return lambda asked: asked if asked["window"] is None else asked.but(window=change(asked["window"]))
 
 
-BACKWARD = mistakes(
+BACKWARD = mutants(
     Backward, weights=rows(backward_ignores_window=Wrong("the backward ignores the window", ignoring("window", None)))
 )
-ACCEPTED = mistakes(
+ACCEPTED = mutants(
     Dense,
     receive=rows(
         reads_negative_width_as_unbounded=Wrong(

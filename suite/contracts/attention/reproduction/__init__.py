@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attnsuite.cases import Calls, Conventions
-from attnsuite.cases.due import Posed, Within
-from attnsuite.cases.reproduction import Reproducing
+from attnsuite.cases.contract import Reproducer
+from attnsuite.cases.expected import PerCallCase, WithinBounds
 from attnsuite.contracts.attention.cases.case import due
 from attnsuite.contracts.attention.feature import features
 from attnsuite.contracts.attention.reproduction.simpler import RESPECTS, blank
@@ -14,7 +14,7 @@ from attnsuite.contracts.attention.reproduction.written import written
 
 
 @dataclass(frozen=True)
-class AsCalled(Posed):
+class AsCalled(PerCallCase):
     """These very calls, each held against the oracle."""
 
     made: Calls
@@ -24,11 +24,11 @@ class AsCalled(Posed):
     def calls(self, dtype: str) -> Calls:
         return self.made
 
-    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Within, ...]:
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[WithinBounds, ...]:
         return tuple(due(call, conventions) for call in calls)
 
 
-def reproducing() -> Reproducing:
+def reproducing() -> Reproducer:
     """What attention knows of its calls."""
     said = frozenset(point for each in features() if each.visible for point in each.conventions)
-    return Reproducing(AsCalled, RESPECTS, written, said, blank)
+    return Reproducer(AsCalled, RESPECTS, written, said, blank)

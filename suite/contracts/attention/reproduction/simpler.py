@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Call
+from attnsuite.cases.contract import Simpler
 from attnsuite.cases.layouts import INPUTS
-from attnsuite.cases.reproduction import Simpler
 from attnsuite.contracts.attention.reproduction.numbers import simpler_numbers
 
 AXES: Mapping[str, Mapping[int, str]] = {

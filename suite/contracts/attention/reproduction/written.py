@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from attnsuite.cases import Call, Conventions, Reply
-from attnsuite.cases.due import Due, Within
+from attnsuite.cases.expected import Expected, WithinBounds
 from attnsuite.cases.layouts import INPUTS
-from attnsuite.cases.pairs import NAMES
+from attnsuite.cases.returned_weights import WEIGHTS_NAMES
 from attnsuite.contracts.attention import feature
 from attnsuite.contracts.attention.reproduction.numbers import seed_of
 from attnsuite.contracts.attention.reproduction.numbers import written as as_text
@@ -28,7 +28,7 @@ EMPTY = "weights = (scores - scores.amax(-1, True).detach().clamp_min(-1e300)).e
 """A softmax whose empty rows are 0 and have gradients of 0; it is not yet normalised."""
 
 
-def written(call: Call, reply: Reply, due: Due | None, conventions: Conventions) -> Sequence[str]:
+def written(call: Call, reply: Reply, due: Expected | None, conventions: Conventions) -> Sequence[str]:
     """The lines; none where the call cannot be said in plain torch."""
     seed = seed_of(call)
     formula = _formula(call, conventions)
@@ -36,7 +36,7 @@ def written(call: Call, reply: Reply, due: Due | None, conventions: Conventions)
         return ()
     drawn = [] if seed is None else [f"torch.manual_seed({seed})"]
     lines = [*drawn, *_packed(_definitions(call, seed is not None))]
-    lines += _printed(call, reply, due, formula) if isinstance(due, Within) else [_accepted(call)]
+    lines += _printed(call, reply, due, formula) if isinstance(due, WithinBounds) else [_accepted(call)]
     return lines if sum(map(len, lines)) <= MOST else ()
 
 
@@ -115,7 +115,7 @@ def _changed(
     return None if None in found.values() else {**texts, **found}  # type: ignore[dict-item]
 
 
-def _printed(call: Call, reply: Reply, due: Within, formula: Sequence[str]) -> list[str]:
+def _printed(call: Call, reply: Reply, due: WithinBounds, formula: Sequence[str]) -> list[str]:
     """Compute the expected output, make the call, print both where they differ most."""
     called = f"{_called(call)}[0]" if reply.pair else _called(call)
     if reply.raised or reply.output is None:
@@ -139,7 +139,7 @@ def _weights(call: Call, name: str, formula: Sequence[str]) -> list[str]:
     """Of a pair whose output is right: the weights beside it, which may have a name there."""
     *steps, last = formula
     expected, _, _ = last.rpartition(" @ ")
-    beside = f"[1][{name!r}]" if name in NAMES else "[1]"
+    beside = f"[1][{name!r}]" if name in WEIGHTS_NAMES else "[1]"
     printed = 'print("actual", actual.tolist(), "expected", expected.tolist())'
     return [*steps, expected, f"actual = {_called(call)}{beside}", printed]
 
@@ -164,7 +164,7 @@ def _accepted(call: Call) -> str:
     return f'print("actual", {_called(call)}.shape, "expected: an error")'
 
 
-def _worst(reply: Reply, due: Within) -> tuple[str, tuple[int, ...]]:
+def _worst(reply: Reply, due: WithinBounds) -> tuple[str, tuple[int, ...]]:
     """The gradient that is wrong, empty for the output, and its worst place where it has too many numbers to print."""
     pairs = [("", reply.output, due.output, due.accept)]
     pairs += [(name, reply.gradients[name], bounded, 1.0) for name, bounded in due.gradients.items()]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from attnsuite.cases import Stranger
+    from attnsuite.cases import Variant
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """All strangers, sorted by name. Foreign libraries are imported when they are called, not here."""
     from attnsuite.contracts.attention.strangers import kernels, libraries, maxima, orders, signatures
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
-from attnsuite.cases import Stranger
+from attnsuite.cases import Variant
 from attnsuite.contracts.attention.strangers.orders import LOG2_E, multiplying, scores_of
 from attnsuite.contracts.attention.strangers.question import Core, Question, attention
 
@@ -227,6 +227,6 @@ KERNELS: dict[str, tuple[str, Core]] = {
 """By name: the style in words, and what computes in it."""
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One formula, as kernels compute it."""
-    return [Stranger(name, says, attention(core)) for name, (says, core) in KERNELS.items()]
+    return [Variant(name, says, attention(core)) for name, (says, core) in KERNELS.items()]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Stranger
+from attnsuite.cases import Variant
 from attnsuite.contracts.attention.computation.asked import Asked, as_attention, check
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.strangers.question import accumulator, bias_of, kept, spread
@@ -180,11 +180,11 @@ def _sdpa(asked: Asked) -> Tensor:
     return torch.nn.functional.scaled_dot_product_attention(asked.query, asked.key, asked.value, **options)
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """Libraries in the contract's clothes."""
     return [
-        Stranger("scipy", "numpy arrays and scipy.special.softmax", as_attention(_scipy), ("scipy",), NO_GRADIENT),
-        Stranger(
+        Variant("scipy", "numpy arrays and scipy.special.softmax", as_attention(_scipy), ("scipy",), NO_GRADIENT),
+        Variant(
             "jax",
             "jax.nn.dot_product_attention as it is",
             as_attention(_jax, ("attn_mask", "is_causal", "scale", "enable_gqa")),
@@ -192,18 +192,18 @@ def strangers() -> list[Stranger]:
             {**NO_GRADIENT, **JAX_LACKS},
             {"empty_row": {"bool_mask": "mean", "float_mask": "nan"}},
         ),
-        Stranger(
+        Variant(
             "onnx_graph",
             "an ONNX graph of MatMul, Add and Softmax in onnxruntime",
             as_attention(_onnx),
             ("onnx", "onnxruntime"),
             {**NO_GRADIENT, "dropout": "the graph has no dropout"},
         ),
-        Stranger(
+        Variant(
             "multi_head",
             "torch's multi_head_attention_forward with identities as projections",
             as_attention(_multi_head, ("attn_mask", "dropout_p", "is_causal")),
             lacks={"value_width": "its heads have one width", "no_keys": "it takes nothing that is empty"},
         ),
-        Stranger("sdpa", "PyTorch's scaled_dot_product_attention behind checks", as_attention(_sdpa, SDPA)),
+        Variant("sdpa", "PyTorch's scaled_dot_product_attention behind checks", as_attention(_sdpa, SDPA)),
     ]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Stranger
+from attnsuite.cases import Variant
 from attnsuite.contracts.attention.strangers.orders import scores_of
 from attnsuite.contracts.attention.strangers.question import Core, Question, attention
 
@@ -89,6 +89,6 @@ MAXIMA: dict[str, tuple[str, Core]] = {
 """By name: the style in words, and what computes in it."""
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One derivative that is 0, rounded in several ways."""
-    return [Stranger(name, says, attention(core)) for name, (says, core) in MAXIMA.items()]
+    return [Variant(name, says, attention(core)) for name, (says, core) in MAXIMA.items()]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from attnsuite.cases import Stranger
+from attnsuite.cases import Variant
 from attnsuite.contracts.attention.strangers.question import Core, Question, attention
 
 Multiply = Callable[[Tensor, Tensor], Tensor]
@@ -274,9 +274,9 @@ ORDERS: dict[str, tuple[str, Core]] = {
 """By name: the order in words, and what computes in it."""
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One formula, many orders."""
     return [
-        *(Stranger(name, says, attention(core)) for name, (says, core) in ORDERS.items()),
-        Stranger("float64_inside", "everything is computed in float64", attention(_dense, lambda _: torch.float64)),
+        *(Variant(name, says, attention(core)) for name, (says, core) in ORDERS.items()),
+        Variant("float64_inside", "everything is computed in float64", attention(_dense, lambda _: torch.float64)),
     ]

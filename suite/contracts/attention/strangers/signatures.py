@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Stranger
+from attnsuite.cases import Variant
 from attnsuite.contracts.attention.computation.asked import Asked, as_attention, check
 from attnsuite.contracts.attention.feature import arguments
 from attnsuite.contracts.attention.features.scale import factor
@@ -84,14 +84,14 @@ def _declined_overflow(gradient: Tensor) -> None:
         raise NotImplementedError(f"the products of output gradient and values exceed {gradient.dtype}")
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One formula, many signatures."""
     return [
-        Stranger("positional_only", "query, key and value by position only, under other names", _positional_only),
-        Stranger("any_keywords", "its options are **options", _any_keywords),
-        Stranger("any_arguments", "a signature that says nothing: *tensors, **options", _any_arguments),
-        Stranger("no_signature", "callable, but its signature cannot be read, as a builtin's", _WithoutSignature()),
-        Stranger("module", "a torch.nn.Module that takes its options by position too", _Module()),
-        Stranger("no_options", "takes query, key and value and declines the rest", _no_options),
-        Stranger("in_its_own_dtype", "multiplies half types in their own dtype", as_attention(_in_its_own_dtype)),
+        Variant("positional_only", "query, key and value by position only, under other names", _positional_only),
+        Variant("any_keywords", "its options are **options", _any_keywords),
+        Variant("any_arguments", "a signature that says nothing: *tensors, **options", _any_arguments),
+        Variant("no_signature", "callable, but its signature cannot be read, as a builtin's", _WithoutSignature()),
+        Variant("module", "a torch.nn.Module that takes its options by position too", _Module()),
+        Variant("no_options", "takes query, key and value and declines the rest", _no_options),
+        Variant("in_its_own_dtype", "multiplies half types in their own dtype", as_attention(_in_its_own_dtype)),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from attnsuite.cases import ALL
+from attnsuite.cases import ALL_CORES
 from attnsuite.contracts.attention.workloads.workload import Workload
 from attnsuite.model import PASSES
 
@@ -35,7 +35,7 @@ def _vit() -> list[Workload]:
     dtypes = {"cpu": ("float32", "bfloat16"), "cuda": HALF}
     trained = {"quick": FORWARD, "standard": PASSES, "full": PASSES}
     return [
-        Workload("vit/b16", why, 197, 197, 64, 12, profiles=trained, cores={"standard": (1, ALL)}),
+        Workload("vit/b16", why, 197, 197, 64, 12, profiles=trained, cores={"standard": (1, ALL_CORES)}),
         Workload("vit/b16-batch8", f"{why}, 8 images", 197, 197, 64, 12, batch=8, dtypes=dtypes),
     ]
 
@@ -58,7 +58,7 @@ def _ladder() -> list[Workload]:
         length = thousands * 1024
         why = "one head of width 64: how time and memory grow with the length"
         profiles = EVERY if thousands < 4 else {"full": (*FORWARD, *TOGETHER)} if thousands > 32 else trained
-        cores = {"standard": (1,) if thousands < 8 else (ALL,) if thousands > 16 else (1, ALL)}
+        cores = {"standard": (1,) if thousands < 8 else (ALL_CORES,) if thousands > 16 else (1, ALL_CORES)}
         found.append(
             Workload(
                 f"ladder/{thousands}k",

@@ -15,8 +15,7 @@ import torch
 
 from attnsuite import cases as asking
 from attnsuite.cases import Call, Conventions
-from attnsuite.cases.rounds import grown, moved
-from attnsuite.cases.tensors import generator
+from attnsuite.cases.tensors import generator, grown, moved
 from attnsuite.contracts.attention import feature, oracle
 from attnsuite.contracts.attention.cases.draws import Sizes
 from attnsuite.contracts.attention.feature import Drawing, Feature, Grid

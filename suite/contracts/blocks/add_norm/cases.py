@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from attnsuite.cases import Case
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.documented import CasePair, DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.printed import Printed, Shaped, Together
-from attnsuite.cases.refused import Refused
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.blocks.add_norm.contract import POSITIONAL
 from attnsuite.contracts.blocks.add_norm.oracle import add_norm
@@ -90,7 +90,7 @@ def layouts() -> Iterator[Case]:
     return asked.layouts(("batch", "the same for batch normalisation", {"norm": "batch"}))
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """What is not defined."""
     return asked.refused(
         ("shapes", "x of 3 positions and y of 4", {"y": (2, 4, 6)}),
@@ -111,12 +111,16 @@ def printed() -> Iterator[Case]:
     for example in documents.of("normalization", "add_norm"):
         if example.kind == "values":
             options = {"norm": "batch"} if example.parameters.get("type") == "batch" else {}
-            yield Printed(asked.given(*example.named("output"), _given(example), **options), example.gives("output"))
+            yield DocumentedNumbers(
+                asked.given(*example.named("output"), _given(example), **options), example.gives("output")
+            )
         else:
             shape = tuple(example.inputs["x_shape"])
             ones = asked.given(*example.named(), _normalised(np.ones(shape), np.ones(shape)))
             drawn_too = asked(*example.named(), lead=shape[:-1], width=shape[-1])
-            yield Together(Shaped(ones, example.at(), example.output_shape), drawn_too)  # of ones the norm is 0
+            yield CasePair(
+                DocumentedShape(ones, example.at(), example.output_shape), drawn_too
+            )  # of ones the norm is 0
 
 
 def _given(example: Excerpt) -> Inputs:

@@ -7,14 +7,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Deviation
-from attnsuite.cases.axes import Axes, Sizes
-from attnsuite.cases.changes import repeated_beyond, turned
-from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.cases.staged import Given, Staged, usual
+from attnsuite.cases import Mutant
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
+from attnsuite.cases.mutants import Wrong, formula, given, mutants, repeated_beyond, rows, then, turned
 
 
-class Residual(Staged):
+class Residual(Steps):
     """The formula, step by step."""
 
     axes = Axes(x="… e", y="… e", weight="e", bias="e")
@@ -33,7 +31,7 @@ class Residual(Staged):
         return self.finish(normalised, weight.to(wide), bias.to(wide), both).to(dtype)
 
     @staticmethod
-    def check(given: Given, sizes: Sizes) -> None:
+    def check(given: Arguments, sizes: Sizes) -> None:
         if given["norm"] == "batch" and given["x"].shape[:-1].numel() < 2:
             raise ValueError("one position")
 
@@ -68,13 +66,13 @@ def fixed_eps_in(named: str) -> Wrong:
     return Wrong(says, given(eps=lambda eps, norm: 1e-5 if norm == named else eps))
 
 
-rms_norm = Deviation(
+rms_norm = Mutant(
     "rms_norm",
     "the root mean square is taken: no mean is subtracted at all",
     Residual(mean=lambda rows: torch.zeros_like(rows[..., :1])),
     source="arXiv 1910.07467",
 )
-items_apart = Deviation(
+items_apart = Mutant(
     "items_apart",
     "batch normalisation takes the positions of each item apart",
     Residual(
@@ -86,8 +84,8 @@ items_apart = Deviation(
 
 
 CONTROLS = {"correct": Residual()}
-OTHERS = usual(Residual)
-MISTAKES = mistakes(
+OTHERS = usual_mutants(Residual)
+MISTAKES = mutants(
     Residual,
     whole=rows(
         swapped_weight_and_bias=Wrong(

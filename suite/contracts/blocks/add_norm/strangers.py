@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.cases import Stranger
-from attnsuite.cases.foreign import in_numpy, widened
+from attnsuite.cases import Variant
+from attnsuite.cases.computations import in_numpy, widened
 from attnsuite.contracts.blocks.add_norm.deviations import Residual
 
 Array = np.ndarray[Any, Any]
@@ -48,11 +48,11 @@ def _running(x: Array, y: Array, weight: Array, bias: Array, *, norm: str = "lay
     return np.asarray(normalised * weight + bias)
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One formula, many ways to normalise."""
     folded, running = widened(Residual, _folded), in_numpy(Residual, _running)
     return [
-        Stranger("library", "torch's layer_norm and batch_norm in the dtype itself", Residual.checked(_library)),
-        Stranger("folded", "a slope and an offset, into which mean and bias are folded", folded),
-        Stranger("running", "mean and variance updated number by number, numpy in float64", running),
+        Variant("library", "torch's layer_norm and batch_norm in the dtype itself", Residual.checked(_library)),
+        Variant("folded", "a slope and an offset, into which mean and bias are folded", folded),
+        Variant("running", "mean and variance updated number by number, numpy in float64", running),
     ]

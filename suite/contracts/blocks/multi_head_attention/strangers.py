@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.cases import Stranger
-from attnsuite.cases.foreign import bias_as_row, bias_first, in_float64, widened
+from attnsuite.cases import Variant
+from attnsuite.cases.computations import bias_as_row, bias_first, in_float64, widened
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
 
@@ -129,14 +129,14 @@ def _einsum(asked: Asked) -> Answer:
     return output if asked.b_output is None else output + asked.b_output, shown
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One formula, many ways to part it into heads."""
     fused, library, heads, einsum = map(_function, (_fused, _library, _head_by_head, _einsum))
     einsum = in_float64(MultiHead, einsum)
     return [
-        Stranger("fused", "one product for queries, keys and values, biases as a row", widened(MultiHead, fused)),
-        Stranger("library", "torch's linear and scaled_dot_product_attention", widened(MultiHead, library)),
-        Stranger("own_dtype", "the same in the dtype itself, half types too", MultiHead.checked(library)),
-        Stranger("head_by_head", "one head at a time, biases first", widened(MultiHead, heads)),
-        Stranger("einsum", "einsum with an axis for the heads, in float64", einsum),
+        Variant("fused", "one product for queries, keys and values, biases as a row", widened(MultiHead, fused)),
+        Variant("library", "torch's linear and scaled_dot_product_attention", widened(MultiHead, library)),
+        Variant("own_dtype", "the same in the dtype itself, half types too", MultiHead.checked(library)),
+        Variant("head_by_head", "one head at a time, biases first", widened(MultiHead, heads)),
+        Variant("einsum", "einsum with an axis for the heads, in float64", einsum),
     ]

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from attnsuite import cases as asking
 from attnsuite.cases import Call, Reply
-from attnsuite.cases.due import Form, Within
-from attnsuite.cases.rounds import grown, moved
-from attnsuite.cases.step import Learned, learned, of_repeating, rows_of
+from attnsuite.cases.expected import Form, WithinBounds
+from attnsuite.cases.tensors import grown, moved
+from attnsuite.cases.training import ExpectedStep, expected_step, repetition_loss, sampled_rows
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
 from attnsuite.contracts.blocks.multi_head_attention.contract import POSITIONAL
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
@@ -77,7 +77,7 @@ class Workload(asking.Workload):
         return Call(tensors, {"num_heads": self.heads}, POSITIONAL, gradient_of=WEIGHTS if direction == STEP else ())
 
     def loss(self, output: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
-        return of_repeating(output, inputs)
+        return repetition_loss(output, inputs)
 
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
         """Queries, keys and values whose numbers have moved, queries that have grown."""
@@ -96,7 +96,7 @@ class Workload(asking.Workload):
     def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
         """All rows of one item; of a step some rows of every gradient."""
         if direction == STEP:
-            return rows_of(self.call("float32", direction, device="meta"), random)
+            return sampled_rows(self.call("float32", direction, device="meta"), random)
         item = random.randrange(self.batch)
         return {"output": range(item * self.length, (item + 1) * self.length)}
 
@@ -114,7 +114,7 @@ class Workload(asking.Workload):
 
 
 @lru_cache(maxsize=4)
-def _due(workload: Workload, dtype: str, number: int, item: int) -> Within:
+def _due(workload: Workload, dtype: str, number: int, item: int) -> WithinBounds:
     """What is due of one item of a round, as rows."""
     call = workload.of_round(dtype, "forward", number)
     alone = {name: call.tensors[name][item : item + 1] for name in POSITIONAL[:3]}
@@ -124,9 +124,9 @@ def _due(workload: Workload, dtype: str, number: int, item: int) -> Within:
 
 
 @lru_cache(maxsize=1)
-def _learned(workload: Workload, dtype: str, number: int) -> Learned:
+def _learned(workload: Workload, dtype: str, number: int) -> ExpectedStep:
     """What is true of the step of a round. All implementations of a table are asked for the same, and their proofs."""
-    return learned(_eager, workload.loss, workload.of_round(dtype, STEP, number), dtype)
+    return expected_step(_eager, workload.loss, workload.of_round(dtype, STEP, number), dtype)
 
 
 def _eager(call: Call) -> Tensor:

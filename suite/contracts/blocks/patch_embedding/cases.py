@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnsuite.cases import Case
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.printed import Printed, Shaped
-from attnsuite.cases.refused import Refused
 from attnsuite.cases.tensors import Generator, Inputs, numbers
 from attnsuite.contracts.blocks.patch_embedding.contract import POSITIONAL
 from attnsuite.contracts.blocks.patch_embedding.oracle import patch_embedding
@@ -62,7 +62,7 @@ def sizes() -> Iterator[Case]:
     yield asked("size/no_images", "nothing to cut", batch=0)
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """What cannot be cut or mapped."""
     return asked.refused(
         ("height", "a height of 7 in patches of 2", {"height": 7}),
@@ -84,8 +84,8 @@ def printed() -> Iterator[Case]:
             continue
         if example.kind == "values":
             given = {name: numbers(inputs[name]) for name in POSITIONAL}
-            yield Printed(asked.given(*example.named("output"), given), example.gives("output"))
+            yield DocumentedNumbers(asked.given(*example.named("output"), given), example.gives("output"))
         else:
             sizes = dict(zip(("batch", "channels", "height", "width"), inputs["image_shape"], strict=True))
             sizes |= {"side": parameters["patch_size"], "features": parameters["num_hiddens"]}
-            yield Shaped(asked(*example.named(), **sizes), example.at(), example.output_shape)
+            yield DocumentedShape(asked(*example.named(), **sizes), example.at(), example.output_shape)

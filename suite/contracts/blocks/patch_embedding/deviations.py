@@ -5,20 +5,24 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnsuite.cases.axes import Axes, Sizes
-from attnsuite.cases.changes import (
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
+from attnsuite.cases.mutants import (
+    Wrong,
     first_for_all,
+    formula,
+    given,
+    mutants,
     only_first,
     repeated_beyond,
     reversed_along,
+    rows,
     swapped_where_equal,
+    then,
     turned,
 )
-from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.cases.staged import Given, Staged, usual
 
 
-class Patches(Staged):
+class Patches(Steps):
     """The formula, step by step."""
 
     axes = Axes(image="b c h w", weight="e c p p", bias="e")
@@ -30,7 +34,7 @@ class Patches(Staged):
         return self.map(ordered, self.flatten(weight.to(wide)), bias.to(wide)).to(dtype)
 
     @staticmethod
-    def check(given: Given, sizes: Sizes) -> None:
+    def check(given: Arguments, sizes: Sizes) -> None:
         if sizes["h"] % sizes["p"] or sizes["w"] % sizes["p"]:
             raise ValueError("the patches do not divide the image")
 
@@ -62,8 +66,8 @@ def cropped(image: Tensor, weight: Tensor) -> Tensor:
 
 
 CONTROLS = {"correct": Patches()}
-OTHERS = usual(Patches)
-MISTAKES = mistakes(
+OTHERS = usual_mutants(Patches)
+MISTAKES = mutants(
     Patches,
     whole=rows(
         crops=Wrong(

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.cases import Stranger
-from attnsuite.cases.foreign import backwards, bias_first, in_numpy, widened
+from attnsuite.cases import Variant
+from attnsuite.cases.computations import backwards, bias_first, in_numpy, widened
 from attnsuite.contracts.blocks.patch_embedding.deviations import Patches
 
 Array = np.ndarray[Any, Any]
@@ -49,12 +49,12 @@ def _pixel_by_pixel(image: Array, weight: Array, bias: Array) -> Array:
     return total.reshape(len(image), rows * columns, len(weight)) + bias
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One formula, many ways to cut."""
     unfolded, pixels = widened(Patches, _unfolded), in_numpy(Patches, _pixel_by_pixel)
     return [
-        Stranger("convolution", "torch's conv2d, whose kernel is its stride", widened(Patches, _convolution)),
-        Stranger("unfolded", "torch's unfold, summed from the last to the first", unfolded),
-        Stranger("patch_by_patch", "one patch at a time, the bias first", widened(Patches, _patch_by_patch)),
-        Stranger("pixel_by_pixel", "numpy in float64, one pixel of all patches at a time", pixels),
+        Variant("convolution", "torch's conv2d, whose kernel is its stride", widened(Patches, _convolution)),
+        Variant("unfolded", "torch's unfold, summed from the last to the first", unfolded),
+        Variant("patch_by_patch", "one patch at a time, the bias first", widened(Patches, _patch_by_patch)),
+        Variant("pixel_by_pixel", "numpy in float64, one pixel of all patches at a time", pixels),
     ]

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from attnsuite.cases import Case
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.printed import Printed, Shaped
-from attnsuite.cases.refused import Refused
 from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.blocks.positional_encoding.contract import POSITIONAL
 from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
@@ -64,7 +64,7 @@ def sizes() -> Iterator[Case]:
     yield asked("size/nothing", "no positions", shape=(2, 0, 8))
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """What has no encoding."""
     return asked.refused(
         ("rank", "an x without items", {"shape": (5, 8)}),
@@ -79,20 +79,20 @@ def printed() -> Iterator[Case]:
     for example in documents.of("positional_encoding"):
         if example.kind == "shape":
             case = asked(*example.named(), shape=tuple(example.inputs["x_shape"]), zeros=True)
-            yield Shaped(case, example.at(), example.output_shape)
+            yield DocumentedShape(case, example.at(), example.output_shape)
         elif example.kind == "values":
             given = [each for each in ("values", "pairs", "shifted_pairs") if each in example.expected]
             yield from (_printed(example, quantity) for quantity in given)
 
 
-def _printed(example: Excerpt, quantity: str) -> Printed:
+def _printed(example: Excerpt, quantity: str) -> DocumentedNumbers:
     given, width = example.inputs, example.inputs["encoding_dim"]
     rows = given.get("positions", list(range(given.get("num_positions", 0))))
     columns = [2 * given["j"], 2 * given["j"] + 1] if "j" in given else given.get("columns", list(range(width)))
     options = {"offset": given["offset"]} if quantity == "shifted_pairs" else {}
     options |= {"base": float(example.parameters["base"])}
     case = asked(*example.named(quantity), shape=(1, max(rows) + 1, width), zeros=True, **options)
-    return Printed(case, example.gives(quantity), partial(_chosen, rows, columns))
+    return DocumentedNumbers(case, example.gives(quantity), partial(_chosen, rows, columns))
 
 
 def _chosen(rows: list[int], columns: list[int], output: Array) -> Array:

@@ -7,13 +7,11 @@ import math
 import torch
 from torch import Tensor
 
-from attnsuite.cases.axes import Axes, Sizes
-from attnsuite.cases.changes import rounded, turned
-from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.cases.staged import Given, Staged, usual
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
+from attnsuite.cases.mutants import Wrong, formula, given, mutants, rounded, rows, then, turned
 
 
-class Encoding(Staged):
+class Encoding(Steps):
     """The formula, step by step."""
 
     axes = Axes(x="b l e")
@@ -25,7 +23,7 @@ class Encoding(Staged):
         return self.add(x.to(wide), self.interleave(angles)).to(x.dtype)
 
     @staticmethod
-    def check(given: Given, sizes: Sizes) -> None:
+    def check(given: Arguments, sizes: Sizes) -> None:
         if given["offset"] < 0 or not given["base"] > 0:
             raise ValueError("nothing to encode")
 
@@ -51,7 +49,7 @@ def by_logarithm(positions: Tensor, exponents: Tensor, base: float) -> Tensor:
     return positions.float() * rates
 
 
-def without_sign(given: Given) -> Given:
+def without_sign(given: Arguments) -> Arguments:
     return {**given, "offset": abs(given["offset"])}
 
 
@@ -67,8 +65,8 @@ def odd_ends_with_cosine(encoding: Tensor, angles: Tensor) -> Tensor:
 
 
 CONTROLS = {"correct": Encoding()}
-OTHERS = usual(Encoding)
-MISTAKES = mistakes(
+OTHERS = usual_mutants(Encoding)
+MISTAKES = mutants(
     Encoding,
     check=rows(accepts_negative_offset=Wrong("a negative offset is accepted", given(given=without_sign))),
     positions=rows(

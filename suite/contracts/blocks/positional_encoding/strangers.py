@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Stranger
-from attnsuite.cases.foreign import in_numpy, widened
+from attnsuite.cases import Variant
+from attnsuite.cases.computations import in_numpy, widened
 from attnsuite.contracts.blocks.positional_encoding.deviations import Encoding
 
 Array = np.ndarray[Any, Any]
@@ -40,10 +40,10 @@ def _turned(x: Array, *, offset: int = 0, base: float = 10000.0) -> Array:
     return np.asarray(x + np.where(columns % 2, points.real, points.imag))
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One formula, many ways to the angles."""
     return [
-        Stranger("exponentials", "rates as exponentials of logarithms", widened(Encoding, _exponentials)),
-        Stranger("table", "a table in float64, rounded before it is added", Encoding.checked(_table)),
-        Stranger("turned", "points on the unit circle, numpy in float64", in_numpy(Encoding, _turned)),
+        Variant("exponentials", "rates as exponentials of logarithms", widened(Encoding, _exponentials)),
+        Variant("table", "a table in float64, rounded before it is added", Encoding.checked(_table)),
+        Variant("turned", "points on the unit circle, numpy in float64", in_numpy(Encoding, _turned)),
     ]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from attnsuite.cases import Case
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.printed import Printed, Shaped
-from attnsuite.cases.refused import Refused
 from attnsuite.cases.tensors import Generator, Inputs, numbers
 from attnsuite.contracts.blocks.positionwise_ffn.contract import POSITIONAL
 from attnsuite.contracts.blocks.positionwise_ffn.oracle import positionwise_ffn
@@ -71,7 +71,7 @@ def sizes() -> Iterator[Case]:
     yield asked("size/nothing", "no positions", lead=(2, 0))
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """What does not chain."""
     return asked.refused(
         ("width", "positions of width 6 beside weights for 5", {"x": (2, 3, 6)}),
@@ -89,18 +89,18 @@ def printed() -> Iterator[Case]:
         yield from [_shaped(example)] if example.kind == "shape" else _printed(example)
 
 
-def _printed(example: Excerpt) -> Iterator[Printed]:
+def _printed(example: Excerpt) -> Iterator[DocumentedNumbers]:
     options = {} if example.parameters["activation"] == "relu" else {"activation": "gelu"}
     for quantity in ("hidden", "output"):
         case = asked.given(*example.named(quantity), _given(example, quantity), **options)
-        yield Printed(case, example.gives(quantity))
+        yield DocumentedNumbers(case, example.gives(quantity))
 
 
-def _shaped(example: Excerpt) -> Shaped:
+def _shaped(example: Excerpt) -> DocumentedShape:
     *lead, width = example.inputs["x_shape"]
     hidden, out = (example.parameters[f"ffn_num_{what}"] for what in ("hiddens", "outputs"))
     case = asked(*example.named(), lead=tuple(lead), width=width, hidden=hidden, out=out, ones=True)
-    return Shaped(case, example.at(), example.output_shape)
+    return DocumentedShape(case, example.at(), example.output_shape)
 
 
 def _given(example: Excerpt, quantity: str) -> Inputs:

@@ -8,13 +8,22 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, silu
 
-from attnsuite.cases.axes import Axes
-from attnsuite.cases.changes import first_for_all, only_first, repeated_beyond, turned
-from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.cases.staged import Staged, usual
+from attnsuite.cases.computations import Axes, Steps, usual_mutants
+from attnsuite.cases.mutants import (
+    Wrong,
+    first_for_all,
+    formula,
+    given,
+    mutants,
+    only_first,
+    repeated_beyond,
+    rows,
+    then,
+    turned,
+)
 
 
-class Network(Staged):
+class Network(Steps):
     """The formula, step by step."""
 
     axes = Axes(x="… e", w1="e f", b1="f", w2="f v", b2="v")
@@ -34,8 +43,8 @@ class Network(Staged):
 
 
 CONTROLS = {"correct": Network()}
-OTHERS = usual(Network)
-MISTAKES = mistakes(
+OTHERS = usual_mutants(Network)
+MISTAKES = mutants(
     Network,
     whole=rows(
         swapped_biases=Wrong(

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.cases import Stranger
-from attnsuite.cases.foreign import backwards, bias_as_row, bias_first, convolved, in_float64, linear, widened
+from attnsuite.cases import Variant
+from attnsuite.cases.computations import backwards, bias_as_row, bias_first, convolved, in_float64, linear, widened
 from attnsuite.contracts.blocks.positionwise_ffn.deviations import Network
 
 Affine = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -24,7 +24,7 @@ def _network(affine: Affine) -> Callable[..., Tensor]:
     return positionwise_ffn
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One formula, many ways to map."""
     ways = {
         "convolutions": ("two convolutions with kernels of one step", convolved),
@@ -33,7 +33,7 @@ def strangers() -> list[Stranger]:
         "backwards": ("einsum from the last feature to the first", backwards),
     }
     return [
-        *(Stranger(name, says, widened(Network, _network(affine))) for name, (says, affine) in ways.items()),
-        Stranger("linear", "torch's linear in the dtype itself, half types too", Network.checked(_network(linear))),
-        Stranger("float64_inside", "everything is computed in float64", in_float64(Network, _network(linear))),
+        *(Variant(name, says, widened(Network, _network(affine))) for name, (says, affine) in ways.items()),
+        Variant("linear", "torch's linear in the dtype itself, half types too", Network.checked(_network(linear))),
+        Variant("float64_inside", "everything is computed in float64", in_float64(Network, _network(linear))),
     ]

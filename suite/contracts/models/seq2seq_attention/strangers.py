@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnsuite.cases import Stranger
-from attnsuite.cases.foreign import backwards, linear
-from attnsuite.cases.staged import Staged
+from attnsuite.cases import Variant
+from attnsuite.cases.computations import Steps, backwards, linear
 from attnsuite.contracts.models.eager import part
 from attnsuite.contracts.models.foreign import source_by_source
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, shapes
@@ -36,7 +35,7 @@ def _factory(cells: Mapping[str, Cell], affine: Affine, *, widens: bool) -> Call
     ) -> Callable[..., Any]:
         Recurrent.check_config(config)
         Recurrent.check_weights(given, shapes(config))
-        weights = {name: tensor.to(Staged.wide(tensor)) if widens else tensor for name, tensor in given.items()}
+        weights = {name: tensor.to(Steps.wide(tensor)) if widens else tensor for name, tensor in given.items()}
         step, dtype = _stacked(cells[config["cell"]]), given["w_logits"].dtype
         model = partial(_model, config, weights, dtype, step, affine)
         if greedy is not None:
@@ -163,12 +162,12 @@ def _both(x: Tensor, s: Tensor, weights: Weights) -> Tensor:
     return torch.cat([s, x], -1) @ rows + (weights["b_hidden"] + weights["b_input"])
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One model, many cells."""
     library, fused = {"gru": _gru_library, "lstm": _lstm_library}, {"gru": _gru_fused, "lstm": _lstm_fused}
     modules = {"gru": _module(nn.GRU), "lstm": _module(nn.LSTM)}
     return [
-        Stranger("cells", "torch's gru_cell and lstm_cell", _factory(library, linear, widens=False)),
-        Stranger("modules", "torch's GRU and LSTM, one step at a time", _factory(modules, linear, widens=True)),
-        Stranger("fused", "one product for state and input, einsum backwards", _factory(fused, backwards, widens=True)),
+        Variant("cells", "torch's gru_cell and lstm_cell", _factory(library, linear, widens=False)),
+        Variant("modules", "torch's GRU and LSTM, one step at a time", _factory(modules, linear, widens=True)),
+        Variant("fused", "one product for state and input, einsum backwards", _factory(fused, backwards, widens=True)),
     ]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.model import Config
-from attnsuite.cases.step import of_next_tokens
+from attnsuite.cases.training import next_token_loss
 from attnsuite.contracts.models.seq2seq_attention.cases.draws import USUAL, model
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, shapes
 from attnsuite.contracts.models.workloads import TRAINED, ModelWorkload
@@ -35,7 +35,7 @@ def workloads() -> list[ModelWorkload]:
     vocabularies = {"source": config["source_vocab"], "target": config["target_vocab"]}
     found = ModelWorkload(f"translator/{LENGTH}", why, model, config, shapes, partial(_tokens, config), LENGTH,
                           BATCH * _flops(config, LENGTH), {"tokens": float(BATCH * LENGTH)}, sizes, vocabularies,
-                          profiles=TRAINED, learns=of_next_tokens)  # fmt: skip
+                          profiles=TRAINED, learns=next_token_loss)  # fmt: skip
     return [found]
 
 

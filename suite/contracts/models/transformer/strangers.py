@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnsuite.cases import Stranger
+from attnsuite.cases import Variant
 from attnsuite.contracts.models.eager import part
 from attnsuite.contracts.models.foreign import STYLES, Style, source_by_source
 from attnsuite.contracts.models.transformer.contract import shapes
@@ -154,12 +154,12 @@ def _watch(attention: Any, name: str, shown: Shown) -> None:
     attention.register_forward_hook(again, with_kwargs=True)
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One model, many styles."""
     return [
         *(
-            Stranger(name, f"blocks in the style {name}", _factory(partial(_styled, style)))
+            Variant(name, f"blocks in the style {name}", _factory(partial(_styled, style)))
             for name, style in STYLES.items()
         ),
-        Stranger("modules", "torch's TransformerEncoderLayer and TransformerDecoderLayer", _factory(_modules)),
+        Variant("modules", "torch's TransformerEncoderLayer and TransformerDecoderLayer", _factory(_modules)),
     ]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.model import Config
-from attnsuite.cases.step import of_next_tokens
+from attnsuite.cases.training import next_token_loss
 from attnsuite.contracts.models.transformer.cases.draws import model
 from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.contracts.models.workloads import TRAINED, TRAINED_IN_FULL, ModelWorkload
@@ -43,7 +43,7 @@ def _workload(name: str, why: str, batch: int, length: int, profiles: Mapping[st
     )
     tokens = float(batch * length)
     return ModelWorkload(name, why, model, config, shapes, partial(_tokens, batch, length), length,
-                         batch * _flops(config, length), {"tokens": tokens}, sizes, vocabularies, profiles=profiles, learns=of_next_tokens)  # fmt: skip
+                         batch * _flops(config, length), {"tokens": tokens}, sizes, vocabularies, profiles=profiles, learns=next_token_loss)  # fmt: skip
 
 
 def _tokens(batch: int, length: int, random: torch.Generator) -> Mapping[str, Tensor]:

@@ -10,9 +10,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu, layer_norm
 
-from attnsuite.cases.changes import as_it_lies, as_they_lie, repeated_beyond, swapped_where_equal, turned
-from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.cases.staged import imprecise
+from attnsuite.cases.computations import imprecise_mutants
+from attnsuite.cases.mutants import (
+    Wrong,
+    as_it_lies,
+    as_they_lie,
+    formula,
+    given,
+    mutants,
+    repeated_beyond,
+    rows,
+    swapped_where_equal,
+    then,
+    turned,
+)
 from attnsuite.contracts.models import common
 from attnsuite.contracts.models.common import EXTRA_WEIGHTS, MIXED_DTYPES, of_due_shapes
 from attnsuite.contracts.models.eager import Blocks, Config, Part, part
@@ -104,8 +115,8 @@ def turned_named(name: str) -> Callable[[Part], dict[str, Tensor]]:
 
 
 CONTROLS = {"correct": VisionTransformer()}
-OTHERS = [*common.deviations(VisionTransformer), *imprecise(VisionTransformer)]
-ACCEPTED = mistakes(
+OTHERS = [*common.deviations(VisionTransformer), *imprecise_mutants(VisionTransformer)]
+ACCEPTED = mutants(
     VisionTransformer,
     check_config=rows(
         crops=Wrong("what does not divide is cropped", lambda config: None, "documents, E40"),
@@ -135,7 +146,7 @@ ACCEPTED = mistakes(
         )
     ),
 )
-MISTAKES = mistakes(
+MISTAKES = mutants(
     VisionTransformer,
     widened=rows(
         transposed_patch_map=Wrong("w_patch is transposed where it is square", given(weights=turned_named("w_patch"))),

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.cases import Stranger
+from attnsuite.cases import Variant
 from attnsuite.contracts.models.eager import part
 from attnsuite.contracts.models.foreign import STYLES, Style
 from attnsuite.contracts.models.vision_transformer.contract import shapes
@@ -87,9 +87,9 @@ def _with_token(config: Config, weights: Weights, patches: Tensor) -> Tensor:
     return torch.cat([token, patches + weights["positions"][1:]], 1)
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One model, many styles."""
     embeds = {"library": _convolved, "head_by_head": _sliced, "backwards": _unfolded}
     return [
-        Stranger(name, f"blocks in the style {name}", _factory(style, embeds[name])) for name, style in STYLES.items()
+        Variant(name, f"blocks in the style {name}", _factory(style, embeds[name])) for name, style in STYLES.items()
     ]

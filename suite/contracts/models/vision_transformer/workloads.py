@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.model import Config
-from attnsuite.cases.step import Loss, of_classes
+from attnsuite.cases.training import Loss, class_loss
 from attnsuite.contracts.models.vision_transformer.cases.draws import BASE, USUAL, model
 from attnsuite.contracts.models.vision_transformer.contract import shapes
 from attnsuite.contracts.models.workloads import TRAINED, USUALLY, ModelWorkload
@@ -31,7 +31,7 @@ FASHION: Config = {
 def workloads() -> list[ModelWorkload]:
     """All of them, in the order of tables."""
     return [
-        _workload("vit/fashion", "the documents' classifier of Fashion-MNIST", FASHION, 16, TRAINED, of_classes),
+        _workload("vit/fashion", "the documents' classifier of Fashion-MNIST", FASHION, 16, TRAINED, class_loss),
         _workload("vit/b16", "ViT-B/16 at 224 × 224", BASE, 1),
     ]
 

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from attnsuite.cases import Case
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.printed import Printed, Shaped
-from attnsuite.cases.refused import Refused
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, identity_values, numbers, valid
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
@@ -114,7 +114,7 @@ def layouts() -> Iterator[Case]:
     return asked.layouts(("masked", "a mask that lies so too", {"mask": of(2, 5, 7)}))
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """Shapes that do not fit."""
     return asked.refused(
         ("query_width", "queries of width 5 beside weights for 6", {"query": (2, 5, 5)}),
@@ -139,10 +139,10 @@ def printed() -> Iterator[Case]:
     for example in documents.of("additive_attention", kind="values"):
         for quantity in ("output", "weights"):
             case = asked.given(*example.named(quantity), _given(example, quantity))
-            yield Printed(case, example.gives(quantity))
+            yield DocumentedNumbers(case, example.gives(quantity))
 
 
-def _shaped(example: Excerpt) -> Shaped:
+def _shaped(example: Excerpt) -> DocumentedShape:
     batch, keys, key_width = example.inputs["key_shape"]
     _, queries, query_width = example.inputs["query_shape"]
     case = asked(
@@ -150,7 +150,7 @@ def _shaped(example: Excerpt) -> Shaped:
         value_width=example.inputs["value_shape"][2], features=example.parameters["num_hiddens"],
         mask=partial(_valid, example.inputs["valid_lens"], keys),
     )  # fmt: skip
-    return Shaped(case, example.at(), example.output_shape)
+    return DocumentedShape(case, example.at(), example.output_shape)
 
 
 def _given(example: Excerpt, quantity: str) -> Inputs:

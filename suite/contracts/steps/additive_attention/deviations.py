@@ -7,23 +7,27 @@ import math
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Deviation
-from attnsuite.cases.axes import Axes, Sizes, broadcasts
-from attnsuite.cases.changes import (
+from attnsuite.cases import Mutant
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, broadcasts, usual_mutants
+from attnsuite.cases.mutants import (
+    Wrong,
     first_for_all,
     for_all_items,
+    formula,
+    given,
     hidden_last,
+    mutants,
     repeated_beyond,
     reversed_along,
+    rows,
     swapped_where_equal,
+    then,
     turned,
 )
-from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.cases.staged import Given, Staged, usual
 from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, shares, softmax
 
 
-class Additive(Staged):
+class Additive(Steps):
     """The formula, step by step."""
 
     axes = Axes(query="b l q", key="b s k", value="b s v", w_query="q e", w_key="k e", w_score="e")
@@ -49,7 +53,7 @@ class Additive(Staged):
         return self.mix(self.softmax(scores), value.to(wide)).to(query.dtype)
 
     @staticmethod
-    def check(given: Given, sizes: Sizes) -> None:
+    def check(given: Arguments, sizes: Sizes) -> None:
         mask = given["attn_mask"]
         if mask is not None and (mask.dtype != torch.bool or not broadcasts(mask, *(sizes[axis] for axis in "bls"))):
             raise ValueError("the mask does not fit")
@@ -78,14 +82,14 @@ def low_fill(number: float) -> Wrong:
     return Wrong(says, fill(number, but_empty_rows=True))
 
 
-tanh_of_each_term = Deviation(
+tanh_of_each_term = Mutant(
     "tanh_of_each_term",
     "tanh is taken of the query's part and of the key's, and then they are added",
     Additive(join=joined, activate=torch.clone),
 )
 CONTROLS = {"correct": Additive()}
-OTHERS = usual(Additive)
-MISTAKES = mistakes(
+OTHERS = usual_mutants(Additive)
+MISTAKES = mutants(
     Additive,
     whole=rows(
         accepts_more_values=Wrong(

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.cases import Stranger
-from attnsuite.cases.foreign import convolved, in_numpy, widened
+from attnsuite.cases import Variant
+from attnsuite.cases.computations import convolved, in_numpy, widened
 from attnsuite.contracts.steps.additive_attention.deviations import Additive
 
 Array = np.ndarray[Any, Any]
@@ -54,12 +54,12 @@ def _attend(scores: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
     return scores.softmax(-1).nan_to_num(0.0) @ value
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One formula, many ways to compare."""
     numpy = in_numpy(Additive, _one_query_at_a_time)
     return [
-        Stranger("one_product", "one product of every pair of query and key", widened(Additive, _one_product)),
-        Stranger("own_dtype", "the same in the dtype itself, half types too", Additive.checked(_one_product)),
-        Stranger("convolved", "convolutions of one step, and einsum", widened(Additive, _convolved)),
-        Stranger("one_query_at_a_time", "numpy in float64, one query at a time", numpy),
+        Variant("one_product", "one product of every pair of query and key", widened(Additive, _one_product)),
+        Variant("own_dtype", "the same in the dtype itself, half types too", Additive.checked(_one_product)),
+        Variant("convolved", "convolutions of one step, and einsum", widened(Additive, _convolved)),
+        Variant("one_query_at_a_time", "numpy in float64, one query at a time", numpy),
     ]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from attnsuite.cases import Case
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.printed import Printed, Shaped
-from attnsuite.cases.refused import Refused
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
@@ -159,7 +159,7 @@ def layouts() -> Iterator[Case]:
     return asked.layouts(*((score, "weights that lie so too", {"score": score}) for score in ("bilinear", "additive")))
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """What no function is defined for."""
     return asked.refused(
         ("widths", "a query of width 6 and keys of width 4", {"key_width": 4}),
@@ -186,11 +186,11 @@ def printed() -> Iterator[Case]:
     for example, quantity, score, inputs in given():
         values = np.atleast_2d(numbers(example.quantities[quantity]))
         case = asked.given(*example.named(quantity), inputs, score=score)
-        yield Printed(case, example.gives(quantity, values), shown.get(quantity, np.asarray))
+        yield DocumentedNumbers(case, example.gives(quantity, values), shown.get(quantity, np.asarray))
     product = documents.examples()[PRODUCT]
     (items, queries, width), (_, _, keys) = (product.inputs[name] for name in ("a_shape", "b_shape"))
     case = asked(*product.named(), score="dot", lead=(items,), queries=queries, keys=keys, width=width)
-    yield Shaped(case, product.at(), product.output_shape)
+    yield DocumentedShape(case, product.at(), product.output_shape)
 
 
 def given() -> Iterator[tuple[Excerpt, str, str, Inputs]]:

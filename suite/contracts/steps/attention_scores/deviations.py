@@ -10,10 +10,19 @@ import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from attnsuite.cases.axes import ANY, Axes, Sizes, broadcasts
-from attnsuite.cases.changes import first_for_all, repeated_beyond, swapped_where_equal, turned
-from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.cases.staged import Given, Staged, usual
+from attnsuite.cases.computations import ANY, Arguments, Axes, Sizes, Steps, broadcasts, usual_mutants
+from attnsuite.cases.mutants import (
+    Wrong,
+    first_for_all,
+    formula,
+    given,
+    mutants,
+    repeated_beyond,
+    rows,
+    swapped_where_equal,
+    then,
+    turned,
+)
 from attnsuite.contracts.steps.attention_scores.contract import SCORES
 
 AXES = {
@@ -25,7 +34,7 @@ AXES = {
 }
 
 
-class Scores(Staged):
+class Scores(Steps):
     """Every function, step by step."""
 
     choices: ClassVar = {"score": tuple(SCORES)}
@@ -44,7 +53,7 @@ class Scores(Staged):
         return (found if attn_mask is None else self.hide(found, attn_mask)).to(query.dtype)
 
     @staticmethod
-    def check(given: Given, sizes: Sizes) -> None:
+    def check(given: Arguments, sizes: Sizes) -> None:
         score, weights = given["score"], given.get("weights", {})
         if set(weights) != set(SCORES[score]):
             raise ValueError(f"{score} with {sorted(weights)}")
@@ -103,8 +112,8 @@ def transposed_weights(query: Tensor, key: Tensor, w_query: Tensor, w_key: Tenso
 
 
 CONTROLS = {"correct": Scores()}
-OTHERS = usual(Scores)
-MISTAKES = mistakes(
+OTHERS = usual_mutants(Scores)
+MISTAKES = mutants(
     Scores,
     whole=rows(
         accepts_weights_of_another=Wrong(

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attnsuite.cases import Stranger
-from attnsuite.cases.foreign import in_float64, widened
+from attnsuite.cases import Variant
+from attnsuite.cases.computations import in_float64, widened
 from attnsuite.contracts.steps.attention_scores.contract import SCORES
 from attnsuite.contracts.steps.attention_scores.deviations import Scores
 
@@ -117,15 +117,15 @@ LIBRARY = _function(
 """What torch has a function for: linear, bilinear, baddbmm."""
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """Five formulas, many orders."""
     queries, keys, einsum = (widened(Scores, each) for each in (QUERIES_FIRST, KEYS_FIRST, EINSUM))
     library = in_float64(Scores, LIBRARY)
     return [
-        Stranger("queries_first", "what can be done to the queries comes before the product", queries),
-        Stranger("own_dtype", "the same in the dtype itself, half types too", Scores.checked(QUERIES_FIRST)),
-        Stranger("keys_first", "keys are mapped and scaled, distances expanded", keys),
-        Stranger("keys_first_in_own_dtype", "the same in the dtype itself, half types too", Scores.checked(KEYS_FIRST)),
-        Stranger("einsum", "einsum, and the root of the scale on both sides", einsum),
-        Stranger("library", "torch's linear, bilinear, baddbmm and cdist, in float64", library),
+        Variant("queries_first", "what can be done to the queries comes before the product", queries),
+        Variant("own_dtype", "the same in the dtype itself, half types too", Scores.checked(QUERIES_FIRST)),
+        Variant("keys_first", "keys are mapped and scaled, distances expanded", keys),
+        Variant("keys_first_in_own_dtype", "the same in the dtype itself, half types too", Scores.checked(KEYS_FIRST)),
+        Variant("einsum", "einsum, and the root of the scale on both sides", einsum),
+        Variant("library", "torch's linear, bilinear, baddbmm and cdist, in float64", library),
     ]

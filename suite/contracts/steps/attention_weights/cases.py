@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from attnsuite.cases import Calls, Case, Replies
-from attnsuite.cases.due import Due
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
+from attnsuite.cases.expected import Expected
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.printed import Printed, Shaped
-from attnsuite.cases.refused import Refused
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
@@ -186,7 +186,7 @@ def layouts() -> Iterator[Case]:
     return asked.layouts(("masked", "a mask that lies so too", {"shape": (2, 5, 7), "mask": of(2, 5, 7)}))
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """What no weights are defined for."""
     return asked.refused(
         ("normaliser", "a normaliser that does not exist", {"normaliser": "sparsemax"}),
@@ -221,11 +221,11 @@ def printed() -> Iterator[Case]:
         if quantity in AFTER:
             yield MaskedAfter(case, example.gives(quantity, values), select)
         else:
-            yield Printed(case, example.gives(quantity, values), select, where_decided=decided)
+            yield DocumentedNumbers(case, example.gives(quantity, values), select, where_decided=decided)
     for example in documents.of("masked_softmax", kind="shape"):
         shape = tuple(example.inputs["scores_shape"])
         case = asked(*example.named(), shape=shape, lengths=example.inputs["valid_lens"])
-        yield Shaped(case, example.at(), example.output_shape)
+        yield DocumentedShape(case, example.at(), example.output_shape)
 
 
 def given() -> Iterator[tuple[Excerpt, str, dict[str, Array], dict[str, Any], Select]]:
@@ -277,7 +277,7 @@ AFTER = ("masked_weights", "row_sums")
 """Quantities of weights that are masked after the softmax, and not yet divided by what is left."""
 
 
-class MaskedAfter(Printed):
+class MaskedAfter(DocumentedNumbers):
     """Weights that are masked after the softmax: those of a call without the rule, where a call with it leaves any.
 
     Both are asked, for who does not mask leaves weights where the document has zeros.
@@ -291,7 +291,7 @@ class MaskedAfter(Printed):
         whole, masked = (compare.numbers(reply.output) for reply in replies if reply.output is not None)
         return self.select(np.where(masked > 0, whole, 0.0))
 
-    def computed(self, dues: Sequence[Due]) -> Array:
+    def computed(self, dues: Sequence[Expected]) -> Array:
         whole, masked = (due.numbers for due in dues)
         return self.select(np.where(masked > 0, whole, 0.0))
 

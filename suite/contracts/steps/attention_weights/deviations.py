@@ -9,15 +9,26 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from attnsuite.cases.axes import Sizes, broadcasts
-from attnsuite.cases.changes import filled_beyond, first_for_all, repeated_beyond, swapped_where_equal, turned
-from attnsuite.cases.mistakes import Wrong, formula, given, if_given, mistakes, rows, then
-from attnsuite.cases.staged import Given, Staged, usual
+from attnsuite.cases.computations import Arguments, Sizes, Steps, broadcasts, usual_mutants
+from attnsuite.cases.mutants import (
+    Wrong,
+    filled_beyond,
+    first_for_all,
+    formula,
+    given,
+    if_given,
+    mutants,
+    repeated_beyond,
+    rows,
+    swapped_where_equal,
+    then,
+    turned,
+)
 from attnsuite.contracts.softmax import fill, masked, shares, softmax, unguarded
 from attnsuite.contracts.steps.attention_weights.contract import NORMALISERS
 
 
-class Weights(Staged):
+class Weights(Steps):
     """Every rule, step by step."""
 
     choices: ClassVar = {"normaliser": NORMALISERS}
@@ -44,7 +55,7 @@ class Weights(Staged):
         return allowed & self.past(scores) if is_causal else allowed
 
     @staticmethod
-    def check(given: Given, sizes: Sizes) -> None:
+    def check(given: Arguments, sizes: Sizes) -> None:
         scores, mask, lengths = given["scores"], given["attn_mask"], given["lengths"]
         if mask is not None and (mask.dtype != torch.bool or not broadcasts(mask, *scores.shape)):
             raise ValueError("the mask does not fit")
@@ -126,8 +137,8 @@ def ignored_in_places() -> dict[str, Wrong]:
 
 
 CONTROLS = {"correct": Weights()}
-OTHERS = usual(Weights)
-MISTAKES = mistakes(
+OTHERS = usual_mutants(Weights)
+MISTAKES = mutants(
     Weights,
     whole=rows(
         accepts_any_normaliser=Wrong(

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Stranger
-from attnsuite.cases.foreign import widened
+from attnsuite.cases import Variant
+from attnsuite.cases.computations import widened
 from attnsuite.contracts.steps.attention_weights.deviations import Weights
 
 Array = np.ndarray[Any, Any]
@@ -76,13 +76,13 @@ def _row_by_row(powers: Callable[[Array], Array]) -> Rule:
     return weigh
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """Two formulas, many ways to normalise."""
     library = _function(_library, _share)
     rows = (_row_by_row(lambda terms: np.exp(terms - terms.max())), _row_by_row(lambda terms: terms))
     return [
-        Stranger("library", "torch's softmax, its NaN made zero", widened(Weights, library)),
-        Stranger("own_dtype", "the same in the dtype itself, half types too", Weights.checked(library)),
-        Stranger("logarithms", "exponentials of a log-softmax", widened(Weights, _function(_by_logarithms, _share))),
-        Stranger("row_by_row", "numpy in float64, allowed keys alone", Weights.checked(_function(*rows))),
+        Variant("library", "torch's softmax, its NaN made zero", widened(Weights, library)),
+        Variant("own_dtype", "the same in the dtype itself, half types too", Weights.checked(library)),
+        Variant("logarithms", "exponentials of a log-softmax", widened(Weights, _function(_by_logarithms, _share))),
+        Variant("row_by_row", "numpy in float64, allowed keys alone", Weights.checked(_function(*rows))),
     ]

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from attnsuite.cases import Call, Case, Conventions
-from attnsuite.cases.due import Form, Within
+from attnsuite.cases.bad_input import BadInputCase, Row
+from attnsuite.cases.documented import CasePair, DocumentedNumbers
+from attnsuite.cases.expected import Form, WithinBounds
 from attnsuite.cases.formula import Formula, FormulaCase
-from attnsuite.cases.printed import Printed, Together
-from attnsuite.cases.refused import Refused, Row
 from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
@@ -44,10 +44,10 @@ class Scoring(Formula):
     def given(self, name: str, why: str, inputs: Inputs, **options: Any) -> FormulaCase:
         return replace(super().given(name, why, inputs, **options), dtypes=ROW)
 
-    def due(self, call: Call, conventions: Conventions, **told: Any) -> Within:
+    def due(self, call: Call, conventions: Conventions, **told: Any) -> WithinBounds:
         arrays = {name: tensor.numpy() for name, tensor in call.tensors.items()}
         assert self.oracle is not None
-        return Within(Form((), torch.float32), self.oracle(**arrays, **call.options).bounded)
+        return WithinBounds(Form((), torch.float32), self.oracle(**arrays, **call.options).bounded)
 
 
 def drawn(
@@ -179,7 +179,7 @@ def layouts() -> Iterator[Case]:
     return asked.layouts(("wrong_end", "what lies in the gaps would be the same in both", few))
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """What is not defined."""
     row = np.array(REFERENCE)
     rows: tuple[Row, ...] = (
@@ -202,13 +202,13 @@ def printed() -> Iterator[Case]:
     for example in map(documents.examples().__getitem__, EXAMPLES):
         for number, score in enumerate(example.expected["bleu"]):
             found = _printed(example, number, score)
-            yield found if score else Together(found, _right(example, number))
+            yield found if score else CasePair(found, _right(example, number))
 
 
-def _printed(example: Excerpt, number: int, score: float) -> Printed:
+def _printed(example: Excerpt, number: int, score: float) -> DocumentedNumbers:
     """One sentence; words become numbers in the order in which they come."""
     prediction, reference = example.inputs["prediction"][number], example.inputs["reference"][number].split()
-    case = Printed(_scored(example, number, prediction, reference), example.gives("bleu", score))
+    case = DocumentedNumbers(_scored(example, number, prediction, reference), example.gives("bleu", score))
     case.dtypes = ROW
     return case
 

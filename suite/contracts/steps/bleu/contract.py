@@ -30,7 +30,7 @@ Tokens are integers, so that there is one dtype to ask: the cases stand in the r
 
 from __future__ import annotations
 
-from attnsuite.cases import EVERYWHERE, declare
+from attnsuite.cases import COMMON, declare
 
 POSITIONAL = ("prediction", "reference")
 
@@ -38,5 +38,9 @@ CONTRACT = declare(
     __package__,
     {},
     also={"float32": lambda call: True},
-    everywhere={"float32": "tokens, which have this row", "cpu": EVERYWHERE["cpu"], "cuda": EVERYWHERE["cuda"]},
+    everywhere={
+        "float32": "tokens, which have this row",
+        "cpu": COMMON["cpu"],
+        "cuda": COMMON["cuda"],
+    },
 )

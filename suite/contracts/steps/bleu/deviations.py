@@ -10,17 +10,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.axes import Axes, Sizes
-from attnsuite.cases.layouts import in_memory_order
-from attnsuite.cases.leftovers import remembered_tensors, reused_output
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
-from attnsuite.cases.staged import Given, Staged
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
+from attnsuite.cases.mutants import (
+    Wrong,
+    given,
+    mutants,
+    reads_in_memory_order,
+    remembers_tensors,
+    reuses_output,
+    rows,
+    then,
+)
 
 Tokens = list[Hashable]
 Grams = list[Hashable]
 
 
-class Scoring(Staged):
+class Scoring(Steps):
     """The formula, step by step. Tokens are lists of Python's numbers."""
 
     axes = Axes(prediction="p", reference="r")
@@ -37,7 +43,7 @@ class Scoring(Staged):
         return self.answer(self.brevity(len(ours), len(theirs)) * self.together(powers))
 
     @staticmethod
-    def check(given: Given, sizes: Sizes) -> None:
+    def check(given: Arguments, sizes: Sizes) -> None:
         if {given["prediction"].dtype, given["reference"].dtype} != {torch.int64}:
             raise ValueError("these are no tokens")
         if not sizes["r"] or given["k"] < 1:
@@ -116,8 +122,8 @@ def none_or_zero(powers: Sequence[float]) -> float:
 
 
 CONTROLS = {"correct": Scoring()}
-OTHERS = [in_memory_order(Scoring()), reused_output(Scoring()), remembered_tensors(Scoring())]
-MISTAKES = mistakes(
+OTHERS = [reads_in_memory_order(Scoring()), reuses_output(Scoring()), remembers_tensors(Scoring())]
+MISTAKES = mutants(
     Scoring,
     whole=rows(
         swapped=Wrong(

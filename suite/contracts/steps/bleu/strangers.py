@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Stranger
+from attnsuite.cases import Variant
 from attnsuite.contracts.steps.bleu.deviations import Scoring
 
 Score = Callable[[list[int], list[int], int], float]
@@ -91,11 +91,11 @@ def _paired(prediction: Tensor, reference: Tensor, *, k: int) -> Tensor:
     return score
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One score, many ways to count and to multiply."""
     return [
-        Stranger("of_words", "strings of words and a table, as in a text book", _function(_of_words)),
-        Stranger("in_logarithms", "counters, and one exponential in single precision", _function(_in_logarithms)),
-        Stranger("nested_roots", "sorted lists, and roots within roots", _function(_nested_roots)),
-        Stranger("paired", "tensors alone: runs grow from a table of equal tokens", Scoring.checked(_paired)),
+        Variant("of_words", "strings of words and a table, as in a text book", _function(_of_words)),
+        Variant("in_logarithms", "counters, and one exponential in single precision", _function(_in_logarithms)),
+        Variant("nested_roots", "sorted lists, and roots within roots", _function(_nested_roots)),
+        Variant("paired", "tensors alone: runs grow from a table of equal tokens", Scoring.checked(_paired)),
     ]

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from attnsuite.cases import Case
-from attnsuite.cases.due import Due
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.documented import CasePair, DocumentedNumbers
+from attnsuite.cases.expected import Expected
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.printed import Printed, Together
-from attnsuite.cases.refused import Refused
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
@@ -111,7 +111,7 @@ def sizes() -> Iterator[Case]:
     yield asked("size/no_queries", "nobody asks", queries=0)
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """What is not defined."""
     return asked.refused(
         ("kernel", "a kernel that does not exist", {"kernel": "cosine"}),
@@ -123,10 +123,10 @@ def bad_input() -> Iterator[Refused]:
     )
 
 
-class Curve(Printed):
+class Curve(DocumentedNumbers):
     """A kernel's curve: of each query, the weight of the key at 0 over that of its own, which is the kernel's largest."""
 
-    def room(self, due: Due) -> Array:
+    def room(self, due: Expected) -> Array:
         """A quotient's error: what both weights may be off by, over the one that it is divided by."""
         (_, own), (of_zero, of_own) = _pair(due.numbers), _pair(due.room)
         room: Array = (of_zero + self.select(due.numbers) * of_own) / (own - of_own)
@@ -147,8 +147,10 @@ def printed() -> Iterator[Case]:
         options = _named(example.parameters["kernel"])
         for quantity, of in (("y_hat", "estimates"), ("weights", "weights")):
             case = asked.given(*example.named(quantity), _points(points, of), **options)
-            found = Printed(case, example.gives(quantity, _rows(example.expected[quantity])), where_decided=DECIDED)
-            yield found if example is not alone else Together(found, _within_reach(example, quantity, points, of))
+            found = DocumentedNumbers(
+                case, example.gives(quantity, _rows(example.expected[quantity])), where_decided=DECIDED
+            )
+            yield found if example is not alone else CasePair(found, _within_reach(example, quantity, points, of))
 
 
 def _within_reach(example: Excerpt, quantity: str, points: tuple[Array, ...], of: str) -> Case:
@@ -157,7 +159,7 @@ def _within_reach(example: Excerpt, quantity: str, points: tuple[Array, ...], of
     return asked.given(*example.named(quantity), _points((keys[:1] + 0.5, keys, values), of), kernel="boxcar")
 
 
-def forty_points() -> Iterator[Printed]:
+def forty_points() -> Iterator[DocumentedNumbers]:
     """The run of doc-004, section 11.2: 40 points, 50 estimates by each of seven kernels, and corners of the weights."""
     data = _data()
     points = tuple(numbers(data[name]) for name in ("x_val", "x_train", "y_train"))
@@ -172,11 +174,11 @@ def forty_points() -> Iterator[Printed]:
             )
             why = f"{data['document']}, section {data['section']}: {quantity}"
             case = asked.given(f"documents/{id}/{quantity}", why, _points(points, of), **_named(kernel))
-            yield Printed(case, figures, partial(_corner, corner) if of == "weights" else np.asarray)
+            yield DocumentedNumbers(case, figures, partial(_corner, corner) if of == "weights" else np.asarray)
     process = documents.examples()[PROCESS]
     for quantity, of, shape in (("constant_estimate", "estimates", (50, 1)), ("constant_weight", "weights", (50, 40))):
         case = asked.given(*process.named(quantity), _points(points, of), kernel="constant")
-        yield Printed(case, process.gives(quantity, np.full(shape, process.expected[quantity])))
+        yield DocumentedNumbers(case, process.gives(quantity, np.full(shape, process.expected[quantity])))
 
 
 @cache

@@ -9,15 +9,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from attnsuite.cases.axes import Axes, Sizes
-from attnsuite.cases.changes import filled_beyond, reversed_along, turned
-from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.cases.staged import Given, Staged, usual
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
+from attnsuite.cases.mutants import Wrong, filled_beyond, formula, given, mutants, reversed_along, rows, then, turned
 from attnsuite.contracts.softmax import shares, unguarded
 from attnsuite.contracts.steps.kernel_pooling.contract import KERNELS
 
 
-class Pooling(Staged):
+class Pooling(Steps):
     """The formula, step by step."""
 
     axes = Axes(query="l", key="s", value="s v")
@@ -32,7 +30,7 @@ class Pooling(Staged):
         return self.pool(self.normalise(kernels), value.to(wide)).to(query.dtype)
 
     @staticmethod
-    def check(given: Given, sizes: Sizes) -> None:
+    def check(given: Arguments, sizes: Sizes) -> None:
         if not given["width"] > 0:
             raise ValueError("the width is not above zero")
 
@@ -60,8 +58,8 @@ def of_width_1(named: str) -> Wrong:
 
 
 CONTROLS = {"correct": Pooling()}
-OTHERS = usual(Pooling)
-MISTAKES = mistakes(
+OTHERS = usual_mutants(Pooling)
+MISTAKES = mutants(
     Pooling,
     whole=rows(
         accepts_negative_width=Wrong("a negative width is taken for its size", given(width=abs)),

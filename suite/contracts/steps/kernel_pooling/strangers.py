@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Stranger
-from attnsuite.cases.foreign import in_numpy, widened
+from attnsuite.cases import Variant
+from attnsuite.cases.computations import in_numpy, widened
 from attnsuite.contracts.steps.kernel_pooling.deviations import Pooling
 
 Array = np.ndarray[Any, Any]
@@ -60,12 +60,12 @@ def _query_by_query(query: Array, key: Array, value: Array, *, kernel: str = "ga
     return found
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """Five kernels, many ways to take their mean."""
     last, numpy = widened(Pooling, _divided_last), in_numpy(Pooling, _query_by_query)
     return [
-        Stranger("weighted", "weights are normalised before the mean", widened(Pooling, _weighted)),
-        Stranger("own_dtype", "the same in the dtype itself, half types too", Pooling.checked(_weighted)),
-        Stranger("divided_last", "one einsum gives the sum and what divides it", last),
-        Stranger("query_by_query", "numpy in float64, the farthest key first", numpy),
+        Variant("weighted", "weights are normalised before the mean", widened(Pooling, _weighted)),
+        Variant("own_dtype", "the same in the dtype itself, half types too", Pooling.checked(_weighted)),
+        Variant("divided_last", "one einsum gives the sum and what divides it", last),
+        Variant("query_by_query", "numpy in float64, the farthest key first", numpy),
     ]

@@ -8,10 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Generator, Tensor
 
-from attnsuite.cases.axes import Axes, Sizes
-from attnsuite.cases.changes import turned
-from attnsuite.cases.mistakes import Changed, Wrong, formula, given, if_given, mistakes, rows, then
-from attnsuite.cases.staged import Given, Staged, usual
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
+from attnsuite.cases.mutants import StepChange, Wrong, formula, given, if_given, mutants, rows, then, turned
 from attnsuite.contracts.steps.recurrent_gradient.contract import QUANTITIES
 
 OTHER = Generator().manual_seed(7)
@@ -26,7 +24,7 @@ def back(direct: Tensor, w_hh: Tensor, factors: list[float]) -> Tensor:
     return torch.stack(found[::-1])
 
 
-class ThroughTime(Staged):
+class ThroughTime(Steps):
     """The recursions, step by step. Everything has a row for each step."""
 
     axes = Axes(x="t d", y="t q", h0="h", w_hx="h d", w_hh="h h", w_qh="q h")
@@ -71,7 +69,7 @@ class ThroughTime(Staged):
         return self.finish(quantities[of]()).to(dtype)
 
     @staticmethod
-    def check(given: Given, sizes: Sizes) -> None:
+    def check(given: Arguments, sizes: Sizes) -> None:
         truncate, keep = given["truncate"], given["keep"]
         if not sizes["t"]:
             raise ValueError("no steps")
@@ -129,7 +127,7 @@ def zeros_before(found: Tensor, truncate: int) -> Tensor:
     return found
 
 
-def times(change: Callable[[float], float]) -> Changed:
+def times(change: Callable[[float], float]) -> StepChange:
     """Each factor is multiplied by `change(π)`."""
     return then(lambda factors, keep: [change(keep) * factor for factor in factors])
 
@@ -147,8 +145,8 @@ def dropped_too(direct: Tensor, factors: list[float]) -> Tensor:
 
 
 CONTROLS = {"correct": ThroughTime()}
-OTHERS = usual(ThroughTime)
-MISTAKES = mistakes(
+OTHERS = usual_mutants(ThroughTime)
+MISTAKES = mutants(
     ThroughTime,
     whole=rows(
         accepts_any_quantity=Wrong(

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Stranger
-from attnsuite.cases.foreign import in_numpy, widened
+from attnsuite.cases import Variant
+from attnsuite.cases.computations import in_numpy, widened
 from attnsuite.contracts.steps.recurrent_gradient.deviations import ThroughTime
 
 Array = np.ndarray[Any, Any]
@@ -111,10 +111,10 @@ def _chosen(of: str, flows: Flows, product: Callable[[Any, Any], Any]) -> Any:
     return flows.states[1:] if of == "hidden" else getattr(flows, of)
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One recursion, many ways through it."""
     return [
-        Stranger("autograd", "torch's own differentiation of fused steps", widened(ThroughTime, _autograd)),
-        Stranger("by_hand", "numpy in float64, each output's error by itself", in_numpy(ThroughTime, _by_hand)),
-        Stranger("powers", "powers of w_hh, never a recursion", widened(ThroughTime, _powers)),
+        Variant("autograd", "torch's own differentiation of fused steps", widened(ThroughTime, _autograd)),
+        Variant("by_hand", "numpy in float64, each output's error by itself", in_numpy(ThroughTime, _by_hand)),
+        Variant("powers", "powers of w_hh, never a recursion", widened(ThroughTime, _powers)),
     ]

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from attnsuite.cases import Call, Calls, Case
-from attnsuite.cases.drawn import SEED, Counted
-from attnsuite.cases.due import Form
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.documented import example, first_numbers
+from attnsuite.cases.expected import Form
 from attnsuite.cases.formula import Formula, FormulaCase
 from attnsuite.cases.layouts import out_of_order
-from attnsuite.cases.printed import example, first
-from attnsuite.cases.refused import Refused
+from attnsuite.cases.random_cases import SEED, CountedCase
 from attnsuite.cases.tensors import Array, Generator, Inputs, numbers
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
@@ -69,7 +69,7 @@ def asked(name: str, why: str, judge: Judge = oracle.nothing_else, seeds: Seeds 
     return Masked(masked(name, why, ("float32",), **unusual), judge, seeds)
 
 
-class Masked(Counted):
+class Masked(CountedCase):
     """Maskings of the same tokens, one for each seed."""
 
     def __init__(self, of: FormulaCase, judge: Judge, seeds: Seeds = (SEED,)) -> None:
@@ -90,7 +90,7 @@ class Derived(Masked):
         self.source = self.place
 
     def example(self) -> Example:
-        given, computed = (first(numbers([value]), 6) for value in (self.given, self.computed))
+        given, computed = (first_numbers(numbers([value]), 6) for value in (self.given, self.computed))
         return example(self.name, self.place, "", computed, f"not printed; derived from the definition: {given}")
 
 
@@ -201,7 +201,7 @@ def layouts() -> Iterator[Case]:
                      items=8, flags=ends))  # fmt: skip
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """What is not defined."""
     flags = np.zeros((4, 20), bool)
     return masked.refused(

@@ -35,7 +35,7 @@ honest implementation with probability ≤ 1e-9.
 
 from __future__ import annotations
 
-from attnsuite.cases import EVERYWHERE, declare
+from attnsuite.cases import COMMON, declare
 
 POSITIONAL = ("tokens", "special")
 IGNORED = -100
@@ -48,5 +48,9 @@ CONTRACT = declare(
     {"select": "a share other than 15 %"},
     {"select": ("select",)},
     also={"float32": lambda call: True},
-    everywhere={"float32": "integers, which have this row", "cpu": EVERYWHERE["cpu"], "cuda": EVERYWHERE["cuda"]},
+    everywhere={
+        "float32": "integers, which have this row",
+        "cpu": COMMON["cpu"],
+        "cuda": COMMON["cuda"],
+    },
 )

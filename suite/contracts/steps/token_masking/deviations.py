@@ -8,12 +8,20 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from attnsuite.cases.axes import Axes, Sizes
-from attnsuite.cases.changes import filled_beyond, first_for_all, turned
-from attnsuite.cases.layouts import in_memory_order
-from attnsuite.cases.leftovers import reused_output
-from attnsuite.cases.mistakes import Wrong, formula, given, mistakes, rows, then
-from attnsuite.cases.staged import Given, Staged
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
+from attnsuite.cases.mutants import (
+    Wrong,
+    filled_beyond,
+    first_for_all,
+    formula,
+    given,
+    mutants,
+    reads_in_memory_order,
+    reuses_output,
+    rows,
+    then,
+    turned,
+)
 from attnsuite.contracts.steps.token_masking.contract import IGNORED
 
 MASK, RANDOM, KEPT = range(3)
@@ -21,7 +29,7 @@ OTHER = Generator().manual_seed(7)
 """A random source that torch.manual_seed does not reach."""
 
 
-class Corrupting(Staged):
+class Corrupting(Steps):
     """The rules, step by step."""
 
     axes = Axes(tokens="b l", special="b l")
@@ -38,7 +46,7 @@ class Corrupting(Staged):
         return self.answer(corrupted, self.label(tokens, corrupted, selected))
 
     @staticmethod
-    def check(given: Given, sizes: Sizes) -> None:
+    def check(given: Arguments, sizes: Sizes) -> None:
         tokens, vocab_size = given["tokens"], given["vocab_size"]
         if tokens.dtype != torch.int64 or bool(((tokens < 0) | (tokens >= vocab_size)).any()):
             raise ValueError("these are no tokens")
@@ -94,7 +102,7 @@ def fated_by(mask: float, random: float) -> Callable[..., Tensor]:
     return lambda selected, source: fated(torch.rand(selected.shape, generator=source), mask, random)
 
 
-def within_vocabulary(given: Given) -> Given:
+def within_vocabulary(given: Arguments) -> Arguments:
     """The check sees tokens outside the vocabulary as tokens in it."""
     tokens = given["tokens"]
     return given if tokens.is_floating_point() else {**given, "tokens": tokens % given["vocab_size"]}
@@ -149,8 +157,8 @@ def alike(source: Any) -> Generator:
 
 
 CONTROLS = {"correct": Corrupting(), "counting": Counting()}
-OTHERS = [in_memory_order(Corrupting()), reused_output(Corrupting())]
-MISTAKES = mistakes(
+OTHERS = [reads_in_memory_order(Corrupting()), reuses_output(Corrupting())]
+MISTAKES = mutants(
     Corrupting,
     whole=rows(
         clamps_share=Wrong(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Stranger
+from attnsuite.cases import Variant
 from attnsuite.contracts.steps.token_masking.contract import IGNORED
 from attnsuite.contracts.steps.token_masking.deviations import Corrupting
 
@@ -66,15 +66,15 @@ def _token_by_token(free: Tensor, select: float) -> Tensor:
     return fates
 
 
-def strangers() -> list[Stranger]:
+def strangers() -> list[Variant]:
     """One rule, many ways to draw."""
     return [
-        Stranger("one_number", "one uniform number decides selection and fate", _function(_one_number)),
-        Stranger(
+        Variant("one_number", "one uniform number decides selection and fate", _function(_one_number)),
+        Variant(
             "multinomial",
             "four fates drawn at once; never the original",
             _function(_multinomial, spares_the_original=True),
         ),
-        Stranger("exact_counts", "numpy's generator, exact counts of all tokens", _function(_numpy)),
-        Stranger("token_by_token", "a loop over tokens, two draws for each", _function(_token_by_token)),
+        Variant("exact_counts", "numpy's generator, exact counts of all tokens", _function(_numpy)),
+        Variant("token_by_token", "a loop over tokens, two draws for each", _function(_token_by_token)),
     ]

@@ -35,7 +35,7 @@ CONFIG: Mapping[str, Any] = {**digits.CONFIG} | {
 def attentions() -> Mapping[str, Attention]:
     """The right gradient and the wrong ones, by name."""
     of = contract("attention")
-    return {RIGHT_GRADIENT: of.controls()[CONTROL], **{each.name: each.function for each in of.deviations()}}
+    return {RIGHT_GRADIENT: of.controls()[CONTROL], **{each.name: each.function for each in of.mutants()}}
 
 
 def _tasks() -> Iterator[Task]:

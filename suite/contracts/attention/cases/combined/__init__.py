@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from attnsuite.cases import Case
-from attnsuite.cases.combined import FULL, QUICK, Array
+from attnsuite.cases.contract import FULL, QUICK, CoveringArray
 from attnsuite.cases.covering import Row, Space, drawn
 from attnsuite.contracts.attention.cases.case import AttentionCase
 from attnsuite.contracts.attention.cases.combined.levels import LEVELS
@@ -90,8 +90,8 @@ def case(row: Row) -> Case:
     return kept(one.name, one.why, one, one.dtypes) if row["dropout"] == "dropout" else one
 
 
-def array() -> Array:
+def array() -> CoveringArray:
     """The array of the contract."""
     from attnsuite.contracts.attention.cases.combined.mistakes import local_mistakes  # needs all features
 
-    return Array(SPACE, rows, case, local_mistakes, (PAIRS, TRIPLES))
+    return CoveringArray(SPACE, rows, case, local_mistakes, (PAIRS, TRIPLES))

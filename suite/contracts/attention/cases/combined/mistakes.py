@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from attnsuite.cases.combined import Local
+from attnsuite.cases.contract import LocalMutant
 from attnsuite.cases.layouts import JUNK
-from attnsuite.cases.mistakes import Wrong, mistakes, rows, then
+from attnsuite.cases.mutants import Wrong, mutants, rows, then
 from attnsuite.contracts.attention.cases.combined.levels import BACKWARD
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Gradients
@@ -56,7 +56,7 @@ def _lost_of(name: str) -> Wrong:
     return Wrong(f"the largest number of the gradient of {name} is lost", then(deliver), dtypes=DTYPES)
 
 
-FORWARD = mistakes(
+FORWARD = mutants(
     Dense,
     softmax=rows(one_query_loses_a_key=Wrong("one query loses the key it prefers", _without_a_key, dtypes=DTYPES)),
     finish=rows(
@@ -69,10 +69,10 @@ WANTING = BACKWARD.factors["gradient"]
 OF_GRADIENTS = {name: _lost_of(name) for names in WANTING.values() for name in names}
 
 
-def local_mistakes() -> list[Local]:
+def local_mistakes() -> list[LocalMutant]:
     """Those of the output, wherever levels meet; those of a gradient, wherever it is asked for."""
-    backward = mistakes(
+    backward = mutants(
         Backward, deliver=rows(**{f"gradient_of_{name}_loses_a_number": row for name, row in OF_GRADIENTS.items()})
     )
     wanted = [frozenset(level for level, names in WANTING.items() if name in names) for name in OF_GRADIENTS]
-    return [*map(Local, FORWARD), *map(Local, backward, wanted)]
+    return [*map(LocalMutant, FORWARD), *map(LocalMutant, backward, wanted)]

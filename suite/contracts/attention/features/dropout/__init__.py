@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.covering import Contradiction
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows
-from attnsuite.cases.shown_draws import shown
+from attnsuite.cases.draws import replayed
+from attnsuite.cases.mutants import Wrong, given, mutants, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Saved
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
@@ -47,7 +47,7 @@ def multiplier(weights: Tensor, p: float) -> Tensor:
 
 def kept(weights: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
     """Which weights are kept. Random numbers are below 1: p = 1 keeps none."""
-    told = shown(weights) if generator is None else None
+    told = replayed(weights) if generator is None else None
     drawn = torch.rand(weights.shape, generator=generator, device=weights.device) >= p
     return drawn if told is None else told.to(drawn.device)
 
@@ -146,7 +146,7 @@ def always_alike(weights: Tensor, p: float) -> Tensor:
     return weights * kept(weights, p, generator) * _rescale(p)
 
 
-DRAWS = mistakes(
+DRAWS = mutants(
     Dense,
     dropout=rows(
         ignores_dropout=Wrong("dropout is ignored", lambda weights, p: weights),
@@ -209,7 +209,7 @@ def _in_groups(asked: Asked) -> Any:
     return step
 
 
-INSTEAD = mistakes(
+INSTEAD = mutants(
     Whole,
     answer=rows(
         drops_outputs=Wrong("dropout is applied to the output instead of the weights", _of_outputs),
@@ -239,7 +239,7 @@ def _drawn_anew(saved: Saved) -> Tensor | float:
     return 1.0 if drawn is None else drawn
 
 
-BACKWARD = mistakes(
+BACKWARD = mutants(
     Backward,
     keep=rows(
         backward_drops_anew=Wrong("the backward draws other weights to drop", _drawn_anew, "xformers issue 724"),
@@ -270,7 +270,7 @@ def _limited(limit: Any) -> Any:
     return lambda asked: asked.but(dropout_p=limit(asked["dropout_p"]))
 
 
-ACCEPTED = mistakes(
+ACCEPTED = mutants(
     Dense,
     receive=rows(
         accepts_negative_dropout=Wrong(

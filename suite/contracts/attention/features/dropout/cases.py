@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from attnsuite.cases import Case
-from attnsuite.cases.drawn import Counted
-from attnsuite.cases.layouts import INPUTS, Laid
+from attnsuite.cases.layouts import INPUTS, LayoutCase
+from attnsuite.cases.random_cases import CountedCase
 from attnsuite.cases.tensors import FAST
 from attnsuite.contracts.attention.cases.bad_input import BadInput, of_rank
 from attnsuite.contracts.attention.cases.case import AttentionCase
@@ -95,7 +95,7 @@ def meetings() -> Sequence[Case]:
         kept("dropout/kept_one_query", "a single query", one),
         kept("dropout/gradient_one_query", "the same mask backwards for a single query", one.but(gradient_of=INPUTS)),
         kept("dropout/gradient_grouped", "the same mask backwards with grouped heads", KEPT.but(heads=4, key_heads=2, gradient_of=INPUTS)),
-        Laid(kept("dropout/kept_without_grad_mode", "under no_grad dropout drops as well", KEPT), lambda call: replace(call, grad_mode=False)),
+        LayoutCase(kept("dropout/kept_without_grad_mode", "under no_grad dropout drops as well", KEPT), lambda call: replace(call, grad_mode=False)),
     ]  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def training() -> Sequence[Case]:
     ]
 
 
-def _many(name: str, why: str, judge: Judge, p: float) -> Counted:
+def _many(name: str, why: str, judge: Judge, p: float) -> CountedCase:
     return counted(name, why, judge, p, batch=16, heads=16, size=40)
 
 

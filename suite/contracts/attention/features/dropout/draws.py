@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from attnsuite.cases import Call, Calls, Conventions, Replies
-from attnsuite.cases.drawn import SEED, Counted, DroppedWeights, Kept
-from attnsuite.cases.due import Form, Within
+from attnsuite.cases.expected import Form, WithinBounds
 from attnsuite.cases.layouts import INPUTS
+from attnsuite.cases.random_cases import SEED, CountedCase, DropoutCase, DropoutReader
 from attnsuite.cases.tensors import Array, dtype_of
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, due, form
 from attnsuite.contracts.attention.cases.order import forward_of, interleave
@@ -29,7 +29,7 @@ BITS = 4
 """As many keys are read off one column of coded values: numbers up to 15 survive the rounding of every half type."""
 
 
-class DroppedByAttention(DroppedWeights):
+class DroppedByAttention(DropoutReader):
     """How the kept weights are read off: values are the identity, so the output is the weights after dropout."""
 
     def form(self, call: Call) -> Form:
@@ -50,7 +50,7 @@ class DroppedByAttention(DroppedWeights):
         weights = answered(replace(call, gradient_of=()), conventions).weights
         return np.asarray(weights > SURELY_NOT_ZERO * PRECISIONS[dtype_of(call)].tiny).reshape(kept.shape)
 
-    def due(self, call: Call, kept: Array, conventions: Conventions) -> Within:
+    def due(self, call: Call, kept: Array, conventions: Conventions) -> WithinBounds:
         return due(call, conventions, kept)
 
 
@@ -59,9 +59,9 @@ def _grid(call: Call) -> Grid:
     return Grid(torch.arange(queries), torch.arange(keys), queries, keys)
 
 
-def kept(name: str, why: str, of: AttentionCase, dtypes: tuple[str, ...] = DTYPES) -> Kept:
+def kept(name: str, why: str, of: AttentionCase, dtypes: tuple[str, ...] = DTYPES) -> DropoutCase:
     """A case over identity values, whose output shows which weights were kept."""
-    return Kept(of.but(name=name, why=why, dtypes=dtypes), DroppedByAttention())
+    return DropoutCase(of.but(name=name, why=why, dtypes=dtypes), DroppedByAttention())
 
 
 def counted(
@@ -77,13 +77,13 @@ def counted(
     queries: int | None = None,
     dtypes: tuple[str, ...] = ("float32",),
     **values: Any,
-) -> Counted:
+) -> CountedCase:
     """Many draws at once, judged by what is counted in the patterns of kept weights."""
     of = AttentionCase(
         name, why, batch=batch, heads=heads, queries=queries or size, keys=size, width=size, draw="uniform_identity",
         dropout_p=p, dtypes=dtypes, **values,
     )  # fmt: skip
-    return Counted(of, form, DroppedByAttention().count(judge, p, seeds), seeds)
+    return CountedCase(of, form, DroppedByAttention().count(judge, p, seeds), seeds)
 
 
 class Coded(AttentionCase):
@@ -113,13 +113,13 @@ class DroppedOfMany(DroppedByAttention):
         return kept
 
 
-def of_many(name: str, why: str, judge: Judge, p: float, dtypes: tuple[str, ...] = ("float32",)) -> Counted:
+def of_many(name: str, why: str, judge: Judge, p: float, dtypes: tuple[str, ...] = ("float32",)) -> CountedCase:
     """The draw over 1,024 keys in 32 heads."""
     of = Coded(name, why, batch=2, heads=32, queries=2, keys=1024, dropout_p=p, dtypes=dtypes)
-    return Counted(of, form, DroppedOfMany().count(judge, p, (SEED,)))
+    return CountedCase(of, form, DroppedOfMany().count(judge, p, (SEED,)))
 
 
-class Interleaved(Kept):
+class Interleaved(DropoutCase):
     """Two draws of a case, whose backward passes run after both forward passes."""
 
     def __init__(self, name: str, why: str, of: AttentionCase) -> None:
@@ -130,7 +130,7 @@ class Interleaved(Kept):
         return interleave((call, replace(call, seed=2)))
 
 
-class Training(Counted):
+class Training(CountedCase):
     """Calls with gradients, one after the other, none of which may drop what another does.
 
     The backward pass of the first runs between those of the others, and must leave the random source as it is.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.cases.mistakes import Wrong, mistakes, rows
+from attnsuite.cases.mutants import Wrong, mutants, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.dense import Dense
 from attnsuite.contracts.attention.computation.tiled import Tiled
@@ -80,7 +80,7 @@ def _by_group(mask: Tensor, asked: Asked) -> Tensor:
     return mask[..., ::group, :, :].repeat_interleave(group, dim=-3)
 
 
-MASKS = mistakes(
+MASKS = mutants(
     Dense,
     mask=rows(
         transposes_square_mask=Wrong("a square mask is transposed, queries and keys are exchanged", _read(_transposed)),
@@ -163,7 +163,7 @@ MASKS = mistakes(
     ),
 )
 
-TILES = mistakes(
+TILES = mutants(
     Tiled,
     mask_part=rows(
         rereads_first_columns_of_mask=Wrong(

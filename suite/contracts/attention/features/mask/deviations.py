@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows
+from attnsuite.cases.mutants import Wrong, given, mutants, rows
 from attnsuite.contracts.attention.computation.asked import Asked
 from attnsuite.contracts.attention.computation.backward import Backward, Gradients, Saved, ignoring
 from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
@@ -29,7 +29,7 @@ def _empty(mask: Tensor) -> Tensor:
     return ~mask.any(-1, keepdim=True)
 
 
-BOOLEAN = mistakes(
+BOOLEAN = mutants(
     Dense,
     bool_mask=rows(
         inverts_bool_mask=Wrong(
@@ -74,7 +74,7 @@ BOOLEAN = mistakes(
     ),
 )
 
-FLOAT = mistakes(
+FLOAT = mutants(
     Dense,
     float_mask=rows(
         ignores_float_mask=Wrong("a float mask is ignored", lambda scores, mask, asked: scores),
@@ -180,7 +180,7 @@ def _transposed(d_scores: Tensor, mask: Tensor) -> Tensor:
     return gradient.transpose(-1, -2) if square else gradient
 
 
-GRADIENTS = mistakes(
+GRADIENTS = mutants(
     Backward,
     mask_gradient=rows(
         takes_first_of_mask_gradients=Wrong(
@@ -209,7 +209,7 @@ def raises_for_gradient_of_mask_alone(gradients: Gradients, saved: Saved) -> Gra
     return gradients
 
 
-BACKWARD = mistakes(
+BACKWARD = mutants(
     Backward,
     weights=rows(
         backward_ignores_bool_mask=Wrong(
@@ -243,7 +243,7 @@ def _filled(asked: Asked) -> Asked:
     return asked.but(attn_mask=mask)
 
 
-AROUND = mistakes(
+AROUND = mutants(
     Dense,
     softmax=rows(
         caps_after_masking=Wrong(  # a large cap leaves ordinary scores alone within rounding; what was −inf becomes −cap

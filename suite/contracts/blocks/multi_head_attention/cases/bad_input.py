@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnsuite.cases.refused import Refused
+from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.contracts.blocks.multi_head_attention.cases.decisions import of
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """Heads, shapes, biases, masks and probabilities that do not fit."""
     return asked.refused(
         ("heads", "3 heads for 8 columns", {"num_heads": 3, "width": 8}),

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from attnsuite.cases import Case
-from attnsuite.cases.formula import again
-from attnsuite.cases.layouts import Laid, as_one_tensor
+from attnsuite.cases.formula import repeated
+from attnsuite.cases.layouts import LayoutCase, as_one_tensor
 from attnsuite.cases.tensors import PRECISE, Array, Generator, valid
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import Mask, asked
 from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES
@@ -81,7 +81,7 @@ def bias() -> Iterator[Case]:
     yield asked("bias/output", "the output's alone", out_width=5, biases=("b_output",))
     yield asked("bias/all", "all four", out_width=5, biases=BIASES)
     one_input = asked("bias/one_input", "one tensor is given as query, key and value", keys=5, biases=INPUT_BIASES)
-    yield Laid(one_input, as_one_tensor)
+    yield LayoutCase(one_input, as_one_tensor)
 
 
 def output_map() -> Iterator[Case]:
@@ -147,7 +147,7 @@ def weights() -> Iterator[Case]:
         "weights/no_keys", "there are none where nothing can be attended to", PRECISE, keys=0, need_weights=True
     )
     yield asked("weights/many_keys", "sums of many terms", keys=129, peak=1.0, need_weights=True)
-    yield again(asked("again/weights", "of each call its own", PRECISE, need_weights=True))
+    yield repeated(asked("again/weights", "of each call its own", PRECISE, need_weights=True))
     yield asked("weights/large_scores", "scores of which a naive exponential overflows", PRECISE, peak=400.0,
                 need_weights=True)  # fmt: skip
 

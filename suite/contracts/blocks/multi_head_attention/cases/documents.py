@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from attnsuite.cases import Case
-from attnsuite.cases.printed import Printed
-from attnsuite.cases.refused import Refused
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.documented import DocumentedNumbers
 from attnsuite.cases.tensors import Array, Inputs, identity_values, numbers, valid
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
 from attnsuite.contracts.blocks.multi_head_attention.cases.dropout import heads_of
@@ -38,21 +38,21 @@ def printed_examples() -> list[Case]:
     return [*_values(), *_steps(), *_map_alone(), *_heads_alone(), *shapes(), *_refused()]
 
 
-def _values() -> Iterator[Printed]:
+def _values() -> Iterator[DocumentedNumbers]:
     for example in documents.of("attention", "multi_head_attention", kind="values"):
         if "w_query" in example.inputs and "stage" not in example.parameters:
             heads, causal = example.parameters.get("num_heads", 1), bool(example.parameters["causal"])
             yield from _quantities(example, _given(example), heads, causal)
 
 
-def _steps() -> Iterator[Printed]:
+def _steps() -> Iterator[DocumentedNumbers]:
     examples = documents.examples()
     for id, (of, queries, causal) in STEPS.items():
         given = _given(examples[of])
         yield from _quantities(examples[id], given | {"query": given["query"][:, queries]}, 1, causal)
 
 
-def _map_alone() -> Iterator[Printed]:
+def _map_alone() -> Iterator[DocumentedNumbers]:
     """The one key of a query has the weight 1: the output is the map of its value."""
     example = documents.examples()[MAP]
     x, weights = numbers(example.inputs["x"])[None, 1:2], numbers(example.inputs["w_query"])
@@ -60,7 +60,7 @@ def _map_alone() -> Iterator[Printed]:
     yield _printed(example, "query_2", given, 1, False)
 
 
-def _heads_alone() -> Iterator[Printed]:
+def _heads_alone() -> Iterator[DocumentedNumbers]:
     """A query that attends to its own position alone, in all heads or in one of them, gets what that head holds."""
     example = documents.examples()[ORDER]
     x, heads = numbers(example.inputs["x"]), example.parameters["num_heads"]
@@ -76,15 +76,15 @@ def _heads_alone() -> Iterator[Printed]:
         yield _printed(example, "split", shown, heads, False, values, name=f"split_{head}", columns=columns)
 
 
-def _refused() -> Iterator[Refused]:
+def _refused() -> Iterator[BadInputCase]:
     for example in documents.of("multi_head_attention", kind="property"):
         width, heads = example.inputs["d_feat"], example.inputs["num_heads"]
         name, _ = example.named()
         why = f"{heads} heads for {width} columns, the defaults in {example.document}, section {example.section}"
-        yield Refused(asked(name, why, num_heads=heads, batch=1, queries=2, keys=2, width=width), example.at())
+        yield BadInputCase(asked(name, why, num_heads=heads, batch=1, queries=2, keys=2, width=width), example.at())
 
 
-def _quantities(example: Excerpt, given: Inputs, heads: int, causal: bool) -> Iterator[Printed]:
+def _quantities(example: Excerpt, given: Inputs, heads: int, causal: bool) -> Iterator[DocumentedNumbers]:
     for quantity in ("output", "concatenated", "weights"):
         if quantity in example.quantities:
             yield _printed(example, quantity, _shown(given, quantity, heads), heads, causal)
@@ -99,7 +99,7 @@ def _printed(
     values: Array | None = None,
     name: str = "",
     columns: slice | None = None,
-) -> Printed:
+) -> DocumentedNumbers:
     figures, remark = example.gives(quantity, values), _remark(example)
     due = numbers(figures.values).shape
 
@@ -109,7 +109,7 @@ def _printed(
 
     options: dict[str, Any] = {"num_heads": heads} | ({"is_causal": True} if causal else {})
     case = asked.given(*example.named(quantity, remark, name), given, **options)
-    return Printed(case, figures, select, remark=remark)
+    return DocumentedNumbers(case, figures, select, remark=remark)
 
 
 def _given(example: Excerpt) -> dict[str, Array]:

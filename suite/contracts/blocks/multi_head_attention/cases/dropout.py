@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.cases import Call, Calls, Case, Changed, Conventions
-from attnsuite.cases.drawn import SEED, Counted, DroppedWeights, Kept
-from attnsuite.cases.due import Due, Form
+from attnsuite.cases import Call, Calls, Case, ChangedCase, Conventions
+from attnsuite.cases.expected import Expected, Form
+from attnsuite.cases.random_cases import SEED, CountedCase, DropoutCase, DropoutReader
 from attnsuite.cases.tensors import PRECISE, Array, as_tensor, dtype_of, identity_values
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
 from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES
@@ -34,7 +34,7 @@ def showing_weights(call: Call) -> Call:
     return replace(call, tensors=tensors)
 
 
-class Showing(Changed):
+class Showing(ChangedCase):
     """Another case, whose call shows its weights, with a seed; then, if it is `mapped`, that case's call as it is."""
 
     def __init__(self, of: Case, mapped: bool = False) -> None:
@@ -47,7 +47,7 @@ class Showing(Changed):
 
 
 @dataclass(frozen=True)
-class DroppedInHeads(DroppedWeights):
+class DroppedInHeads(DropoutReader):
     """How the kept weights are read off the heads side by side."""
 
     def form(self, call: Call) -> Form:
@@ -63,7 +63,7 @@ class DroppedInHeads(DroppedWeights):
         allowed = np.ones(kept.shape, dtype=bool) if mask is None else np.broadcast_to(mask.numpy(), kept.shape)
         return np.tril(allowed) if call.options.get("is_causal") else allowed
 
-    def due(self, call: Call, kept: Array, conventions: Conventions) -> Due:
+    def due(self, call: Call, kept: Array, conventions: Conventions) -> Expected:
         (due,) = asked.dues((call,), conventions, kept=kept)
         return due
 
@@ -91,17 +91,17 @@ def dropped_weights() -> Iterator[Case]:
     """Attention weights beside an output of which dropout took a part: those before it."""
     usual: dict[str, Any] = {"queries": 8, "keys": 8, "head_width": 8, "peak": 1.0, "need_weights": True}
     yield asked("weights/all_dropped", "those before dropout, of everything", PRECISE, dropout_p=1.0, need_weights=True)
-    yield Kept(Showing(asked("weights/dropped", "those before dropout, whose draw the output shows", PRECISE,
+    yield DropoutCase(Showing(asked("weights/dropped", "those before dropout, whose draw the output shows", PRECISE,
                              dropout_p=0.4, is_causal=True, **usual)), DroppedInHeads())  # fmt: skip
 
 
-def _kept(name: str, why: str, p: float = 0.4, mapped: bool = False, **unusual: Any) -> Kept:
+def _kept(name: str, why: str, p: float = 0.4, mapped: bool = False, **unusual: Any) -> DropoutCase:
     """Value heads as wide as there are keys, so that both calls have the same sizes."""
     if mapped:
         unusual |= {"out_width": 5, "biases": ("b_value", "b_output")}
     usual = {"queries": 8, "keys": 8, "head_width": 8, "peak": 1.0}
     of = asked(f"dropout/{name}", why, dropout_p=p, **(usual | unusual))
-    return Kept(Showing(of, mapped), DroppedInHeads())
+    return DropoutCase(Showing(of, mapped), DroppedInHeads())
 
 
 def _counted(
@@ -114,13 +114,13 @@ def _counted(
     items: int = 4,
     num_heads: int = 4,
     size: int = 14,
-) -> Counted:
+) -> CountedCase:
     """Many draws at once. All scores are equal."""
     of = asked(
         f"dropout/{name}", why, ("float32",), batch=items, queries=size, keys=size, num_heads=num_heads,
         head_width=size, size=0.0, dropout_p=p,
     )  # fmt: skip
-    return Counted(Showing(of), DroppedInHeads().form, DroppedInHeads().count(judge, p, seeds), seeds)
+    return CountedCase(Showing(of), DroppedInHeads().form, DroppedInHeads().count(judge, p, seeds), seeds)
 
 
 def _heads(call: Call) -> int:

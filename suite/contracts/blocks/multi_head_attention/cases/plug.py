@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from attnsuite.cases import Call, Case
-from attnsuite.cases.drawn import Kept
+from attnsuite.cases.backends import BackendCase, ExpectedBackendCall, Script
 from attnsuite.cases.layouts import out_of_order
-from attnsuite.cases.plugged import Attends, Plugged, Script
+from attnsuite.cases.random_cases import DropoutCase
 from attnsuite.cases.tensors import PRECISE, dtype_of
 from attnsuite.contracts.blocks.multi_head_attention.cases.decisions import of, with_empty_rows
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
@@ -19,7 +19,7 @@ from attnsuite.contracts.blocks.multi_head_attention.cases.dropout import Droppe
 from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES
 
 
-def plug() -> Iterator[Plugged]:
+def plug() -> Iterator[BackendCase]:
     """The attention that is given computes all heads, with just the arguments that the call needs."""
     cross = {"queries": 4, "key_width": 5, "value_width": 3, "value_head_width": 3, "num_heads": 3}
     alike = {"batch": 3, "queries": 3, "keys": 3, "num_heads": 3, "head_width": 3}
@@ -46,8 +46,8 @@ def plug() -> Iterator[Plugged]:
     yield plugged(_dropped("dropout/plugged_causal", "with dropout under the causal rule", is_causal=True))
 
 
-def plugged(case: Case) -> Plugged:
-    return Plugged(case, scripts)
+def plugged(case: Case) -> BackendCase:
+    return BackendCase(case, scripts)
 
 
 def scripts(call: Call, first: Call) -> list[Script]:
@@ -62,7 +62,7 @@ def scripts(call: Call, first: Call) -> list[Script]:
         hides = "what attn_mask hides"
     elif options.get("is_causal"):
         may_attend, hides = np.tri(queries, keys, dtype=bool), "what comes after a query, as is_causal does"
-    due = Attends(
+    due = ExpectedBackendCall(
         (items, heads, queries, width), (items, heads, keys, width), (items, heads, keys, value_width),
         dtype_of(call), hides, may_attend, float(options.get("dropout_p") or 0.0),
     )  # fmt: skip
@@ -70,7 +70,7 @@ def scripts(call: Call, first: Call) -> list[Script]:
     return [[due, *([read] * -(-keys // value_width) if call.need_weights else [])]]
 
 
-def _dropped(name: str, why: str, **unusual: Any) -> Kept:
+def _dropped(name: str, why: str, **unusual: Any) -> DropoutCase:
     sizes = {"queries": 8, "keys": 8, "head_width": 8}
     of = asked(name, why, ("float32",), peak=1.0, dropout_p=0.4, **sizes, **unusual)
-    return Kept(Showing(of), DroppedInHeads())
+    return DropoutCase(Showing(of), DroppedInHeads())

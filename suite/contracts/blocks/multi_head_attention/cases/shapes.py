@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from attnsuite.cases import Calls, Case, Changed, Replies
+from attnsuite.cases import Calls, Case, ChangedCase, Replies
+from attnsuite.cases.attention_weights import Arrange, DocumentedArrangement
+from attnsuite.cases.backends import BackendCall, BackendCase
+from attnsuite.cases.documented import DocumentedShape, example
 from attnsuite.cases.formula import FormulaCase
-from attnsuite.cases.plugged import Attended, Plugged
-from attnsuite.cases.printed import Shaped, example
-from attnsuite.cases.seen import Arrange, Arranged
 from attnsuite.cases.tensors import PRECISE, Array, Generator, valid
 from attnsuite.contracts.blocks.multi_head_attention.cases.decisions import of
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
@@ -34,23 +34,23 @@ OF_PLUG: dict[str, Callable[[Shapes], Sequence[int]]] = {
 def shapes() -> Iterator[Case]:
     """Outputs of every example, and what else one of them gives the shape of."""
     for excerpt in documents.of("multi_head_attention", kind="shape"):
-        yield Shaped(_case(excerpt), excerpt.at(), excerpt.output_shape)
+        yield DocumentedShape(_case(excerpt), excerpt.at(), excerpt.output_shape)
         if "scores_shape" in excerpt.expected:
             yield from _on_the_way(excerpt)
 
 
-class GivenToPlug(Changed):
+class GivenToPlug(ChangedCase):
     """A case with the probe plugged in, of which a document gives the shape of what it is given, or answers."""
 
     def __init__(self, of: FormulaCase, source: Source, shape: Sequence[int], read: Callable[[Shapes], Sequence[int]]):
-        super().__init__(Plugged(of, scripts))
+        super().__init__(BackendCase(of, scripts))
         self.source, self.shape, self.read, self.dtypes = source, tuple(shape), read, PRECISE
 
     def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
         found = self.of.verdict(calls, replies, truth)
         if found.status != Status.PASSED:
             return found
-        came = tuple(self.read(Attended.read(replies[0].attended[0]).shapes))
+        came = tuple(self.read(BackendCall.read(replies[0].attended[0]).shapes))
         if came != self.shape:
             return Verdict(Status.WRONG, f"the heads have shape {came}, the document gives {self.shape}")
         return found
@@ -76,7 +76,7 @@ def _on_the_way(excerpt: Excerpt) -> Iterator[Case]:
     for quantity, (arrange, unusual) in arranged.items():
         watched = {} if "out_width" in unusual else {"need_weights": True}
         case = _case(excerpt, quantity, **watched, **unusual)
-        yield Arranged(case, excerpt.at(quantity), excerpt.expected[quantity], arrange)
+        yield DocumentedArrangement(case, excerpt.at(quantity), excerpt.expected[quantity], arrange)
     for quantity, read in OF_PLUG.items():
         yield GivenToPlug(_case(excerpt, quantity), excerpt.at(quantity), excerpt.expected[quantity], read)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from attnsuite.cases.staged import usual
+from attnsuite.cases.computations import usual_mutants
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
 CONTROLS = {"correct": MultiHead()}
-OTHERS = usual(MultiHead)
+OTHERS = usual_mutants(MultiHead)

@@ -7,8 +7,19 @@ import math
 import torch
 from torch import Tensor
 
-from attnsuite.cases.changes import for_all_items, repeated_beyond, reversed_along, swapped_where_equal, turned
-from attnsuite.cases.mistakes import Wrong, given, if_given, mistakes, rows, then
+from attnsuite.cases.mutants import (
+    Wrong,
+    for_all_items,
+    given,
+    if_given,
+    mutants,
+    repeated_beyond,
+    reversed_along,
+    rows,
+    swapped_where_equal,
+    then,
+    turned,
+)
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead, mapped
 
 
@@ -42,7 +53,7 @@ def bias_before_map(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     return (x + bias) @ weights
 
 
-MISTAKES = mistakes(
+MISTAKES = mutants(
     MultiHead,
     whole=rows(
         fewer_heads_where_they_do_not_divide=Wrong(

@@ -6,11 +6,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from attnsuite.cases.mistakes import Wrong, mistakes
-from attnsuite.cases.staged import Given
+from attnsuite.cases.computations import Arguments
+from attnsuite.cases.mutants import Wrong, mutants
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
-Place = Callable[[Given], bool]
+Place = Callable[[Arguments], bool]
 IDLE: dict[str, tuple[str, Any]] = {
     "attn_mask": ("the mask", None),
     "is_causal": ("the causal rule", False),
@@ -65,7 +65,7 @@ def wrong(argument: str, place: Place) -> Callable[..., Any]:
     return computed
 
 
-MISTAKES = mistakes(
+MISTAKES = mutants(
     MultiHead,
     whole={
         f"ignores_{argument}_{name}": Wrong(f"{IDLE[argument][0]} is ignored {says}", wrong(argument, place))

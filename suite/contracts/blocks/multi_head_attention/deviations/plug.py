@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from attnsuite.cases.mistakes import Wrong, mistakes, rows
+from attnsuite.cases.mutants import Wrong, mutants, rows
 from attnsuite.contracts import asking_plugs
 from attnsuite.contracts.asking_plugs import left_out
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
-MISTAKES = mistakes(
+MISTAKES = mutants(
     MultiHead,
     plug=rows(ignores_the_plug=Wrong("an attention that is plugged in is not called", lambda attention: None)),
     to_plug=rows(

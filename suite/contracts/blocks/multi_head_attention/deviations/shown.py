@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from attnsuite.cases.mistakes import Wrong, mistakes, rows, then
+from attnsuite.cases.mutants import Wrong, mutants, rows, then
 from attnsuite.contracts import shown
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 
@@ -25,7 +25,7 @@ class Stale:
         return self.kept.setdefault((weights.shape, weights.dtype), weights.clone())
 
 
-MISTAKES = mistakes(
+MISTAKES = mutants(
     MultiHead,
     before_dropout=rows(
         shows_dropped_weights=Wrong(

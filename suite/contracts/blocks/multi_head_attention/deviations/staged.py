@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.axes import Axes, Sizes, broadcasts
-from attnsuite.cases.mistakes import formula
-from attnsuite.cases.staged import Given, Staged
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, broadcasts
+from attnsuite.cases.mutants import formula
 from attnsuite.contracts.asking_plugs import Heads
 from attnsuite.contracts.attention.features.dropout import dropout
 from attnsuite.contracts.shown import through_identity
@@ -24,7 +23,7 @@ def mapped(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     return x @ weights if bias is None else x @ weights + bias
 
 
-class MultiHead(Staged):
+class MultiHead(Steps):
     """The formula, step by step."""
 
     axes = Axes(
@@ -95,13 +94,13 @@ class MultiHead(Staged):
         return mixed, lambda: self.shown(self.before_dropout(weights, dropped), masked, scores)
 
     def _plugged(
-        self, attention: Callable[..., Tensor], heads: Heads, given: Given, masked: Callable[[], Tensor]
+        self, attention: Callable[..., Tensor], heads: Heads, given: Arguments, masked: Callable[[], Tensor]
     ) -> tuple[Tensor, Callable[[], Tensor]]:
         """The same by an attention that is plugged in."""
         read = partial(self.read, partial(self._reply, attention, heads, given), heads[2])
         return self.ask(attention, heads, given), lambda: self.of_plug(read(), lambda: self.softmax(masked()))
 
-    def _reply(self, attention: Callable[..., Tensor], heads: Heads, given: Given, values: Tensor) -> Tensor:
+    def _reply(self, attention: Callable[..., Tensor], heads: Heads, given: Arguments, values: Tensor) -> Tensor:
         """What the attention that is plugged in answers for other values."""
         return self.ask(attention, (*heads[:2], values), self.given_to_read(given))
 
@@ -111,7 +110,7 @@ class MultiHead(Staged):
         return self.past(scores) if is_causal else scores
 
     @staticmethod
-    def check(given: Given, sizes: Sizes) -> None:
+    def check(given: Arguments, sizes: Sizes) -> None:
         heads, mask = given["num_heads"], given["attn_mask"]
         if given["w_output"] is None and given["b_output"] is not None:
             raise ValueError("an output bias without a map")

@@ -7,9 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Deviation
-from attnsuite.cases.changes import first_for_all, hidden_last, turned
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
+from attnsuite.cases import Mutant
+from attnsuite.cases.mutants import Wrong, first_for_all, given, hidden_last, mutants, rows, then, turned
 from attnsuite.contracts.attention.features.dropout import always_alike, kept, multiplier, normalised, shared
 from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
 from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, softmax
@@ -37,13 +36,13 @@ def dropped_output(output: Tensor, p: float) -> Tensor:
     return output * multiplier(output, p) if p else output
 
 
-drops_output_instead = Deviation(
+drops_output_instead = Mutant(
     "drops_output_instead",
     "the output is dropped instead of the weights",
     MultiHead(drop=lambda weights, p: weights, finish=dropped_output),
 )
 
-MISTAKES = mistakes(
+MISTAKES = mutants(
     MultiHead,
     mask=rows(
         inverted_mask=Wrong(

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
+from attnsuite.cases.bad_input import BadInputCase, Row
 from attnsuite.cases.model import instead, token_among, without
-from attnsuite.cases.refused import Refused, Row
 from attnsuite.cases.tensors import Generator, Inputs
 from attnsuite.contracts.models.seq2seq_attention.cases.draws import drawn, model
 from attnsuite.contracts.models.translations import GREEDY
@@ -55,7 +55,7 @@ GREEDILY: list[Row] = [
 ]  # fmt: skip
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """Weights, configs and inputs that do not go together."""
 
     def untold(random: Generator) -> Sequence[Inputs]:

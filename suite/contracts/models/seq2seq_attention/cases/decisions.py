@@ -10,7 +10,7 @@ import numpy as np
 
 from attnsuite.cases import Case
 from attnsuite.cases.layouts import out_of_order
-from attnsuite.cases.model import remade
+from attnsuite.cases.model import two_models
 from attnsuite.cases.tensors import PRECISE, Generator, Inputs, generator
 from attnsuite.contracts.models.seq2seq_attention.cases.draws import USUAL, WATCHED, drawn, model, weights
 from attnsuite.contracts.models.translations import translating
@@ -151,7 +151,7 @@ def others(random: Generator) -> Sequence[Inputs]:
 def repeated() -> Iterator[Case]:
     """One model, called again with inputs of the same shape."""
     yield model("repeated/others", "nothing is left of the calls before", calls=others)
-    yield remade(model("repeated/other_weights", "two models of one config are there at once, each with weights of its own",
+    yield two_models(model("repeated/other_weights", "two models of one config are there at once, each with weights of its own",
                        dtypes=PRECISE))  # fmt: skip
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from attnsuite.cases import Case
+from attnsuite.cases.attention_weights import DocumentedArrangement
+from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.model import Config, Weights
-from attnsuite.cases.printed import Printed, Shaped
-from attnsuite.cases.seen import Arranged
 from attnsuite.cases.tensors import Array, Inputs, generator, numbers
 from attnsuite.contracts.models.seq2seq_attention.cases.draws import USUAL, WATCHED, model, weights
 from attnsuite.contracts.models.seq2seq_attention.contract import shapes
@@ -37,15 +37,15 @@ def printed() -> Iterator[Case]:
     asked = _four_tokens(step.inputs["valid_lens"])
     for quantity, columns in (("weights", slice(0, 3)), ("rnn_input", slice(3, 7))):
         case = model.given(*step.named(quantity), ONE_STEP, asked, _one_step(step.inputs))
-        yield Printed(case, step.gives(quantity), partial(_columns, columns))
+        yield DocumentedNumbers(case, step.gives(quantity), partial(_columns, columns))
     output, compared = documents.examples()["doc-002/output-vector"], documents.examples()["doc-002/decoder-step"]
     weights = _combined(output.inputs["decoder_state"], compared.inputs["key"])
     case = model.given(*output.named("combined"), COMBINED, _four_tokens([3]), weights)
-    yield Printed(case, output.gives("combined", [[output.expected["combined"]]]))
+    yield DocumentedNumbers(case, output.gives("combined", [[output.expected["combined"]]]))
 
 
-def _shaped(example: Excerpt) -> Shaped:
-    return Shaped(model.given(*example.named(), *_asked(example)), example.at(), example.output_shape)
+def _shaped(example: Excerpt) -> DocumentedShape:
+    return DocumentedShape(model.given(*example.named(), *_asked(example)), example.at(), example.output_shape)
 
 
 def _asked(example: Excerpt) -> tuple[Config, Inputs]:
@@ -63,7 +63,7 @@ def _asked(example: Excerpt) -> tuple[Config, Inputs]:
     return config, {"source": tokens, "lengths": np.full(batch, length), "target": tokens}
 
 
-def _states(example: Excerpt) -> Iterator[Arranged]:
+def _states(example: Excerpt) -> Iterator[DocumentedArrangement]:
     """What the decoder's state holds, seen through logits of its width; and the weights of all steps.
 
     Where each step attends to its own position alone, its context is that state of the encoder.
@@ -74,14 +74,16 @@ def _states(example: Excerpt) -> Iterator[Arranged]:
     drawn |= {"w_logits": np.eye(config["hidden"]), "b_logits": np.zeros(config["hidden"])}
     quantity = "hidden_state_layer_shape"
     case = model.given(*example.named(quantity), config, asked, drawn)
-    yield Arranged(case, example.at(quantity), example.expected[quantity], lambda output, weights: output[:, -1])
+    yield DocumentedArrangement(
+        case, example.at(quantity), example.expected[quantity], lambda output, weights: output[:, -1]
+    )
     quantity, alone = "encoder_outputs_in_state_shape", {**config, "window": 0}
     case = model.given(*example.named(quantity), alone, asked, {**drawn, **_repeating(alone)})
-    yield Arranged(case, example.at(quantity), example.expected[quantity], lambda output, weights: output)
+    yield DocumentedArrangement(case, example.at(quantity), example.expected[quantity], lambda output, weights: output)
     quantity, (batch, one, keys) = "step_weights_shape", example.derived["step_weights_shape"]
     case = model.given(*example.named(quantity), *_asked(example), making=WATCHED)
     shape = (batch, one * example.derived["num_steps"], keys)
-    yield Arranged(case, example.at(quantity), shape, lambda output, weights: weights["attention"])
+    yield DocumentedArrangement(case, example.at(quantity), shape, lambda output, weights: weights["attention"])
 
 
 def _repeating(config: Config) -> Weights:

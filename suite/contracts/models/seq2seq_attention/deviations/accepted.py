@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnsuite.cases.changes import as_it_lies, as_they_lie
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows
+from attnsuite.cases.mutants import Wrong, as_it_lies, as_they_lie, given, mutants, rows
 from attnsuite.contracts.models.common import EXTRA_WEIGHTS, MIXED_DTYPES, of_due_shapes
 from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Config, Recurrent
 
@@ -17,7 +16,7 @@ def clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor) -> 
     return Recurrent.check_inputs(config, source, lengths.clamp(1, source.shape[1]), target)
 
 
-MISTAKES = mistakes(
+MISTAKES = mutants(
     Recurrent,
     check_weights=rows(
         accepts_extra_weights=EXTRA_WEIGHTS,

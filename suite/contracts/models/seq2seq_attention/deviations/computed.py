@@ -10,10 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Deviation
-from attnsuite.cases.changes import first_for_all, repeated_beyond
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
-from attnsuite.cases.staged import imprecise
+from attnsuite.cases import Mutant
+from attnsuite.cases.computations import imprecise_mutants
+from attnsuite.cases.mutants import Wrong, first_for_all, given, mutants, repeated_beyond, rows, then
 from attnsuite.contracts.models import greedy
 from attnsuite.contracts.models.eager import Part
 from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Config, Kept, Recurrent
@@ -52,8 +51,8 @@ def kept_inside(step: int, positions: Tensor, window: int) -> int:
 
 
 CONTROLS = {"correct": Recurrent()}
-OTHERS = imprecise(Recurrent)
-STATES = mistakes(
+OTHERS = imprecise_mutants(Recurrent)
+STATES = mutants(
     Recurrent,
     order=rows(reads_backwards=Wrong("the encoder reads from the end", then(lambda order: order[::-1]))),
     recall=rows(
@@ -112,7 +111,7 @@ STATES = mistakes(
         ),
     ),
 )
-ATTENDING = mistakes(
+ATTENDING = mutants(
     Recurrent,
     within=rows(
         ignored_lengths=Wrong("the lengths are ignored", then(torch.ones_like)),
@@ -200,7 +199,7 @@ ATTENDING = mistakes(
         memory_of_first_item=Wrong("the first item's states serve all", lambda weights, memory: weights @ memory[0]),
     ),
 )
-STEPS = mistakes(
+STEPS = mutants(
     Recurrent,
     read=rows(
         late_target=Wrong(
@@ -274,7 +273,7 @@ STEPS = mistakes(
         repeats_step_beyond_16=Wrong("steps beyond the 16th are answered like the 16th", repeated_beyond(16, 1)),
     ),
 )
-GREEDY = mistakes(Recurrent, **greedy.MISTAKES)
+GREEDY = mutants(Recurrent, **greedy.MISTAKES)
 MADE_IN = {
     ("cell", "lstm"): ("ignored_lengths", "ignored_window", "stops_at_lengths", "squeezed_batch"),
     ("score", "dot"): ("ignored_lengths", "ignored_window", "nan_for_empty_rows", "squeezed_batch"),
@@ -283,7 +282,7 @@ MADE_IN = {
 """Mistakes by name that are made in one branch as well."""
 
 
-def _in_branch(mistake: Deviation, key: str, value: str) -> Deviation:
+def _in_branch(mistake: Mutant, key: str, value: str) -> Mutant:
     def factory(config: Config, weights: Part, **making: Any) -> Callable[..., Any]:
         made: Callable[..., Any] = mistake.function if config[key] == value else Recurrent()
         model: Callable[..., Any] = made(config, weights, **making)

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from attnsuite.cases.changes import turned
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows
+from attnsuite.cases.mutants import Wrong, given, mutants, rows, turned
 from attnsuite.contracts.models.common import shared, swapped
 from attnsuite.contracts.models.eager import Part
 from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
@@ -28,7 +27,7 @@ def of_the_encoder(weights: Part) -> dict[str, Tensor]:
     return renamed(weights, lambda name: name.replace("decoder", "encoder"))
 
 
-SHARED = mistakes(
+SHARED = mutants(
     Recurrent,
     take=rows(
         one_embedding=Wrong(

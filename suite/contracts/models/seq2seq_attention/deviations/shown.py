@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from attnsuite.cases.changes import first_for_all, turned
-from attnsuite.cases.mistakes import Wrong, mistakes, rows, then
+from attnsuite.cases.mutants import Wrong, first_for_all, mutants, rows, then, turned
 from attnsuite.contracts import shown
 from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 from attnsuite.contracts.softmax import masked
 
-SHOWN = mistakes(
+SHOWN = mutants(
     Recurrent,
     shown=rows(
         shows_scores=Wrong("scores are shown in place of attention weights", lambda shares, scores, allowed: scores),

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mistakes import formula
-from attnsuite.cases.staged import Staged
+from attnsuite.cases.computations import Steps
+from attnsuite.cases.mutants import formula
 from attnsuite.contracts.models import eager
 from attnsuite.contracts.models.eager import Part, part
 from attnsuite.contracts.models.greedy import Greedy, Translating
@@ -25,7 +25,7 @@ Step = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 """The states after one step, its context and what it shows of its weights, by the query of that step."""
 
 
-class Recurrent(Translating, Staged):
+class Recurrent(Translating, Steps):
     """The model, step by step, in the dtype of its weights. States are `layers parts b d`: s, and for an LSTM m."""
 
     def compute(

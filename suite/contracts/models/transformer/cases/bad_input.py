@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
+from attnsuite.cases.bad_input import BadInputCase, Row
 from attnsuite.cases.model import instead, token_among, without
-from attnsuite.cases.refused import Refused, Row
 from attnsuite.contracts.models.transformer.cases.draws import CACHED, ENCODER, USUAL, drawn, model
 from attnsuite.contracts.models.translations import GREEDY
 
@@ -45,7 +45,7 @@ INPUTS: list[Row] = [
 ]  # fmt: skip
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """Weights, configs and inputs that do not go together."""
     target = {"target": np.zeros((3, 5), np.int64)}
     untold = {"calls": lambda random: [drawn(random, config=ENCODER)]}

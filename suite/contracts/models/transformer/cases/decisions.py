@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from attnsuite.cases import Calls, Case, Changed, Conventions
-from attnsuite.cases.due import Near
+from attnsuite.cases import Calls, Case, ChangedCase, Conventions
+from attnsuite.cases.expected import NearInNorm
 from attnsuite.cases.layouts import out_of_order
-from attnsuite.cases.model import remade
+from attnsuite.cases.model import two_models
 from attnsuite.cases.tensors import PRECISE, Generator, Inputs, dtype_of, generator
 from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
 from attnsuite.contracts.models.transformer.cases.draws import (
@@ -41,7 +41,7 @@ def plain() -> Iterator[Case]:
                 "ffn_width": 40, "encoder_blocks": 1, "decoder_blocks": 3}, PRECISE)  # fmt: skip
     yield model("plain/faint", "variances as small as ε, which is added to them before the root", dtypes=PRECISE,
                 weights=faint(USUAL, generator("plain/faint")), lengths=(7, 4, 1))  # fmt: skip
-    yield remade(model("plain/other_weights", "two models of one config are there at once, each with weights of its own",
+    yield two_models(model("plain/other_weights", "two models of one config are there at once, each with weights of its own",
                        dtypes=PRECISE))  # fmt: skip
     yield out_of_order(model("plain/strides", "tokens and weights lie in memory from the last axis to the first, with gaps",
                           dtypes=PRECISE, lengths=(7, 4, 1)))  # fmt: skip
@@ -126,10 +126,10 @@ def greedy() -> Iterator[Case]:
     yield shown(CACHED, "greedy/cached_weights", "the same with a cache, of each call its own", items=(3, 1))
 
 
-class Far(Changed):
+class Far(ChangedCase):
     """Embeddings and positions alone. There are so many that errors of their angles show, and these are allowed as well."""
 
-    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Near, ...]:
-        (due,), precision = self.of.truth(calls, conventions), PRECISIONS[dtype_of(calls[0])]
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[NearInNorm, ...]:
+        (due,), precision = self.of.expected(calls, conventions), PRECISIONS[dtype_of(calls[0])]
         angles = positional_encoding(Rounded.exact(np.zeros(due.value.shape), precision)).bound
         return (replace(due, allowed=due.allowed + np.sqrt((angles**2).sum(-1))),)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from attnsuite.cases import Case
+from attnsuite.cases.attention_weights import DocumentedArrangement
+from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.model import Config
-from attnsuite.cases.printed import Printed, Shaped
-from attnsuite.cases.seen import Arranged
 from attnsuite.cases.tensors import Array, numbers
 from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
 from attnsuite.contracts.models.transformer.cases.draws import USUAL, WATCHED, model
@@ -33,7 +33,7 @@ def printed() -> Iterator[Case]:
     yield from _weights_of_a_sentence(documents.examples()["doc-004/11.7.6-attention-shapes"])
 
 
-def _shaped(example: Excerpt) -> Shaped:
+def _shaped(example: Excerpt) -> DocumentedShape:
     """An encoder where the example is one; a decoder's block is seen through logits of its own width."""
     inputs, parameters = example.inputs, example.parameters
     decodes = parameters["part"].startswith("decoder")
@@ -52,14 +52,14 @@ def _shaped(example: Excerpt) -> Shaped:
     asked = {"source": np.ones((batch, length), np.int64), "lengths": lengths}
     if decodes:
         asked["target"] = np.ones((batch, length), np.int64)
-    return Shaped(model.given(*example.named(), config, asked), example.at(), example.output_shape)
+    return DocumentedShape(model.given(*example.named(), config, asked), example.at(), example.output_shape)
 
 
 STEPS = 9
 """Tokens of a padded sentence. The document does not say how many; its shapes are given in words."""
 
 
-def _weights_of_a_sentence(example: Excerpt) -> Iterator[Arranged]:
+def _weights_of_a_sentence(example: Excerpt) -> Iterator[DocumentedArrangement]:
     """The weights of every block for one sentence, as the document stacks them: blocks, heads, steps, steps."""
     blocks, sizes = example.parameters["num_blks"], {**example.parameters, "num_steps": STEPS}
     config = {**USUAL, "heads": sizes["num_heads"], "encoder_blocks": blocks, "decoder_blocks": blocks}
@@ -73,7 +73,9 @@ def _weights_of_a_sentence(example: Excerpt) -> Iterator[Arranged]:
         case = model(*example.named(quantity), config, batch=1, source=STEPS, target=STEPS, lengths=(words,),
                      making=WATCHED)  # fmt: skip
         shape = [sizes[size] for size in example.expected[quantity]]
-        yield Arranged(case, example.at(quantity), shape, partial(_stacked, [name.format(i) for i in range(blocks)]))
+        yield DocumentedArrangement(
+            case, example.at(quantity), shape, partial(_stacked, [name.format(i) for i in range(blocks)])
+        )
 
 
 def _stacked(names: Sequence[str], output: Array, weights: Mapping[str, Array]) -> Array:
@@ -81,7 +83,7 @@ def _stacked(names: Sequence[str], output: Array, weights: Mapping[str, Array]) 
     return np.stack([weights[name][0] for name in names])
 
 
-def _literal(example: Excerpt) -> Printed:
+def _literal(example: Excerpt) -> DocumentedNumbers:
     """One block with the example's weights; what goes in is a row for each position, less what positions add."""
     given, decodes = example.inputs, example.parameters["part"].startswith("decoder")
     x, memory = numbers(given["x"]), numbers(given.get("encoder_outputs", given["x"]))
@@ -105,7 +107,7 @@ def _literal(example: Excerpt) -> Printed:
         found["w_logits"][:, :width] = np.eye(width)
         asked["target"] = np.arange(x.shape[1])[None]
     case = model.given(*example.named("output"), config, asked, found)
-    return Printed(case, example.gives("output"), lambda output: output[..., :width])
+    return DocumentedNumbers(case, example.gives("output"), lambda output: output[..., :width])
 
 
 def _weights(config: Config, given: Any, decodes: bool) -> dict[str, Array]:

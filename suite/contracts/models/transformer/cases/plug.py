@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 
 from attnsuite.cases import Call
-from attnsuite.cases.plugged import Attends, Plugged, Script
+from attnsuite.cases.backends import BackendCase, ExpectedBackendCall, Script
 from attnsuite.cases.tensors import PRECISE, Generator, Inputs, dtype_of
 from attnsuite.contracts.models.transformer.cases.draws import CACHED, ENCODER, SQUARE, WATCHED, drawn, model
 
 
-def plug() -> Iterator[Plugged]:
+def plug() -> Iterator[BackendCase]:
     """The attention that is given attends wherever the model does."""
 
     def again(random: Generator) -> Sequence[Inputs]:
@@ -30,7 +30,7 @@ def plug() -> Iterator[Plugged]:
         model("plug/weights", "the weights of what is plugged in are read off it, with the identity as values",
               dtypes=PRECISE, lengths=(7, 4, 1), making=WATCHED),
     )  # fmt: skip
-    return (Plugged(case, scripts) for case in made)
+    return (BackendCase(case, scripts) for case in made)
 
 
 def scripts(call: Call, first: Call) -> list[Script]:
@@ -46,7 +46,7 @@ def scripts(call: Call, first: Call) -> list[Script]:
     if "target" not in call.tensors:
         return [encoder]
 
-    def cross(queries: int) -> Attends:
+    def cross(queries: int) -> ExpectedBackendCall:
         return attends(queries, source, "padding", within)
 
     length, blocks = call.tensors["target"].shape[1], config["decoder_blocks"]
@@ -71,6 +71,6 @@ def _attends(
     hides: str = "",
     may_attend: np.ndarray | None = None,
     spare_keys: bool = False,
-) -> Attends:
+) -> ExpectedBackendCall:
     query, key = ((items, heads, rows, width // heads) for rows in (queries, keys))
-    return Attends(query, key, key, dtype, hides, may_attend, spare_keys=spare_keys)
+    return ExpectedBackendCall(query, key, key, dtype, hides, may_attend, spare_keys=spare_keys)

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from attnsuite.cases import Case
-from attnsuite.cases.model import remade
+from attnsuite.cases.model import two_models
 from attnsuite.cases.tensors import PRECISE, Generator, Inputs
 from attnsuite.contracts.models.transformer.cases.draws import CACHED, ENCODER, SQUARE, WATCHED, drawn, model
 
@@ -31,4 +31,4 @@ def weights() -> Iterator[Case]:
                   batch=4, source=4, target=4, lengths=(4, 2, 3, 1))  # fmt: skip
     yield watched("weights/again", "of each call its own", dtypes=PRECISE, calls=again)
     yield watched("weights/cached_again", "of each call its own, token by token", CACHED, PRECISE, calls=twice)
-    yield remade(watched("weights/other_weights", "of two models of one config each has its own", dtypes=PRECISE))
+    yield two_models(watched("weights/other_weights", "of two models of one config each has its own", dtypes=PRECISE))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from attnsuite.cases.mistakes import Wrong, given, if_given, mistakes, rows
+from attnsuite.cases.mutants import Wrong, given, if_given, mutants, rows
 from attnsuite.contracts.models.common import EXTRA_WEIGHTS
 from attnsuite.contracts.models.eager import Config
 from attnsuite.contracts.models.transformer.deviations.staged import Transformer
@@ -15,7 +15,7 @@ def clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor | No
     return source, None if target is None else target.clamp(0, config["target_vocab"] - 1)
 
 
-MISTAKES = mistakes(
+MISTAKES = mutants(
     Transformer,
     check_inputs=rows(
         accepts_inputs=Wrong("tokens, lengths and targets are not looked at: what fits nowhere is clamped", clamped),

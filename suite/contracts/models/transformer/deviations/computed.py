@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu
 
-from attnsuite.cases.changes import first_for_all, turned
-from attnsuite.cases.mistakes import Wrong, given, mistakes, rows, then
-from attnsuite.cases.staged import imprecise
+from attnsuite.cases.computations import imprecise_mutants
+from attnsuite.cases.mutants import Wrong, first_for_all, given, mutants, rows, then, turned
 from attnsuite.contracts import asking_plugs
 from attnsuite.contracts.models import common, greedy
 from attnsuite.contracts.models.eager import Part
@@ -95,8 +94,8 @@ def first_decoder(weights: Part) -> dict[str, Tensor]:
 
 
 CONTROLS = {"correct": Transformer()}
-OTHERS = [*common.deviations(Transformer), *imprecise(Transformer)]
-BLOCKS = mistakes(
+OTHERS = [*common.deviations(Transformer), *imprecise_mutants(Transformer)]
+BLOCKS = mutants(
     Transformer,
     place=rows(
         unscaled_embedding=Wrong("the embeddings are not multiplied by √d", lambda rows, positions: rows + positions),
@@ -142,7 +141,7 @@ BLOCKS = mistakes(
         probabilities=Wrong("softmax is applied to the logits", then(lambda logits: logits.softmax(-1))),
     ),
 )
-SHARED = mistakes(
+SHARED = mutants(
     Transformer,
     widened=rows(
         one_embedding=Wrong(
@@ -172,7 +171,7 @@ SHARED = mistakes(
         ),
     ),
 )
-MASKING = mistakes(
+MASKING = mutants(
     Transformer,
     mask=rows(
         fills_with_minus_10000=Wrong("hidden scores are −10,000, above some that are not hidden", fill(-1e4)),
@@ -225,7 +224,7 @@ MASKING = mistakes(
         ),
     ),
 )
-PLUG = mistakes(
+PLUG = mutants(
     Transformer,
     plug=rows(
         plugged_into_self_attention_alone=Wrong(
@@ -250,9 +249,9 @@ PLUG = mistakes(
     ),
     ask=asking_plugs.MASKED,
 )
-GREEDY = mistakes(Transformer, **greedy.MISTAKES)
-SHOWN = mistakes(Transformer, stacked=IN_STEPS, **OF_HIDDEN)
-CALLS = mistakes(
+GREEDY = mutants(Transformer, **greedy.MISTAKES)
+SHOWN = mutants(Transformer, stacked=IN_STEPS, **OF_HIDDEN)
+CALLS = mutants(
     Transformer,
     cached=rows(
         cached_steps_see_padding=Wrong(

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mistakes import formula
+from attnsuite.cases.mutants import formula
 from attnsuite.contracts.models.eager import Attention, Blocks, Config, Part, part
 from attnsuite.contracts.models.greedy import Greedy, Translating
 from attnsuite.contracts.models.transformer.contract import shapes

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attnsuite.cases.bad_input import BadInputCase, Row
 from attnsuite.cases.model import Weights, instead, without
-from attnsuite.cases.refused import Refused, Row
 from attnsuite.contracts.models.vision_transformer.cases.draws import USUAL, model
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """Weights, configs and images that do not go together."""
     return model.refused(*WEIGHTS, *CONFIGS, *IMAGES)
 

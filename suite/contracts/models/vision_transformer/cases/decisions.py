@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from attnsuite.cases import Call, Case
+from attnsuite.cases.backends import BackendCase, ExpectedBackendCall, Script
 from attnsuite.cases.layouts import out_of_order
-from attnsuite.cases.model import remade
-from attnsuite.cases.plugged import Attends, Plugged, Script
+from attnsuite.cases.model import two_models
 from attnsuite.cases.tensors import PRECISE, Generator, Inputs, dtype_of, generator
 from attnsuite.contracts.models.vision_transformer.cases.draws import (
     BASE,
@@ -37,7 +37,7 @@ def plain() -> Iterator[Case]:
                 "patch": 1, "channels": 1}, dtypes=PRECISE)  # fmt: skip
     yield model("plain/faint", "variances as small as ε, which is added to them before the root", dtypes=PRECISE,
                 weights=faint(USUAL, generator("plain/faint")))  # fmt: skip
-    yield remade(model("plain/other_weights", "two models of one config are there at once, each with weights of its own",
+    yield two_models(model("plain/other_weights", "two models of one config are there at once, each with weights of its own",
                        dtypes=PRECISE))  # fmt: skip
 
 
@@ -106,10 +106,10 @@ def plug() -> Iterator[Case]:
         return [drawn(random, config=MEAN, batch=batch) for batch in (4, 1)]
 
     why = "the attention that is given computes all heads of a block at once, in the weights' dtype, and gets no more"
-    yield Plugged(model("plug/called", why), scripts)
-    yield Plugged(model("plug/again", "batches of as many as heads and of 1, without a class token", MEAN, PRECISE,
+    yield BackendCase(model("plug/called", why), scripts)
+    yield BackendCase(model("plug/again", "batches of as many as heads and of 1, without a class token", MEAN, PRECISE,
                         calls=batches), scripts)  # fmt: skip
-    yield Plugged(model("plug/weights", "the weights of what is plugged in are read off it, with the identity as values",
+    yield BackendCase(model("plug/weights", "the weights of what is plugged in are read off it, with the identity as values",
                         dtypes=PRECISE, making=WATCHED), scripts)  # fmt: skip
 
 
@@ -119,4 +119,4 @@ def scripts(call: Call, first: Call) -> list[Script]:
     positions = shapes(config)["positions"][0]
     tokens = (len(call.tensors["images"]), config["heads"], positions, config["width"] // config["heads"])
     reading = -(-positions // tokens[-1]) if call.need_weights else 0
-    return [[Attends(tokens, tokens, tokens, dtype_of(first))] * config["blocks"] * (1 + reading)]
+    return [[ExpectedBackendCall(tokens, tokens, tokens, dtype_of(first))] * config["blocks"] * (1 + reading)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from attnsuite.cases import Case
-from attnsuite.cases.refused import Refused
+from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.cases.tensors import PRECISE
 from attnsuite.contracts.steps.recurrent_gradient.cases.documents import printed
 from attnsuite.contracts.steps.recurrent_gradient.cases.draws import asked
@@ -95,7 +95,7 @@ def numerics() -> Iterator[Case]:
                    growth=1.8, turning=True, of="d_hidden")  # fmt: skip
 
 
-def bad_input() -> Iterator[Refused]:
+def bad_input() -> Iterator[BadInputCase]:
     """What is not defined."""
     return asked.refused(
         ("of", "a quantity that does not exist", {"of": "d_bias"}),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from attnsuite.cases import Case
-from attnsuite.cases.printed import Printed, Together
+from attnsuite.cases.documented import CasePair, DocumentedNumbers
 from attnsuite.cases.tensors import Array, Inputs, numbers
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
@@ -40,7 +40,7 @@ def printed() -> Iterator[Case]:
     yield from powers(examples["doc-004/9.7.2-powers"])
 
 
-def linear(example: Excerpt) -> Iterator[Printed]:
+def linear(example: Excerpt) -> Iterator[DocumentedNumbers]:
     """Every quantity of one network."""
     inputs = {name: numbers(example.inputs[name]) for name in POSITIONAL}
     words = {"h": "hidden", "o": "output", "dL_do": "d_output", "dL_dh": "d_hidden"}
@@ -79,13 +79,13 @@ def derivatives(example: Excerpt, inputs: dict[str, Array], due: list[float]) ->
         yield found if derivative else _beside(found, example, quantity, inputs, step)
 
 
-def _beside(found: Case, example: Excerpt, quantity: str, inputs: dict[str, Array], step: int) -> Together:
+def _beside(found: Case, example: Excerpt, quantity: str, inputs: dict[str, Array], step: int) -> CasePair:
     """A case whose answer is 0, and beside it the same from a first state of 1, which the derivative is made of."""
     begun = _sensitive(inputs | {"h0": np.ones(1)}, step)
-    return Together(found, asked.given(*example.named(quantity), begun))
+    return CasePair(found, asked.given(*example.named(quantity), begun))
 
 
-def powers(example: Excerpt) -> Iterator[Printed]:
+def powers(example: Excerpt) -> Iterator[DocumentedNumbers]:
     """The diagonals of powers of w_hh, as hidden states and as their gradients."""
     w_hh, exponents = numbers(example.inputs["w_hh"]), example.inputs["exponents"]
     due, most = example.expected["diagonals"], max(exponents)
@@ -97,10 +97,10 @@ def powers(example: Excerpt) -> Iterator[Printed]:
 
 def case(
     example: Excerpt, quantity: str, inputs: Inputs, values: Any, *, select: Any = np.asarray, **options: Any
-) -> Printed:
+) -> DocumentedNumbers:
     """What is selected of a quantity, held against a document's numbers."""
     of = asked.given(*example.named(quantity), inputs, **options)
-    return Printed(of, Figures(example.at(quantity), values), select)
+    return DocumentedNumbers(of, Figures(example.at(quantity), values), select)
 
 
 def _scalar(given: Mapping[str, Any]) -> dict[str, Array]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attnsuite.cases import Around, Calls, Conventions, Replies, Reply
-from attnsuite.cases.due import Within
+from attnsuite.cases import Calls, CaseWrapper, Conventions, Replies, Reply
+from attnsuite.cases.documented import DERIVED, example, first_numbers
+from attnsuite.cases.expected import WithinBounds
 from attnsuite.cases.formula import FormulaCase
-from attnsuite.cases.printed import DERIVED, example, first
 from attnsuite.cases.tensors import PRECISE, Array, numbers
 from attnsuite.contracts.steps.recurrent_gradient import oracle
 from attnsuite.judging import compare, shares
@@ -33,13 +33,13 @@ class Possible:
     """
 
     probability: float
-    due: Within
+    due: WithinBounds
     number: int
     kept: int
     """Through how many steps it flows."""
 
 
-class Randomised(Around):
+class Randomised(CaseWrapper):
     """A randomised gradient, asked once for each seed: every answer is one of 2^(T−1), each as often as it should be.
 
     The seed None goes on where the call before left the random source.
@@ -55,7 +55,7 @@ class Randomised(Around):
         (call,) = self.of.calls(dtype)
         return tuple(replace(call, seed=seed) for seed in self.seeds)
 
-    def truth(self, calls: Calls, conventions: Conventions) -> list[Possible]:
+    def expected(self, calls: Calls, conventions: Conventions) -> list[Possible]:
         (length, _), keep = calls[0].tensors["x"].shape, calls[0].options["keep"]
         assert isinstance(keep, float)
         found: list[Possible] = []
@@ -121,8 +121,8 @@ class Expected(Randomised):
 
     def example(self) -> Example:
         given, mean = (
-            first(numbers([self.figures.values]), 6),
-            first(self.mean(self.truth(self.calls("float64"), {})), 6),
+            first_numbers(numbers([self.figures.values]), 6),
+            first_numbers(self.mean(self.expected(self.calls("float64"), {})), 6),
         )
         return example(self.name, self.figures.source, "", mean, f"not printed; derived from the definition: {given}")
 
@@ -159,7 +159,7 @@ def _nearest(reply: Reply, truth: Sequence[Possible]) -> tuple[float, Possible]:
     return ratios[best], truth[best]
 
 
-def _apart(one: Within, other: Within) -> bool:
+def _apart(one: WithinBounds, other: WithinBounds) -> bool:
     """Whether nothing within the bounds of one is within those of the other."""
     return min(_ratio(one.output.value, other), _ratio(other.output.value, one)) > APART
 
@@ -174,5 +174,5 @@ def _numbers(reply: Reply) -> Array:
     return compare.numbers(reply.output)
 
 
-def _ratio(values: Array, due: Within) -> float:
+def _ratio(values: Array, due: WithinBounds) -> float:
     return compare.error_ratio(values, due.output.value, due.output.bound)

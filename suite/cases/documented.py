@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from attnsuite.cases.call import Calls, Conventions, Replies
-from attnsuite.cases.case import Around, Case, Changed
-from attnsuite.cases.due import Due, Posed
+from attnsuite.cases.case import Case, CaseWrapper, ChangedCase
+from attnsuite.cases.expected import Expected, PerCallCase
 from attnsuite.cases.tensors import PRECISE, Array, numbers
 from attnsuite.judging import compare
 from attnsuite.judging.verdicts import Verdict
@@ -26,12 +26,12 @@ SHOWN = 6
 """How many numbers of an example a table shows, and with how many decimals where a document prints none."""
 
 
-class Printed(Changed):
+class DocumentedNumbers(ChangedCase):
     """A case of one call with an answer in a document, in numbers."""
 
     def __init__(
         self,
-        of: Posed,
+        of: PerCallCase,
         figures: Figures,
         select: Callable[[Array], Array] = np.asarray,
         *,
@@ -51,7 +51,7 @@ class Printed(Changed):
         """The numbers as the document gives them."""
         return numbers(self.figures.values)
 
-    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Due]) -> Verdict:
+    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Expected]) -> Verdict:
         found, due = self.of.verdict(calls, replies, truth), truth[0]
         if found.status != Status.PASSED:
             return found
@@ -72,7 +72,7 @@ class Printed(Changed):
         assert output is not None, "the form has been looked at"
         return self.select(compare.numbers(output))
 
-    def computed(self, dues: Sequence[Due]) -> Array:
+    def computed(self, dues: Sequence[Expected]) -> Array:
         """What the oracle has for it."""
         return self.select(dues[0].numbers)
 
@@ -82,7 +82,7 @@ class Printed(Changed):
         same = compare.errors(due, printed, np.nan_to_num(tolerance)) <= 1
         return np.where(same, printed, due)
 
-    def tolerance(self, due: Due, dtype: str) -> Array:
+    def tolerance(self, due: Expected, dtype: str) -> Array:
         """Half a unit of the last printed digit, plus what the dtype may cost."""
         size = np.where(np.isfinite(self.printed), abs(self.printed), 0.0)  # an infinity is no number with digits
         unit: Array | float = DERIVED * size + 1e-12
@@ -94,15 +94,15 @@ class Printed(Changed):
         rounding = ROUNDED_INPUTS if dtype == "float32" else 0.0
         return np.asarray(unit + rounding * size + self.room(due), dtype=np.float64)
 
-    def room(self, due: Due) -> Array:
+    def room(self, due: Expected) -> Array:
         """What the dtype may cost of what is printed."""
         return self.select(due.room)
 
     def example(self) -> Example:
         """The printed numbers beside the oracle's."""
-        due, *_ = dues = self.truth(self.calls("float64"), {})
+        due, *_ = dues = self.expected(self.calls("float64"), {})
         decimals = SHOWN if self.figures.decimals is None else self.figures.decimals
-        printed, computed = first(self.printed, decimals), first(self.computed(dues), decimals)
+        printed, computed = first_numbers(self.printed, decimals), first_numbers(self.computed(dues), decimals)
         derived = self.figures.source.given != "digits" and self.figures.decimals is None
         notes = [f"not printed; derived from the definition: {printed}"] if derived else []
         if due.decided is not None and due.decided.any() and self.where_decided:
@@ -111,26 +111,26 @@ class Printed(Changed):
         return replace(row, quantity=row.quantity + self.remark)
 
 
-class Shaped(Changed):
+class DocumentedShape(ChangedCase):
     """A case of one call with a shape in a document, whose numbers are unseeded draws."""
 
-    def __init__(self, of: Posed, source: Source, shape: Sequence[int]) -> None:
+    def __init__(self, of: PerCallCase, source: Source, shape: Sequence[int]) -> None:
         super().__init__(of)
         self.source, self.shape, self.dtypes = source, tuple(shape), PRECISE
 
-    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Due]) -> Verdict:
+    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Expected]) -> Verdict:
         found, output = self.of.verdict(calls, replies, truth), replies[0].output
         if found.status == Status.PASSED and output is not None and tuple(output.shape) != self.shape:
             return Verdict(Status.WRONG, f"output has shape {tuple(output.shape)}, the document prints {self.shape}")
         return found
 
     def example(self) -> Example:
-        due, *_ = self.truth(self.calls("float64"), {})
+        due, *_ = self.expected(self.calls("float64"), {})
         assert self.source is not None
         return example(self.name, self.source, str(self.shape), str(due.form.shape), "unseeded draws")
 
 
-class Together(Around):
+class CasePair(CaseWrapper):
     """A case, and another one of one call beside it: zeros that are right in the one are wrong in the other."""
 
     def __init__(self, of: Case, beside: Case) -> None:
@@ -141,8 +141,8 @@ class Together(Around):
         """The case's own, and last the one beside it."""
         return (*self.of.calls(dtype), *self.beside.calls(dtype))
 
-    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Any, Any]:
-        return self.of.truth(calls[:-1], conventions), self.beside.truth(calls[-1:], conventions)
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[Any, Any]:
+        return self.of.expected(calls[:-1], conventions), self.beside.expected(calls[-1:], conventions)
 
     def verdict(self, calls: Calls, replies: Replies, truth: tuple[Any, Any]) -> Verdict:
         found = self.of.verdict(calls[:-1], replies[:-1], truth[0])
@@ -169,7 +169,7 @@ def example(name: str, source: Source, printed: str, computed: str, note: str) -
     return Example(name, *where, printed, computed, note=note, given=source.given)
 
 
-def first(values: Array, decimals: int) -> str:
+def first_numbers(values: Array, decimals: int) -> str:
     """The first numbers of an array, row by row."""
     flat = values.reshape(-1)
     return ", ".join(f"{value:.{decimals}f}" for value in flat[:SHOWN]) + (", …" if flat.size > SHOWN else "")

@@ -14,8 +14,8 @@ _SHOWN: dict[bytes, Tensor] = {}
 
 
 @contextmanager
-def drawn_alike(kept: Mapping[int, Tensor]) -> Iterator[None]:
-    """Within the block, who asks `shown` at the beginning of one of these seeds is told what was kept under it."""
+def replayed_draws(kept: Mapping[int, Tensor]) -> Iterator[None]:
+    """Within the block, who asks `replayed` at the beginning of one of these seeds is told what was kept under it."""
     _SHOWN.update({_begun(seed): each for seed, each in kept.items()})
     try:
         yield
@@ -23,7 +23,7 @@ def drawn_alike(kept: Mapping[int, Tensor]) -> Iterator[None]:
         _SHOWN.clear()
 
 
-def shown(drawn: Tensor) -> Tensor | None:
+def replayed(drawn: Tensor) -> Tensor | None:
     """What an answer shows to be kept instead of what is to be `drawn`; None where it shows nothing of this shape.
 
     Only the first draw of a seed is shown: whoever draws again, in a backward pass, draws for himself.

@@ -10,7 +10,7 @@ import torch
 from checks import CASES
 from torch import Tensor
 
-from attnsuite.cases.refused import Refused
+from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.contracts import contract, names
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import BAD_INPUT, Status
@@ -96,4 +96,4 @@ def test_a_write_outside_of_the_inputs_is_more_than_an_accepted_input() -> None:
 def test_the_family_of_bad_input_holds_the_cases_that_expect_an_error(name: str) -> None:
     for case in contract(name).cases():
         if case.family != "documents":  # a document may print an error as it prints numbers
-            assert isinstance(case, Refused) == (case.family == BAD_INPUT), case.name
+            assert isinstance(case, BadInputCase) == (case.family == BAD_INPUT), case.name

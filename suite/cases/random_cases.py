@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.call import Call, Calls, Conventions, Replies, Reply
-from attnsuite.cases.case import Around, Case
-from attnsuite.cases.due import Due, Form, verdict
+from attnsuite.cases.case import Case, CaseWrapper
+from attnsuite.cases.expected import Expected, Form, judge
 from attnsuite.cases.tensors import Array
 from attnsuite.judging import compare, shares
 from attnsuite.judging.patterns import Judge, Seeds
@@ -27,7 +27,7 @@ SEED = 11
 """The seed of cases that ask one call alone."""
 
 
-class Counted(Around):
+class CountedCase(CaseWrapper):
     """Another case's call, once for each seed, whose answers are judged by what is counted in them."""
 
     def __init__(self, of: Case, form: Callable[[Call], Form], count: Count, seeds: Seeds = (SEED,)) -> None:
@@ -39,7 +39,7 @@ class Counted(Around):
         (call,) = self.of.calls(dtype)
         return tuple(replace(call, seed=seed) for seed in self.seeds)
 
-    def truth(self, calls: Calls, conventions: Conventions) -> None:
+    def expected(self, calls: Calls, conventions: Conventions) -> None:
         return None  # what is counted depends on the answer
 
     def verdict(self, calls: Calls, replies: Replies, truth: None) -> Verdict:
@@ -63,7 +63,7 @@ class Counted(Around):
         return next(filter(None, forms), None)
 
 
-class DroppedWeights(ABC):
+class DropoutReader(ABC):
     """How the weights that dropout kept are read off an output over identity values, which is the weights themselves.
 
     A contract says how: what form the output has, which weights were kept and which could be, and what is due then.
@@ -91,7 +91,7 @@ class DroppedWeights(ABC):
         return kept if possible.all() else np.ma.masked_where(~possible, kept)
 
     @abstractmethod
-    def due(self, call: Call, kept: Array, conventions: Conventions) -> Due:
+    def due(self, call: Call, kept: Array, conventions: Conventions) -> Expected:
         """What is due of a call whose draw is known."""
 
     def count(self, judge: Judge, p: float, seeds: Seeds) -> Count:
@@ -101,18 +101,18 @@ class DroppedWeights(ABC):
         )
 
 
-class Kept(Around):
+class DropoutCase(CaseWrapper):
     """A case whose outputs show which weights were kept: every output and gradient is held against that draw.
 
     Calls with one seed must drop the same ones, and gradients must use the mask of their forward pass. Where few
     weights can be kept, all of them may be, or none: what is asked is their share.
     """
 
-    def __init__(self, of: Case, dropped: DroppedWeights) -> None:
+    def __init__(self, of: Case, dropped: DropoutReader) -> None:
         super().__init__(of)
         self.dropped = dropped
 
-    def truth(self, calls: Calls, conventions: Conventions) -> Conventions:
+    def expected(self, calls: Calls, conventions: Conventions) -> Conventions:
         return conventions  # the rest depends on which weights were kept
 
     def verdict(self, calls: Calls, replies: Replies, truth: Conventions) -> Verdict:
@@ -128,7 +128,7 @@ class Kept(Around):
             tells &= kept.shape == reply.output.shape or self._is_whole(call, kept, truth)
             if said := self._share(call, kept, truth):
                 return Verdict(Status.WRONG, said, output_wrong=tells)
-        found = verdict([self.dropped.due(call, draws[call.seed], truth) for call in calls], replies)
+        found = judge([self.dropped.due(call, draws[call.seed], truth) for call in calls], replies)
         return replace(found, output_wrong=found.output_wrong and tells)
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Conventions) -> bool:

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import attnsuite
-from attnsuite.cases.plugged import Attended, Attends
+from attnsuite.cases.backends import BackendCall, ExpectedBackendCall
 from attnsuite.contracts import contract
 from attnsuite.model import Outcome
 from attnsuite.worker import ask
 
-DUE = Attends((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 6), "float32")
+DUE = ExpectedBackendCall((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 6), "float32")
 SHAPES = {"query": [2, 4, 3, 8], "key": [2, 4, 5, 8], "value": [2, 4, 5, 6]}
-GIVEN = Attended(SHAPES, dict.fromkeys(SHAPES, "float32"))
+GIVEN = BackendCall(SHAPES, dict.fromkeys(SHAPES, "float32"))
 FIRST_TWO = np.arange(5) < 2
 
 
@@ -26,7 +26,7 @@ def seen(keys: np.ndarray, rows: int = 24) -> str:
 
 
 def deviation(of: str, name: str) -> Callable[..., Any]:
-    (found,) = (each for each in contract(of).deviations() if each.name == name)
+    (found,) = (each for each in contract(of).mutants() if each.name == name)
     return found.function
 
 
@@ -68,7 +68,7 @@ def test_a_call_that_is_as_due_is_not_accused() -> None:
         ),
     ],
 )
-def test_a_call_that_is_not_as_due_is_accused_in_words(given: Attended, said: str) -> None:
+def test_a_call_that_is_not_as_due_is_accused_in_words(given: BackendCall, said: str) -> None:
     assert DUE.complaint(given) == said
 
 
@@ -93,8 +93,8 @@ def test_a_cache_may_have_room_if_it_is_hidden() -> None:
 @pytest.mark.parametrize("line", ["", "[]", "{}", '{"shapes": 1, "dtypes": 2}', '{"shapes": {}, "dtypes": {}}', "NaN"])
 def test_what_is_no_record_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
-        Attended.read(line)
-    assert Attended.read(GIVEN.written()) == GIVEN
+        BackendCall.read(line)
+    assert BackendCall.read(GIVEN.written()) == GIVEN
 
 
 CALLED = "the attention that was plugged in is"
@@ -155,4 +155,4 @@ def test_an_attention_that_raises_is_the_hosts_answer() -> None:
     calls = case.calls("float32")
     replies = ask(bends_the_mask, calls)
 
-    assert case.verdict(calls, replies, case.truth(calls, {})).status == "raised"
+    assert case.verdict(calls, replies, case.expected(calls, {})).status == "raised"

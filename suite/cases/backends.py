@@ -2,7 +2,7 @@
 
 The probe attends to the values' negatives, so that no answer of the function's own passes for one of the probe's: due
 is the answer where all values are mapped to their negatives. Each call of the probe is recorded, and a contract says
-which calls are due, as `Attends`.
+which calls are due, as `ExpectedBackendCall`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnsuite.cases.call import Call, Calls, Conventions, Replies, Reply
-from attnsuite.cases.case import Case, Changed
+from attnsuite.cases.case import Case, ChangedCase
 from attnsuite.cases.tensors import Array
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import Status
@@ -31,7 +31,7 @@ TAKEN = ("attn_mask", "is_causal", "dropout_p")
 
 
 @dataclass(frozen=True)
-class Attended:
+class BackendCall:
     """One call of the probe: what it was given."""
 
     shapes: Mapping[str, Sequence[int]]
@@ -45,7 +45,7 @@ class Attended:
     empty where nothing is hidden."""
 
     @classmethod
-    def read(cls, line: str) -> Attended:
+    def read(cls, line: str) -> BackendCall:
         """A record as the probe wrote it. ValueError for anything else."""
         try:
             found = cls(**json.loads(line))
@@ -60,7 +60,7 @@ class Attended:
 
 
 @dataclass(frozen=True)
-class Attends:
+class ExpectedBackendCall:
     """One call of the plug that is due."""
 
     query: tuple[int, ...]
@@ -76,11 +76,11 @@ class Attends:
     spare_keys: bool = False
     """Whether there may be more keys than are due, if they are hidden: a cache has room for those to come."""
 
-    def complaint(self, given: Attended) -> str | None:
+    def complaint(self, given: BackendCall) -> str | None:
         """What is wrong with a call in place of this one, or None."""
         return self._shapes(given) or self._arguments(given) or self._dropout(given) or self._visibility(given)
 
-    def _shapes(self, given: Attended) -> str | None:
+    def _shapes(self, given: BackendCall) -> str | None:
         for role in ROLES:
             due, came = getattr(self, role), tuple(given.shapes[role])
             if came != (self._roomier(due, came) if role != "query" else due):
@@ -95,7 +95,7 @@ class Attends:
             return due
         return (*due[:2], max(due[2], came[2]), due[3])
 
-    def _arguments(self, given: Attended) -> str | None:
+    def _arguments(self, given: BackendCall) -> str | None:
         options = given.options
         if foreign := [name for name in options if name not in TAKEN]:
             return f"{foreign[0]} is given, {options[foreign[0]]!r}, which is the plug's own to choose"
@@ -107,7 +107,7 @@ class Attends:
             return f"attn_mask is {options['attn_mask']}, due is bool"
         return None
 
-    def _dropout(self, given: Attended) -> str | None:
+    def _dropout(self, given: BackendCall) -> str | None:
         came = given.options.get("dropout_p", 0.0)
         if came == self.dropout_p:
             return None
@@ -115,7 +115,7 @@ class Attends:
             return f"dropout_p is not given, due is {self.dropout_p}"
         return f"dropout_p is {came}, due is {self.dropout_p or 'none'}"
 
-    def _visibility(self, given: Attended) -> str | None:
+    def _visibility(self, given: BackendCall) -> str | None:
         keys, due_keys = given.shapes["key"][2], self.key[2]
         shape = (*self.query[:3], keys)
         due = np.zeros(shape, bool)
@@ -136,14 +136,14 @@ class Attends:
         return f"{int(due.sum())}; the first that is wrongly {what} is {list(place)}"
 
 
-Script = Sequence[Attends]
+Script = Sequence[ExpectedBackendCall]
 """The calls of the plug during one call of the function, in order."""
 Scripts = Callable[[Call, Call], Sequence[Script]]
 """The scripts that are right for a call, of which one is due. It is told the call that made the model, too, which has
 its config and weights; where there is none that is the call itself."""
 
 
-class Plugged(Changed):
+class BackendCase(ChangedCase):
     """Another case, given the probe: judged by how the probe was called, and then by the answer."""
 
     def __init__(self, of: Case, scripts: Scripts) -> None:
@@ -153,9 +153,9 @@ class Plugged(Changed):
     def calls(self, dtype: str) -> Calls:
         return tuple(replace(call, probed=True) for call in self.of.calls(dtype))
 
-    def truth(self, calls: Calls, conventions: Conventions) -> Any:
+    def expected(self, calls: Calls, conventions: Conventions) -> Any:
         """What is due where all values are negatives; the weights that are read off the probe are negatives, too."""
-        due = self.of.truth(_with_negatives(calls), conventions)
+        due = self.of.expected(_with_negatives(calls), conventions)
         if any(call.need_weights for call in calls):
             return tuple(each.negated() for each in due)
         return due
@@ -191,7 +191,7 @@ def _against(scripts: Sequence[Script], reply: Reply) -> str | None:
     pairs = zip(counts[len(reply.attended)], reply.attended, strict=True)
     for number, (due, line) in enumerate(pairs, start=1):
         try:
-            said = due.complaint(Attended.read(line))
+            said = due.complaint(BackendCall.read(line))
         except ValueError:
             said = "what was recorded cannot be read"
         if said:

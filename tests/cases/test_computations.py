@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite.cases.axes import Axes, broadcasts
+from attnsuite.cases.computations import Axes, broadcasts
 
 MAPS = Axes(x="… e", w="e f", b="f")
 

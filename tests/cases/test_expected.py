@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from attnsuite.cases import Reply
-from attnsuite.cases.due import Form, Near, Within, verdict
+from attnsuite.cases.expected import Form, NearInNorm, WithinBounds, judge
 from attnsuite.judging.precision import Bounded
 
 FORM = Form((2, 3), torch.float64)
 RIGHT = torch.arange(6.0).double().reshape(2, 3)
-WITHIN = Within(FORM, Bounded(RIGHT.numpy(), np.full((2, 3), 0.1)), 2.0)
-NEAR = Near(FORM, RIGHT.numpy(), np.full(2, 0.1))
+WITHIN = WithinBounds(FORM, Bounded(RIGHT.numpy(), np.full((2, 3), 0.1)), 2.0)
+NEAR = NearInNorm(FORM, RIGHT.numpy(), np.full(2, 0.1))
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ def test_nan_is_alike_in_the_same_places_alone(due: Any) -> None:
 def test_of_several_calls_the_wrong_one_is_named_and_the_largest_error_kept() -> None:
     off = RIGHT + 0.05
 
-    passed = verdict([WITHIN, WITHIN], [Reply(off), Reply(RIGHT)])
-    wrong = verdict([WITHIN, WITHIN], [Reply(RIGHT), Reply(off + 1)])
+    passed = judge([WITHIN, WITHIN], [Reply(off), Reply(RIGHT)])
+    wrong = judge([WITHIN, WITHIN], [Reply(RIGHT), Reply(off + 1)])
 
     assert (passed.status, passed.error_ratio) == ("passed", pytest.approx(0.5))
     assert wrong.detail.startswith("call 2 of 2: output[0, 0] is 1.05")
-    assert verdict([WITHIN], [Reply(off + 1)]).detail.startswith("output[0, 0]")
+    assert judge([WITHIN], [Reply(off + 1)]).detail.startswith("output[0, 0]")
 
 
 @pytest.mark.parametrize(
@@ -125,19 +125,25 @@ def test_a_truth_beyond_the_range_of_the_dtype_may_be_infinite(
     beyond, near = Bounded(np.array(true), np.full(2, 600.0)), Bounded(np.ones(2), np.full(2, 0.1))
     numbers, ones = torch.tensor(came).half(), torch.ones(2).half()
 
-    assert Within(form, beyond, gradients={"x": near}).verdict(Reply(numbers, gradients={"x": ones})).status == status
-    assert Within(form, near, gradients={"x": beyond}).verdict(Reply(ones, gradients={"x": numbers})).status == status
+    assert (
+        WithinBounds(form, beyond, gradients={"x": near}).verdict(Reply(numbers, gradients={"x": ones})).status
+        == status
+    )
+    assert (
+        WithinBounds(form, near, gradients={"x": beyond}).verdict(Reply(ones, gradients={"x": numbers})).status
+        == status
+    )
 
 
 def test_a_clear_failure_is_reported_before_a_marginal_one() -> None:
     close, far = RIGHT.clone(), RIGHT + 5
     close[0, 0] += 0.21
 
-    found = verdict([WITHIN, WITHIN], [Reply(close), Reply(far)])
+    found = judge([WITHIN, WITHIN], [Reply(close), Reply(far)])
 
     assert found.detail.startswith("call 2 of 2: output[0, 0] is 5")
     assert not found.marginal
-    assert verdict([WITHIN, WITHIN], [Reply(close), Reply(RIGHT)]).marginal
+    assert judge([WITHIN, WITHIN], [Reply(close), Reply(RIGHT)]).marginal
 
 
 def test_a_clear_error_of_a_gradient_is_not_marginal_beside_a_marginal_output() -> None:

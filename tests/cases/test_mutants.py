@@ -8,16 +8,28 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite.cases import Deviation
-from attnsuite.cases.axes import Axes, Sizes
-from attnsuite.cases.changes import first_for_all, hidden_last, repeated_beyond, turned
-from attnsuite.cases.mistakes import Changed, Wrong, collected, formula, given, if_given, mistakes, rows, then
-from attnsuite.cases.staged import Given, Staged
+from attnsuite.cases import Mutant
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
+from attnsuite.cases.contract import collected
+from attnsuite.cases.mutants import (
+    StepChange,
+    Wrong,
+    first_for_all,
+    formula,
+    given,
+    hidden_last,
+    if_given,
+    mutants,
+    repeated_beyond,
+    rows,
+    then,
+    turned,
+)
 
 X, W = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 10.0], [0.0, 1.0]])
 
 
-class Map(Staged):
+class Map(Steps):
     """x w, and then its sign changed where that is asked for."""
 
     axes = Axes(x="l e", w="e f")
@@ -27,7 +39,7 @@ class Map(Staged):
         return self.signed(self.product(x, w), sign)
 
     @staticmethod
-    def check(given: Given, sizes: Sizes) -> None:
+    def check(given: Arguments, sizes: Sizes) -> None:
         if not sizes["l"]:
             raise ValueError("no rows")
 
@@ -36,12 +48,12 @@ class Map(Staged):
 
 
 def wrong(step: str, replacement: Any) -> Any:
-    (made,) = mistakes(Map, **{step: rows(it=Wrong("it is wrong", replacement))})
+    (made,) = mutants(Map, **{step: rows(it=Wrong("it is wrong", replacement))})
     return made.function
 
 
 def test_a_row_is_a_deviation() -> None:
-    (made,) = mistakes(Map, product=rows(halved=Wrong("it is halved", then(lambda y: y / 2), "a paper", ("float64",))))
+    (made,) = mutants(Map, product=rows(halved=Wrong("it is halved", then(lambda y: y / 2), "a paper", ("float64",))))
 
     assert (made.name, made.says, made.source, made.dtypes) == ("halved", "it is halved", "a paper", ("float64",))
     assert torch.equal(made.function(X, W), X @ W / 2)
@@ -104,7 +116,7 @@ def test_bad_input_is_refused_before_any_step(arguments: Any, options: Any, says
 
 
 def test_two_mistakes_of_one_name_are_an_error() -> None:
-    one, other = Deviation("same", "", len), Deviation("same", "", len)
+    one, other = Mutant("same", "", len), Mutant("same", "", len)
 
     assert collected([one, [one], "no deviation"]) == [one]
     with pytest.raises(ValueError, match="two deviations are named same"):
@@ -121,4 +133,4 @@ def test_changes_of_tensors() -> None:
 
 
 def test_changes_of_a_builtin_have_no_further_parameters() -> None:
-    assert torch.equal(Changed(after=torch.neg).of(lambda x: x)(X), -X)
+    assert torch.equal(StepChange(after=torch.neg).of(lambda x: x)(X), -X)

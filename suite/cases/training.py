@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnsuite.cases.call import Call, Reply
-from attnsuite.cases.due import Form, Near
+from attnsuite.cases.expected import Form, NearInNorm
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.verdicts import Verdict
@@ -45,7 +45,7 @@ TIMES_EAGER = 2.0
 
 
 @dataclass(frozen=True)
-class Learned:
+class ExpectedStep:
     """The truth of one step: the loss and the gradients by name, as two axes, and how far off each row may be."""
 
     dtype: str
@@ -57,25 +57,25 @@ class Learned:
         largest = 0.0
         for name, places in rows.items():
             if name not in found:
-                return Verdict(Status.WRONG, f"no {says(name)} came back", math.inf)
+                return Verdict(Status.WRONG, f"no {described(name)} came back", math.inf)
             value, allowed = self.values[name][list(places)], self.allowed[name][list(places)]
-            due = Near(Form(value.shape, getattr(torch, self.dtype)), value, allowed)
+            due = NearInNorm(Form(value.shape, getattr(torch, self.dtype)), value, allowed)
             verdict = due.verdict(Reply(found[name]))
             if verdict.status != Status.PASSED:
-                return replace(verdict, detail=f"{says(name)}: {verdict.detail}")
+                return replace(verdict, detail=f"{described(name)}: {verdict.detail}")
             largest = max(largest, verdict.error_ratio or 0.0)
         return Verdict(Status.PASSED, "", largest)
 
 
-def learned(answer: Answer, loss: Loss, call: Call, dtype: str) -> Learned:
+def expected_step(answer: Answer, loss: Loss, call: Call, dtype: str) -> ExpectedStep:
     """The truth of the step that this call asks for, in the rounding of this dtype."""
     truth, eager = (_taken(answer, loss, call, each) for each in ("float64", dtype))
     sums = _sums(call)
     room = {name: _room(value, eager[name], sums, dtype) for name, value in truth.items()}
-    return Learned(dtype, truth, room)
+    return ExpectedStep(dtype, truth, room)
 
 
-def rows_of(call: Call, random: Random) -> dict[str, Sequence[int]]:
+def sampled_rows(call: Call, random: Random) -> dict[str, Sequence[int]]:
     """The loss, and some rows of the gradient of each weight that is trained."""
     found: dict[str, Sequence[int]] = {LOSS: (0,)}
     for name in call.gradient_of:
@@ -84,23 +84,23 @@ def rows_of(call: Call, random: Random) -> dict[str, Sequence[int]]:
     return found
 
 
-def of_next_tokens(logits: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
+def next_token_loss(logits: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
     """Cross-entropy of logits b t v: those of each position are for the next token of `target`, if that is a word."""
     due = inputs["target"][:, 1:]
     return functional.cross_entropy(logits[:, :-1].flatten(0, 1), due.flatten(), ignore_index=PADDING)
 
 
-def of_classes(logits: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
+def class_loss(logits: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
     """Cross-entropy of logits b k: the i-th image of the batch is of class i, counted around."""
     return functional.cross_entropy(logits, torch.arange(len(logits), device=logits.device) % logits.shape[1])
 
 
-def of_repeating(output: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
+def repetition_loss(output: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
     """The mean square of what the output, b l o, differs from the query by."""
     return functional.mse_loss(output, inputs["query"])
 
 
-def says(name: str) -> str:
+def described(name: str) -> str:
     """The loss, or the gradient of a weight, in words."""
     return name if name == LOSS else f"gradient of {name}"
 

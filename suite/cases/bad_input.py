@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from attnsuite.cases.call import Call, Calls, Conventions, Replies, Reply
-from attnsuite.cases.case import Around, Case
+from attnsuite.cases.case import Case, CaseWrapper
 from attnsuite.cases.layouts import JUNK, padded
 from attnsuite.judging.compare import nearly_equal
 from attnsuite.judging.verdicts import Verdict
@@ -20,7 +20,7 @@ AROUND = (JUNK, JUNK, 0)
 is not taken for a read outside of the inputs."""
 
 
-class Refused(Around):
+class BadInputCase(CaseWrapper):
     """A case whose input must be refused; its `why` says what is wrong with it. Asked in a process of its own.
 
     A function is called several times with the same inputs inside larger storages, to see whether it reads beyond them.
@@ -38,7 +38,7 @@ class Refused(Around):
             return calls
         return tuple(_surrounded(calls[0], number) for number in AROUND)
 
-    def truth(self, calls: Calls, conventions: Conventions) -> None:
+    def expected(self, calls: Calls, conventions: Conventions) -> None:
         return None
 
     def verdict(self, calls: Calls, replies: Replies, truth: None) -> Verdict:

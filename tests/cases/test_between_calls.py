@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 import attnsuite
-from attnsuite.cases.formula import Again
+from attnsuite.cases.formula import RepeatedCase
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.blocks.positionwise_ffn.deviations import Network
 from attnsuite.worker import ask
 
-ASKED = [name for name in names() if any(isinstance(case, Again) for case in contract(name).cases())]
+ASKED = [name for name in names() if any(isinstance(case, RepeatedCase) for case in contract(name).cases())]
 
 
 def said(function: Callable[..., Any]) -> str:
@@ -32,7 +32,7 @@ def test_every_formula_is_asked_again() -> None:
 
 
 def test_the_third_call_has_other_numbers_in_the_tensors_of_the_second() -> None:
-    case = next(case for case in contract("positionwise_ffn").cases() if isinstance(case, Again))
+    case = next(case for case in contract("positionwise_ffn").cases() if isinstance(case, RepeatedCase))
     first, second, third = case.calls("float32")
 
     assert not any(torch.equal(first.tensors[name], second.tensors[name]) for name in first.tensors)

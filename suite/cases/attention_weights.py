@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from attnsuite.cases.call import Calls, Replies, Reply
-from attnsuite.cases.due import Due, Near, Posed, Within
-from attnsuite.cases.printed import Shaped, example
+from attnsuite.cases.documented import DocumentedShape, example
+from attnsuite.cases.expected import Expected, NearInNorm, PerCallCase, WithinBounds
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, Precision
 from attnsuite.judging.rounded import LIBRARY
@@ -24,10 +24,10 @@ Arrange = Callable[[Array, Mapping[str, Array]], Array]
 
 
 @dataclass(frozen=True)
-class Shares:
+class AttentionWeights:
     """The weights of one attention, … l s: how each query shares out its attention."""
 
-    due: Within | Near
+    due: WithinBounds | NearInNorm
     """Their form and numbers."""
     hidden: Array
     """True where a query may not attend to a key, which has a weight of exactly 0 there; … l s."""
@@ -58,9 +58,9 @@ class Shares:
             return np.array_equal(compare.numbers(ours), compare.numbers(others), equal_nan=True)
         return self.due.alike(Reply(output=ours), Reply(output=others))
 
-    def negated(self) -> Shares:
+    def negated(self) -> AttentionWeights:
         """What is due of an attention that answers the negative."""
-        if isinstance(self.due, Within):
+        if isinstance(self.due, WithinBounds):
             output = Bounded(-self.due.output.value, self.due.output.bound)
             return replace(self, due=replace(self.due, output=output))
         return replace(self, due=replace(self.due, value=-self.due.value))
@@ -77,13 +77,13 @@ class Shares:
     def _held(self, called: str, actual: Array) -> Verdict:
         """Each row's sum, and then the numbers."""
         sums = self.due.numbers.sum(-1).round()  # 1, or 0 of a query that may attend to nothing
-        room = np.full(sums.shape, row_room(actual.shape[-1], PRECISIONS[str(self.due.form.dtype)[6:]]))
-        if isinstance(self.due, Near):
+        room = np.full(sums.shape, row_sum_bound(actual.shape[-1], PRECISIONS[str(self.due.form.dtype)[6:]]))
+        if isinstance(self.due, NearInNorm):
             room[np.isinf(self.due.allowed)] = np.inf  # rows of which nothing is known
         found = closest([(f"the sum of {called}", actual.sum(-1), Bounded(sums, room), 1.0)])
         if found.status != Status.PASSED:
             return found
-        if isinstance(self.due, Within):
+        if isinstance(self.due, WithinBounds):
             return closest([(called, actual, self.due.output, 1.0)])
         value, allowed = self.due.value, self.due.allowed
         ratios = compare.distances(actual, value, allowed)
@@ -94,12 +94,12 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Seen(Due):
+class WithWeights(Expected):
     """An output with the weights of every attention beside it, by name; one attention that has none is called ""."""
 
-    of: Due
+    of: Expected
     """What is due of the output."""
-    attentions: Mapping[str, Shares]
+    attentions: Mapping[str, AttentionWeights]
 
     @property
     def form(self) -> Any:  # type: ignore[override]
@@ -137,7 +137,7 @@ class Seen(Due):
             return False
         return all(shares.equal(name, reply, theirs) for name, shares in self.attentions.items())
 
-    def negated(self) -> Seen:
+    def negated(self) -> WithWeights:
         """The same of an attention that answers the negative; the output is what is due then already."""
         return replace(self, attentions={name: shares.negated() for name, shares in self.attentions.items()})
 
@@ -157,14 +157,14 @@ class Seen(Due):
         return f"the attention weights {said}"
 
 
-class Arranged(Shaped):
+class DocumentedArrangement(DocumentedShape):
     """A case of one call, of whose output and attention weights a document gives a shape once they are arranged so."""
 
-    def __init__(self, of: Posed, source: Source, shape: Sequence[int], arrange: Arrange) -> None:
+    def __init__(self, of: PerCallCase, source: Source, shape: Sequence[int], arrange: Arrange) -> None:
         super().__init__(of, source, shape)
         self.arrange = arrange
 
-    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Due]) -> Verdict:
+    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Expected]) -> Verdict:
         found, reply = self.of.verdict(calls, replies, truth), replies[0]
         if found.status != Status.PASSED or reply.output is None:
             return found
@@ -175,14 +175,18 @@ class Arranged(Shaped):
         return found
 
     def example(self) -> Example:
-        (due,) = self.truth(self.calls("float64"), {})
-        weights = {name: shares.due.numbers for name, shares in due.attentions.items()} if isinstance(due, Seen) else {}
+        (due,) = self.expected(self.calls("float64"), {})
+        weights = (
+            {name: shares.due.numbers for name, shares in due.attentions.items()}
+            if isinstance(due, WithWeights)
+            else {}
+        )
         assert self.source is not None
         computed = self.arrange(due.numbers, weights).shape
         return example(self.name, self.source, str(self.shape), str(computed), "unseeded draws")
 
 
-def row_room(keys: int, precision: Precision) -> float:
+def row_sum_bound(keys: int, precision: Precision) -> float:
     """How far the sum of a row of weights may lie from 1, whatever the scores: what a softmax may round.
 
     Each power is off by 2u for its own distance from the largest score, and the sum by the mean of that. Weighted, the

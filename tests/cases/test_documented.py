@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from attnsuite.cases import Reply
+from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
-from attnsuite.cases.printed import Printed, Shaped
 from attnsuite.cases.tensors import Generator, Inputs
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.sources import documents
@@ -32,13 +32,13 @@ def drawn(random: Generator, *, size: int = 3) -> Inputs:
 asked = Formula(halved, ("x",), drawn)
 
 
-def answer(case: Printed | Shaped, output: torch.Tensor, dtype: str = "float64") -> Verdict:
+def answer(case: DocumentedNumbers | DocumentedShape, output: torch.Tensor, dtype: str = "float64") -> Verdict:
     calls = case.calls(dtype)
-    return case.verdict(calls, (Reply(output),), case.truth(calls, {}))
+    return case.verdict(calls, (Reply(output),), case.expected(calls, {}))
 
 
-def right(case: Printed | Shaped, dtype: str = "float64") -> torch.Tensor:
-    (due,) = case.truth(case.calls(dtype), {})
+def right(case: DocumentedNumbers | DocumentedShape, dtype: str = "float64") -> torch.Tensor:
+    (due,) = case.expected(case.calls(dtype), {})
     return torch.from_numpy(due.numbers).to(getattr(torch, dtype))
 
 
@@ -56,19 +56,19 @@ def right(case: Printed | Shaped, dtype: str = "float64") -> torch.Tensor:
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_numbers_are_compared_as_precisely_as_they_are_printed(figures: Figures, status: str, dtype: str) -> None:
-    case = Printed(asked("documents/doc-9/2-halves/output", "doc-9, section 2: output"), figures)
+    case = DocumentedNumbers(asked("documents/doc-9/2-halves/output", "doc-9, section 2: output"), figures)
 
     assert answer(case, right(case, dtype), dtype).status == status
 
 
 def test_numbers_that_were_derived_are_compared_to_nine_digits() -> None:
-    case = Printed(asked("documents/any", "any"), Figures(SOURCE, [1 / 6, 1 / 3 + 1e-8, 0.5]))
+    case = DocumentedNumbers(asked("documents/any", "any"), Figures(SOURCE, [1 / 6, 1 / 3 + 1e-8, 0.5]))
 
     assert answer(case, right(case)).status == "wrong"
 
 
 def test_an_answer_that_is_wrong_is_so_whatever_the_document_prints() -> None:
-    case = Printed(asked("documents/any", "any"), Figures(SOURCE, [1.0, 1.0, 1.0], 4))
+    case = DocumentedNumbers(asked("documents/any", "any"), Figures(SOURCE, [1.0, 1.0, 1.0], 4))
 
     found = answer(case, torch.ones(3).double())
 
@@ -76,7 +76,7 @@ def test_an_answer_that_is_wrong_is_so_whatever_the_document_prints() -> None:
 
 
 def test_a_part_of_the_output_may_be_what_is_printed() -> None:
-    case = Printed(asked("documents/any", "any"), Figures(SOURCE, 0.5, 4), lambda output: output[-1])
+    case = DocumentedNumbers(asked("documents/any", "any"), Figures(SOURCE, 0.5, 4), lambda output: output[-1])
 
     assert answer(case, right(case)).status == "passed"
     assert case.example().computed == "0.5000"
@@ -84,9 +84,9 @@ def test_a_part_of_the_output_may_be_what_is_printed() -> None:
 
 def test_a_row_of_the_table_says_where_the_example_stands() -> None:
     of = asked("documents/any", "any")
-    printed = Printed(of, Figures(SOURCE, [0.1667, 0.3333, 0.5], 4), remark=", in halves").example()
-    derived = Printed(of, Figures(SOURCE, DERIVED)).example()
-    shaped = Shaped(of, SOURCE, [3]).example()
+    printed = DocumentedNumbers(of, Figures(SOURCE, [0.1667, 0.3333, 0.5], 4), remark=", in halves").example()
+    derived = DocumentedNumbers(of, Figures(SOURCE, DERIVED)).example()
+    shaped = DocumentedShape(of, SOURCE, [3]).example()
 
     assert (printed.document, printed.section, printed.quantity) == ("doc-9", "2", "output, in halves")
     assert (printed.printed, printed.computed, printed.note) == (*("0.1667, 0.3333, 0.5000",) * 2, "")
@@ -95,7 +95,7 @@ def test_a_row_of_the_table_says_where_the_example_stands() -> None:
 
 
 def test_a_shape_that_the_document_does_not_give_is_wrong() -> None:
-    case = Shaped(asked("documents/any", "any"), SOURCE, [4])
+    case = DocumentedShape(asked("documents/any", "any"), SOURCE, [4])
 
     assert answer(case, right(case)).detail == "output has shape (3,), the document prints (4,)"
 
@@ -118,6 +118,6 @@ def test_a_kernels_curve_that_is_wrong_is_noticed() -> None:
 
     assert len(curves) == 4
     for case in curves:
-        (due,) = case.truth(case.calls("float64"), {})
+        (due,) = case.expected(case.calls("float64"), {})
         most = 0.3 if case.name.endswith("boxcar") else 2e-9  # at the edge of a box a weight may be 0 or 1
         assert case.tolerance(due, "float64").max() < most, case.name

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from torch import Tensor
 
-from attnsuite.cases.beside import JUDGED_KEYS, RIGHT, telling
+from attnsuite.cases.returned_weights import JUDGED_KEYS, WEIGHTS_RIGHT, identity_values_of
 from attnsuite.contracts import contract
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES
@@ -27,7 +27,7 @@ def verdict(name: str, change: Change = lambda weights: weights, dtype: str = "f
 
     case = next(case for case in contract("attention").cases() if case.name == name)
     calls = case.calls(dtype)
-    truth = case.truth(calls, {})
+    truth = case.expected(calls, {})
     return case.verdict(calls, ask(attention, calls), truth)
 
 
@@ -36,7 +36,7 @@ def verdict(name: str, change: Change = lambda weights: weights, dtype: str = "f
 def test_honest_weights_pass_in_every_dtype(name: str, dtype: str) -> None:
     found = verdict(name, dtype=dtype)
 
-    assert (found.status, found.detail) == ("passed", RIGHT)
+    assert (found.status, found.detail) == ("passed", WEIGHTS_RIGHT)
 
 
 def many_keys() -> str:
@@ -67,25 +67,25 @@ def test_wrong_weights_are_found_where_the_output_is_right(change: Change) -> No
 
 
 def test_of_many_keys_some_are_judged_and_the_sum_of_all() -> None:
-    few, many = telling((2, 3), 7), telling((), 4000)
+    few, many = identity_values_of((2, 3), 7), identity_values_of((), 4000)
 
     assert few.shape == (2, 3, 7, 7)
     assert (few[0, 0] == np.eye(7)).all()
     assert many.shape == (4000, JUDGED_KEYS + 1)
     assert many[0, 0] == many[-1, -2] == 1, "the first and the last"
     assert (many[:, -1] == 1).all()
-    assert telling((2,), 0).shape == (2, 0, 0)
+    assert identity_values_of((2,), 0).shape == (2, 0, 0)
 
 
 def test_a_weight_that_is_not_judged_itself_shows_in_the_sum() -> None:
     name = many_keys()
-    judged = telling((), 4000)[:, :-1].any(-1)
+    judged = identity_values_of((), 4000)[:, :-1].any(-1)
     assert not judged[1], "so that the next to the first shows in the sum alone"
 
     def raised(weights: Tensor) -> Tensor:
         changed = weights.clone()
         keys = weights.shape[-1]
-        hidden = np.flatnonzero(~telling((), keys)[:, :-1].any(-1))[0]
+        hidden = np.flatnonzero(~identity_values_of((), keys)[:, :-1].any(-1))[0]
         changed[..., hidden] += 0.01
         return changed
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnsuite.cases import Call
-from attnsuite.cases.declared import configured, needed_by
+from attnsuite.cases.contract import configured, needed_by
 
 X = torch.zeros(2)
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import beside
+from attnsuite.cases import returned_weights
 from attnsuite.cases.call import Calls, Conventions, Replies, Reply
 from attnsuite.cases.case import Case
 from attnsuite.judging import compare
@@ -80,7 +80,7 @@ class Form:
         return None
 
 
-class Due(ABC):
+class Expected(ABC):
     """What is due of the reply to one call."""
 
     form: Form
@@ -90,7 +90,7 @@ class Due(ABC):
     """Where the contract decides what is answered, in the output's shape, whatever documents print; None: nowhere."""
     rows: Array | None = None
     """The rows of the output, along its last axis but one, that are judged; None: all."""
-    weights: beside.Weights | None = None
+    weights: returned_weights.Weights | None = None
     """What is due of weights that come along; None where nothing is."""
 
     @property
@@ -117,7 +117,7 @@ class Due(ABC):
         found = self.held(reply)
         if reply.weights is None or self.form.weights is None:
             return found
-        return beside.judged(found, reply.weights, self.weights, self.form.weights, self.rows)
+        return returned_weights.judge_with_weights(found, reply.weights, self.weights, self.form.weights, self.rows)
 
     def alike(self, reply: Reply, theirs: Reply) -> bool:
         """Whether two replies give the same answer, right or wrong."""
@@ -125,7 +125,7 @@ class Due(ABC):
 
 
 @dataclass(frozen=True)
-class Within(Due):
+class WithinBounds(Expected):
     """Numbers, and gradients where they are wanted; each number may be off by a bound of its own."""
 
     form: Form
@@ -140,7 +140,7 @@ class Within(Due):
     decided: Array | None = None
     wholes: Mapping[str, Whole] = field(default_factory=dict)
     """The limits of errors taken together: of the output, and of gradients by name."""
-    weights: beside.Weights | None = None
+    weights: returned_weights.Weights | None = None
 
     @property
     def numbers(self) -> Array:
@@ -196,7 +196,7 @@ class Within(Due):
 
 
 @dataclass(frozen=True)
-class Near(Due):
+class NearInNorm(Expected):
     """Vectors along the last axis; the norm of each one's error is limited. For models, which have no bounds."""
 
     form: Form
@@ -237,23 +237,23 @@ class Near(Due):
         return np.array_equal(np.isfinite(ours).all(-1), known)
 
 
-class Posed(Case):
+class PerCallCase(Case):
     """A case whose truth is what is due of each call."""
 
     @abstractmethod
-    def truth(self, calls: Calls, conventions: Conventions) -> tuple[Due, ...]: ...
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[Expected, ...]: ...
 
-    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Due]) -> Verdict:
-        return verdict(truth, replies)
+    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Expected]) -> Verdict:
+        return judge(truth, replies)
 
-    def counts(self, truth: Sequence[Due]) -> bool:
+    def counts(self, truth: Sequence[Expected]) -> bool:
         return not any(due.loose for due in truth)
 
-    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Sequence[Due]) -> bool:
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Sequence[Expected]) -> bool:
         return all(due.alike(*pair) for due, *pair in zip(truth, replies, theirs, strict=True))
 
 
-def verdict(dues: Sequence[Due], replies: Sequence[Reply]) -> Verdict:
+def judge(dues: Sequence[Expected], replies: Sequence[Reply]) -> Verdict:
     """Hold each reply against what is due of it: the first complaint, or the largest error of all.
 
     A marginal complaint comes after those that are not.

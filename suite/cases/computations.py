@@ -1,0 +1,243 @@
+"""The axes of a contract's tensors, declared as letters, and the check that tensors have them.
+
+    Axes(x="… e", w1="e f", b1="f", w2="f v", b2="v")
+
+Letters are sizes: a letter that stands twice is one size. `…` at the front is any number of axes, alike for all.
+
+Correct computations of small steps, each of which a deviation may replace.
+
+    class Network(Staged):
+        axes = Axes(x="… e", w1="e f", b1="f", w2="f v", b2="v")
+        choices: ClassVar = {"activation": ("relu", "gelu")}
+
+        def compute(self, x, w1, b1, w2, b2, *, activation="relu"): ...
+
+Axes and choices are checked before `compute` begins; its steps are static methods. Mistakes in them are rows of tables:
+[mutants.py](mutants.py).
+
+What strangers share: checks and arithmetic around a way of computing, and affine maps in unusual orders.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from attnsuite.cases.contract import Mutant
+from attnsuite.cases.mutants import (
+    StepChange,
+    Stepwise,
+    reads_in_memory_order,
+    remembers_tensors,
+    reuses_output,
+)
+
+ANY = "…"
+Sizes = dict[str, Any]
+"""The size of each letter; for `…` a tuple of sizes."""
+
+
+class Axes:
+    """The axes of each tensor by its name, as letters with spaces between them."""
+
+    def __init__(self, **due: str) -> None:
+        self.due = due
+
+    def check(self, given: Mapping[str, Any]) -> Sizes:
+        """The size of each letter. ValueError where a tensor does not fit; what is None or not given is left out."""
+        sizes: Sizes = {}
+        for name, axes in self.due.items():
+            tensor = given.get(name)
+            if tensor is not None and not _fits(axes.split(), tuple(tensor.shape), sizes):
+                raise ValueError(f"{name} is {tuple(tensor.shape)}, not {axes} with {sizes}")
+        return sizes
+
+
+def _fits(letters: list[str], shape: tuple[int, ...], sizes: Sizes) -> bool:
+    """Whether a shape has these axes, in the sizes that are known; new ones are known from now on."""
+    if letters[0] == ANY:
+        front = len(shape) - len(letters) + 1
+        if front < 0 or sizes.setdefault(ANY, shape[:front]) != shape[:front]:
+            return False
+        letters, shape = letters[1:], shape[front:]
+    return len(letters) == len(shape) and all(
+        sizes.setdefault(letter, size) == size for letter, size in zip(letters, shape, strict=True)
+    )
+
+
+def broadcasts(mask: Tensor, *shape: int) -> bool:
+    """Whether the mask can be laid over this shape without making it larger."""
+    sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
+    return mask.dim() <= len(shape) and all(size in (1, due) for size, due in sizes)
+
+
+Step = TypeVar("Step", bound=Callable[..., Any])
+Arguments = Mapping[str, Any]
+"""All arguments of a call by name, those that were left out by their default."""
+WHOLE = "whole"
+"""In a table of mistakes, stands for the whole computation where otherwise a step is named."""
+
+
+class Steps(Stepwise):
+    """A computation of steps, all of them static methods. `Dense(factor=other)` has one step replaced."""
+
+    axes: ClassVar[Axes] = Axes()
+    choices: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """By option, the words that it may be."""
+    compute: Callable[..., Any]
+    """The formula, with the contract's signature."""
+
+    def __init__(self, **replacements: Callable[..., Any]) -> None:
+        self.replaced = replacements
+        for name, step in replacements.items():
+            assert callable(getattr(type(self), name)), name
+            setattr(self, name, step)
+        self.__signature__ = inspect.signature(self.compute)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        self.refuse(*arguments, **named)
+        return self.compute(*arguments, **named)
+
+    def joined(self, other: Any) -> Callable[..., Any] | None:
+        """The computation in which the steps of both are replaced; None where one step is replaced in both."""
+        if type(other) is not type(self) or self.replaced.keys() & other.replaced.keys():
+            return None
+        return type(self)(**self.replaced, **other.replaced)
+
+    def refuse(self, *arguments: Any, **named: Any) -> None:
+        """Raise for what the contract calls bad input."""
+        bound = self.__signature__.bind(*arguments, **named)
+        bound.apply_defaults()
+        given = bound.arguments
+        for option, known in self.choices.items():
+            if given[option] not in known:
+                raise ValueError(f"{option} is {given[option]!r}, none of {', '.join(known)}")
+        self.check(given, self.axes.check(given))
+
+    @staticmethod
+    def check(given: Arguments, sizes: Sizes) -> None:
+        """Raise for what is bad beside axes and choices."""
+
+    @staticmethod
+    def wide(numbers: Tensor) -> torch.dtype:
+        """What to compute in: half types widen to float32."""
+        return torch.float32 if numbers.dtype.itemsize < 4 else numbers.dtype
+
+    @classmethod
+    def wrong(cls, step: str, replacement: Callable[..., Any] | StepChange) -> Callable[..., Any]:
+        correct = cls()
+        if isinstance(replacement, StepChange):
+            replacement = replacement.of(correct if step == WHOLE else getattr(correct, step))
+        return replacement if step == WHOLE else cls(**{step: replacement})
+
+    @classmethod
+    def checked(cls, core: Step) -> Step:
+        """Another computation behind this one's check of its input."""
+        refuse = cls().refuse
+
+        @wraps(core)
+        def answer(*arguments: Any, **named: Any) -> Any:
+            refuse(*arguments, **named)
+            return core(*arguments, **named)
+
+        return answer  # type: ignore[return-value]
+
+
+def usual_mutants(of: type[Steps]) -> list[Mutant]:
+    """The mistakes that every computation can make.
+
+    Strides are ignored, something is left from one call to the next, or too little precision is kept.
+    """
+    return [reads_in_memory_order(of()), reuses_output(of()), remembers_tensors(of()), *imprecise_mutants(of)]
+
+
+def imprecise_mutants(of: type[Steps]) -> list[Mutant]:
+    """The computation in less precision than its dtype has."""
+    return [
+        Mutant("bfloat16_throughout", "everything is computed in bfloat16", of(wide=lambda _: torch.bfloat16)),
+        Mutant(
+            "float32_inside", "float64 is computed in float32", of(wide=lambda _: torch.float32), dtypes=("float64",)
+        ),
+    ]
+
+
+Function = Callable[..., Any]
+
+
+def widened(of: type[Steps], core: Function) -> Function:
+    """Computes half types in float32 and returns the dtype of the first argument."""
+    return of.checked(_converted(core, Steps.wide))
+
+
+def in_float64(of: type[Steps], core: Function) -> Function:
+    """Computes in float64 and returns the dtype of the first argument."""
+    return of.checked(_converted(core, lambda numbers: torch.float64))
+
+
+def in_numpy(of: type[Steps], core: Function) -> Function:
+    """Calls the core with numpy arrays of float64 and returns a tensor."""
+
+    @functools.wraps(core)
+    def answer(*given: Any, **options: Any) -> Tensor:
+        arrays = [_array(each) for each in given]
+        found = core(*arrays, **{name: _array(each) for name, each in options.items()})
+        return torch.tensor(found, dtype=given[0].dtype)
+
+    return of.checked(answer)
+
+
+def _converted(core: Function, dtype: Callable[[Tensor], torch.dtype]) -> Function:
+    def converted(given: Any) -> Any:
+        return given.to(dtype(given)) if isinstance(given, Tensor) and given.is_floating_point() else given
+
+    @functools.wraps(core)
+    def answer(*given: Any, **options: Any) -> Any:
+        found = core(*map(converted, given), **{name: converted(each) for name, each in options.items()})
+        back = given[0].dtype
+        return tuple(each.to(back) for each in found) if isinstance(found, tuple) else found.to(back)
+
+    return answer
+
+
+def _array(given: Any) -> Any:
+    if not isinstance(given, Tensor):
+        return given
+    return given.double().numpy() if given.is_floating_point() else given.numpy()
+
+
+def linear(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+    """x weights + bias by torch's own function."""
+    return functional.linear(x, weights.mT, bias)
+
+
+def bias_first(x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x weights + bias, column by column, beginning with the bias."""
+    total = x.new_zeros(()) if bias is None else bias
+    total = total.expand(*x.shape[:-1], weights.shape[1]).clone()
+    for column, row in zip(x.unbind(-1), weights, strict=True):
+        total = torch.addcmul(total, column[..., None], row)
+    return total
+
+
+def bias_as_row(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+    """x weights + bias as one product: the bias is the first row of the weights, beside a column of ones."""
+    ones = x.new_ones(*x.shape[:-1], 1)
+    return torch.cat([ones, x], -1) @ torch.cat([bias[None], weights])
+
+
+def convolved(x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x weights + bias as a convolution with kernels of one step over each position."""
+    rows = x.reshape(-1, x.shape[-1], 1)
+    return functional.conv1d(rows, weights.mT[..., None], bias).reshape(*x.shape[:-1], weights.shape[1])
+
+
+def backwards(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+    """x weights + bias by einsum, its terms from the last to the first."""
+    return torch.einsum("...e,ef->...f", x.flip(-1), weights.flip(0)) + bias
