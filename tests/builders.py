@@ -1,8 +1,9 @@
 """Records as tests need them: each states only what is unusual about it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from attnsuite.model import ContractFacts, Facts, Machine, Measurement, Outcome, Run, Status
 from attnsuite.results.store import Recorded

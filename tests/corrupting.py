@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
+from msgspec import structs
+
 from attnsuite.cli import reporting, verifying
 from attnsuite.model import Claimed, Evidence, Holds, Learned, UsageError
 from attnsuite.model.statistics import interval
@@ -54,7 +56,7 @@ def copied(to: Path) -> Path:
     _write(to / CHECKED, Contents(of.runs, asked, [], trained, claims))
     of = contents.read(REAL / TIMED)
     raced = [row for row in of.measurements if row[1].workload in WORKLOADS and row[1].implementation in RACERS]
-    timed = [(run, replace(each, seconds=each.seconds[:ROUNDS])) for run, each in raced]
+    timed = [(run, structs.replace(each, seconds=each.seconds[:ROUNDS])) for run, each in raced]
     _write(to / TIMED, Contents(of.runs, [], timed))
     audit = [path.name for path in REAL.glob("audit*.*")]
     for name in (f"{TIMED}/stopwatch.md", f"{TIMED}/stopwatch.csv", *audit):
@@ -68,7 +70,7 @@ def copied(to: Path) -> Path:
 def _write(folder: Path, of: Contents) -> None:
     """Without commits: what git has of them is another question."""
     folder.mkdir(parents=True)
-    runs = {identity: replace(run, commit="") for identity, run in of.runs.items()}
+    runs = {identity: structs.replace(run, commit="") for identity, run in of.runs.items()}
     together.replace_together(folder, contents.written(replace(of, runs=runs)))
 
 

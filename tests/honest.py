@@ -1,8 +1,8 @@
 """A run of a minute, and rows of each kind in which nothing is amiss: each test makes one thing so."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from msgspec.structs import replace
 from stored import MACHINE, RUN, folder, measurement
 
 from attnsuite.model import Claimed, ContractFacts, Evidence, Facts, Holds, Learned, WorkloadFacts

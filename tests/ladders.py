@@ -1,9 +1,8 @@
 """Rows of every group of workloads, of which every chart can be drawn."""
 
-from dataclasses import replace
-
 import builders
 from builders import BASELINES, RUN
+from msgspec.structs import replace
 
 from attnsuite.model import Facts, WorkloadFacts
 from attnsuite.report.benchmark.views import material

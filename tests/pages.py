@@ -2,10 +2,10 @@
 
 import re
 from collections import defaultdict
-from dataclasses import replace
 
 import builders
 from builders import BASELINES, RUN, measured, without_time
+from msgspec.structs import replace
 
 from attnsuite.model import EVERY_CASE, Facts, WorkloadFacts
 from attnsuite.report.benchmark.page import benchmark

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from builders import measured
+from msgspec.structs import replace
 from stored import MACHINE, RUN, outcome, record
 
 from attnsuite.model import ContractFacts, Facts, Measurement, Outcome, Run, WorkloadFacts

@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from builders import outcome as outcome
+from msgspec.structs import replace
 
 from attnsuite.model import EVERY_CASE, Machine, Measurement, Outcome, Run
 from attnsuite.results.store import Recorded, Results, RunWriter

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from stored import RUN, outcome, record
 
 from attnsuite.cli.sweep.command import Expected, ShardCommand

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import pytest
 import torch
+from msgspec import structs
 
 from attnsuite import registry
 from attnsuite.benchmark.gate import Gate
@@ -217,14 +218,14 @@ class Speed:
 
     def _timed(self, function: Callable[..., Any], table: Table, stage: Stage) -> Measurement | Failed:
         """The row, without the times. Whatever the function raises is its answer."""
-        found = replace(self.row(table), work=dict(table.workload.work(table.dtype, table.direction)))
+        found = structs.replace(self.row(table), work=dict(table.workload.work(table.dtype, table.direction)))
         try:
             task = Task(function, table.workload, table.dtype, table.direction, self.device, table.cache)
             expected = 0.0
             if stage.benchmark.enabled:
                 first_call = task.stopwatch.first_call()
                 warm_up, expected = task.stopwatch.warm_up()
-                found = replace(found, first_call=first_call, warm_up=warm_up)
+                found = structs.replace(found, first_call=first_call, warm_up=warm_up)
             if failed := takes_too_long(expected, self.slowest):
                 return failed
             stage.time(task, expected)
@@ -233,7 +234,7 @@ class Speed:
             raise
         except BaseException as error:
             return failure(error)
-        return ratio if isinstance(ratio, Failed) else replace(found, error_ratio=ratio)
+        return ratio if isinstance(ratio, Failed) else structs.replace(found, error_ratio=ratio)
 
     def _verified(self, task: Task, table: Table) -> float | Failed:
         """Hold rows of one more call, on other numbers in the same memory, against the oracle."""

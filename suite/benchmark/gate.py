@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 
+from msgspec import structs
+
 from attnsuite.benchmark.implementation import Implementation, declaration_of, function_here
 from attnsuite.benchmark.kept import Keeping, Kept, needs_of
 from attnsuite.benchmark.measure.protocol import Failed
@@ -196,7 +198,7 @@ class Gate:
                 if self._over.is_set():
                     return
                 if lost and patience.ended:  # each answer would take the time limit, or a process of its own
-                    known[case, dtype] = replace(lost, case=case, dtype=dtype)
+                    known[case, dtype] = structs.replace(lost, case=case, dtype=dtype)
                     continue
                 outcome = known[case, dtype] = next(found)
                 named += [self._needed(dtype)[case, dtype]] if outcome.fails else []

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from random import Random, SystemRandom
 from time import perf_counter
 
+from msgspec import structs
+
 from attnsuite.benchmark.accounts import Accounts
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.gate import Gate
@@ -88,7 +90,7 @@ class Interleaved:
         for pair in self.pairs:
             of = pair.old if side == OLD else pair.new
             for outcome in self._gates[side].outcomes(of.full_name):
-                yield replace(outcome, implementation=pair.name)
+                yield structs.replace(outcome, implementation=pair.name)
 
     def _in_new_processes(self, *, weigh: bool) -> dict[tuple[str, Table], Rows]:
         forget_servers()  # so that where memory lies is drawn anew, for both sides
@@ -136,7 +138,7 @@ class Interleaved:
         row = table.row(pair.name, self.contract.name, self.request.device, why)
         if entry is None or why:
             return row
-        return replace(
+        return structs.replace(
             row,
             seconds=tuple(entry.seconds),
             calls=entry.calls,

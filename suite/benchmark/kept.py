@@ -17,6 +17,8 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
+from msgspec import structs
+
 from attnsuite import machine, registry
 from attnsuite.cases.tensors import seeded
 from attnsuite.machine.cached import cache as cache_folder
@@ -63,7 +65,7 @@ class Kept:
 
         Where the cache folder cannot be written nothing is kept.
         """
-        believed = [asdict(outcome) for outcome in outcomes if outcome.status in BELIEVED]
+        believed = [structs.asdict(outcome) for outcome in outcomes if outcome.status in BELIEVED]
         if files is None or not declaration.file or not believed or _changed_since(files, BEGUN) or _too_much(files):
             return
         kept = {"key": self._key(declaration), "files": signatures(files), "outcomes": believed}
@@ -111,7 +113,7 @@ class Kept:
     def _surroundings(self) -> str:
         """The suite's own source, every installed distribution, the machine, and the environment."""
         variables = {name: value for name, value in os.environ.items() if name not in SESSION}
-        here = asdict(machine.here()), sys.version, sys.path, installed()
+        here = structs.asdict(machine.here()), sys.version, sys.path, installed()
         return digest([machine.suite_hash(), self._device, *here, variables])
 
 

@@ -7,8 +7,9 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec import structs
 
 from attnsuite import machine
 from attnsuite.benchmark.kept import digest, installed
@@ -49,5 +50,5 @@ class KeptCeilings:
             replace_file(place, json.dumps({"at": time.time(), **found}))
 
     def _place(self, dtype: str, threads: int) -> Path:
-        here = asdict(machine.here()), sys.version, machine.suite_hash(), installed()
+        here = structs.asdict(machine.here()), sys.version, machine.suite_hash(), installed()
         return cache_folder() / "ceilings" / f"{digest([*here, self._device, dtype, threads])}.json"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from random import Random, SystemRandom
 from statistics import median
 from typing import Any
+
+from msgspec.structs import replace
 
 from attnsuite import registry
 from attnsuite.benchmark.accounts import Accounts

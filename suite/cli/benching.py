@@ -9,6 +9,8 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from msgspec import structs
+
 from attnsuite import registry
 from attnsuite.cli import campaign, sharding
 from attnsuite.cli.checking import chosen, refuse_broken, told
@@ -196,7 +198,7 @@ def say_plan(benchmarks: Sequence[Benchmark]) -> None:
 
 def row(measurement: Measurement) -> dict[str, object]:
     """A measurement as a JSON row: its fields, and beside the samples their median and its interval."""
-    data = asdict(measurement)
+    data = structs.asdict(measurement)
     if measurement.seconds:
         data |= {
             name: value if isfinite(value) else None for name, value in asdict(interval(measurement.seconds)).items()

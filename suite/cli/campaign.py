@@ -11,6 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec import structs
+
 from attnsuite import machine, registry
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
@@ -95,7 +97,7 @@ def sampled(request: CheckRequest, declarations: Iterable[Declaration]) -> Check
 def new_run(declarations: Sequence[Declaration], asked: str, facts: Facts) -> Run:
     """A run of these implementations on this machine."""
     sources = {each.full_name: registry.source_hash(each) for each in declarations}
-    return replace(machine.new_run(sources, machine.suite_hash(), asked), facts=facts)
+    return structs.replace(machine.new_run(sources, machine.suite_hash(), asked), facts=facts)
 
 
 def check(
@@ -336,7 +338,7 @@ def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None)
     from attnsuite.benchmark.implementation import declaration_of
 
     walls = _walls([declaration_of(each) for of in benchmarks for each in of.implementations])
-    return replace(
+    return structs.replace(
         facts,
         contracts={**timed, **facts.contracts},
         workloads=workloads,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from math import isfinite
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from attnsuite.cli.declared.common import check_shapes
 from attnsuite.cli.json_rows import JsonRows
@@ -85,5 +86,5 @@ def _asked(of: Change | Ratio) -> dict[str, object]:
     names = ("implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache", "status")
     if isinstance(of.row, Measurement):
         return {name: getattr(of.row, name) for name in names}
-    row = asdict(of.row)
+    row = structs.asdict(of.row)
     return {name: row[name] for name in ("implementation", "contract", "case", "dtype", "device", "status", "detail")}

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TextIO
 
+from msgspec import structs
+
 from attnsuite.cli import campaign, github, json_rows, junit, last_failed, sharding
 from attnsuite.cli.checking import (
     Tell,
@@ -283,9 +285,9 @@ def stored(
         yield None
         return
     refuse_foreign_index(options.results)
-    facts = replace(campaign.conformance_facts(declarations, again), sampled=sampled)
+    facts = structs.replace(campaign.conformance_facts(declarations, again), sampled=sampled)
     if options.shard and not narrows(replace(options, shard=None)):
-        facts = replace(facts, whole=tuple(each.full_name for each in declarations))
+        facts = structs.replace(facts, whole=tuple(each.full_name for each in declarations))
     new = new_run(options, declarations, facts)
     with Results(sharding.place(options.results, options.shard)).open_run(new) as writer:
         for line in how_it_starts(writer):

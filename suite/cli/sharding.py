@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from attnsuite.model import Measurement, Outcome, Run, Shard
 from attnsuite.results.store.shards import answered

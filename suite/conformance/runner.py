@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from attnsuite.cases import Calls, Case, Reply, list_tests
 from attnsuite.conformance import findings

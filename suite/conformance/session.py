@@ -11,6 +11,7 @@ from threading import Event
 from typing import Any, Self
 
 import torch
+from msgspec import structs
 from threadpoolctl import threadpool_limits
 
 from attnsuite import machine, registry
@@ -187,7 +188,8 @@ class Session:
         with ExitStack() as stack:
             borrowed = self.forwarding(check, stack).borrowed(outcomes)
         others = [
-            replace(o, known=borrowed.implementation) if borrowed and borrowed.is_about(o) else o for o in outcomes
+            structs.replace(o, known=borrowed.implementation) if borrowed and borrowed.is_about(o) else o
+            for o in outcomes
         ]
         ran = self.ran.get(check.subject.name)
         hint = self._hint(check, outcomes, of) or operators.hint(check, outcomes, ran)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
+
+from msgspec import field
+
+from attnsuite.model.typed import Amount, Name, Row, Text
 
 Samples: TypeAlias = tuple[float, ...]
 """Numbers as they were measured: one a round, a draw or a seed."""
@@ -39,21 +42,20 @@ class Evidence(StrEnum):
     """By the suite's stopwatch, on one thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Row, frozen=True):
     """What became of a claim."""
 
-    implementation: str
+    implementation: Name
     """`claims/` and the topic: rows in results/ are counted by it."""
-    claim: str
-    device: str
-    document: str
-    section: str
-    says: str
+    claim: Name
+    device: Name
+    document: Name
+    section: Text
+    says: Text
     """What the document says, in words."""
-    quantity: str
+    quantity: Text
     """What was measured, in words."""
-    due: str
+    due: Text
     """The range in which the claim holds, in words."""
     evidence: Evidence
     holds: Holds
@@ -62,12 +64,12 @@ class Claimed:
     low: float | None = None
     high: float | None = None
     """The interval of the median, at the level of `attnsuite.model.statistics`; the number itself where it is exact."""
-    detail: str = ""
+    detail: Text = ""
     """What else there is to know: numbers on the way, the reason why there is none."""
     numbers: Mapping[str, float] = field(default_factory=dict)
     """Numbers on the way, by name."""
     samples: Samples = ()
-    seconds: float | None = None
+    seconds: Amount | None = None
     """How long the measurement took."""
 
     @property

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import field
 
 from attnsuite.model.operators import Operators
 from attnsuite.model.status import Status
+from attnsuite.model.typed import Amount, Count, Name, Row
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(Row, frozen=True):
     """One numeric example of a source document: what it prints, what the oracle computes, and who reproduces it.
 
     `statuses` maps each implementation that was asked to one status. `printed` is empty where the document shows a
     picture or states a fact; `note` says what is wrong with the document itself, where something is.
     """
 
-    id: str
-    document: str
+    id: Name
+    document: Name
     section: str
     quantity: str
     printed: str = ""
@@ -30,8 +31,7 @@ class Example:
     """What of it the document itself gives: a word of GIVEN; empty in runs that did not note it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContractFacts:
+class ContractFacts(Row, frozen=True):
     """What tables say of a contract that was asked."""
 
     features: Mapping[str, str] = field(default_factory=dict)
@@ -46,20 +46,18 @@ class ContractFacts:
     """Why each case is asked; empty in runs that did not note it."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadFacts:
+class WorkloadFacts(Row, frozen=True):
     """What tables say of a workload."""
 
     group: str
     shape: str
     """Its sizes in words."""
     why: str
-    length: int
+    length: Count
     """The size that charts have on their axis."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Row, frozen=True):
     """What a run noted: about contracts and implementations as they were then, and about the run itself."""
 
     contracts: Mapping[str, ContractFacts] = field(default_factory=dict)
@@ -85,7 +83,7 @@ class Facts:
     """What each implementation that does not ship ran, in the questions that were looked at."""
     whole: tuple[str, ...] = ()
     """The implementations that all shards of a check together ask every case in every dtype."""
-    sampled: Mapping[str, int] = field(default_factory=dict)
+    sampled: Mapping[str, Count] = field(default_factory=dict)
     """The implementations that were tested on a sample, each with the number of tests that it has in all."""
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, Amount] = field(default_factory=dict)
     """Where a benchmark's time went, in seconds by activity."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-Losses: TypeAlias = tuple[float, ...]
+from msgspec import Meta, field
+
+from attnsuite.model.typed import Amount, Count, Name, Row, Text
+
+Losses: TypeAlias = Annotated[tuple[float, ...], Meta(min_length=1)]
 """A mean loss for each epoch."""
 
 
@@ -14,15 +17,14 @@ WRONG_GRADIENTS, RIGHT_GRADIENT = "wrong-gradients", "right"
 """The task in which attentions with wrong gradients are trained, and what stands there for the right one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
+class Learned(Row, frozen=True):
     """One training that ended, from one seed."""
 
-    implementation: str
+    implementation: Name
     """The attention that was plugged in; the model itself where none can be."""
-    task: str
-    seed: int
-    device: str
+    task: Name
+    seed: Count
+    device: Name
     curve: Losses
     scores: Mapping[str, float]
     """By name, of what was not trained on."""
@@ -32,9 +34,9 @@ class Learned:
     """Scores of simpler methods on the same data, by method."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """The task's config: sizes, rates, epochs."""
-    seconds: float | None = None
+    seconds: Amount | None = None
     """Seconds that the processor spent on its epochs; those before an interruption count too."""
-    without: tuple[str, ...] = ()
+    without: tuple[Text, ...] = ()
     """What the task uses and the attention lacks, so that it was trained without: dropout of weights."""
 
     @property

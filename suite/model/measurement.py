@@ -3,52 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, TypeAlias
+
+from msgspec import Meta, field
+from msgspec.structs import force_setattr
 
 from attnsuite.model.escaping import escaped
 from attnsuite.model.status import BENCHMARK_FAILURES, Reason, Status
+from attnsuite.model.typed import Amount, Count, Name, Row, Sample, Text
 
 METERS = frozenset({"output", "resident", "retained", "constant", "calibration", "allocator", "driver"})
 """The meters of `Measurement.memory`, by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+Direction: TypeAlias = Annotated[str, Meta(pattern=r"^(forward|backward|forward_backward|step|\*)$")]
+Cache: TypeAlias = Annotated[str, Meta(pattern=r"^(hot|cold|\*)$")]
+
+
+class Measurement(Row, frozen=True):
     """What one implementation took for one workload: raw samples, never a summary of them.
 
     Where `status` is not `measured` there is no time, and `detail` says why.
     """
 
-    implementation: str
-    contract: str
-    workload: str
-    dtype: str
-    device: str
-    threads: int
+    implementation: Name
+    contract: Name
+    workload: Name
+    dtype: Name
+    device: Name
+    threads: Count
     """Threads (and, where the system allows, cores) that a CPU implementation may use; 0 on other devices."""
-    direction: str
+    direction: Direction
     """`forward`, `backward` alone (its forward untimed, never by subtraction), or both in one: `forward_backward`."""
-    cache: str
+    cache: Cache
     """`cold`: flushed before each call; `hot`: as the call before left it."""
     status: Status
-    detail: str = ""
-    seconds: tuple[float, ...] = ()
+    detail: Text = ""
+    seconds: tuple[Sample, ...] = ()
     """One sample a round, in the order of rounds, which it shares with every other row of its table in this run."""
-    processes: str = ""
+    processes: Annotated[str, Meta(pattern="^[0-9]*$")] = ""
     """Which process took each sample, a digit for each; empty where one took all."""
-    calls: int = 0
+    calls: Count = 0
     """How many calls each sample is the mean of."""
-    stopped: str = ""
+    stopped: Text = ""
     """Why rounds ended: `narrow` (the intervals were), `budget` (the time was spent)."""
-    first_call: float | None = None
+    first_call: Amount | None = None
     """Seconds of the very first call: compiling, building a session, loading code."""
-    warm_up: float | None = None
+    warm_up: Amount | None = None
     """Seconds spent in calls before the first sample, without the first call."""
-    making: Mapping[str, float | None] = field(default_factory=dict)
+    making: Mapping[str, Amount | None] = field(default_factory=dict)
     """What it took to make a model: `factory`, seconds in all; and in the model's own word, where it says so, the
     seconds of `export`, now or once for all, and of the start of a `session`, and the bytes of its `file`."""
-    memory: Mapping[str, float | None] = field(default_factory=dict)
+    memory: Mapping[str, Amount | None] = field(default_factory=dict)
     """Bytes by meter, all net of inputs; of a backward with the forward before it.
 
     - `output`, what the call returns
@@ -58,32 +64,33 @@ class Measurement:
       known allocations
     - `allocator`, the peak of PyTorch's CUDA allocator; `driver`, by how much NVML's used memory grew over a call
     """
-    work: Mapping[str, float] = field(default_factory=dict)
+    work: Mapping[str, Amount] = field(default_factory=dict)
     """`attended` and `convention`: FLOPs by the pairs attended, and as FlashAttention counts; `bytes`, moved once."""
-    ceilings: Mapping[str, float] = field(default_factory=dict)
+    ceilings: Mapping[str, Amount] = field(default_factory=dict)
     """What this machine reached in the same run: `flops` per second in a matrix product, `bytes` per second copied. If
     that was in an earlier run, `age` is how many seconds before."""
-    error_ratio: float | None = None
+    error_ratio: Amount | None = None
     """The largest error, in bounds, of the sampled rows of one timed round chosen at random."""
-    own_clock: float | None = None
+    own_clock: Sample | None = None
     """What a call took by the clock of the process that asks, as a multiple of the median of `seconds`: in its samples
     and, where calls take 1 ms or more, on new numbers. None where that clock does not bound it; of such calls `detail`
     then says why."""
-    relative_error: Mapping[str, float] = field(default_factory=dict)
+    relative_error: Mapping[str, Amount] = field(default_factory=dict)
     """Of models: the errors of those rows as shares of the truth's norm: `largest`, and `rms`, the root of their mean
     square. Nothing is judged by it."""
-    kernel: str = ""
+    kernel: Text = ""
     """The operators or kernels that really ran, the longest first; empty where no profiler sees them."""
     telemetry: Mapping[str, Any] = field(default_factory=dict)
     """On GPUs: clocks in MHz, temperature in °C, power in W, throttle reasons, and J per call, of calls in a row
     between which nothing is flushed. A value that is null has its reason in `<name>_absent`."""
-    known: str = ""
+    known: Text = ""
     """The finding for which it is refused, or empty."""
     reason: Reason = Reason.NONE
     """Why it was declined, where the status alone does not say it."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "detail", escaped(self.detail))  # it may be in a submission's words
+        if not self.detail.isprintable():  # it may be in a submission's words
+            force_setattr(self, "detail", escaped(self.detail))
 
     @property
     def key(self) -> tuple[str, ...]:

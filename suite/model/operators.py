@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import field
+
+from attnsuite.model.typed import Count, Row
 
 ATTENTION = "attention"
 """What the operators of PyTorch's attention have in their names."""
@@ -11,12 +14,11 @@ NAMED = 6
 """Operators that are named in a line; of more, the others are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operators:
+class Operators(Row, frozen=True):
     """In how many questions each operator ran, of so many that were looked at."""
 
-    looked_at: int
-    ran: Mapping[str, int] = field(default_factory=dict)
+    looked_at: Count
+    ran: Mapping[str, Count] = field(default_factory=dict)
 
     @property
     def line(self) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+
+from msgspec.structs import force_setattr
 
 from attnsuite.model.escaping import escaped
 from attnsuite.model.status import FAILURES, Reason, Status
+from attnsuite.model.typed import INFINITE, Amount, Name, Row, Text
 
 BAD_INPUT = "bad_input"
 """The family of the cases that expect an error."""
@@ -13,30 +16,32 @@ INPUT_VALIDATION = "input validation: "
 """How the detail begins where bad input was accepted, and nothing worse happened."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Row, frozen=True):
     """What became of one implementation on one case in one dtype.
 
     `error_ratio` is the largest error in units of the oracle's bound; `seconds` is how long the answer took. `known`
     names the finding that records this failure, or is empty. `reason` says why there is no answer.
     """
 
-    implementation: str
-    contract: str
-    case: str
-    dtype: str
-    device: str
+    implementation: Name
+    contract: Name
+    case: Name
+    dtype: Name
+    device: Name
     status: Status
-    detail: str = ""
-    error_ratio: float | None = None
-    seconds: float | None = None
-    known: str = ""
-    diagnosis: tuple[str, ...] = ()
+    detail: Text = ""
+    error_ratio: Amount | None = None
+    seconds: Amount | None = None
+    known: Text = ""
+    diagnosis: tuple[Name, ...] = ()
     """The deviations that give the same wrong answer, the likeliest first; `detail` has them in words."""
     reason: Reason = Reason.NONE
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "detail", escaped(self.detail))  # it may be in a submission's words
+        if not self.detail.isprintable():  # it may be in a submission's words
+            force_setattr(self, "detail", escaped(self.detail))
+        if self.error_ratio is not None and self.error_ratio >= INFINITE:
+            force_setattr(self, "error_ratio", math.inf)
 
     @property
     def key(self) -> tuple[str, str, str, str]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from attnsuite.model.typed import Count, Name, Row, Sample
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(Row, frozen=True):
     """The baseline (`place` 0), or an implementation identical to it, timed beside it in one run."""
 
-    run: str
+    run: Name
     """When the run started; it tells runs apart."""
-    workload: str
-    threads: int
-    place: int
-    seconds: float
+    workload: Name
+    threads: Count
+    place: Count
+    seconds: Sample
     """The median time of a call."""
-    ratio: float
+    ratio: Sample
     """The median over rounds of its time as a multiple of the baseline's; 1 for the baseline."""

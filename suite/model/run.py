@@ -3,43 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import field
 
 from attnsuite.model.facts import Facts
 from attnsuite.model.shard import Shard
+from attnsuite.model.typed import Count, Name, Row
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Row, frozen=True):
     """What machine this is. `name` is also its folder in results/, where the second of two machines that differ and
     would be called alike has a name that says how.
     """
 
-    name: str
+    name: Name
     processor: str
-    cores: int
-    threads: int
-    memory_bytes: int
+    cores: Count
+    threads: Count
+    memory_bytes: Count
     system: str
     accelerators: tuple[str, ...] = ()
-    caches: Mapping[str, int] = field(default_factory=dict)
+    caches: Mapping[str, Count] = field(default_factory=dict)
     """Bytes of one instance by level: `L1d`, `L1i`, `L2`, `L3`. What the system does not tell is left out."""
     accelerator_facts: Mapping[str, Any] = field(default_factory=dict)
     """`driver` and the version of CUDA that it offers (`cuda`), and in the order of `accelerators` `memory_bytes` and
     the set `power_limit` in W. A value that is null has its reason in `<name>_absent`; empty without accelerators."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Row, frozen=True):
     """One run of the suite: where, when, of what. Each row in results/ is of one.
 
     `sources` maps each implementation to the hash of its file, `suite` is the hash of the suite's own sources, `asked`
     is the request in words: a run resumes only what was asked alike, with the same sources, versions and machine.
     """
 
-    id: str
-    started: str
+    id: Name
+    started: Name
     machine: Machine
     versions: Mapping[str, str]
     commit: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from attnsuite.model import FAILURES, ContractFacts, Example, Facts, Measurement, Outcome, Run, Status
 from attnsuite.results.store import Recorded

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.gate import Gate
@@ -65,7 +66,7 @@ def test_what_fails_a_case_that_needs_nothing_more_is_refused(refusal: Refusal) 
 
 
 def test_a_status_that_the_detail_says_is_said_once(refusal: Refusal) -> None:
-    hung = replace(failed("attention/x", "plain/small"), status="hung", detail="hung: no answer within 20 s")
+    hung = structs.replace(failed("attention/x", "plain/small"), status="hung", detail="hung: no answer within 20 s")
     assert refusal(hung) == Failed(Status.REFUSED, "it fails plain/small (float32): hung: no answer within 20 s")
 
 

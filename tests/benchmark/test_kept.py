@@ -66,7 +66,11 @@ def test_a_changed_source_helper_or_environment_is_asked_again(
 def test_another_suite_or_machine_is_asked_again(mine: Declaration, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     keep(mine)
     found = getattr(kept.machine, what)()
-    other = "another" if what == "suite_hash" else kept.machine.here().__class__(**{**kept.asdict(found), "cores": 99})
+    other = (
+        "another"
+        if what == "suite_hash"
+        else kept.machine.here().__class__(**{**kept.structs.asdict(found), "cores": 99})
+    )
     monkeypatch.setattr(kept.machine, what, lambda: other)
     assert not Kept("cpu").outcomes(mine)
 

@@ -5,12 +5,12 @@ import math
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders import BASELINES, RUN, measured, outcome
 from commanded import environment
+from msgspec.structs import replace
 from stored import MACHINE
 
 from attnsuite.benchmark import interleaved, timing

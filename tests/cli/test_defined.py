@@ -1,9 +1,8 @@
 """Rows held against what this version defines: the work of its workloads, and the words of its claims."""
 
-from dataclasses import replace
-
 import pytest
 from honest import FACTS, HONEST, WORK, timed
+from msgspec.structs import replace
 from stored import folder, record
 
 from attnsuite.cli import defined, verifying

@@ -7,12 +7,12 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from attnsuite.cli import heartbeat
 from attnsuite.cli.heartbeat import Heartbeat, compiler_at_work

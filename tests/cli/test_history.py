@@ -8,11 +8,11 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders import MACHINE, RUN, measured, outcome
+from msgspec.structs import replace
 from stored import record
 
 from attnsuite.__main__ import main

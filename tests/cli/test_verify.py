@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from corrupting import CHECKED, REAL, TIMED, Corrupter, copied, remembered
+from msgspec import structs
 
 from attnsuite.__main__ import main
 from attnsuite.cli import reporting, sources, verifying
@@ -318,17 +319,16 @@ def run_of(repository, **changed):
         "transformer/eager+mine": source_hash(replace(eager, plug=mine)),
     }
     commit = git(repository, "rev-parse", "--short=12", "HEAD")
-    return replace(RUN, commit=commit, sources=hashes, suite=suite_hash(repository / "suite"), **changed)
+    return structs.replace(RUN, commit=commit, sources=hashes, suite=suite_hash(repository / "suite"), **changed)
 
 
 def test_hashes_are_held_against_the_sources_of_their_commit(repository):
-    from dataclasses import replace
 
     run = run_of(repository)
     (repository / "implementations/attention/_shared.py").write_text("changed = 'since'\n")
 
     assert sources.held([run], [repository]) == sources.Held(alike=3)
-    other = replace(run, suite="0" * 12, sources={**run.sources, "transformer/eager+mine": "1" * 12})
+    other = structs.replace(run, suite="0" * 12, sources={**run.sources, "transformer/eager+mine": "1" * 12})
     amiss = sources.held([other], [repository])
     assert [why.partition(" is ")[0] for _, why in amiss.amiss] == [
         "the hash of suite",
@@ -348,9 +348,8 @@ def test_hashes_are_held_against_the_sources_of_their_commit(repository):
     ],
 )
 def test_sources_that_cannot_be_held_against_a_commit_are_named(repository, changed, says):
-    from dataclasses import replace
 
-    found = sources.held([replace(run_of(repository), **changed)], [repository])
+    found = sources.held([structs.replace(run_of(repository), **changed)], [repository])
 
     assert found.amiss == []
     assert len(found.not_checked) == 1
@@ -363,15 +362,14 @@ def test_sources_that_cannot_be_held_against_a_commit_are_named(repository, chan
     ids=["of a version that keeps none", "of no commit's name", "of a commit elsewhere", "of no commit"],
 )
 def test_whether_a_run_is_kept_is_told_by_the_sources_of_its_version(repository, commit, keeps):
-    from dataclasses import replace
 
     from attnsuite.machine import suite_hash
 
     run = run_of(repository)
-    run = run if commit is None else replace(run, commit=commit)
+    run = run if commit is None else structs.replace(run, commit=commit)
 
     assert sources.keeps_runs([repository])(run) is keeps
-    assert sources.keeps_runs([repository])(replace(run, suite=suite_hash())) is True, (
+    assert sources.keeps_runs([repository])(structs.replace(run, suite=suite_hash())) is True, (
         "this very version keeps its runs"
     )
 

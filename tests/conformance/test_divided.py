@@ -8,13 +8,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from time import sleep
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from attnsuite import registry
 from attnsuite.cases.tensors import seed

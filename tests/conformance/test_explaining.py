@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from attnsuite import registry
 from attnsuite.conformance import explaining
@@ -198,7 +199,7 @@ def test_no_sentence_says_where_before_every_named_mistake_was_held_against_it()
         assert isinstance(check, Check)
         named = [each.name for each in check.subject.contract.mutants()[:3]]
         outcomes = [
-            replace(check.subject.outcome("plain/small", "float32", Status.WRONG), diagnosis=(name,))
+            structs.replace(check.subject.outcome("plain/small", "float32", Status.WRONG), diagnosis=(name,))
             for count, name in enumerate(named, 1)
             for _ in range(count)
         ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 from checks import CASES, about, check, counted, only, refuse
+from msgspec.structs import replace
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attnsuite.conformance import findings

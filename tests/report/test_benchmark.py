@@ -1,14 +1,15 @@
 """The page of a benchmark: what it shows first, every status in words, and harmless text."""
 
 import csv
+import dataclasses
 import io
 import random
 import re
-from dataclasses import replace
 
 import pytest
 from builders import BASELINES, MACHINE, NASTY, measured, without_time
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 from pages import TIMED, about_all, cells, page, recorded
 
 from attnsuite.model import ContractFacts, Facts, Reason, UsageError, WorkloadFacts
@@ -256,7 +257,7 @@ def test_the_same_rows_in_another_order_give_the_same_files(tmp_path):
     ]
     rows += [about_all(), without_time("flex", "died", "SIGSEGV")]
     of = recorded(*rows)
-    mixed = replace(of, measured=tuple(random.Random(0).sample(of.measured, len(of.measured))))
+    mixed = dataclasses.replace(of, measured=tuple(random.Random(0).sample(of.measured, len(of.measured))))
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
 

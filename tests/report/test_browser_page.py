@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 from builders import MACHINE, NASTY, RUN, measured, outcome, without_time
+from msgspec.structs import replace
 from pages import TIMED, page, recorded
 
 from attnsuite.model import ContractFacts, Facts, UsageError

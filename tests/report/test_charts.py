@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from ladders import everything, measured, recorded
+from msgspec import structs
 
 from attnsuite.model import UsageError
 from attnsuite.report.charts import files
@@ -88,7 +89,7 @@ def test_without_libraries_a_chart_of_other_numbers_does_not_pass_for_a_current_
     (tmp_path / "mine.svg").write_text("<svg>drawn by hand</svg>")
     monkeypatch.setattr(files, "absent", lambda: ["altair", "vl-convert-python"])
     new = [row for row in everything() if row.workload != "vit/b16"]
-    slower = [replace(row, seconds=tuple(2 * each for each in row.seconds)) for row in new]
+    slower = [structs.replace(row, seconds=tuple(2 * each for each in row.seconds)) for row in new]
 
     charts = write_charts(tmp_path, recorded(*slower))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from builders import RUN
+from msgspec.structs import replace
 
 from attnsuite.model import Claimed, Evidence, Holds
 from attnsuite.report.claims import claims, headline, line, measured

@@ -1,10 +1,9 @@
 """The page of conformance: right counts, failures in groups with what to do, the same page for the same records."""
 
-from dataclasses import replace
-
 import pytest
 from builders import MACHINE, NASTY, RUN, outcome, recorded
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 from pages import cells
 
 from attnsuite.model import EVERY_CASE, STATUSES, ContractFacts, Example, Facts, Reason, UsageError

@@ -1,12 +1,13 @@
 """Several contracts and several runs in one report: each contract keeps its own words, each number its own run."""
 
+import dataclasses
 import json
 import re
-from dataclasses import replace
 
 import builders
 import pytest
 from builders import BASELINES, MACHINE, outcome, recorded
+from msgspec.structs import replace
 
 from attnsuite.cli import reporting
 from attnsuite.model import Facts, WorkloadFacts
@@ -219,7 +220,7 @@ def test_what_one_run_measured_is_told_as_ever(tmp_path):
 
 def test_the_index_says_all_days_on_which_was_measured(both, tmp_path):
     checked = run("zeroth", "2025-12-31", {})
-    of = replace(
+    of = dataclasses.replace(
         both, runs={"zeroth": checked, **both.runs}, rows=(("zeroth", outcome("a/b", name="attention/matmul")),)
     )
 

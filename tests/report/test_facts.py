@@ -5,6 +5,7 @@ from dataclasses import replace
 import builders
 import pytest
 from builders import MACHINE, outcome, recorded
+from msgspec import structs
 
 from attnsuite.cli import reporting
 from attnsuite.model import EVERY_CASE, ContractFacts, Example, Facts, Measurement, Status
@@ -134,7 +135,7 @@ def test_the_index_knows_a_finding_for_which_something_was_not_timed_in_an_earli
 
 
 def test_an_implementation_asked_anew_that_declares_nothing_has_no_gap():
-    declared = replace(ALL, gaps={}, conventions={"attention/loops": {"causal": "lower"}})
+    declared = structs.replace(ALL, gaps={}, conventions={"attention/loops": {"causal": "lower"}})
     later = builders.run("second", "2026-01-02", declared)
     of = recorded({"first": of_attention("attention/matmul"), "second": of_attention()}, (FIRST, later))
 
@@ -161,7 +162,7 @@ def test_a_case_that_is_no_more_needs_what_an_older_run_says():
 
 
 def test_of_a_contract_asked_anew_by_all_nothing_old_is_left():
-    noted = replace(ALL, contracts={"attention": ContractFacts(cases={"plain": ()})}, examples=())
+    noted = structs.replace(ALL, contracts={"attention": ContractFacts(cases={"plain": ()})}, examples=())
     later = builders.run("second", "2026-01-02", noted)
     of = recorded({"first": of_positions(), "second": [outcome("plain", name="attention/loops")]}, (FIRST, later))
 
@@ -192,8 +193,8 @@ def test_an_example_that_two_contracts_have_is_told_once_with_the_implementation
 
 
 def test_an_example_is_told_with_the_worst_that_any_run_found_in_a_dtype(both):
-    more = replace(outcome("documents/a", "wrong", name="attention/loops"), dtype="float64")
-    declined = replace(outcome("documents/p", "declined", name="positions/eager"), dtype="float64")
+    more = structs.replace(outcome("documents/a", "wrong", name="attention/loops"), dtype="float64")
+    declined = structs.replace(outcome("documents/p", "declined", name="positions/eager"), dtype="float64")
 
     found = facts.examples(replace(both, rows=(*both.rows, ("first", more), ("second", declined))))
 

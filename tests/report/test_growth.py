@@ -1,11 +1,11 @@
 """How time and memory grow with the length."""
 
 import io
-from dataclasses import replace
 
 import pandas
 import pytest
 from builders import BASELINES, measured
+from msgspec.structs import replace
 from pages import TIMED, cells, column, ladder, page, recorded
 
 from attnsuite.model import Facts

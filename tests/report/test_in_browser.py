@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 
 import pytest
 from builders import MACHINE, measured, outcome, without_time
+from msgspec import structs
 from pages import TIMED, recorded
 
 from attnsuite.model import ContractFacts, Facts, WorkloadFacts
@@ -30,8 +31,8 @@ FACTS = Facts(
     )},
     findings={"F-1": "the library reads past the end"}, workloads=TIMED.facts.workloads,
 )  # fmt: skip
-HERE = replace(TIMED, facts=FACTS)
-ANOTHER = replace(HERE, machine=replace(MACHINE, name="another"))
+HERE = structs.replace(TIMED, facts=FACTS)
+ANOTHER = structs.replace(HERE, machine=structs.replace(MACHINE, name="another"))
 SAMPLES = [0.05 * (1 + 0.001 * (place % 5)) for place in range(30)]
 
 
@@ -78,7 +79,7 @@ LONG_CASE = "combined/" + "+".join(f"axis_{place}_of_the_combination" for place 
 @pytest.fixture(scope="module")
 def wide_file(tmp_path_factory):
     """The page of a machine with a long name, many families of cases, and known failures with many messages."""
-    machine = replace(
+    machine = structs.replace(
         MACHINE, processor="Intel(R) Xeon(R) Processor, family 6, model 207 of a long name", accelerators=()
     )
     names = [f"attention/torch_sdpa.{name}" for name in ("automatic", "flash", "efficient")]
@@ -88,9 +89,11 @@ def wide_file(tmp_path_factory):
         for name in names for place in range(12)
     ]  # fmt: skip
     words = {"F-0": "the scale is applied twice, " * 5, "F-1": "the mask is read past its end, " * 5}
-    run = replace(HERE, machine=machine, facts=replace(FACTS, findings=words))
+    run = structs.replace(HERE, machine=machine, facts=structs.replace(FACTS, findings=words))
     shape = WorkloadFacts("vit", "batch 1, 12 heads, length 197, width 64, " * 3, "a layer", 197)
-    run = replace(run, facts=replace(run.facts, workloads={"attention": {"vit/b16": shape, "vit/b32": shape}}))
+    run = structs.replace(
+        run, facts=structs.replace(run.facts, workloads={"attention": {"vit/b16": shape, "vit/b32": shape}})
+    )
     rows = [*known, *(outcome(case, name=name) for name in names for case in cases)]
     rows += [measured(name, workload) for name in ("matmul", *names) for workload in ("vit/b16", "vit/b32")]
     machines = {

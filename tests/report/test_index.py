@@ -1,8 +1,7 @@
 """results/README.md: each machine with what came out of it, and links to what is there."""
 
-from dataclasses import replace
-
 from builders import MACHINE, measured, outcome, without_time
+from msgspec.structs import replace
 from pages import LATER, TIMED, cells, recorded
 
 from attnsuite.report import write_index

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders import MACHINE, RUN
+from msgspec.structs import replace
 
 from attnsuite.model import Learned
 from attnsuite.report import write_machine

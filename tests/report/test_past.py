@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from builders import RUN, measured
+from msgspec.structs import replace
 
 from attnsuite.report import past
 from attnsuite.results.store import history

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from builders import BASELINES
 from ladders import CHARTED, everything, measured, recorded, shown
+from msgspec import structs
 
 from attnsuite.report.benchmark.timed_tables import tables
 from attnsuite.report.benchmark.views import material
@@ -18,7 +19,7 @@ def test_a_line_is_of_one_run():
     of = recorded(*rows)
     ladder = [row for row in rows if row.workload.startswith("ladder/") and row.implementation == "attention/matmul"]
     assert len(ladder) > 2
-    later = replace(CHARTED, id="later")
+    later = structs.replace(CHARTED, id="later")
     measured = tuple((later.id if row == ladder[0] else run, row) for run, row in of.measured)
     mixed = replace(of, runs={**of.runs, later.id: later}, measured=measured)
     of_both = material(mixed)
@@ -128,7 +129,7 @@ def disturbed():
     base = [0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3]
     other = [0.1, 0.1, 0.1, 0.1, 0.1, 0.15, 0.15, 0.3, 0.3, 0.3, 0.3, 0.15, 0.15]
     samples = {"matmul": base, "other": other, "third": other, "few": other[:5]}
-    return [replace(measured(name, "ladder/8k"), seconds=tuple(each)) for name, each in samples.items()]
+    return [structs.replace(measured(name, "ladder/8k"), seconds=tuple(each)) for name, each in samples.items()]
 
 
 def test_charts_of_ratios_show_the_statistic_of_tables_with_its_interval():
@@ -179,7 +180,7 @@ def test_rows_that_cannot_be_drawn_are_left_out():
         measured("a", "ladder/1k", error_ratio=float("inf"), work={"attended": float("nan")}),
         measured("b", "ladder/1k", error_ratio=None, work={}),
         *(measured(name, "ladder/1k", memory={}) for name in ("d", "e")),
-        replace(measured("c", "ladder/1k"), status="refused", seconds=()),
+        structs.replace(measured("c", "ladder/1k"), status="refused", seconds=()),
     ]
 
     found = shown(*rows)

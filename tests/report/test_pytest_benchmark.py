@@ -5,9 +5,9 @@ import math
 import random
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from pytest_benchmark.stats import Stats
 
 from attnsuite.model import EVERY_CASE, Machine, Measurement, Run, UsageError
@@ -199,8 +199,8 @@ def test_what_is_known_beside_the_samples_is_extra(tmp_path):
     assert benchmark["extra_info"] == {
         "contract": "attention",
         "kernel": "aten::bmm",
-        "error_ratio": "inf",
-        "telemetry": {"power": "nan"},
+        "error_ratio": 1e308,
+        "telemetry": {"power": None},
         "warm_up": 0.5,
         "memory": memory,
         "peak": 1024.0,

@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 import reporting_on_many_rows
 from builders import MACHINE, measured, outcome
+from msgspec.structs import replace
 from pages import TIMED, ladder
 
 from attnsuite.cli import reporting

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from builders import RUN, outcome
 from builders_of_cheats import an_audit
+from msgspec import structs
 from restamped import altered
 
 from attnsuite.model import Audit, CheatsAudit, Combinations, Meetings, Redrawn, Trial
@@ -122,7 +123,7 @@ MUSTS = {"honest": ("control", "passes", "measured"), "clock|halved": ("the cloc
     ids=lambda of: of[:60],
 )
 def test_a_verdict_on_a_cheat_is_what_must_be_and_what_its_commit_declares(tmp_path, before, now, says):
-    page = write_cheats(tmp_path, an_audit(), replace(RUN, commit="0123456789ab"))
+    page = write_cheats(tmp_path, an_audit(), structs.replace(RUN, commit="0123456789ab"))
     assert said(tmp_path, MUSTS) == said(tmp_path) == []
 
     altered(page, before, now)
@@ -132,7 +133,9 @@ def test_a_verdict_on_a_cheat_is_what_must_be_and_what_its_commit_declares(tmp_p
 
 
 def test_a_cheat_that_is_gone_is_missed(tmp_path):
-    write_cheats(tmp_path, replace(an_audit(), trials=an_audit().trials[:2]), replace(RUN, commit="0123456789ab"))
+    write_cheats(
+        tmp_path, replace(an_audit(), trials=an_audit().trials[:2]), structs.replace(RUN, commit="0123456789ab")
+    )
 
     assert said(tmp_path, MUSTS) == ["cheats.md: clock|halved is not there, which 0123456789ab declares"]
 

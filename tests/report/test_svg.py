@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from builders import MACHINE
 from ladders import CHARTED, everything, measured, shown
+from msgspec import structs
 
 from attnsuite.report.page import Mark
 
@@ -137,9 +138,9 @@ def _placed(node, x=0.0, y=0.0):
 
 
 def test_whatever_a_submission_says_is_text_in_a_chart(svg):
-    machine = replace(MACHINE, processor=HOSTILE, name=HOSTILE)
-    run = replace(CHARTED, machine=machine, versions={"torch": HOSTILE})
-    rows = [replace(row, implementation=row.implementation.replace("flex", HOSTILE)) for row in everything()]
+    machine = structs.replace(MACHINE, processor=HOSTILE, name=HOSTILE)
+    run = structs.replace(CHARTED, machine=machine, versions={"torch": HOSTILE})
+    rows = [structs.replace(row, implementation=row.implementation.replace("flex", HOSTILE)) for row in everything()]
     rows += [measured(name, HOSTILE, error_ratio=0.1 * place) for place, name in enumerate(("matmul", "a", HOSTILE), 1)]
 
     found = shown(*rows, run=run)

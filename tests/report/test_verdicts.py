@@ -1,9 +1,8 @@
 """Which rows were measured together, and who is faster there."""
 
-from dataclasses import replace
-
 import pytest
 from builders import BASELINES, measured, without_time
+from msgspec.structs import replace
 from pages import LATER, TIMED, about_all, cells, page
 
 from attnsuite.report.benchmark import wording

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
+
+from msgspec.structs import replace
 
 from attnsuite.model import Measurement
 from attnsuite.model.compared import Ratio

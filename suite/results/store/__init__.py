@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import fields, replace
 
 from attnsuite.model import Claimed, Learned, Machine, Measurement, Outcome, Run, UsageError
 from attnsuite.model.statistics import Interval, interval
@@ -100,7 +101,12 @@ def load(path: str | Path = "results", kind: str = "conformance") -> pandas.Data
     columns = ["machine", "run", "started", "commit", "torch", *(field.name for field in fields(of)), *more]
     table = pandas.DataFrame([dict(zip(columns, row, strict=True)) for row in _rows(path, kind)], columns=columns)
     table["started"] = pandas.to_datetime(table["started"], format="ISO8601", utc=True, errors="coerce")
-    numbers = [field.name for field in fields(of) if field.type == "float | None"]
+    numbers = [
+        name
+        for name in ("error_ratio", "own_clock", "first_call", "warm_up", "value", "low", "high")
+        if name in columns
+    ]
+    numbers += ["seconds"] * (kind != "benchmark")
     return table.astype(dict.fromkeys((*numbers, *more), float))
 
 

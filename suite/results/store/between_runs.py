@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from attnsuite.model.repeated import Repeated
 from attnsuite.results.store import together

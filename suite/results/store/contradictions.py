@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields
 from statistics import median
 from typing import Any, TypeAlias
+
+from msgspec import NODEFAULT
+from msgspec.structs import fields
 
 from attnsuite.model import (
     CACHES,
@@ -247,8 +249,8 @@ def _is_cut(text: str) -> bool:
 
 
 DEFAULTS: Mapping[str, Any] = {
-    each.name: each.default_factory() if each.default_factory is not MISSING else each.default
+    each.name: each.default_factory() if each.default_factory is not NODEFAULT else each.default
     for each in fields(Measurement)
-    if each.default is not MISSING or each.default_factory is not MISSING
+    if each.default is not NODEFAULT or each.default_factory is not NODEFAULT
 }
 """What a measurement holds where nothing was measured."""

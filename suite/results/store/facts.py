@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from attnsuite.model import Facts
 from attnsuite.results.store.files import Amiss, Damaged, digest, parsed, raised
@@ -17,12 +19,21 @@ FACTS = "facts.json"
 
 def facts_row(facts: Facts) -> dict[str, Any]:
     """The facts as a JSON object, without what is empty."""
-    row = {name: value for name, value in asdict(facts).items() if value}
+    row = {name: value for name, value in _plain(facts).items() if value}
     if facts.contracts:
         row["contracts"] = {name: _without_empty_why(of) for name, of in row["contracts"].items()}
     if facts.examples:
-        row["examples"] = [{name: value for name, value in asdict(of).items() if value} for of in facts.examples]
+        row["examples"] = [{name: value for name, value in _plain(of).items() if value} for of in facts.examples]
     return row
+
+
+def _plain(value: Any) -> Any:
+    """The value with an object in place of each struct, and no field left out."""
+    if isinstance(value, Struct):
+        return _plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def _without_empty_why(contract: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import fields, replace
 
 from attnsuite.model import Facts, Measurement, Outcome, Reason, Run, Status, UsageError
 from attnsuite.results.store import rows, runs, together

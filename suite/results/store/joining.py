@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from attnsuite.model import Facts, Measurement, Operators, Outcome, Run, UsageError
 from attnsuite.results.store.contents import AnyRecord

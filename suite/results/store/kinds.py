@@ -97,7 +97,7 @@ def _outcome_count(row: Mapping[str, Any]) -> int:
 
 def _outcomes(row: Mapping[str, Any], numbers: Sequence[Numbers]) -> list[Outcome]:
     shared = {name: value for name, value in _whole(row).items() if name not in ("cases", "dtypes")}
-    _, like = rows.outcome({**shared, "run": "", "case": "", "dtype": ""})
+    _, like = rows.outcome({**shared, "run": "", "case": "*", "dtype": "*"})
     asked = [(case, dtype) for case in row["cases"] for dtype in row["dtypes"]]
     return [
         Outcome(

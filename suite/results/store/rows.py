@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from typing import Any, TypeVar
+
+from msgspec import NODEFAULT
+from msgspec.structs import fields
 
 from attnsuite.model import (
     CACHES,
@@ -18,6 +20,7 @@ from attnsuite.model import (
     Measurement,
     Outcome,
 )
+from attnsuite.model.typed import INFINITE
 from attnsuite.results.store.files import Row
 from attnsuite.results.store.typed import one_of, text_of, typed
 
@@ -33,8 +36,8 @@ def lean(record: Outcome | Measurement | Learned | Claimed) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for field in fields(record):
         value = getattr(record, field.name)
-        default = field.default if field.default_factory is MISSING else field.default_factory()
-        if default is MISSING or value != default:
+        default = field.default if field.default_factory is NODEFAULT else field.default_factory()
+        if default is NODEFAULT or value != default:
             row[field.name] = _short(value, digits)
     return row
 
@@ -83,7 +86,9 @@ def _answer(kind: type[Record], row: Row) -> tuple[str, Record]:
 
 def _short(value: Any, digits: int) -> Any:
     if isinstance(value, float):
-        return float(f"{value:.{digits}g}") if math.isfinite(value) else str(value)  # JSON has no inf and no nan
+        if math.isnan(value):
+            return None
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else math.copysign(INFINITE, value)
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
         end = f" … ({len(value)} characters)"
         return value[: LONGEST_TEXT - len(end)] + end

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec.structs import fields
 
 from attnsuite.model import Facts, Machine, Run, UsageError
 from attnsuite.results.store import facts

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from attnsuite.model import Run
 from attnsuite.model.uncollected import uncollected

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from msgspec import structs
+
 from attnsuite.model import FAILURES, LETTERS, NOT_ASKED, Answered, Facts, Measurement, Outcome, Run, Snapshot, Timed
 from attnsuite.model.statistics import Interval, interval
 from attnsuite.results.store import columns, runs
@@ -31,7 +33,7 @@ def snapshot(run: Run, records: Iterable[Outcome | Measurement | object]) -> Sna
     there = list(records)
     timed = _timed(run, [each for each in there if isinstance(each, Measurement)])
     answered = _answered([each for each in there if isinstance(each, Outcome)])
-    return Snapshot(replace(run, facts=Facts()), tuple(timed), tuple(answered))
+    return Snapshot(structs.replace(run, facts=Facts()), tuple(timed), tuple(answered))
 
 
 def joined(one: Snapshot, other: Snapshot) -> Snapshot:

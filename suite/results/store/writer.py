@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
+
+from msgspec.structs import replace
 
 from attnsuite.model import EVERY_CASE, SHAPE, Claimed, Learned, Measurement, Operators, Outcome, Run, UsageError
 from attnsuite.results.store import contents, files, history, rows, runs, together

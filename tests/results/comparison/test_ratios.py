@@ -1,11 +1,12 @@
 """Ratios between two runs claim a difference only where it is larger than runs of the same code lie apart."""
 
+import dataclasses
 import math
-from dataclasses import replace
 from random import Random
 
 import pytest
 from builders import RUN, measured, recorded, samples, without_time
+from msgspec.structs import replace
 
 from attnsuite.model.repeated import Repeated
 from attnsuite.results.comparison import ratios
@@ -47,7 +48,7 @@ def test_a_machine_that_is_slower_as_a_whole_is_not_taken_for_a_slower_implement
 
 
 def test_what_lies_within_the_spread_of_runs_is_unclear():
-    wide = [replace(KNOWN[0], of_ratios=0.05)]
+    wide = [dataclasses.replace(KNOWN[0], of_ratios=0.05)]
 
     assert compared(new=0.11, known=wide).verdict == "unclear"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders import MACHINE, RUN, measured, outcome, samples, without_time
+from msgspec.structs import replace
 
 from attnsuite.model import History, Measurement, Outcome, Run, Series, UsageError
 from attnsuite.results.history import history_of

@@ -1,9 +1,9 @@
 """A re-run changes only what changed, whatever the order in which answers come, and results/ stay small."""
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from stored import RUN, folder, measurement, names, outcome, read, record, table
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")

@@ -3,10 +3,10 @@
 import gzip
 import json
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from stored import RUN, SECOND, folder, measurement, names, outcome, read, record, table
 
 from attnsuite.model import Facts

@@ -1,8 +1,7 @@
 """A run's facts come back from its row as they were, and runs that noted the same share them."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from stored import RUN, SECOND, folder, outcome, read, record
 
 from attnsuite.model import ContractFacts, Example, Facts, WorkloadFacts

@@ -1,8 +1,7 @@
 """When a run is finished its rows take the places of those that it supersedes, and no others go."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from stored import (
     MISSING,
     RUN,

@@ -7,10 +7,10 @@ import json
 import math
 import random
 import shutil
-from dataclasses import replace
 
 import pytest
 from builders import BASELINES
+from msgspec.structs import replace
 from stored import MACHINE, RUN, SECOND, killed_when_ready, measurement, outcome, record
 
 from attnsuite.model import Facts, Snapshot, Status, UsageError

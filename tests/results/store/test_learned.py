@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from stored import MACHINE, RUN, SECOND, measurement, outcome
 
 from attnsuite.model import Learned, UsageError

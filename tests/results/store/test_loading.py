@@ -3,9 +3,9 @@
 import math
 import subprocess
 import sys
-from dataclasses import fields, replace
 
 import pytest
+from msgspec.structs import fields, replace
 from stored import MACHINE, RUN, measurement, outcome, record
 
 from attnsuite.model import Measurement, UsageError

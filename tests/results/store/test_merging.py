@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
 import honest
 import pytest
+from msgspec.structs import replace
 from shards import BENCH, CASES, CHECK, FACTS, OTHER, shard, stored
 from stored import MACHINE, killed_when_ready, measurement, outcome, record
 

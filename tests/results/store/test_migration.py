@@ -1,9 +1,9 @@
 """`attnsuite migrate` brings the former layout into today's, and nothing is lost wherever it is killed."""
 
 import json
-from dataclasses import asdict, replace
 
 import pytest
+from msgspec.structs import asdict, replace
 from stored import MACHINE, RUN, SECOND, THIRD, folder, in_child, measurement, outcome, read, record
 
 from attnsuite.model import ContractFacts, Reason, UsageError

@@ -1,8 +1,7 @@
 """Two machines of one name that differ do not share a folder unnoticed, and each finds its own again."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from stored import MACHINE, RUN, folder, outcome, read, record
 
 from attnsuite.model import Machine

@@ -1,8 +1,7 @@
 """A run goes on where it was interrupted, if it is asked alike on the same machine, and no other run does."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from stored import MACHINE, RUN, SECOND, measurement, outcome, read, record
 
 

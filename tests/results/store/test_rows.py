@@ -3,10 +3,10 @@
 import gc
 import json
 import math
-from dataclasses import fields, replace
 from types import MappingProxyType
 
 import pytest
+from msgspec.structs import fields, replace
 from stored import MACHINE, MISSING, RUN, journal, measurement, outcome, read, record, table
 
 from attnsuite.model import Reason, UsageError

@@ -2,10 +2,10 @@
 
 import os
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from stored import MACHINE, RUN, folder, in_child, journal, measurement, names, outcome, read, record, table
 
 from attnsuite.model import Facts, UsageError

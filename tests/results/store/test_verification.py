@@ -2,11 +2,11 @@
 
 import gzip
 import os
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from honest import CEILINGS, HONEST, NOW, claim, refusals, timed, trained
+from msgspec.structs import replace
 from stored import folder, journal, measurement, outcome, read, record, table
 
 from attnsuite.model import Evidence, Facts, Holds, UsageError, regular
