@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from pathlib import Path
 from typing import Any
 
 from attnsuite.contracts import contract as contract_named
@@ -16,10 +15,12 @@ from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, signature
 from attnsuite.registry.signatures.recognition import ANYWHERE
 from attnsuite.registry.styles import Unfit, called
+from attnsuite.registry.wrappers import around_function
 
 ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-PAGE = 'docs/signatures.md, "My function takes packed sequences, pages or a KV cache"'
+
+EXAMPLES = " (attnsuite's documentation has complete ones for packed sequences and pages, under signatures)"
 
 
 def shown(function: Callable[..., Any], through: bool = True) -> list[inspect.Parameter] | None:
@@ -108,7 +109,8 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
     missing = any(each.default is each.empty and each.name not in known for each in _others(found, declaration))
     if not misplaced and not missing:
         return
-    passed, lines = _wrapper(declaration, [each for each in found if each.kind not in ANY_NUMBER], misplaced)
+    named = [each for each in found if each.kind not in ANY_NUMBER]
+    passed, lines = around_function(declaration, named, due, misplaced)
     name = declaration.function.rpartition(".")[2] or declaration.name
     if misplaced:
         takes = ", ".join(each.name for each in places[: len(due)]) or "nothing by position"
@@ -118,7 +120,8 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
         homes = [each for each in names() if signature(each).given.issuperset(needs)]
         others = f" without --signature {' or '.join(homes)}" if homes and declaration.contract == SIGNATURES_OF else ""
         says = f"{name} needs {', '.join(needs)}, which no test of {declaration.contract} gives{others}"
-    raise Unfit(f"{says}; write a function around it ({PAGE}):\n\n" + "\n".join(f"    {line}" for line in lines))
+    examples = EXAMPLES if declaration.contract == SIGNATURES_OF else ""
+    raise Unfit(f"{says}; write a function around it{examples}:\n\n" + "\n".join(f"    {line}" for line in lines))
 
 
 def _is_called(declaration: Declaration) -> bool:
@@ -144,35 +147,6 @@ def _options(contract: str) -> frozenset[str]:
     foreign = frozenset[str]().union(*(signature(each).given for each in names()))
     found = foreign if contract == SIGNATURES_OF else frozenset(known)
     return frozenset(name for name in found - {*inputs(contract)} if len(name) > 1)
-
-
-def _wrapper(
-    declaration: Declaration, found: Sequence[inspect.Parameter], misplaced: bool
-) -> tuple[list[str], list[str]]:
-    """What is passed to a function, inputs under the contract's names; and a function around it, to be completed."""
-    due = inputs(declaration.contract)
-    letters = {name[0]: name for name in due} if declaration.contract == SIGNATURES_OF else {}
-    roles = letters | {name: name for name in due}
-    if not {*due} <= {roles.get(each.name) for each in found}:
-        places = [] if misplaced else [each.name for each in found if each.kind in BY_PLACE]
-        roles = dict(zip(places, due, strict=False))
-    needs = [each for each in found if each.default is each.empty or each.name in roles]
-    passed = [roles.get(each.name, each.name) for each in needs]
-    named = [each.kind is each.KEYWORD_ONLY for each in needs]
-    arguments = [
-        f"{each.name}={text}" if by_name else text for each, text, by_name in zip(needs, passed, named, strict=True)
-    ]
-    own = [text for text in passed if text not in due]
-    home, (first, dot, attribute) = (
-        declaration.module or Path(declaration.file).stem,
-        declaration.function.partition("."),
-    )
-    return passed, [
-        f"from {home} import {first} as mine" if home and first else f"mine = {declaration.name}",
-        f"def {declaration.contract}({', '.join(due)}):",
-        *([f"    {' = '.join(own)} = ...  # yours to fill in"] if own else []),
-        f"    return mine{dot}{attribute}({', '.join(arguments)})",
-    ]
 
 
 def by_place(function: Callable[..., Any], contract: str) -> Callable[..., Any]:

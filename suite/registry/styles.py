@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnsuite.contracts import contract, names
+from attnsuite.registry.wrappers import WEIGHTED, around_module
 
 MOST_NAMED = 3
 """The most names of arguments or weights in a message: more would not be read."""
 
 
-WITH_WEIGHTS = "multi_head_attention"
-"""The contract of attentions with weights, which it gives as arguments."""
-ROLES = ("query", "key", "value", "output")
 A_CLASS = "is a class: an instance made without arguments is called"
 EVALUATED = "it is asked in evaluation mode"
 DROPS_NOTHING = ", in which nn.Dropout drops nothing"
@@ -142,29 +140,12 @@ def _refuse_weights(module: Any, name: str, of: str) -> None:
     if not (own := [each for each, _ in module.named_parameters()]):
         return
     says = f"{name} has weights of its own ({_some(own)}), so that no expected output is known"
-    if of not in ("attention", WITH_WEIGHTS):
+    if of not in ("attention", WEIGHTED):
         signature = contract(of).signature if of in names() else "the contract's signature"
         raise Unfit(f"{says}: write a function around it that sets them to its arguments, as {signature}")
-    code = "".join(f"\n    {line}" for line in _with_weights(module))
-    where = f"the contract {WITH_WEIGHTS}, which gives them"
-    raise Unfit(f"{says}: write a function around it in {where}, as below, and name it, FILE.py:{WITH_WEIGHTS}\n{code}")
-
-
-def _with_weights(module: Any) -> list[str]:
-    """A function around a module whose weights are arguments, to be completed."""
-    from torch.nn.parameter import is_lazy
-
-    matrices = [each for each, of in module.named_parameters() if not is_lazy(of) and of.dim() == len(("out", "in"))]
-    roles = ", ".join(f"{each!r}: w_{role}.T" for each, role in zip(matrices, ROLES, strict=False))
-    return [
-        f"def {WITH_WEIGHTS}(query, key, value, w_query, w_key, w_value, *, w_output=None, num_heads):",
-        "    w_output = torch.eye(w_value.shape[-1]).to(w_value) if w_output is None else w_output",
-        f"    module = {type(module).__name__}(...).eval()  # made for num_heads",
-        f"    weights = {{{roles}}}",
-        "    biases = [name for name, _ in module.named_parameters() if name.endswith('bias')]",
-        "    weights |= {name: torch.zeros_like(module.get_parameter(name)) for name in biases}",
-        "    return torch.func.functional_call(module, weights, (query, key, value))",
-    ]
+    code = "".join(f"\n    {line}" for line in around_module(module))
+    where = f"the contract {WEIGHTED}, which gives them"
+    raise Unfit(f"{says}: write a function around it in {where}, as below, and name it, FILE.py:{WEIGHTED}\n{code}")
 
 
 def _some(words: list[str]) -> str:

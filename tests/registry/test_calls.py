@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from targets import Write
 from attnsuite.conformance.session import CheckRequest, Session
 from attnsuite.model import Outcome, UsageError
 from attnsuite.registry import Declaration, Loaded, find, load
-from attnsuite.registry.calls import PAGE, never_given
+from attnsuite.registry.calls import EXAMPLES, never_given
 from attnsuite.registry.signatures import names, signature
 from attnsuite.registry.signatures.signature import Question
 
@@ -48,8 +49,10 @@ def refusal(file: Path, contract: str | None = None) -> list[str]:
             "varlen needs cu_seqlens_q, max_seqlen_q, which no test of attention gives",
             [
                 "from kernel import varlen as mine",
+                "",
                 "def attention(query, key, value):",
-                "    cu_seqlens_q = max_seqlen_q = ...  # yours to fill in",
+                "    cu_seqlens_q = ...  # fill in",
+                "    max_seqlen_q = ...  # fill in",
                 "    return mine(query, key, value, cu_seqlens_q, max_seqlen_q)",
             ],
             id="varlen",
@@ -59,8 +62,10 @@ def refusal(file: Path, contract: str | None = None) -> list[str]:
             "paged needs block_tables, page_size, which no test of attention gives",
             [
                 "from kernel import paged as mine",
+                "",
                 "def attention(query, key, value):",
-                "    block_tables = page_size = ...  # yours to fill in",
+                "    block_tables = ...  # fill in",
+                "    page_size = ...  # fill in",
                 "    return mine(query, key, value, block_tables, page_size=page_size)",
             ],
             id="paged",
@@ -70,8 +75,11 @@ def refusal(file: Path, contract: str | None = None) -> list[str]:
             "eager needs module, attention_mask, scaling, which no test of attention gives",
             [
                 "from kernel import eager as mine",
+                "",
                 "def attention(query, key, value):",
-                "    module = attention_mask = scaling = ...  # yours to fill in",
+                "    module = ...  # fill in",
+                "    attention_mask = ...  # fill in",
+                "    scaling = ...  # fill in",
                 "    return mine(module, query, key, value, attention_mask, scaling)",
             ],
             id="hugging face",
@@ -81,8 +89,9 @@ def refusal(file: Path, contract: str | None = None) -> list[str]:
             "attention takes qkv, causal, softmax_scale where query, key, value are given",
             [
                 "from kernel import attention as mine",
+                "",
                 "def attention(query, key, value):",
-                "    qkv = ...  # yours to fill in",
+                "    qkv = ...  # fill in",
                 "    return mine(qkv)",
             ],
             id="packed",
@@ -92,8 +101,9 @@ def refusal(file: Path, contract: str | None = None) -> list[str]:
             "attention takes x, mask where query, key, value are given",
             [
                 "from kernel import attention as mine",
+                "",
                 "def attention(query, key, value):",
-                "    x = ...  # yours to fill in",
+                "    x = ...  # fill in",
                 "    return mine(x)",
             ],
             id="self-attention",
@@ -103,6 +113,7 @@ def refusal(file: Path, contract: str | None = None) -> list[str]:
             "attention takes nothing by position where query, key, value are given",
             [
                 "from kernel import attention as mine",
+                "",
                 "def attention(query, key, value):",
                 "    return mine(query=query, key=key, value=value)",
             ],
@@ -115,15 +126,10 @@ def test_a_function_that_no_test_can_call_is_refused_with_a_function_around_it(
 ) -> None:
     first, empty, *lines = refusal(write("kernel.py", definition))
 
-    assert (first, empty) == (f"attention/kernel: {says}; write a function around it ({PAGE}):", "")
-    assert lines == [f"    {line}" for line in code]
+    assert (first, empty) == (f"attention/kernel: {says}; write a function around it{EXAMPLES}:", "")
+    assert not re.search(r"docs/|\.md\b|https?:", first), "it names nothing that is not installed"
+    assert [line[4:] for line in lines] == code
     compile("\n".join(code), "wrapper", "exec")
-
-
-def test_the_page_that_is_named_has_that_section() -> None:
-    page, _, section = PAGE.partition(", ")
-
-    assert f"\n## {section[1:-1]}\n" in (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
 
 
 def test_the_command_prints_the_code_as_it_is(write: Write, status_of: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -272,33 +278,89 @@ def test_the_scale_of_mlx_is_given_and_its_sinks_are_not() -> None:
 
 # Modules with weights
 
+MODULE = """
+import torch
+from torch import nn
 
-def test_a_module_with_weights_is_told_the_contract_that_gives_them(write: Write) -> None:
-    module = """
-        import torch
-        from torch import nn
 
-        class Mine(nn.Module):
-            def __init__(self, width=8, heads=2):
-                super().__init__()
-                self.heads = heads
-                self.q, self.k, self.v, self.o = (nn.Linear(width, width, bias=False) for _ in range(4))
+def _attended(query, key, value, number):
+    q, k, v = (each.unflatten(-1, (number, -1)).transpose(1, 2) for each in (query, key, value))
+    weights = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1)
+    return (weights @ v).transpose(1, 2).flatten(2)
 
-            def forward(self, query, key, value):
-                q, k, v = (each.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-                           for each in (self.q(query), self.k(key), self.v(value)))
-                return self.o(nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
-        """
-    first, empty, *code = refusal(write("kernel.py", module))
+
+class Mine(nn.Module):
+    def __init__(self, width=8, heads=2):
+        super().__init__()
+        self.heads = heads
+        {projections} = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, {inputs}):
+        return {output}
+"""
+SELF = {
+    "projections": "self.W_q, self.W_k, self.W_v, self.W_o",
+    "inputs": "x",
+    "output": "self.W_o(_attended(self.W_q(x), self.W_k(x), self.W_v(x), self.heads))",
+}
+MODULES = {
+    "torch": "from torch.nn import MultiheadAttention\nattention = MultiheadAttention(8, 2)\n",
+    "three inputs": MODULE.format(
+        projections="self.to_q, self.to_k, self.to_v, self.to_out",
+        inputs="query, key, value, mask=None",
+        output="self.to_out(_attended(self.to_q(query), self.to_k(key), self.to_v(value), self.heads))",
+    ),
+    "another order": MODULE.format(
+        projections="self.key, self.query, self.value, self.proj",
+        inputs="query, key, value",
+        output="self.proj(_attended(self.query(query), self.key(key), self.value(value), self.heads))",
+    ),
+    "names that do not tell": MODULE.format(
+        projections="self.a, self.b, self.c, self.d",
+        inputs="query, key, value",
+        output="self.d(_attended(self.a(query), self.b(key), self.c(value), self.heads))",
+    ),
+    "one input": MODULE.format(**SELF),
+    "one matrix": MODULE.format(
+        projections="self.c_attn, self.c_proj",
+        inputs="x",
+        output="self.c_proj(_attended(*self.c_attn(x).chunk(3, -1), self.heads))",
+    ).replace("(nn.Linear(width, width) for _ in range(4))", "nn.Linear(width, 3 * width), nn.Linear(width, width)"),
+}
+
+
+def pasted(write: Write, source: str) -> Loaded:
+    """What the refusal of a module prints, saved as it is."""
+    first, empty, *code = refusal(write("kernel.py", source))
     assert "write a function around it in the contract multi_head_attention, which gives them" in first
     assert empty == ""
+    return loaded(write("wrapper.py", "\n".join(line[4:] for line in code)), contract="multi_head_attention")
 
-    wrapper = "\n".join(line[4:] for line in code).replace("Mine(...)", "Mine(query.shape[-1], num_heads)")
-    found = loaded(write("wrapper.py", f"import torch\nfrom kernel import Mine\n{wrapper}\n"))
 
-    assert found.declaration.contract == "multi_head_attention"
-    said = outcomes(found, "plain")
-    assert {each.status for each in said if not each.detail.startswith("takes no")} == {"passed"}
+@pytest.mark.parametrize("source", MODULES.values(), ids=MODULES)
+def test_the_function_around_a_module_with_weights_passes_as_it_is_printed(write: Write, source: str) -> None:
+    said = outcomes(pasted(write, source), "plain", "heads")
+
+    assert {"plain/usual", "plain/many_keys", "plain/many_queries", "heads/three"} <= {
+        each.case for each in said if each.status == "passed"
+    }
+    assert [f"{each.case}: {each.detail}" for each in said if each.fails] == []
+
+
+def test_it_shows_the_mistake_of_a_module(write: Write) -> None:
+    (outcome,) = outcomes(pasted(write, MODULE.format(**SELF).replace("q.shape[-1] ** 0.5", "8**0.5")), "plain/usual")
+
+    assert outcome.detail.startswith('equals "full_width_scale"')
+
+
+def test_what_the_names_of_a_module_do_not_tell_is_to_be_filled_in(write: Write) -> None:
+    source = MODULE.format(**SELF | {"projections": "self.W_q, self.c, self.d, self.W_o"})
+
+    source = source.replace("width=8", "cfg, width=8") + "mine = Mine(1)\n"
+    _, _, *code = refusal(write("kernel.py", source))
+
+    assert "        cfg = ...  # fill in" in code
+    assert "        weights['c.weight'] = ...  # fill in" in code
 
 
 # The wrappers of the document
@@ -335,8 +397,7 @@ def paged_attention(q, k_cache, v_cache, block_tables, context_lens, **options):
 
 @pytest.mark.parametrize("home", ["varlen", "paged"])
 def test_the_wrappers_of_the_document_pass(write: Write, home: str) -> None:
-    page, *_ = PAGE.partition(", ")
-    blocks = (Path(__file__).parents[2] / page).read_text(encoding="utf-8").split("```\n")
+    blocks = (Path(__file__).parents[2] / "docs" / "signatures.md").read_text(encoding="utf-8").split("```\n")
     (wrapper,) = (each for each in blocks if f"\nfrom {home} import" in each and "\n\n\n" in each)
     write("varlen.py", VARLEN)
     write("paged.py", PAGED)
