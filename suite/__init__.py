@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from attnsuite.benchmark import bench as bench
-    from attnsuite.cli.calling import check as check
+    from attnsuite.cli.check import check as check
     from attnsuite.model import Measurement as Measurement
     from attnsuite.model import Outcome as Outcome
     from attnsuite.model import Status as Status
@@ -40,7 +40,7 @@ _HOMES = {
     "UsageError": ("attnsuite.model", "UsageError"),
     "__version__": ("attnsuite.model.version", "VERSION"),
     "bench": ("attnsuite.benchmark", "bench"),
-    "check": ("attnsuite.cli.calling", "check"),
+    "check": ("attnsuite.cli.check", "check"),
     "implementation": ("attnsuite.registry", "implementation"),
     "load_results": ("attnsuite.results.store", "load"),
 }

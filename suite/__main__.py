@@ -1,4 +1,4 @@
-"""The entry point: runs the command line, and says in one line what cannot be carried out."""
+"""The entry point: runs the command line, and prints in one line why a request cannot be carried out."""
 
 from __future__ import annotations
 
@@ -10,30 +10,27 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import typer
 
 from attnsuite.cli import streams
-from attnsuite.cli.app import application
-from attnsuite.cli.interrupting import INTERRUPTED, TERMINATED
+from attnsuite.cli.app import application, refuse_removed
+from attnsuite.cli.interrupting import CANNOT, INTERRUPTED, TERMINATED
 from attnsuite.model import UsageError, escaped
 
 app = application()
 
 NOT_UNDERSTOOD: type[Exception] = typer.BadParameter.__bases__[0]
-"""What typer raises for a command line that it cannot read: what all its refusals have in common."""
-CANNOT = 2
-"""The exit status of a request that cannot be carried out."""
-NOT_WRITTEN = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE, errno.EBADF, errno.EIO))
+"""The base class of all errors that typer raises for a command line."""
+WRITE_ERRORS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE, errno.EBADF, errno.EIO))
 """The errors of a write to a file that is open already. Python does not say which file it was."""
 NEW_OBJECTS = 20_000
-"""How many more objects there are before Python looks for cycles among the new ones; by default 700. PyTorch's import
-alone makes half a million, all of which stay, and Python would look through them again and again."""
+"""New objects after which Python looks for cycles among them; by default 700. PyTorch's import alone makes half a
+million, all of which stay, and Python would look through them again and again."""
 CODE = "    "
-"""How lines of code begin in a message."""
+"""The indentation of code in a message."""
 LONGEST_WORD = 300
 """Characters of a word that are shown of a message: a path is shorter, and a line stays one that can be read."""
 
@@ -41,7 +38,7 @@ LONGEST_WORD = 300
 def run() -> None:
     """Run the command line in a process that ends with it."""
     status: list[int] = []
-    atexit.register(_leave, status)  # registered first and called last, after all that others registered meanwhile
+    atexit.register(_leave, status)  # registered first, so it runs after all that others register
     streams.prepare()
     try:
         main()
@@ -50,15 +47,15 @@ def run() -> None:
         raise
 
 
-def _leave(status: Sequence[int]) -> None:
+def _leave(status: list[int]) -> None:
     """End the process with its status at once: Python would take all of PyTorch apart first, for a tenth of a second.
 
-    Where the status is not known yet, or output cannot be written, it is left to Python to say so.
+    Without a status, or where output cannot be written, Python ends it and reports the error.
     """
     gc.freeze()  # else it looks for cycles in all of PyTorch, for half a second
     with suppress(OSError, ValueError):
-        for each in filter(None, (sys.stdout, sys.stderr)):  # one that was closed before is none
-            each.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
         for known in status:
             os._exit(known)
 
@@ -68,7 +65,9 @@ def main() -> None:
     gc.set_threshold(NEW_OBJECTS)
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited; such a process cannot wait for its children
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    status = None
     try:
+        refuse_removed(sys.argv[1:])
         status = app(sys.argv[1:] or ["--help"], prog_name="attnsuite", standalone_mode=False)
     except UsageError as error:
         refuse(str(error))
@@ -78,59 +77,59 @@ def main() -> None:
         if (error.name or "").partition(".")[0] == UsageError.__module__.partition(".")[0]:
             raise
         why = str(error).strip().rpartition("\n")[2]
-        refuse(f"a library cannot be imported: {why}; install it anew, or raise `ulimit -v` where memory is limited")
+        refuse(f"a library cannot be imported: {why}; install it again, or raise `ulimit -v` where memory is limited")
     except MemoryError:
         refuse("memory ran out; raise `ulimit -v` where memory is limited")
     except OSError as error:
-        _refuse_as_the_system_does(error)
+        _refuse_system_error(error)
     if status in (INTERRUPTED, TERMINATED):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it came: another one would only break into what ends libraries
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # another one would only break into the end of libraries
         print("attnsuite: interrupted", file=sys.stderr)
     sys.exit(status or 0)
 
 
 def refuse(why: str) -> None:
-    """Say in one line why a request is not carried out, and end. Code below an empty line, indented, stays as it is."""
-    says, _, code = why.partition("\n\n")
+    """Print in one line why a request is not carried out, and exit. Indented code after an empty line stays."""
+    line, _, code = why.partition("\n\n")
     lines = code.splitlines()
-    if not all(line.startswith(CODE) for line in lines):
-        says, lines = why, []
-    print(f"attnsuite: {in_one_line(says)}", *map(escaped, lines), sep="\n", file=sys.stderr)
+    if not all(text.startswith(CODE) for text in lines):
+        line, lines = why, []
+    print(f"attnsuite: {in_one_line(line)}", *map(escaped, lines), sep="\n", file=sys.stderr)
     sys.exit(CANNOT)
 
 
-def _refuse_as_the_system_does(error: OSError) -> None:
-    """Print which file an error of the operating system is about, and end with CANNOT."""
+def _refuse_system_error(error: OSError) -> None:
+    """Print which file an error of the operating system is about, and exit with CANNOT."""
     why = error.strerror or str(error)
     if error.filename is not None:
         refuse(f"cannot access {os.fsdecode(error.filename)}: {why}")
-    if error.errno not in NOT_WRITTEN:
+    if error.errno not in WRITE_ERRORS:
         refuse(why)
     print(f"attnsuite: cannot write to standard output or an open file: {why}", file=sys.stderr)
     os._exit(CANNOT)  # the interpreter would try to flush it again
 
 
 def in_one_line(text: str) -> str:
-    """A message as one line that cannot command a terminal: what is not printable is escaped, long words are cut."""
+    """A message as one line that cannot command a terminal: unprintable characters are escaped, long words are cut."""
     words = (word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}…" for word in text.split())
     return escaped(" ".join(words))
 
 
 def _not_understood(error: Exception) -> str:
-    """What typer says of a command line, and where to read what there is."""
-    says: str = error.format_message()  # type: ignore[attr-defined]
+    """Typer's message, and which command prints the help."""
+    message: str = error.format_message()  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
-    where = "attnsuite" if context is None else context.command_path
-    return f"{says.rstrip('.?')}; {_meant(says, context)}`{where} --help` shows what there is"
+    command = "attnsuite" if context is None else context.command_path
+    return f"{message.rstrip('.?')}; {_hint(message, context)}`{command} --help` shows what there is"
 
 
-def _meant(says: str, context: typer.Context | None) -> str:
+def _hint(message: str, context: typer.Context | None) -> str:
     """A hint at --results where a folder is named without it, and the subcommand takes nothing else."""
-    found = re.search(r"unexpected extra argument\S* \((?P<word>.+)\)", says)
-    takes = {option for each in (context.command.params if context else ()) for option in each.opts}
-    if not found or "--results" not in takes or not Path(found["word"]).is_dir():
+    extra = re.search(r"unexpected extra argument\S* \((?P<word>.+)\)", message)
+    takes = {word for parameter in (context.command.params if context else ()) for word in parameter.opts}
+    if not extra or "--results" not in takes or not Path(extra["word"]).is_dir():
         return ""
-    return f"did you mean --results {shlex.quote(found['word'])}? "
+    return f"did you mean --results {shlex.quote(extra['word'])}? "
 
 
 if __name__ == "__main__":

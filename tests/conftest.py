@@ -86,7 +86,7 @@ def passed() -> Callable[..., list[Outcome]]:
 def status_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., object]:
     """Runs the command in this process, in tmp_path, and returns its exit status."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("attnsuite.cli.heartbeat.FIRST", (3600.0,))  # whatever the machine's speed
+    monkeypatch.setattr("attnsuite.cli.progress.FIRST", (3600.0,))  # whatever the machine's speed
 
     def run(*arguments: str) -> object:
         monkeypatch.setattr(sys, "argv", ["attnsuite", *arguments])

@@ -12,6 +12,7 @@ from random import Random
 from msgspec import structs
 
 from attnsuite.cli import reporting, verifying
+from attnsuite.cli import verify as verifying
 from attnsuite.model import Claimed, Evidence, Holds, Learned, UsageError
 from attnsuite.model.statistics import interval
 from attnsuite.report.charts.files import STAMP
@@ -152,7 +153,7 @@ class Corrupter:
     def missed(self, name: Path) -> tuple[str, bool, bool]:
         """Corrupt a file: what was done, whether `verify` found it, and whether what is shown changed unnoticed."""
         what, scope = self.corrupt(name), self._scope(name)
-        found = bool(verifying.verified(scope).refusals)
+        found = bool(verifying.verified(scope).errors)
         changed = not found and shown(scope) != self.before[scope]
         self.restore()
         return what, found, changed

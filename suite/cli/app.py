@@ -1,21 +1,48 @@
-"""The command line as typer's application, assembled from the subcommands' declarations."""
+"""The command line as typer's application, assembled from the requests. Each subcommand is a module of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields
-from inspect import Parameter, Signature
-from typing import Annotated, Any, get_type_hints
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
-from attnsuite.cli.declared import COMMANDS
-from attnsuite.cli.declared.common import Command
+from attnsuite.cli import requests
+from attnsuite.cli.interrupting import until_interrupted
+from attnsuite.cli.options import signature
+from attnsuite.model import UsageError
 from attnsuite.model.version import VERSION
 
+COMMANDS: Mapping[str, type] = {
+    "list": requests.List,
+    "new": requests.New,
+    "check": requests.Check,
+    "bench": requests.Bench,
+    "export": requests.Export,
+    "audit": requests.Audit,
+    "learn": requests.Learn,
+    "claims": requests.Claims,
+    "merge": requests.Merge,
+    "report": requests.Report,
+    "run": requests.Run,
+    "sweep": requests.Sweep,
+    "history": requests.History,
+    "draw": requests.Draw,
+    "compare": requests.Compare,
+    "verify": requests.Verify,
+}
+"""The subcommands in workflow order. The function `run` of `attnsuite.cli.NAME` carries out a request."""
+REMOVED: Mapping[tuple[str, str], str] = {
+    ("migrate", ""): "`migrate` was removed: `attnsuite run` writes results/ anew, in today's layout",
+    ("sweep", "--attempts"): "--attempts was removed: the same `attnsuite sweep` command starts what is missing again",
+    ("sweep", "--results"): '--results was removed: the sweep file says `results = "DIR"`',
+}
+"""What to use in place of subcommands and options that earlier versions had."""
 
-def application(commands: Mapping[str, type[Command]] = COMMANDS) -> typer.Typer:
-    """The application with these subcommands. What a subcommand's `run` returns is what the application returns."""
+
+def application() -> typer.Typer:
+    """The application; it returns what a subcommand's `run` returns."""
     app = typer.Typer(
         name="attnsuite",
         add_completion=True,
@@ -24,9 +51,17 @@ def application(commands: Mapping[str, type[Command]] = COMMANDS) -> typer.Typer
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_attnsuite)
-    for name, command in commands.items():
-        app.command(name, help=command.__doc__)(_called(command))
+    for name, request in COMMANDS.items():
+        app.command(name, help=request.__doc__)(_command(name, request))
     return app
+
+
+def refuse_removed(arguments: Sequence[str]) -> None:
+    """Raise UsageError for a removed subcommand or option; the message names the replacement."""
+    command = next(iter(arguments), "")
+    for word in ("", *(word.partition("=")[0] for word in arguments[1:])):
+        if replacement := REMOVED.get((command, word)):
+            raise UsageError(replacement)
 
 
 def _show_version(wanted: bool) -> None:
@@ -43,24 +78,14 @@ def _attnsuite(
     """A conformance and benchmark suite for attention."""
 
 
-def _called(command: type[Command]) -> Callable[..., int | None]:
-    """A function that takes the fields of a declaration as its parameters, as typer wants it."""
+def _command(name: str, request: type) -> Callable[..., int | None]:
+    """A function with the fields of a request as its parameters, as typer wants it."""
 
-    def run(**given: Any) -> int | None:
-        return command(**given).run()
+    def run(**values: Any) -> int | None:
+        chosen = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+        carry_out: Callable[[Any], int | None] = import_module(f"attnsuite.cli.{name}").run
+        return until_interrupted(lambda: carry_out(request(**chosen)))
 
-    hints = get_type_hints(command, include_extras=True)
-    parameters = [_parameter(each, hints[each.name]) for each in fields(command)]  # type: ignore[arg-type]
-    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__signature__ = signature(request)  # type: ignore[attr-defined]
     run.__annotations__ = {}
     return run
-
-
-def _parameter(of: Field[Any], hint: Any) -> Parameter:
-    default = of.default_factory() if of.default_factory is not MISSING else of.default
-    return Parameter(
-        of.name,
-        Parameter.KEYWORD_ONLY,
-        default=Parameter.empty if default is MISSING else default,
-        annotation=hint,
-    )

@@ -18,12 +18,12 @@ from attnsuite.report.files import as_markdown
 SUMMARY = "GITHUB_STEP_SUMMARY"
 """The variable that names the file of the summary."""
 ROOT = "GITHUB_WORKSPACE"
-"""The variable that names the folder of the checked-out repository, to which paths in annotations are relative."""
+"""The variable that names the folder of the repository, to which paths in annotations are relative."""
 
 
 @contextmanager
 def no_commands(lines: TextIO, on: bool) -> Iterator[None]:
-    """While the block runs, nothing that is printed is taken for a workflow command: it may quote a submission."""
+    """In the block no printed line is a workflow command: it may quote a submission."""
     token = secrets.token_hex(16)
     if on:
         print(f"::stop-commands::{token}", file=lines, flush=True)
@@ -53,7 +53,7 @@ def announce(
 
 
 def _place(of: Declaration) -> github.Place:
-    """Where it stands in the repository; nowhere for what is installed elsewhere."""
+    """The place in the repository; none for an implementation outside of it."""
     if not of.file:
         return github.Place()
     file, root = Path(of.file).resolve(), Path(os.environ.get(ROOT) or Path.cwd()).resolve()

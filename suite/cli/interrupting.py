@@ -1,4 +1,4 @@
-"""How a command ends that is stopped before its end, by Ctrl-C or SIGTERM: with the status that shells expect."""
+"""The one place for exit statuses, and for signals: a command that Ctrl-C or SIGTERM stops ends as shells expect."""
 
 from __future__ import annotations
 
@@ -6,95 +6,88 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
+FAILED = 1
+"""The exit status where something failed, raised, crashed or timed out."""
+CANNOT = 2
+"""The exit status of a request that cannot be carried out, or of a file that cannot be tested."""
 INTERRUPTED = 128 + signal.SIGINT
 """The exit status after Ctrl-C: 128 and the number of the signal, as shells have it."""
 TERMINATED = 128 + signal.SIGTERM
 """The exit status after SIGTERM."""
-NOTHING_ASKED = "interrupted before anything was asked"
-"""What the file of JUnit says of a check that was stopped while it began."""
-AS_ONE = 1.0
+SAME_SIGNAL = 1.0
 """Seconds within which further SIGTERMs are the same: `timeout` sends one to the process and one to its group."""
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came, which ends a command as Ctrl-C does."""
+    """SIGTERM, which ends a command as Ctrl-C does."""
 
 
-_came: list[type[KeyboardInterrupt]] = []
-"""What the signals that have come while a command is heeding them stand for."""
+_signals: list[type[KeyboardInterrupt]] = []
+"""The signals that were received while a command runs."""
 
 
-def until_interrupted(ask: Callable[[], int], junit: str | None) -> int:
-    """What `ask` returns, or the exit status of what stopped it. Its file of JUnit is written at whatever moment.
+def until_interrupted(command: Callable[[], int | None]) -> int | None:
+    """What `command` returns, or the exit status of the signal that stopped it.
 
-    What else `ask` raises after a signal is what a library made of that which was just imported: NumPy and PyTorch say
-    then that something is missing in them.
+    After a signal, any other exception is an effect of it: a signal during the import of NumPy or PyTorch makes these
+    report that something in them is missing.
     """
-    with heeding():
+    with catching_signals():
         try:
-            return ask()
+            return command()
         except KeyboardInterrupt as error:
             stopped = error
         except Exception as error:
-            if not _came:
+            if not _signals:
                 raise
-            stopped = _came[0]()
+            stopped = _signals[0]()
             stopped.__cause__ = error
-        _in_order(stopped, junit)
+        from attnsuite.worker.sandbox import clear_up
+
+        clear_up()
         return status_after(stopped)
 
 
 def heed() -> None:
-    """Raise KeyboardInterrupt where a signal has come that a library has kept to itself: to be called after imports."""
-    for each in _came:
-        raise each
+    """Raise KeyboardInterrupt where a library has swallowed a signal: to be called after imports."""
+    for received in _signals:
+        raise received
 
 
-def _in_order(stopped: KeyboardInterrupt, place: str | None) -> None:
-    """End what was started, and say in the file of JUnit that nothing was asked, where nothing was."""
-    from attnsuite.cli import junit
-    from attnsuite.cli.campaign import Interrupted
-    from attnsuite.model import UsageError
-    from attnsuite.worker.sandbox import clear_up
-
-    clear_up()
-    if place is None or isinstance(stopped, Interrupted):  # then it was written with what was found
-        return
-    with suppress(UsageError):  # it may be somebody else's, which was not looked at yet
-        junit.refuse_to_overwrite(Path(place))
-        junit.write(Path(place), [], {}, NOTHING_ASKED)
+def is_interrupted(error: BaseException) -> bool:
+    """Whether an exception is a signal, or the effect of one."""
+    return isinstance(error, KeyboardInterrupt) or bool(_signals)
 
 
 @contextmanager
-def heeding() -> Iterator[None]:
-    """In the block SIGTERM raises Terminated, where it would end the process without a word, and Ctrl-C is noted.
+def catching_signals() -> Iterator[None]:
+    """In the block SIGTERM raises Terminated instead of ending the process at once, and Ctrl-C is noted.
 
-    Whoever has a handler of his own keeps it; threads but the main one cannot have any.
+    A caller's own handlers stay; only the main thread can have any.
     """
     usual: dict[int, Any] = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
     in_main = threading.current_thread() is threading.main_thread()
-    ours = [each for each, handler in usual.items() if in_main and signal.getsignal(each) == handler]
-    last = -AS_ONE
+    ours = [number for number, handler in usual.items() if in_main and signal.getsignal(number) == handler]
+    last = -SAME_SIGNAL
 
     def stop(number: int, _: object) -> None:
         nonlocal last
         before, last = last, time.monotonic()
-        if number == signal.SIGINT or last - before >= AS_ONE:
-            _came.append(Terminated if number == signal.SIGTERM else KeyboardInterrupt)
-            raise _came[-1]
+        if number == signal.SIGINT or last - before >= SAME_SIGNAL:
+            _signals.append(Terminated if number == signal.SIGTERM else KeyboardInterrupt)
+            raise _signals[-1]
 
-    for each in ours:
-        signal.signal(each, stop)
+    for number in ours:
+        signal.signal(number, stop)
     try:
         yield
     finally:
-        for each in ours:
-            signal.signal(each, usual[each])
-        _came.clear()
+        for number in ours:
+            signal.signal(number, usual[number])
+        _signals.clear()
 
 
 def status_after(stopped: KeyboardInterrupt) -> int:

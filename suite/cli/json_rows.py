@@ -1,4 +1,4 @@
-"""The file of `--json`: a row as it comes, one JSON object a line."""
+"""The file of `--json`: a row at once, one JSON object a line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import IO
 from attnsuite.model import UsageError, escaped
 
 KEYS = frozenset({"implementation", "contract", "status"})
-"""What every row written here has. Those of the same files in results/ lack the contract."""
-ASKED = frozenset({"case", "workload"})
-"""What a row is about, an outcome's or a measurement's: results/ has lists of cases."""
+"""Keys of every row; rows of the same files in results/ have no contract."""
+ABOUT = frozenset({"case", "workload"})
+"""The keys of which a row has one, an outcome's or a measurement's."""
 LONGEST_ROW = 2**24
-"""Bytes of a row that are read to know it again: one with all its samples and a long message is shorter."""
+"""Bytes of a row that are read to recognize it: one with all its samples and a long message is shorter."""
 
 
 def refuse_to_overwrite(file: Path) -> None:
@@ -31,12 +31,12 @@ def refuse_to_overwrite(file: Path) -> None:
 
 
 def _holds_rows(file: Path) -> bool:
-    """Whether the first line is a row as it is written here; a file that is empty has nothing to lose."""
+    """Whether the first line is a row; an empty file has nothing to lose."""
     with file.open("rb") as opened:
         first = opened.readline(LONGEST_ROW)
     try:
-        found = set(json.loads(first)) if first else set()
-        return not first or (found >= KEYS and not ASKED.isdisjoint(found) and "run" not in found)
+        keys = set(json.loads(first)) if first else set()
+        return not first or (keys >= KEYS and not ABOUT.isdisjoint(keys) and "run" not in keys)
     except (ValueError, TypeError, RecursionError):
         return False
 

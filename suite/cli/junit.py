@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,40 +14,43 @@ from attnsuite.report.conformance.tally import groups
 from attnsuite.results.store.files import replace_bytes
 
 NAME = "attnsuite"
-"""The name of the root, by which a file that was written here is known again."""
+"""The name of the root element, which marks a file as written here."""
 
 
 def refuse_to_overwrite(path: Path) -> None:
-    """Raise UsageError for a file that was not written here, and for what cannot be a file. An empty one is taken."""
-    if path.is_dir():
-        raise UsageError(f"--junit: {path} is a folder; the name of a file is due")
-    if path.exists() and not path.is_file():
-        raise UsageError(f"--junit: {path} is no regular file; name another")
+    """Raise UsageError for a file that was not written here, and for a path that cannot be a file."""
     if path.is_symlink() and not path.exists():
         raise UsageError(f"--junit: {path} is a link that leads nowhere; name another file")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"--junit: {path} is {'a folder' if path.is_dir() else 'no regular file'}; name a file")
     if not path.parent.is_dir():
         raise UsageError(f"--junit: {path} cannot be written: there is no folder {path.parent}")
     try:
-        if not path.stat().st_size:  # it has nothing to lose, as --json has it
+        if not path.exists() or not path.stat().st_size:  # an empty file has nothing to lose
             return
         root = ElementTree.parse(path).getroot()
-    except FileNotFoundError:
-        return
     except OSError as error:
         raise UsageError(f"--junit: {path} cannot be read: {error.strerror}") from None
-    except (ElementTree.ParseError, ValueError, LookupError):  # the last two: an encoding that is not known
+    except (ElementTree.ParseError, ValueError, LookupError):  # the last two: an unknown encoding
         root = Element("")
     if (root.tag, root.get("name")) != ("testsuites", NAME):
         raise UsageError(f"--junit: {path} exists and was not written by attnsuite, so name another file")
 
 
-def write(path: Path, outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]], interrupted: str = "") -> None:
-    """Write the outcomes as a whole file: a suite per implementation, a test case per question.
+def write_interrupted(path: Path) -> None:
+    """Write that a check was stopped before any test; nothing where the file is a foreign one."""
+    with suppress(UsageError):
+        refuse_to_overwrite(path)
+        write(path, [], {}, "interrupted before any test was run")
 
-    A failure that a finding records is skipped, as what is declined or missing. Bad input that was accepted where no
-    check fails for it passed, and its output says so. `again` has the words of a command line
-    that name an implementation; `interrupted` says that not all was asked, which is an error of its own: whoever
-    reads the file alone would take what passed for all. Raises UsageError where the file cannot be written.
+
+def write(path: Path, outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]], interrupted: str = "") -> None:
+    """Write the outcomes as a whole file: a suite per implementation, a test case per case and dtype.
+
+    A known bug is skipped, as are declined and missing ones. Bad input that was accepted where no check fails for it
+    passed, and its output says so. `again` has the words of a command line that name an implementation; `interrupted`,
+    that not all tests ran, is an error of its own, so that nobody takes the file for a whole one. Raises UsageError
+    where the file cannot be written.
     """
     replace_bytes(path, document(outcomes, again, interrupted))
 
@@ -70,14 +74,14 @@ def document(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]], in
 
 
 def _counts(outcomes: Sequence[Outcome], interrupted: bool = False) -> dict[str, str]:
-    kinds = [*map(_kind, outcomes), *("error" for _ in range(interrupted))]
+    kinds = [*map(_kind, outcomes), *["error"] * interrupted]
     counted = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     counts = {name: str(kinds.count(kind)) for name, kind in counted.items()}
     return {"tests": str(len(kinds)), **counts, "time": _seconds(sum(each.seconds or 0 for each in outcomes))}
 
 
 def _kind(outcome: Outcome) -> str:
-    """The element that says what became of a test case; empty for one that passed."""
+    """The element of a test case that did not pass; empty for one that passed."""
     if outcome.status == Status.PASSED or outcome.lenient:
         return ""
     if outcome.status not in FAILURES or outcome.known:
@@ -86,19 +90,19 @@ def _kind(outcome: Outcome) -> str:
 
 
 def _case(suite: Element, outcome: Outcome, again: Mapping[str, Sequence[str]]) -> None:
-    of, kind = escaped(outcome.implementation.replace("/", ".")), _kind(outcome)
+    implementation, kind = escaped(outcome.implementation.replace("/", ".")), _kind(outcome)
     name = escaped(f"{outcome.case}[{outcome.dtype}]")
-    case = SubElement(suite, "testcase", classname=of, name=name, time=_seconds(outcome.seconds or 0))
+    case = SubElement(suite, "testcase", classname=implementation, name=name, time=_seconds(outcome.seconds or 0))
     if outcome.lenient:
         SubElement(case, "system-out").text = escaped(outcome.detail)
     if not kind:
         return
     known = f"known as {outcome.known}, " if outcome.known else ""
-    said = SubElement(case, kind, message=escaped(f"{known}{outcome.says}"))
+    element = SubElement(case, kind, message=escaped(f"{known}{outcome.says}"))
     if kind != "skipped":
-        said.set("type", str(outcome.status))
+        element.set("type", str(outcome.status))
         (group,) = groups([outcome], again)
-        said.text = escaped(group.rerun)
+        element.text = escaped(group.rerun)
 
 
 def _seconds(number: float) -> str:

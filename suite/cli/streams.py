@@ -1,4 +1,4 @@
-"""Standard output and standard error that every line can be written to: none is closed, no character is refused."""
+"""Standard output and error that take every line: a closed stream is opened, and every character can be written."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ SUBSTITUTES = {"×": "x", "√": "sqrt ", "−": "-", "–": "-", "…": "...", 
 
 
 def prepare() -> None:
-    """Open standard streams that were closed at the start on /dev/null, and let the others write every character."""
+    """Open closed standard streams on /dev/null, and let the others write every character."""
     codecs.register_error(ERRORS, _substituted)
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, _nowhere(descriptor))
+            setattr(sys, name, _null(descriptor))
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=ERRORS)
 
 
-def _nowhere(descriptor: int) -> io.TextIOWrapper:
+def _null(descriptor: int) -> io.TextIOWrapper:
     """/dev/null, also under the descriptor unless an open file has it: child processes write to it by its number."""
     try:
         os.fstat(descriptor)
@@ -40,6 +40,5 @@ def _nowhere(descriptor: int) -> io.TextIOWrapper:
 def _substituted(error: UnicodeError) -> tuple[str | bytes, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    text = error.object[error.start : error.end]
-    replaced = "".join(SUBSTITUTES.get(character, character) for character in text)
-    return replaced.encode("ascii", "backslashreplace").decode(), error.end
+    text = "".join(SUBSTITUTES.get(character, character) for character in error.object[error.start : error.end])
+    return text.encode("ascii", "backslashreplace").decode(), error.end

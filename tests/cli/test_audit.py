@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from attnsuite.cli.declared.audit import Audit
 
 from attnsuite.cli import auditing
-from attnsuite.cli.declared.audit import Audit
 from attnsuite.model import UsageError
 
 

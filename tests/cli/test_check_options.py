@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from attnsuite.cli.outcomes import say_how_to_run_fewer
 
 import attnsuite
 from attnsuite import registry
-from attnsuite.cli.outcomes import say_how_to_run_fewer
 from attnsuite.conformance.session import CheckRequest, Session
 from attnsuite.model import Outcome, Status
 

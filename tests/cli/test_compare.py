@@ -15,7 +15,7 @@ from stored import MACHINE
 
 from attnsuite.benchmark import interleaved, timing
 from attnsuite.benchmark.interleaved import Interleaved
-from attnsuite.cli import comparing_now
+from attnsuite.cli import interleaved as comparing_now
 from attnsuite.cli.interrupting import Terminated
 from attnsuite.model import Facts
 from attnsuite.model.repeated import Repeated

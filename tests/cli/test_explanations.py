@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite.cli.declared.check import Check
-from attnsuite.cli.outcomes import check
+from attnsuite.cli.check import run as check
+from attnsuite.cli.requests import Check
 
 WRONG = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 
 
 def lines_of(capsys: object, function: str, *cases: str) -> list[str]:
     """What a check prints."""
-    status = check(Check([f"{WRONG}:{function}"], cases=list(cases), dtypes=["float32"]))
+    status = check(Check((f"{WRONG}:{function}",), cases=cases, dtypes=("float32",)))
     printed: list[str] = capsys.readouterr().out.splitlines()  # type: ignore[attr-defined]
     return [str(status), *printed]
 

@@ -14,9 +14,8 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from attnsuite.cli import heartbeat
-from attnsuite.cli.heartbeat import Heartbeat, compiler_at_work
-from attnsuite.cli.outcomes import say_stopped
+from attnsuite.cli import progress as heartbeat
+from attnsuite.cli.progress import Heartbeat, compiler_at_work
 from attnsuite.model import Outcome, Reason, Status
 
 StatusOf = Callable[..., object]
@@ -36,6 +35,12 @@ def outcome(case: str, seconds: float) -> Outcome:
 
 
 UNASKED = replace(outcome("plain/wide", 0.0), status=Status.HUNG, seconds=None, reason=Reason.NOT_ASKED)
+
+
+def beating(total: int, name: str = "", what: str = "tests", done: int = 0) -> Heartbeat:
+    beat = Heartbeat(total, what)
+    beat.name, beat.done = name, done
+    return beat
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
@@ -74,9 +79,9 @@ def test_who_wants_no_lines_gets_none(
 
 
 def test_the_line_names_the_slowest_answer() -> None:
-    of = Heartbeat(3_367, "attention/mine")
+    of = beating(3_367, "attention/mine")
     for each in (outcome("plain/small", 0.5), outcome("causal/square_5", 2.25), outcome("plain/wide", 1.0)):
-        of.saw(each)
+        of.count(each)
 
     assert of.line(10) == (
         "3 of 3,367 tests done after 10 s, now attention/mine; calls took 3.8 s, the slowest 2.2 s "
@@ -89,20 +94,20 @@ def test_a_line_before_the_first_implementation_names_none() -> None:
 
 
 def test_the_line_says_that_a_compiler_runs() -> None:
-    line = Heartbeat(8, "attention/flex").line(60.0, "a C++ compiler")
+    line = beating(8, "attention/flex").line(60.0, "a C++ compiler")
 
     assert line == "0 of 8 tests done after 60 s, now attention/flex, compiling with a C++ compiler"
 
 
 def test_long_times_are_whole_seconds() -> None:
-    of = Heartbeat(8, "attention/flex")
-    of.saw(outcome("plain/small", 100.4))
+    of = beating(8, "attention/flex")
+    of.count(outcome("plain/small", 100.4))
 
     assert of.line(120).endswith("calls took 100 s, the slowest 100 s (plain/small in float32)")
 
 
 def test_a_benchmark_counts_its_tables() -> None:
-    assert Heartbeat(5, "vit/b16", 5, what="tables").line(60.0) == "5 of 5 tables done after 60 s, now vit/b16"
+    assert beating(5, "vit/b16", "tables", 5).line(60.0) == "5 of 5 tables done after 60 s, now vit/b16"
 
 
 def test_a_compiler_is_found_among_the_children(tmp_path: Path) -> None:
@@ -117,31 +122,25 @@ def test_a_compiler_is_found_among_the_children(tmp_path: Path) -> None:
 
 
 def test_after_all_answers_failures_are_looked_at() -> None:
-    of = Heartbeat(1, "attention/mine")
-    of.saw(outcome("plain/small", 0.5))
+    of = beating(1, "attention/mine")
+    of.count(outcome("plain/small", 0.5))
 
     assert of.line(30).endswith("1 of 1 tests done after 30 s; failures are analysed")
 
 
 def test_what_is_given_up_was_not_answered() -> None:
-    of = Heartbeat(3_367, "attention/mine")
+    of = beating(3_367, "attention/mine")
     for number in range(3_367):
-        of.saw(outcome("plain/small", 60.0) if number < 4 else replace(UNASKED, case=str(number)))
+        of.count(outcome("plain/small", 60.0) if number < 4 else replace(UNASKED, case=str(number)))
 
     assert of.line(240) == "4 of 3,367 tests done after 240 s, 3,363 given up; failures are analysed"
-
-
-def test_who_stops_a_check_is_told_what_was_asked() -> None:
-    outcomes = [outcome("plain/small", 60.0), UNASKED]
-
-    assert say_stopped(outcomes, 3_367, None, None) == "interrupted: 3,366 of 3,367 questions were not asked"
 
 
 def test_an_answer_that_takes_minutes_is_no_silence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(heartbeat, "FIRST", (0.02, 0.05))
-    of = Heartbeat(2, "attention/mine")
+    of = beating(2, "attention/mine")
     of.start()
     time.sleep(0.3)
     of.stop()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import attnsuite
-from attnsuite.cli.checking import row, status
+from attnsuite.cli.check import row, status
 from attnsuite.model import Outcome, Reason, Status
 
 Write = Callable[[str, str], Path]

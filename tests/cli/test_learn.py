@@ -13,7 +13,7 @@ from unittest.mock import ANY
 import pytest
 from toys import ASKING, TOY
 
-from attnsuite.cli import learning
+from attnsuite.cli import learn as learning
 from attnsuite.documents.learning import tasks
 from attnsuite.documents.learning.apart import _heard
 from attnsuite.documents.learning.checkpoint import Checkpoint, State

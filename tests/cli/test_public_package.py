@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import attnsuite
-from attnsuite.cli.declared.check import Check
+from attnsuite.cli.requests import Check
 
 Write = Callable[[str, str], Path]
 RIGHT = "def attention(query, key, value):\n    return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value\n"

@@ -338,7 +338,7 @@ def end_when_alone(other: Process, slow: Process) -> None:
 
 
 FAILS = """
-from attnsuite.cli.calling import check
+from attnsuite.cli.check import check
 from attnsuite.conformance import session
 
 session.Check.answered = lambda *_: 1 / 0
@@ -349,7 +349,7 @@ import warnings
 
 import jax
 
-from attnsuite.cli.calling import check
+from attnsuite.cli.check import check
 
 if __name__ == "__main__":
     jax.numpy.ones(3).sum()

@@ -9,7 +9,7 @@ import pytest
 from builders import BASELINES, MACHINE, outcome, recorded
 from msgspec.structs import replace
 
-from attnsuite.cli import reporting
+from attnsuite.cli import report as reporting
 from attnsuite.model import Facts, WorkloadFacts
 from attnsuite.report import provenance, write_index
 from attnsuite.report.benchmark.views import material, workloads

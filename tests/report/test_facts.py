@@ -7,7 +7,7 @@ import pytest
 from builders import MACHINE, outcome, recorded
 from msgspec import structs
 
-from attnsuite.cli import reporting
+from attnsuite.cli import report as reporting
 from attnsuite.model import EVERY_CASE, ContractFacts, Example, Facts, Measurement, Status
 from attnsuite.report import facts, write_index
 from attnsuite.report.conformance.features import columns, conventions, gaps, needs

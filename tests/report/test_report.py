@@ -9,7 +9,7 @@ from builders import MACHINE, measured, outcome
 from msgspec.structs import replace
 from pages import TIMED, ladder
 
-from attnsuite.cli import reporting
+from attnsuite.cli import report as reporting
 from attnsuite.report.files import LONGEST_PAGE
 from attnsuite.results.store import Results
 
@@ -82,7 +82,7 @@ class Absent(MetaPathFinder):
         if name.split(".")[0] in {absent!r}:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
-from attnsuite.cli import reporting
+from attnsuite.cli import report as reporting
 from attnsuite.report.files import LONGEST_PAGE
 reporting.report(Path({str(path)!r}))
 assert "torch" not in sys.modules

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from workers import LIMIT, answered, call
 
-from attnsuite.cli.declared.check import Check
-from attnsuite.cli.outcomes import check
+from attnsuite.cli.check import run as check
+from attnsuite.cli.requests import Check
 from attnsuite.worker import Worker
 
 Write = Callable[[str, str], Path]
@@ -76,4 +76,4 @@ def test_attention_in_other_processes_passes(write: Write, starts: str, library:
     pytest.importorskip(library)
     file = write("kernel.py", ATTENDS + starts)
 
-    assert check(Check((str(file),), cases=["plain/small", "plain/one_head"], dtypes=["float32"])) == 0
+    assert check(Check((str(file),), cases=("plain/small", "plain/one_head"), dtypes=("float32",))) == 0

@@ -11,9 +11,9 @@ from builders_of_cheats import an_audit
 from attnsuite.benchmark.cheats import audit as audit_module
 from attnsuite.benchmark.cheats.audit import audit
 from attnsuite.benchmark.cheats.catalogue import catalogue
-from attnsuite.cli import auditing
+from attnsuite.cli import audit as auditing
 from attnsuite.conformance.session import CheckRequest, Session
-from attnsuite.model import CheatsAudit, UsageError
+from attnsuite.model import CheatsAudit
 from attnsuite.model.bounded import NOT_BOUNDED
 from attnsuite.model.temporary import PREFIX
 from attnsuite.worker import started
@@ -91,18 +91,13 @@ def test_what_is_left_out_of_a_sample_shows_where_a_call_makes_one_by_itself(mon
     assert row.status == "refused" or row.detail.startswith(NOT_BOUNDED), row
 
 
-def test_jobs_do_not_go_with_it(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--jobs does not go with --cheats"):
-        auditing.audit_cheats(tmp_path, 2)
-
-
 @pytest.mark.parametrize(("held", "status"), [(True, 0), (False, 1)])
 def test_the_page_is_written_and_the_status_says_whether_anything_got_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], held: bool, status: int
 ) -> None:
     monkeypatch.setattr(audit_module, "audit", lambda progress: an_audit(held))
 
-    assert auditing.audit_cheats(tmp_path / "results", None) == status
+    assert auditing.audit_cheats(tmp_path / "results") == status
 
     said = capsys.readouterr().out
     assert f"2 submissions, {0 if held else 1} with another verdict than they must get" in said

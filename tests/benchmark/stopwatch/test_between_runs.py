@@ -4,7 +4,7 @@ import pytest
 
 from attnsuite import machine
 from attnsuite.benchmark.stopwatch.audit import Plan
-from attnsuite.cli.auditing_runs import audit_between_runs, spread_lines
+from attnsuite.cli.audit import audit_between_runs, spread_lines
 from attnsuite.model import UsageError
 from attnsuite.results.comparison.spread import FEWEST_RUNS, Spread
 from attnsuite.results.store import Results, between_runs

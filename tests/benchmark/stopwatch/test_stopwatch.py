@@ -18,7 +18,7 @@ from attnsuite.benchmark.measure.protocol import Failed
 from attnsuite.benchmark.processes import cores
 from attnsuite.benchmark.stopwatch import agreement, slowed, tables
 from attnsuite.benchmark.stopwatch.audit import Plan, _turns, audit
-from attnsuite.cli import auditing
+from attnsuite.cli import audit as auditing
 from attnsuite.contracts import contract
 from attnsuite.implementations.attention import matmul
 from attnsuite.model import Machine, Run, Status, UsageError
@@ -429,7 +429,7 @@ def test_the_command_writes_the_page_and_its_status_says_whether_all_is_well(
         "attnsuite.benchmark.stopwatch.audit.audit", lambda plan, progress: progress("measuring") or found
     )
 
-    assert auditing.audit_stopwatch(tmp_path, None, TINY) == status
+    assert auditing.audit_stopwatch(tmp_path, TINY) == status
 
     folder = tmp_path / machine.here().name
     printed = capsys.readouterr()

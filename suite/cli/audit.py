@@ -1,0 +1,161 @@
+"""`attnsuite audit`: the suite against mutants, correct variants and exploits; its timer against itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from attnsuite import machine
+from attnsuite.cli.interrupting import FAILED
+from attnsuite.cli.requests import Audit
+from attnsuite.cli.targets import single_threaded, told
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.model import Run, UsageError
+from attnsuite.model.statistics import LEVEL
+from attnsuite.model.stopwatch import percent
+from attnsuite.report import write_index
+from attnsuite.results.comparison.spread import FEWEST_RUNS, Spread, spreads, width
+from attnsuite.results.store import Results, between_runs, read_outcomes
+from attnsuite.results.store.files import one_line
+
+if TYPE_CHECKING:
+    from attnsuite.benchmark.stopwatch.audit import Plan
+
+ALLOWED = {
+    "between_runs": ("pause",),
+    "benchmark": (),
+    "cheats": (),
+    "contract": ("jobs", "seeds", "arrays"),
+}
+"""The options that go with each kind of audit, apart from --results. Without any of these, contracts are audited."""
+
+
+def run(options: Audit) -> int:
+    """Carry out one of the audits. UsageError for options that do not go together."""
+    if options.only and options.contract and options.only != options.contract:
+        raise UsageError(f"CONTRACT is {options.only} and --contract is {options.contract}: name one contract")
+    options = replace(options, only=None, contract=options.only or options.contract)
+    _refuse_mixed(options)
+    single_threaded()
+    if options.between_runs:
+        return audit_between_runs(options.results, options.between_runs, options.pause or 0.0)
+    if options.benchmark:
+        return audit_stopwatch(options.results)
+    return audit_cheats(options.results) if options.cheats else audit(options)
+
+
+def _refuse_mixed(options: Audit) -> None:
+    kind = next((name for name in ALLOWED if getattr(options, name)), "contract")
+    allowed = ("results", kind, *ALLOWED[kind])
+    for of in fields(options):
+        value, word = getattr(options, of.name), of.metadata["word"]
+        if of.name not in allowed and value != of.default:
+            kinds = "an audit of contracts" if kind == "contract" else f"--{kind.replace('_', '-')}"
+            raise UsageError(f"{word} does not go with {kinds}")
+        if of.name in ("seeds", "arrays", "between_runs") and value < 0:
+            raise UsageError(f"{word} expects 0 or more, got {value}")
+
+
+def audit(options: Audit) -> int:
+    """Audit every contract and write results/audit.md, or audit one alone; return 1 if there is a complaint."""
+    audited = [contract_named(options.contract).name] if options.contract else contract_names()
+    _make(options.results)
+    from attnsuite.conformance.audit import audit as run
+    from attnsuite.report.audit import audit_lines, refuse_foreign_audit, write_audit
+
+    if not options.contract:
+        refuse_foreign_audit(options.results)
+    audits = []
+    for name in audited:
+        audits.append(run(name, told, options.jobs, options.seeds, options.arrays))
+        print(*audit_lines(audits[-1:]), sep="\n", flush=True)
+    finished = machine.new_run({}, machine.suite_hash(), "audit")
+    if not options.contract:
+        print(write_audit(options.results, audits, structs.replace(finished, finished=finished.started)))
+        _index(options.results)
+    return 0 if all(each.passed for each in audits) else FAILED
+
+
+def audit_stopwatch(results: Path, plan: Plan | None = None) -> int:
+    """Audit the timer, write stopwatch.md for this machine, and return 1 if there is a complaint."""
+    started = machine.new_run({}, machine.suite_hash(), "audit --benchmark")
+    started = structs.replace(started, machine=Results(results).of(started.machine))
+    folder = _make(results / started.machine.name)
+    from attnsuite.benchmark.stopwatch.audit import Plan, audit
+    from attnsuite.report.stopwatch import stopwatch_lines, write_stopwatch
+
+    audited = audit(plan or Plan(), told)
+    print(*stopwatch_lines(audited, started.machine), *write_stopwatch(folder, audited, _finished(started)), sep="\n")
+    _index(results)
+    return 0 if audited.passed else FAILED
+
+
+def audit_cheats(results: Path) -> int:
+    """Run all exploits, write cheats.md, and return 1 if any succeeds."""
+    folder = _make(results.resolve())  # the exploits run in an empty folder of their own
+    started = machine.new_run({}, machine.suite_hash(), "audit --cheats")
+    from attnsuite.benchmark.cheats.audit import audit
+    from attnsuite.report.cheats import cheats_lines, write_cheats
+
+    audited = audit(told)
+    print(*cheats_lines(audited), write_cheats(folder, audited, _finished(started)), sep="\n")
+    return 0 if audited.passed else FAILED
+
+
+def audit_between_runs(results: Path, runs: int, pause: float = 0.0, plan: Plan | None = None) -> int:
+    """Time the same code in so many runs, `pause` seconds apart, store each, and print how far they lie apart."""
+    if runs > between_runs.MOST_RUNS:
+        raise UsageError(f"--between-runs is the number of runs, 1 to {between_runs.MOST_RUNS}, not {runs}")
+    folder = results / Results(results).of(machine.here()).name
+    between_runs.read(folder)  # refused before the minutes that a run takes
+    _make(folder)
+    from attnsuite.benchmark.stopwatch.audit import Plan
+    from attnsuite.benchmark.stopwatch.between_runs import one_run
+
+    for number in range(runs):
+        time.sleep(pause if number else 0.0)
+        told(f"run {number + 1} of {runs}")
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        path = between_runs.add(folder, one_run(started, plan or Plan(), told))
+    rows = between_runs.read(folder)
+    print(*spread_lines(spreads(rows), len({row.run for row in rows})), path, sep="\n")
+    return 0
+
+
+def spread_lines(found: Sequence[Spread], runs: int) -> list[str]:
+    """How far apart two runs of the same code may lie, for each workload; or how many more runs that takes."""
+    if not found:
+        return [f"{runs} runs are stored; {FEWEST_RUNS} at least tell how far runs lie apart"]
+    return [
+        f"{of.workload}, threads {of.threads}: {of.runs} runs; two of the same code lie within "
+        f"{_within(of.of_ratios, of)} next to the baseline and {_within(of.of_times, of)} alone ({percent(LEVEL)})"
+        for of in found
+    ]
+
+
+def _within(deviation: float, of: Spread) -> str:
+    return f"±{percent(width(2**0.5 * deviation, of.runs, 1 - LEVEL), 1)}"
+
+
+def _make(folder: Path) -> Path:
+    """The folder, before the minutes that an audit takes. UsageError where it cannot be written."""
+    with one_line(folder, "written"):
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _finished(started: Run) -> Run:
+    return structs.replace(started, finished=machine.new_run({}, "").started)
+
+
+def _index(results: Path) -> None:
+    """Let the index link to what was written, where there is one."""
+    if machines := read_outcomes(results):
+        print(write_index(results, machines))

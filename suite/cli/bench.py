@@ -1,0 +1,204 @@
+"""`attnsuite bench`: measurements to the terminal, to results/ row by row, and, with --json, to a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from attnsuite import registry
+from attnsuite.cli import campaign, sharding
+from attnsuite.cli.interrupting import FAILED, heed
+from attnsuite.cli.json_rows import JsonRows
+from attnsuite.cli.options import words
+from attnsuite.cli.progress import Shown
+from attnsuite.cli.report import report
+from attnsuite.cli.requests import Bench
+from attnsuite.cli.targets import chosen, refuse_broken, say_how_it_starts, told
+from attnsuite.contracts import contract as contract_named
+from attnsuite.model import EVERY_CASE, SHAPE, STEP, Measurement, UsageError, command_line, escaped
+from attnsuite.model.statistics import interval
+from attnsuite.model.uncollected import importing
+from attnsuite.registry import Declaration
+from attnsuite.report import refuse_foreign_index
+from attnsuite.results.store import Results
+
+if TYPE_CHECKING:
+    from attnsuite.benchmark import Benchmark, Request
+
+MOST_COMMANDS = 8
+"""The most rows for which the command is printed that times each again."""
+
+
+def run(options: Bench) -> int:
+    """Time the targets (all by default) next to the baseline, resuming an interrupted run; return the exit status."""
+    _foresee(options)
+    named = _named(options)
+    refuse_foreign_index(options.results)
+    _foresee(options, named)
+    with importing():  # torch: a target that does not exist is reported before
+        timed = _with_workloads(named)
+        base = _base_of(options.baseline, timed) if options.baseline else None
+        declarations = campaign.with_baseline(timed, options.except_, base)
+        from attnsuite.benchmark import Request
+
+        heed()
+        request = campaign.request_of(Request, options, baseline=base.name if base else "")
+    benchmarks = campaign.benchmarks_of(declarations, request)
+    here = _in_shard(benchmarks, request)
+    if options.dry_run:
+        say_plan(here)
+        return 0
+    new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
+    new = structs.replace(new, shard=str(options.shard or ""))
+    if (stored := sharding.stored(options.results, new, Measurement, told)) is not None:
+        return status(stored)
+    folder = sharding.place(options.results, options.shard)
+    campaign.prepare(here, request, believed=not options.anew)
+    tables = sum(len(benchmark.tables()) for benchmark in here)
+    lines = sys.stderr if options.json == "-" else sys.stdout
+    with JsonRows(options.json) as rows, Results(folder).open_run(new) as writer:
+        say_how_it_starts(writer)
+        with Shown(tables, lines, what="tables", measurement=lambda each: rows.write(row(each))) as shown:
+            measured = campaign.bench(here, writer, shown)
+        campaign.finish(writer, benchmarks, request)
+    if options.shard is None:
+        report(options.results, writer.run.machine.name, lines, draws=tables > 1)  # one table is no chart
+    for line in (*load_lines(here), *_repeating(options, measured, declarations, base)):
+        print(escaped(line), file=lines)
+    return status(measured)
+
+
+def _foresee(options: Bench, named: Sequence[Declaration] = ()) -> None:
+    """Begin in the background to import what timed processes need, and to determine the sandbox of submissions."""
+    if options.dry_run:
+        return
+    if not all(each.shipped for each in named):
+        from attnsuite.worker.sandbox import begin_to_look
+
+        begin_to_look()
+    if options.device == "cpu":
+        from attnsuite.benchmark.processes import expect_measured
+
+        gradients = options.backward or options.step or options.profile in ("standard", "full")
+        contracts = [each.contract for each in named]
+        expect_measured(next(iter(options.threads), 1), contracts, gradients=gradients)
+
+
+def _named(options: Bench) -> list[Declaration]:
+    """The targets. UsageError where the only one cannot be read, or is missing."""
+    named = chosen(options.targets, options.except_, options.contract, options.signature)
+    refuse_broken(options.targets, named)
+    if len(named) == 1 and options.targets and (missing := registry.absent(named[0])):
+        raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")
+    return named
+
+
+def _with_workloads(named: Sequence[Declaration]) -> list[Declaration]:
+    if timed := campaign.with_workloads(named):
+        return timed
+    contracts = ", ".join(dict.fromkeys(each.contract for each in named))
+    raise UsageError(f"there are no workloads of {contracts}: `attnsuite list --workloads` shows what can be timed")
+
+
+def _base_of(target: str, timed: Sequence[Declaration]) -> Declaration:
+    """The one implementation that the others are compared with. UsageError where it cannot be."""
+    contracts = list(dict.fromkeys(each.contract for each in timed))
+    if len(contracts) > 1:
+        names = ", ".join(contracts)
+        raise UsageError(f"--baseline {target} is of one contract, and {names} are timed; name targets")
+    named = registry.find([target], contracts[0])
+    if len(named) != 1:
+        names = ", ".join(each.full_name for each in named)
+        raise UsageError(f"--baseline {target} names {len(named)} implementations; name one of {names}")
+    (base,) = named
+    refuse_broken([target], named)
+    if missing := registry.absent(base):
+        raise UsageError(f"--baseline {base.full_name} is missing: {missing.reason}")
+    for other in timed:
+        if other.full_name == base.full_name and _place(other) != _place(base):
+            raise UsageError(f"--baseline {target} and what is timed are both called {base.full_name}; rename one file")
+    return base
+
+
+def _place(declaration: Declaration) -> tuple[str, str]:
+    return str(Path(declaration.file).resolve()) or declaration.module, declaration.function
+
+
+def _in_shard(benchmarks: Sequence[Benchmark], request: Request) -> list[Benchmark]:
+    """The benchmarks with any table in the shard; all without --shard."""
+    here = [benchmark for benchmark in benchmarks if benchmark.tables()]
+    if not here:
+        whole = replace(request, shard=None)
+        units = sum(len({table.workload.name for table in whole.tables(each.contract)}) for each in benchmarks)
+        told(sharding.empty(request.shard, "workloads", units))
+    return here
+
+
+def load_lines(benchmarks: Iterable[Benchmark]) -> list[str]:
+    """A warning where the machine was busy while tables were timed."""
+    busy = [load for benchmark in benchmarks for load in benchmark.busy]
+    if not busy:
+        return []
+    return [
+        f"in {len(busy)} table{'s' * (len(busy) != 1)} {busy[-1]}: times there are longer and intervals wider than "
+        "on an idle machine, so a verdict may be unclear, and a time not bounded, for that reason alone; run it again "
+        "when the machine is idle"
+    ]
+
+
+def _repeating(
+    options: Bench, measured: Sequence[Measurement], declarations: Sequence[Declaration], base: Declaration | None
+) -> list[str]:
+    """The command that times a row again next to its baseline, for each row except baselines' if these are few."""
+    names = registry.spelled(declarations)
+    baselines = {contract_named(each.contract).baseline for each in declarations} | ({base.name} if base else set())
+    rows = [of for of in measured if of.workload != EVERY_CASE and of.implementation.partition("/")[2] not in baselines]
+    if len(rows) > MOST_COMMANDS:
+        return []
+    if base:
+        options = replace(options, baseline=names[base.full_name][0])
+    return [f"again: {command_line(_command(options, of, names[of.implementation]))}" for of in rows]
+
+
+def _command(options: Bench, of: Measurement, name: Sequence[str]) -> list[str]:
+    is_shape = of.workload.startswith(SHAPE)
+    table = replace(
+        options,
+        shapes=(of.workload.removeprefix(SHAPE),) if is_shape else (),
+        workloads=() if is_shape else (of.workload,),
+        dtypes=(of.dtype,),
+        threads=(of.threads,) if of.threads else (),
+        cache=of.cache,
+        step=of.direction == STEP,
+        backward=of.direction not in ("forward", STEP),
+    )
+    every = ("baseline", "signature", "device", "results", "workloads", "shapes", "dtypes", "threads", "cache", "step")
+    return ["attnsuite", "bench", *name, *words(table, *every, "backward", "budget")]
+
+
+def say_plan(benchmarks: Sequence[Benchmark]) -> None:
+    """Print what would be timed, and about how long that takes."""
+    from attnsuite.benchmark.plan import plan_lines
+
+    for line in plan_lines(benchmarks) if benchmarks else ():
+        print(escaped(line))
+
+
+def row(measurement: Measurement) -> dict[str, object]:
+    """A measurement as a JSON row: its fields, and the median of the samples with its interval."""
+    data = structs.asdict(measurement)
+    if measurement.seconds:
+        numbers = asdict(interval(measurement.seconds))
+        data |= {name: value if isfinite(value) else None for name, value in numbers.items()}
+    return {**data, "peak": measurement.peak}
+
+
+def status(measured: Iterable[Measurement]) -> int:
+    """The exit status: 1 if a row fails."""
+    return FAILED if any(row.fails for row in measured) else 0

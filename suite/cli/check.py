@@ -1,0 +1,402 @@
+"""`attnsuite check` and `attnsuite.check`: tests, and all that is printed, written and stored of their outcomes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from io import StringIO
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from msgspec import structs
+
+from attnsuite import registry
+from attnsuite.cli import campaign, github, json_rows, junit, last_failed, sharding
+from attnsuite.cli.interrupting import CANNOT, FAILED, heed, is_interrupted
+from attnsuite.cli.json_rows import JsonRows
+from attnsuite.cli.options import arguments, several, words
+from attnsuite.cli.progress import Shown
+from attnsuite.cli.report import report
+from attnsuite.cli.requests import Check
+from attnsuite.cli.targets import (
+    Tell,
+    chosen,
+    chosen_or_refused,
+    refuse_broken,
+    say_how_it_starts,
+    silent,
+    single_threaded,
+    told,
+)
+from attnsuite.conformance import gaps
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.model import EVERY_CASE, Facts, Outcome, Reason, Run, Status, UsageError, escaped
+from attnsuite.model.uncollected import importing
+from attnsuite.registry import Declaration, Loaded
+from attnsuite.report import refuse_foreign_index
+from attnsuite.results.store import Results, RunWriter
+from attnsuite.worker import expect
+from attnsuite.worker.allocator import keep_freed_memory
+from attnsuite.worker.sandbox import begin_to_look
+
+if TYPE_CHECKING:
+    import torch
+
+    from attnsuite.conformance.session import CheckRequest, Session
+
+Target = str | PathLike[str] | Callable[..., Any]
+AGAIN = ("signature", "isolate", "time_limit", "profile", "strict", "seed", "known_gaps")
+"""Options that change what a test does, and so stand in the command that runs it again."""
+
+
+def run(options: Check) -> int:
+    """Test the targets and return the exit status. UsageError if the only target is missing or cannot be tested.
+
+    After a signal the outcomes until then are reported, and KeyboardInterrupt is raised.
+    """
+    try:
+        return _run(options)
+    except BaseException as error:
+        if options.junit and is_interrupted(error) and not isinstance(error, campaign.Interrupted):
+            junit.write_interrupted(Path(options.junit))
+        raise
+
+
+def _run(options: Check) -> int:
+    tell = silent if options.quiet else told
+    declarations = chosen_or_refused(options.targets, options.except_, options.contract, options.signature)
+    refuse_broken(options.targets, declarations)
+    _refuse_places(options)
+    single_threaded()
+    # a check allocates and frees arrays of some hundred kilobytes all the time: by default their pages go back to the
+    # system and come anew, 150,000 times in a check of attention
+    keep_freed_memory()
+    if submissions := not all(declaration.shipped for declaration in declarations):
+        begin_to_look()
+    if options.device == "cpu" and (options.isolate or not options.cases or submissions):
+        expect({})  # workers need PyTorch, which is imported here meanwhile
+    with importing():  # to look through libraries for garbage takes some per cent of a check
+        import attnsuite.conformance.session  # noqa: F401  with all that it needs
+    heed()
+    lines = sys.stderr if options.json == "-" else sys.stdout
+    checking = _Check(options, declarations, lines, tell)
+    outcomes = checking.outcomes()
+    list_refused(checking.refused, lines)
+    names = {outcome.implementation for outcome in outcomes}
+    alone = bool(options.targets) and len(names) == 1
+    return CANNOT if checking.refused else status(outcomes, alone, options.shard is not None)
+
+
+def check(
+    target: Target | Iterable[str | PathLike[str]],
+    contract: str | None = None,
+    dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None = None,
+    device: str | torch.device = "cpu",
+    *,
+    cases: str | Iterable[str] = (),
+    **options: Any,
+) -> list[Outcome]:
+    """Check a target against its contract and return an Outcome for each case and dtype; nothing is printed.
+
+    `target` is a function, a class or a module, which is called in this process (bad input in a worker, if it can be
+    imported there), or what the command line takes, one or several: `"file.py"`, `"package.module:function"`,
+    `"attention/chunked"`. `contract` is attention by default, or of a file what its folder or its function is named
+    after. `dtypes`, one or several ("float32" or torch.float32), and `cases` (names, families or patterns) default to
+    all.
+
+    The other options are those of `attnsuite check`, by the same names: `isolate`, `time_limit`, `jobs`, `profile`,
+    `seed`, `shard` ("2/8"), `except_`, `fail_fast`, `last_failed`, `strict`, and the files `json`, `junit` and
+    `results`.
+
+    Raises UsageError for an unknown target, contract, dtype, device, case or option.
+    """
+    names = [str(dtype).removeprefix("torch.") for dtype in several(dtypes)]
+    # more processes only where the caller wants them: they are forked
+    values = {"contract": contract, "dtypes": names, "device": str(device), "cases": cases, "jobs": 1, **options}
+    request = Check(**arguments(Check, values))
+    _refuse_places(request)
+    if callable(target):
+        return _function(target, request)
+    targets = several(target)
+    if not targets or not all(isinstance(each, str | PathLike) for each in targets):
+        takes = "a function, a class or a module, or names and files as the command line does"
+        raise UsageError(f"check takes {takes}, not {type(target).__name__}")
+    declarations = chosen([fspath(each) for each in targets], request.except_, contract, request.signature)
+    refuse_broken([str(target)], declarations)
+    return _Check(request, declarations, None, silent).outcomes()
+
+
+def _function(function: Callable[..., Any], options: Check) -> list[Outcome]:
+    contract = contract_named(options.contract or "attention").name
+    with registry.modes_kept(function):
+        loaded = registry.from_function(function, contract, signature=options.signature or "")
+        declaration = loaded.declaration
+        return _Check(options, [declaration], None, silent, {declaration.full_name: loaded}).outcomes()
+
+
+@dataclass
+class _Check:
+    """One check: lines for people go to `lines`, hints to `tell`. Implementations in `loaded` run in this process."""
+
+    options: Check
+    declarations: Sequence[Declaration]
+    lines: TextIO | None
+    tell: Tell
+    loaded: Mapping[str, Loaded] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    """Why implementations cannot be tested, by name."""
+
+    def outcomes(self) -> list[Outcome]:
+        """Run the tests; print, write and store what the options ask for.
+
+        After Ctrl-C all this is done with the outcomes until then, and KeyboardInterrupt raised.
+        """
+        from attnsuite.cases import tensors
+
+        options, lines = self.options, self.lines
+        request = request_of(options, self.declarations, self.tell)
+        session = self._session(request)
+        self.declarations = askable(session, self.declarations, self.tell)
+        session.refuse_idle_gaps(self.declarations)
+        here, stored = self._in_shard(session), self._stored_shard()
+        again = repeating(options, self.declarations) if lines or options.junit or options.results else {}
+        if request.seed and lines and not options.quiet:
+            print(f"the numbers and the combinations of features are those of --seed {request.seed}", file=lines)
+        writing = nullcontext() if stored is not None else self._writer(again, request.sampled)
+        with (
+            tensors.seed(request.seed),
+            session,
+            github.no_commands(lines or sys.stdout, options.github and lines is not None),
+            JsonRows(options.json) as rows,
+            writing as writer,
+            self._shown(session, here, again, rows) as shown,
+        ):
+            outcomes, stopped = self._tested(session, here, shown, writer, stored)
+            if writer and not stopped and not session.is_decided(outcomes):
+                whole = () if options.narrows else self.declarations
+                campaign.finish(writer, checked=whole, operators=session.ran, lacks=session.lacks)
+        self._conclude(session, outcomes, again, writer, stopped, sum(map(session.count, here)))
+        return outcomes
+
+    def _session(self, request: CheckRequest) -> Session:
+        from attnsuite.conformance.divided import jobs_of, session_of
+
+        options, count = self.options, len(self.declarations)
+        explains = self.lines is not None and not options.quiet
+        jobs = jobs_of(options.jobs, request, self.declarations)
+        return session_of(request, count, jobs, explains, options.fail_fast, looks=bool(options.results))
+
+    def _in_shard(self, session: Session) -> list[Declaration]:
+        """The implementations with any test in the shard; all without --shard."""
+        here = [each for each in self.declarations if session.falls_here(each)]
+        if not here:
+            units = sum(map(session.divided_into, self.declarations))
+            self.tell(sharding.empty(self.options.shard, "families of cases", units))
+        return here
+
+    def _stored_shard(self) -> list[Outcome] | None:
+        """The outcomes of a shard that is stored to its end; None where it is still to run."""
+        if self.options.results is None or self.options.shard is None:
+            return None
+        return sharding.stored(self.options.results, self._new_run(Facts()), Outcome, self.tell)
+
+    def _new_run(self, facts: Facts) -> Run:
+        """The run of a check that is stored, with the request in words."""
+        options = self.options
+        profile = options.profile if options.profile != Check.profile else ""
+        parts = [f"check on {options.device}", " ".join(options.cases), " ".join(options.dtypes), profile]
+        parts += ["what failed"] * options.last_failed + ["a sample"] * options.sample + ["strict"] * options.strict
+        run = campaign.new_run(self.declarations, "; ".join(filter(None, parts)), facts)
+        return structs.replace(run, shard=str(options.shard or ""))
+
+    @contextmanager
+    def _writer(self, again: Mapping[str, Sequence[str]], sampled: Mapping[str, int]) -> Iterator[RunWriter | None]:
+        """The writer of the folder of results, if there is one: a run of conformance alone, resumed if interrupted."""
+        options = self.options
+        if options.results is None:
+            yield None
+            return
+        refuse_foreign_index(options.results)
+        facts = structs.replace(campaign.conformance_facts(self.declarations, again), sampled=sampled)
+        if options.shard and not replace(options, shard=None).narrows:
+            facts = structs.replace(facts, whole=tuple(each.full_name for each in self.declarations))
+        with Results(sharding.place(options.results, options.shard)).open_run(self._new_run(facts)) as writer:
+            say_how_it_starts(writer, self.tell)
+            yield writer
+
+    def _shown(
+        self, session: Session, here: Sequence[Declaration], again: Mapping[str, Sequence[str]], rows: JsonRows
+    ) -> Shown:
+        return Shown(
+            sum(map(session.count, here)),
+            self.lines,
+            again=again,
+            reasons=len(here) == 1,
+            sampled=session.request.sampled,
+            quiet=self.options.quiet,
+            verbose=self.options.verbose,
+            outcome=lambda outcome: rows.write(row(outcome, session.walls.get(outcome.implementation))),
+        )
+
+    def _tested(
+        self,
+        session: Session,
+        here: Sequence[Declaration],
+        shown: Shown,
+        writer: RunWriter | None,
+        stored: Sequence[Outcome] | None,
+    ) -> tuple[list[Outcome], campaign.Interrupted | None]:
+        """The outcomes, stored ones or of tests that run now, and the signal that stopped these."""
+        if stored is not None:
+            shown.again(stored)
+            return list(stored), None
+        try:
+            return campaign.check(session, here, shown, writer, self.loaded, self.refused), None
+        except campaign.Interrupted as stopped:
+            return stopped.outcomes, stopped
+
+    def _conclude(
+        self,
+        session: Session,
+        outcomes: Sequence[Outcome],
+        again: Mapping[str, Sequence[str]],
+        writer: RunWriter | None,
+        stopped: campaign.Interrupted | None,
+        total: int,
+    ) -> None:
+        """Print and write all that follows from the outcomes together; raise `stopped`."""
+        options, lines = self.options, self.lines
+        interrupted = _interruption(outcomes, total, writer) if stopped else ""
+        if interrupted and lines:
+            print(interrupted, file=lines, flush=True)
+        self._say_how_to_run_fewer(session, outcomes)
+        if writer and options.results and not options.shard and not stopped:
+            report(options.results, writer.run.machine.name, lines if lines and not options.quiet else StringIO())
+        if options.github and lines is not None:
+            github.announce(outcomes, self.declarations, session.explanations, again, lines)
+        if options.junit is not None:
+            junit.write(Path(options.junit), outcomes, again, interrupted)
+        by_name = campaign.by_implementation(outcomes)
+        for each in self.declarations:
+            if each.full_name in by_name and (each.file or each.module):  # a next command line can name it
+                last_failed.remember(each, options.device, by_name[each.full_name])
+        if stopped:
+            raise stopped
+
+    def _say_how_to_run_fewer(self, session: Session, outcomes: Sequence[Outcome]) -> None:
+        """Name for each submission with slow tests the option that runs fewer, unless the user has chosen some."""
+        from attnsuite.conformance.hinting import how_to_run_fewer
+
+        by_name = campaign.by_implementation(outcomes)
+        for each in () if session.request.cases or session.request.shard else self.declarations:
+            if each.full_name in by_name and not each.shipped and each.contract in contract_names():
+                tests = session.asked_of(each, contract_named(each.contract))
+                if hint := how_to_run_fewer(tests, by_name[each.full_name]):
+                    self.tell(f"{each.full_name}: {hint}")
+
+
+def request_of(options: Check, declarations: Sequence[Declaration], tell: Tell = told) -> CheckRequest:
+    """What is tested of the implementations."""
+    from attnsuite.conformance.session import CheckRequest
+
+    request = campaign.request_of(
+        CheckRequest, options, gaps=gaps.read(options.known_gaps) if options.known_gaps is not None else ()
+    )
+    if options.sample:
+        request = campaign.sampled(request, declarations)
+    if not options.last_failed:
+        return request
+    failed = {each.full_name: last_failed.failed(each, request.device) for each in declarations}
+    for name in (name for name, tests in failed.items() if not tests):
+        tell(f"{name}: no failure is recorded, so all tests run")
+    return replace(request, only={**request.only, **{name: tests for name, tests in failed.items() if tests}})
+
+
+def askable(session: Session, declarations: Sequence[Declaration], tell: Tell) -> list[Declaration]:
+    """The implementations whose contract has the cases; the others are named. UsageError if no contract has them."""
+    skipped: dict[str, UsageError] = {}
+    for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
+        try:
+            session.asked(contract_named(name))
+        except UsageError as error:
+            skipped[name] = error
+    left = [each for each in declarations if each.contract not in skipped]
+    if skipped and not left:
+        raise next(iter(skipped.values()))
+    for name, reason in skipped.items():
+        tell(f"{name} is skipped: {reason}")
+    return left
+
+
+def repeating(options: Check, declarations: Sequence[Declaration]) -> dict[str, list[str]]:
+    """The words of a command line that test an implementation again, if its registered name does not suffice.
+
+    By full name, and without the case and the dtype, which are in the outcome. Under EVERY_CASE are the words that
+    narrow the tests, for outcomes that are about all of them: an import that failed.
+    """
+    if all(each.shipped for each in declarations):
+        options = replace(options, strict=False)
+    common, narrowed = words(options, *AGAIN), words(options, "cases", "dtypes")
+    commands = {name: [*target, *common] for name, target in registry.spelled(declarations).items()}
+    other = {name: command for name, command in commands.items() if command != [name]}
+    return other | ({EVERY_CASE: narrowed} if narrowed else {})
+
+
+def _refuse_places(options: Check) -> None:
+    """Raise UsageError for options that would overwrite each other's files, or foreign ones."""
+    if options.results is not None and options.seed:
+        raise UsageError("--seed does not go with --results: rows there are outcomes with the numbers of seed 0")
+    if options.json not in (None, "-"):
+        json_rows.refuse_to_overwrite(Path(options.json))
+    if options.junit is None:
+        return
+    if options.json is not None and Path(options.json).absolute() == Path(options.junit).absolute():
+        raise UsageError(f"--json and --junit cannot both write {options.junit}")
+    junit.refuse_to_overwrite(Path(options.junit))
+
+
+def _interruption(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None) -> str:
+    """How many tests were not run; outcomes that are stored need not run again."""
+    resumes = "; the same command resumes there" if writer else ""
+    ran = sum(outcome.reason != Reason.NOT_ASKED for outcome in outcomes)
+    return f"interrupted: {max(0, total - ran):,} of {total:,} tests were not run{resumes}"
+
+
+def list_refused(refused: Mapping[str, str], lines: TextIO) -> None:
+    """Print each implementation that cannot be tested, with its reason."""
+    if refused:
+        print(f"{len(refused)} cannot be tested:", file=lines)
+    for name, reason in refused.items():
+        print(escaped(f"  {name}: {reason}"), file=lines)
+
+
+def status(outcomes: Sequence[Outcome], alone: bool = False, in_part: bool = False) -> int:
+    """The exit status: 1 if an outcome fails. An implementation that is tested `alone` must be there, and support any
+    test, unless these are only a part of what the user asked for.
+    """
+    if alone and outcomes[0].status == Status.MISSING:
+        raise UsageError(f"{outcomes[0].implementation} is missing: {outcomes[0].detail}")
+    if any(outcome.fails for outcome in outcomes):
+        return FAILED
+    if alone and not in_part and all(outcome.status == Status.DECLINED for outcome in outcomes):
+        told(f"{outcomes[0].implementation} declined all tests")
+        return FAILED
+    return 0
+
+
+def row(outcome: Outcome, walls: Sequence[str] | None = None) -> dict[str, object]:
+    """An outcome as a JSON row. One about all cases has the case and the dtype `*`; a submission's has its `walls`."""
+    detail = f"known as {outcome.known}: {outcome.detail}" if outcome.known else outcome.detail
+    ratio = outcome.error_ratio
+    names = ("implementation", "contract", "case", "dtype", "device", "status")
+    shown = {name: getattr(outcome, name) for name in names} | {
+        "detail": detail,
+        "error_ratio": str(ratio) if ratio == float("inf") else ratio,
+        "seconds": outcome.seconds,
+        "reason": outcome.reason,
+    }
+    return shown if walls is None else {**shown, "walls": list(walls)}

@@ -1,0 +1,39 @@
+"""`attnsuite claims`: measures claims one by one; rows go to results/, a page is made of them."""
+
+from __future__ import annotations
+
+from attnsuite import machine
+from attnsuite.cli.interrupting import FAILED
+from attnsuite.cli.report import report
+from attnsuite.cli.requests import Claims
+from attnsuite.cli.targets import single_threaded, told
+from attnsuite.report import refuse_foreign_index
+from attnsuite.results.store import Results
+
+
+def run(options: Claims) -> int:
+    """Measure the claims of these names and kinds of evidence; an interrupted run is resumed.
+
+    Returns 1 where one could not be measured; that a claim does not hold is no failure. Raises UsageError for a name
+    that no claim has.
+    """
+    refuse_foreign_index(options.results)
+    single_threaded()
+    from attnsuite.documents.claims import claims
+    from attnsuite.report.claims import headline, line
+
+    chosen = claims(options.patterns, options.evidence)
+    asked = " ".join(("claims", *(each.name for each in chosen)))
+    with Results(options.results).open_run(machine.new_run({}, machine.suite_hash(), asked)) as writer:
+        rows = list(writer.recorded_claims)
+        if writer.resumed:
+            told(f"resuming the run of {writer.run.started}: {len(rows)} claims are there already")
+        for claim in chosen:
+            if claim.key not in writer.examined:
+                rows.append(claim.examine())
+                writer.write(rows[-1])
+                print(line(rows[-1]), flush=True)
+        writer.finish(claims=[each.name for each in claims()])
+    report(options.results, writer.run.machine.name)
+    print(headline(rows))
+    return FAILED if any(row.fails for row in rows) else 0

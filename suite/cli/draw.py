@@ -1,0 +1,51 @@
+"""`attnsuite draw`: the documents' figures with our numbers, as SVG and PNG files."""
+
+from __future__ import annotations
+
+from attnsuite.cli.options import words
+from attnsuite.cli.requests import Draw
+from attnsuite.cli.targets import told
+from attnsuite.documents.figures import FIGURES, chosen, targets
+from attnsuite.model import UsageError
+from attnsuite.report.charting import absent
+
+OPTIONS = ("sentence", "attention", "causal", "seed")
+"""The options of figures."""
+
+
+def run(options: Draw) -> None:
+    """Draw these figures into the folder, all of them where none is named; print the paths of their files.
+
+    Raises UsageError for an unknown figure, an option that a figure does not take, a library that is absent, and a file
+    that is not to be replaced.
+    """
+    figures = chosen(options.figures)
+    if options.list_figures:
+        for name in figures:
+            figure = FIGURES[name]
+            takes = f" ({', '.join(f'--{option}' for option in figure.takes)})" if figure.takes else ""
+            print(f"{name:{max(map(len, figures))}}  {figure.title}: {figure.source}{takes}")
+        return
+    values = {name: getattr(options, name) for name in OPTIONS if words(options, name)}
+    for option in values:
+        _refuse_untaken(option, options.figures)
+    if lacking := absent():
+        raise UsageError(f'drawing needs {" and ".join(lacking)}: python -m pip install "attnsuite[charts]"')
+    trained: set[str] = set()
+    for target in targets(options.to, figures, options.overwrite):
+        figure = FIGURES[target.name]
+        if figure.trains not in trained | {""}:
+            trained.add(figure.trains)
+            told(f"the {figure.trains} that translates: from the cache, or trained now, in a minute")
+        picture = figure.picture(**{name: value for name, value in values.items() if name in figure.takes})
+        for path in target.write(picture):
+            print(path, flush=True)
+
+
+def _refuse_untaken(option: str, named: tuple[str, ...]) -> None:
+    takers = [name for name in FIGURES if option in FIGURES[name].takes]
+    others = [name for name in chosen(named) if name not in takers]
+    if not named:
+        raise UsageError(f"--{option} goes with a figure that is named; figures that take it: {', '.join(takers)}")
+    if others:
+        raise UsageError(f"{others[0]} takes no --{option}; figures that take it: {', '.join(takers)}")

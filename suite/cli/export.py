@@ -1,0 +1,27 @@
+"""`attnsuite export`: a model written as an ONNX file, and what was found when it ran."""
+
+from __future__ import annotations
+
+import os
+
+from attnsuite.cli import campaign
+from attnsuite.cli.requests import Export
+from attnsuite.cli.targets import single_threaded
+
+
+def run(options: Export) -> None:
+    """Write the file and describe it. UsageError where that cannot be done; a file that was there is then unharmed."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    single_threaded()
+    from attnsuite.export import DATA_ABOVE, Request, export
+    from attnsuite.export.config import read
+
+    config = read(options.config, list(options.settings))
+    above = DATA_ABOVE if options.data_above is None else options.data_above
+    written = export(campaign.request_of(Request, options, config=config, data_above=above))
+    ran, size = written.verified, f"{written.bytes / 2**20:.1f} MiB"
+    what = f"{written.name}, part {written.part}, opset {written.opset}, {options.dtype}"
+    error = f"errors of {ran.largest:.2g} at most and {ran.rms:.2g} (root mean square), relative to the oracle"
+    judged = f"{ran.error_ratio:.2g} of what the contract allows" if ran.error_ratio <= 1 else "no limit is promised"
+    print(f"{options.file}: {what}, {written.nodes} nodes, {size}")
+    print(f"run by {ran.ran_by}: {error}; {judged}")

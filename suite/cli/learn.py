@@ -1,0 +1,163 @@
+"""`attnsuite learn`: trains models with attentions as backends; curves and scores go to results/, row by row."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnsuite import machine, registry
+from attnsuite.cli.progress import Epochs
+from attnsuite.cli.report import report
+from attnsuite.cli.requests import Learn
+from attnsuite.cli.targets import told
+from attnsuite.model import Learned, Run, UsageError
+from attnsuite.report import refuse_foreign_index
+from attnsuite.results.store import Results, RunWriter
+
+if TYPE_CHECKING:
+    from attnsuite.documents.learning.engine import Watch
+    from attnsuite.documents.learning.task import Task
+    from attnsuite.documents.learning.trained import Job
+
+DEVICE = "cpu"
+"""Where models are trained: these models are small, and equal bits are promised."""
+
+
+def run(options: Learn) -> int:
+    """Train each task with each target as backend, from each seed; an interrupted run is resumed where it stopped.
+
+    Raises UsageError before any training for a target that lacks what a task needs.
+    """
+    from attnsuite.documents.learning.apart import Work, apart
+    from attnsuite.documents.learning.attentions import DEFAULT
+    from attnsuite.documents.learning.trained import Job
+
+    refuse_foreign_index(options.results)
+    declarations = registry.find(options.targets or [DEFAULT])
+    jobs = [
+        Job(task, seed, declaration)
+        for task in _tasks(options)
+        for declaration in ([None] if task.own else declarations)
+        for seed in (options.seeds or [0])
+    ]
+    backends = {(job.task.name, job.implementation): job for job in jobs}.values()
+    list(apart([Work(partial(_check, job), job.implementation, due=type(None)) for job in backends], options.jobs))
+    with Results(options.results).open_run(_run(jobs)) as writer:
+        _train(jobs, writer, options)
+        writer.finish()
+    report(options.results, writer.run.machine.name)
+    return 0
+
+
+def _train(jobs: Sequence[Job], writer: RunWriter, options: Learn) -> None:
+    """Train what the run does not have yet, write and print each result."""
+    from attnsuite.documents.learning.apart import Work, apart
+    from attnsuite.documents.learning.engine import import_ahead
+
+    if writer.resumed:
+        there = f"{len(writer.recorded_learned)} of {len(jobs)} trainings are there already"
+        told(f"resuming the run of {writer.run.started}: {there}")
+    if left := [job for job in jobs if _key(job) not in writer.trained]:
+        import_ahead(job.task for job in left)
+    titles = [f"{job.task.name} with {job.implementation}, seed {job.seed}" for job in left]
+    with Epochs() as shown:
+        works = [
+            Work(partial(_learned, job, options.checkpoints), job.implementation, partial(shown.begins, title), Learned)
+            for job, title in zip(left, titles, strict=True)
+        ]
+        try:
+            with closing(apart(works, options.jobs)) as results:
+                for title, learned in zip(titles, results, strict=True):
+                    writer.write(learned)
+                    shown.ended(title, line(learned))
+        except KeyboardInterrupt:
+            shown.say("interrupted: the same command resumes after the last whole epoch", error=True)
+            raise
+
+
+def _key(job: Job) -> tuple[str, ...]:
+    return (job.implementation, job.task.stands_in, str(job.seed), DEVICE)
+
+
+def line(learned: Learned) -> str:
+    """The result of a training in a line, with the documents' scores."""
+    scores = (
+        f"{name} {score:.3f}" + (f" (documents: {learned.printed[name]:.3f})" if name in learned.printed else "")
+        for name, score in learned.scores.items()
+    )
+    others = (f"{name} {score:.3f}" for name, score in learned.beside.items())
+    loss = f"{learned.task} with {learned.implementation}, seed {learned.seed}: loss {learned.curve[-1]:.4f}"
+    return "; ".join((loss, *scores, *others, *(f"without {each}" for each in learned.without)))
+
+
+def _changes(options: Learn) -> dict[str, Any]:
+    """What changes in a task's config. UsageError for a file without pairs, and for more examples than there are."""
+    from attnsuite.documents.learning.sentences import loading
+
+    pairs, examples = options.pairs, options.examples
+    changes: dict[str, Any] = {"epochs": options.epochs, "examples": examples}
+    there = len(loading.pairs(pairs or loading.SHIPPED))
+    if examples is not None and examples > there:
+        raise UsageError(f"--examples {examples}: {pairs or 'the set that ships'} has {there} pairs")
+    if pairs is not None:
+        changes |= {"pairs": str(pairs), "pairs_sha256": hashlib.sha256(pairs.read_bytes()).hexdigest()}
+    return {name: value for name, value in changes.items() if value is not None}
+
+
+def _tasks(options: Learn) -> list[Task]:
+    """The tasks; without names all, but where targets are named only those that use a backend.
+
+    Raises UsageError for unknown names, and for pairs of which nothing can be learned.
+    """
+    from attnsuite.documents.learning import tasks
+    from attnsuite.documents.learning.tasks import translation
+
+    changes = _changes(options)
+    reads = changes.keys() - {"epochs"}
+    named = {task.name: task for name in options.tasks for task in tasks.of_table(name)} or tasks.tasks()
+    chosen = [task for task in named.values() if not (options.targets and task.own)]
+    if not chosen:
+        raise UsageError(f"{next(iter(named))} uses no attention as a backend: leave the targets out")
+    reading = [task for task in chosen if "pairs" in task.config or not reads]
+    if not reading:
+        raise UsageError(f"{chosen[0].name} reads no pairs of sentences: leave --pairs and --examples out")
+    changed = [task.changed(**changes) for task in reading]
+    for task in changed if reads else ():
+        translation.corpus(task.config)
+    return changed
+
+
+def _run(jobs: Sequence[Job]) -> Run:
+    from attnsuite.documents.learning.checkpoint import digest
+
+    declared = {job.declaration.full_name: job.declaration for job in jobs if job.declaration}
+    sources = {name: registry.source_hash(declaration) for name, declaration in declared.items()}
+    parts = (f"learn {job.task.name} {job.implementation} {job.seed} {digest(job.task.config)}" for job in jobs)
+    return machine.new_run(sources, machine.suite_hash(), "; ".join(parts))
+
+
+def _check(job: Job, watch: Watch) -> None:
+    """Raise UsageError for an attention that lacks what the task needs."""
+    job.plug()
+
+
+def _learned(job: Job, checkpoints: Path | None, watch: Watch) -> Learned:
+    plug = job.plug()
+    finished = job.run(plug.attention, checkpoints, watch)
+    return Learned(
+        job.implementation,
+        job.task.stands_in,
+        job.seed,
+        DEVICE,
+        finished.curve,
+        finished.scores,
+        (job.task.printed or {}) if not job.task.config.get("pairs") else {},
+        finished.beside,
+        job.task.config,
+        finished.seconds,
+        tuple(sorted(plug.without)),
+    )

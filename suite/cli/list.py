@@ -1,0 +1,102 @@
+"""`attnsuite list`: the implementations, read from their sources without importing them; cases and workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attnsuite import registry
+from attnsuite.cli.requests import List
+from attnsuite.cli.targets import chosen
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.model import UsageError
+from attnsuite.registry import Declaration
+
+MOST_WIDTH = 40
+"""Characters that names of cases are padded to: those that combine features have longer ones."""
+
+
+def run(options: List) -> None:
+    """Print what the options ask for. UsageError for options that do not go together, and for unknown names."""
+    if options.workloads and (options.cases or options.patterns):
+        raise UsageError("--cases and --workloads do not go together: choose one")
+    declarations = chosen(options.targets, (), options.contract)
+    contracts = list(dict.fromkeys(each.contract for each in declarations))
+    if options.workloads:
+        show_workloads(contracts)
+    elif options.cases or options.patterns:
+        show_cases(contracts, options.patterns)
+    else:
+        for name in contracts:
+            with_backends = any("+" in target for target in options.targets)
+            show(name, [each for each in declarations if each.contract == name], with_backends)
+
+
+def show(contract: str, members: list[Declaration], with_backends: bool) -> None:
+    """Print the implementations of a contract with the features that they lack and the conventions they declare.
+
+    Without `with_backends`, those with an attention as backend share one line.
+    """
+    backends = [] if with_backends else [each.name for each in members if each.plug is not None]
+    members = [each for each in members if with_backends or each.plug is None]
+    print(f"{contract}: {len(members)} implementation{'s' * (len(members) > 1)}")
+    width = max(len(each.full_name) for each in members)
+    for each in members:
+        print(f"  {each.full_name:{width}}  {_description(each)}")
+        for line in _gaps(each) if contract in contract_names() else ():
+            print(f"  {'':{width}}  {line}")
+    if backends:
+        print(f"  with an attention as backend: {', '.join(backends)}")
+
+
+def show_workloads(contracts: list[str]) -> None:
+    """Print the workloads of contracts: shape, the profiles that time it, and its purpose."""
+    timed = {name: workloads for name in contract_names() if (workloads := contract_named(name).workloads())}
+    if not timed.keys() & set(contracts):
+        raise UsageError(f"there are no workloads of {', '.join(contracts)}; there are of {', '.join(timed)}")
+    for name, workloads in timed.items():
+        if name in contracts:
+            print(f"{name}: {len(workloads)} workload{'s' * (len(workloads) > 1)}")
+            wide, shape = (max(len(getattr(each, of)) for each in workloads) for of in ("name", "shape"))
+            for each in workloads:
+                print(f"  {each.name:{wide}}  {each.shape:{shape}}  in {', '.join(each.profiles)}: {each.why}")
+
+
+def show_cases(contracts: list[str], patterns: tuple[str, ...]) -> None:
+    """Print the cases of contracts that match: name, dtypes, and why each is tested. UsageError where none matches."""
+    from attnsuite.conformance.session import CheckRequest
+
+    request, problems, tests = CheckRequest(patterns), [], {}
+    for name in (name for name in contract_names() if name in contracts):
+        try:
+            tests[name] = request.asked(contract_named(name))
+        except UsageError as error:
+            problems.append(error)
+    if problems and not tests:
+        raise problems[0]
+    for name, asked in tests.items():
+        dtypes: dict[tuple[str, str], list[str]] = {}
+        for case, dtype in asked:
+            dtypes.setdefault((case.name, case.why), []).append(dtype)
+        print(f"{name}: {len(dtypes)} case{'s' * (len(dtypes) > 1)}, {len(asked)} tests in all dtypes")
+        width = min(max(len(case_name) for case_name, _ in dtypes), MOST_WIDTH)
+        for (case_name, why), each in dtypes.items():
+            print(f"  {case_name:{width}}  {', '.join(each)}: {why}")
+
+
+def _description(declaration: Declaration) -> str:
+    if declaration.broken:
+        return f"broken: {declaration.broken}"
+    missing = registry.absent(declaration)
+    return f"missing: {missing.reason}" if missing else declaration.summary
+
+
+def _gaps(declaration: Declaration) -> Iterator[str]:
+    for parameter, features in contract_named(declaration.contract).parameter_features.items():
+        if declaration.parameters is not None and parameter not in declaration.parameters:
+            yield f"takes no {parameter}: no {', no '.join(features)}"
+    for feature, reason in declaration.lacks.items():
+        yield f"lacks {feature}: {reason}"
+    for point, choice in declaration.conventions.items():
+        by_kind = choice.items() if isinstance(choice, dict) else ()
+        yield f"{point} is {', '.join(f'{value} for {kind}' for kind, value in by_kind) or choice}"

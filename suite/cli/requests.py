@@ -1,0 +1,413 @@
+"""What each subcommand takes: one request per subcommand, whose fields are its options and its Python arguments.
+
+`attnsuite.cli.NAME` carries out the request of the subcommand NAME. The class's docstring is its help.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnsuite.cli.options import argument, checked, file, folder, jobs, one_of, option, path, positive, seconds, whole
+from attnsuite.model import PROFILES, RESULTS, Shard
+from attnsuite.model.compared import FAIL_ON
+from attnsuite.model.limits import COMPILE_LIMIT, IMPORT_LIMIT, TIME_LIMIT
+from attnsuite.model.options import (
+    COMBINED,
+    check_cache,
+    check_dtypes,
+    check_name_of_device,
+    check_processes,
+    check_profile,
+    check_seed,
+    check_short_seed,
+)
+from attnsuite.model.statistics import MARGIN
+
+Many = tuple[str, ...]
+TARGETS = (
+    "attention/chunked, chunked, file.py, file.py:function, or package.module:function; TARGET+BACKEND uses an "
+    "attention, named in any of these ways, inside another: transformer/eager+chunked; all by default"
+)
+SHAPE = (
+    "a workload of your own: b=4,h=32,g=8,l=2048,e=128,causal; further s, v, window=LEFT:RIGHT, softcap=C, mask=bool "
+    "or mask=float; may be repeated"
+)
+SIGNATURE = (
+    "the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, triton, mlx or "
+    "numpy; by default its parameters tell"
+)
+TIMEOUT = (
+    f"the timeout of a test in a worker; an import may take {IMPORT_LIMIT:g} at least, and where a compiler is loaded "
+    f"an import and the first call of each shape {COMPILE_LIMIT:g}"
+)
+
+
+def _targets() -> Any:
+    return argument((), "[TARGET]...", TARGETS)
+
+
+def _contract() -> Any:
+    return option(None, "--contract C", "the contract; of a file it is attention, unless its folder names another")
+
+
+def _signature() -> Any:
+    def read(_: str, text: str) -> str:
+        from attnsuite.registry.signatures import signature as named
+
+        return named(text).name
+
+    return option(None, "--signature S", SIGNATURE, read)
+
+
+def _shapes() -> Any:
+    def check(text: str) -> None:
+        from attnsuite.contracts.attention.shapes import read  # no other contract has shapes
+
+        read(text)
+
+    return option((), "--shape SHAPE", SHAPE, checked(check))
+
+
+def _dtypes() -> Any:
+    words = "only float64, float32, float16 or bfloat16; may be repeated"
+    return option((), "--dtype D", words, checked(lambda dtype: check_dtypes([dtype])))
+
+
+def _device() -> Any:
+    return option("cpu", "--device D", "cpu, cuda or cuda:N", checked(check_name_of_device))
+
+
+def _results(help: str = "the folder of results", default: Path | None = RESULTS) -> Any:
+    return option(default, "--results DIR", help, folder)
+
+
+def _workloads(help: str = "only workloads of this name or group; may be repeated") -> Any:
+    return option((), "--workload PATTERN", help)
+
+
+def _threads(default: int | tuple[int, ...], help: str) -> Any:
+    def check(number: int) -> None:
+        from attnsuite.benchmark.processes import check_threads
+
+        check_threads([number])
+
+    return option(default, "--threads N", help, checked(check, whole))
+
+
+def _processes(help: str = "parallel processes; auto, the default: one per core, fewer for few tests") -> Any:
+    return option(None, "--jobs N", help, jobs)
+
+
+def _time_limit() -> Any:
+    return option(TIME_LIMIT, "--time-limit SECONDS", TIMEOUT, seconds)
+
+
+def _skipped() -> Any:
+    return option((), "--except TARGET", "skip these targets; may be repeated")
+
+
+def _shard() -> Any:
+    words = "only the part I of N, as 2/8; stored in a folder of its own under --results"
+    return option(None, "--shard I/N", words, lambda _, text: Shard.read(text))
+
+
+def _json() -> Any:
+    return option(None, "--json FILE", "write a JSON row per result; - is standard output", file)
+
+
+def _profile(default: str | None, profiles: tuple[str, ...], help: str) -> Any:
+    return option(default, "--profile P", help, checked(lambda text: check_profile(text, profiles)))
+
+
+def _dry_run() -> Any:
+    return option(False, "--dry-run", "print what would run and about how long it takes; start and write nothing")
+
+
+@dataclass(frozen=True)
+class List:
+    """List implementations: what each supports, why some are missing. Or the cases tested, the workloads timed."""
+
+    targets: Many = _targets()
+    contract: str | None = _contract()
+    workloads: bool = option(False, "--workloads", "list what `bench` times of each contract instead")
+    cases: bool = option(False, "--cases", "list what `check` tests of each contract instead")
+    patterns: Many = option((), "--case PATTERN", "the same, only cases of this name, family or pattern")
+
+
+@dataclass(frozen=True)
+class New:
+    """Begin an implementation: a file with the contract's words as comments. One of attention runs at once."""
+
+    name: str = argument(..., "NAME", "the file to write, NAME.py; a path to another folder, too")
+    contract: str = option("attention", "--contract C", "what it computes; attention by default")
+    signature: str | None = _signature()
+
+
+@dataclass(frozen=True)
+class Check:
+    """Is it right? Runs every case in every dtype, and names the mistakes."""
+
+    targets: Many = _targets()
+    contract: str | None = _contract()
+    cases: Many = option((), "--case PATTERN", "only cases of this name, family or pattern; may be repeated")
+    dtypes: Many = _dtypes()
+    device: str = _device()
+    json: str | None = _json()
+    isolate: bool = option(False, "--isolate", "run every implementation in its own process, shipped ones too")
+    time_limit: float = _time_limit()
+    jobs: int | None = _processes()
+    sample: bool = option(False, "--sample", "test a sample: every feature and every dtype once")
+    profile: str = _profile(
+        COMBINED[0], COMBINED, "quick (the default): every pair of features meets; full: every triple"
+    )
+    seed: int = option(
+        0, "--seed N", "of the inputs and of the combinations of features; 0 by default", checked(check_seed, whole)
+    )
+    except_: Many = _skipped()
+    results: Path | None = _results("store the outcomes there and write the pages; an interrupted run is resumed", None)
+    shard: Shard | None = _shard()
+    fail_fast: bool = option(False, "--fail-fast -x", "stop at the first failure that is not a known bug")
+    last_failed: bool = option(False, "--last-failed", "run the tests that failed the last time; all, if none did")
+    junit: str | None = option(None, "--junit FILE", "write the outcomes as JUnit XML", file)
+    signature: str | None = _signature()
+    known_gaps: str | None = option(None, "--known-gaps FILE", "lines `case pattern: reason`: expected failures", file)
+    strict: bool = option(False, "--strict", "fail for bad input that is accepted, as what ships here does")
+    github: bool = option(False, "--github", "in GitHub Actions: annotate files that fail, add to the job's summary")
+    quiet: bool = option(False, "--quiet -q", "print failures only")
+    verbose: bool = option(False, "--verbose -v", "list the bad input that is accepted, too")
+
+    @property
+    def narrows(self) -> bool:
+        """Whether not all tests of a contract run."""
+        return bool(self.cases or self.dtypes or self.last_failed or self.shard or self.sample)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """How fast, how frugal? Times rounds next to the baseline, stores rows in results/ and writes the pages."""
+
+    targets: Many = _targets()
+    contract: str | None = _contract()
+    workloads: Many = _workloads()
+    shapes: Many = _shapes()
+    dtypes: Many = _dtypes()
+    baseline: str = option("", "--baseline TARGET", "compare with this instead of the contract's baseline")
+    profile: str | None = _profile(None, PROFILES, "quick (the default), standard, or full (for GPUs)")
+    device: str = _device()
+    backward: bool = option(False, "--backward", "time backward, and forward and backward together, too")
+    step: bool = option(False, "--step", "time training steps, too: of models and their blocks")
+    threads: tuple[int, ...] = _threads((), "threads and cores on a CPU; may be repeated")
+    cache: str | None = option(
+        None,
+        "--cache C",
+        "hot (default on CPU) or cold (default on CUDA): flushed before each call",
+        checked(check_cache),
+    )
+    budget: float | None = option(
+        None, "--budget SECONDS", "of timed calls per implementation and table; more if a verdict needs more", seconds
+    )
+    json: str | None = _json()
+    anew: bool = option(False, "--ask-again", "check conformance again, also where nothing has changed since")
+    time_limit: float = _time_limit()
+    except_: Many = _skipped()
+    results: Path = _results()
+    shard: Shard | None = _shard()
+    signature: str | None = _signature()
+    dry_run: bool = _dry_run()
+    processes: int | None = option(
+        None,
+        "--processes N",
+        "of each implementation, timed in turns; 2 where a whole profile is timed",
+        checked(check_processes, whole),
+    )
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a model as an ONNX file, which is verified, run and compared with the oracle before it is there."""
+
+    target: str = argument(
+        ..., "TARGET", "a model, as transformer, or an export of it, transformer/onnx_export.opset18"
+    )
+    file: Path = argument(..., "FILE", "the ONNX file to write", path)
+    opset: int | None = option(None, "--opset N", "the implementation's own by default", whole)
+    dtype: str = option("float32", "--dtype D", "of the weights and the computation")
+    part: str = option("", "--part P", "full (the default), or encoder and decoder, which keep a cache")
+    config: Path | None = option(None, "--config FILE", "JSON: the settings of the config that differ", path)
+    settings: Many = option((), "--set NAME=VALUE", "the same, one by one; may be repeated")
+    weights: Path | None = option(None, "--weights FILE", ".npz, .safetensors or .pt with the contract's names", path)
+    seed: int = option(0, "--seed N", "of random weights; 0 by default", whole)
+    device: str = option("", "--device D", "where the graph is run once: cpu or cuda; by default CUDA if it is there")
+    force: bool = option(False, "--force", "replace a file that exists")
+    data_above: int | None = option(None, "--data-above BYTES", "larger weights go to FILE.data; 2 GiB", whole)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Audit the suite: mutants are killed, correct variants pass. Writes results/audit.md."""
+
+    only: str | None = argument(None, "[CONTRACT]", "only this contract; writes nothing")
+    contract: str | None = option(None, "--contract C", "the same as CONTRACT")
+    results: Path = _results()
+    jobs: int | None = _processes("processes; one per core by default")
+    seeds: int = option(0, "--seeds N", "run correct variants with N other seeds, too; each takes minutes", whole)
+    arrays: int = option(0, "--arrays N", "run a correct variant on N other covering arrays, too", whole)
+    benchmark: bool = option(False, "--benchmark", "audit the timer: false verdicts, slow-downs found, other timers")
+    between_runs: int = option(
+        0, "--between-runs N", "time the same code in N more runs: how far do runs differ?", whole
+    )
+    pause: float | None = option(None, "--pause SECONDS", "between two of those runs: 3600 is an hour", seconds)
+    cheats: bool = option(False, "--cheats", "run the exploits instead; writes cheats.md")
+
+
+@dataclass(frozen=True)
+class Learn:
+    """Does it learn? Models are trained with an attention as backend (attention/matmul by default), and scored."""
+
+    targets: Many = argument(
+        (), "[TARGET]...", "the attentions to use, named as for check; without one, also tasks are run that use none"
+    )
+    tasks: Many = option((), "--task NAME", "only this task, or those of this table; may be repeated; all by default")
+    seeds: tuple[int, ...] = option(
+        (), "--seed N", "train from this seed; may be repeated; 0 by default", checked(check_short_seed, whole)
+    )
+    epochs: int | None = option(None, "--epochs N", "instead of the task's own number", positive)
+    results: Path = _results()
+    checkpoints: Path | None = option(None, "--checkpoints DIR", "by default in the user's cache", folder)
+    pairs: Path | None = option(None, "--pairs FILE", "translate these: lines of source, tab, target, as fra.txt", path)
+    examples: int | None = option(None, "--examples N", "only the first N pairs", positive)
+    jobs: int = option(1, "--jobs N", "trainings at once, each on one core; their numbers stay the same", jobs)
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What do the documents claim, and does it hold? Each claim is one number, measured here; a row for each."""
+
+    patterns: Many = argument((), "[CLAIM]...", "claims of this name, topic or shell pattern; all by default")
+    evidence: Many = option((), "--evidence E", "only claims that are exact, drawn, trained or timed; may be repeated")
+    results: Path = _results()
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Bring the results of several machines and shards into one folder, and write its pages."""
+
+    folders: tuple[Path, ...] = argument(..., "DIR...", "folders with results of check or bench, at any depth", folder)
+    partial: bool = option(False, "--partial", "merge what is there, and print which shards are missing")
+    results: Path = _results()
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write the pages and charts of every machine in results/."""
+
+    results: Path = _results()
+
+
+@dataclass(frozen=True)
+class Run:
+    """The main job: test what ships, time it, write the pages. What compiles for minutes is tested on a sample."""
+
+    targets: Many = _targets()
+    device: str = _device()
+    results: Path = _results()
+    isolate: bool = option(False, "--isolate", "run every implementation in its own process")
+    jobs: int | None = _processes()
+    full: bool = option(False, "--full", "test everything, also what compiles for minutes")
+    except_: Many = _skipped()
+    contract: str | None = _contract()
+    dry_run: bool = _dry_run()
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Many shards of `check` and `bench`, listed in a file: started, merged, resumed by the same command."""
+
+    file: Path = argument(..., "FILE.toml", "shards = 8, tables [check] and [bench] with their options, [slurm]", path)
+    launch: str = option(
+        "local", "--launch ENGINE", "local: processes here; slurm: a cluster", one_of("local", "slurm")
+    )
+    jobs: int | None = option(
+        None, "--jobs N", "shards at once; by default one per core. Shards of bench run alone", positive
+    )
+    dry_run: bool = option(False, "--dry-run", "print the commands; start and write nothing")
+
+
+@dataclass(frozen=True)
+class History:
+    """What became slower, larger or wrong, in which run? `history add` stores runs of other folders and of commits."""
+
+    words: Many = argument(
+        (),
+        "[TARGET]...|add [RESULTS]...",
+        "implementations, by name or shell pattern, whose series are shown one by one. After `add`: folders, "
+        "results@COMMIT or results@A..B, whose runs are added",
+    )
+    workloads: Many = _workloads("only workloads of this name or shell pattern")
+    machines: Many = option((), "--machine M", "only machines of this name or shell pattern")
+    baseline: str = option("", "--baseline NAME", "ratios to this implementation; else the contract's own")
+    by_commit: bool = option(False, "--by-commit", "order runs by the dates of their commits, not by when they ran")
+    all: bool = option(False, "--all", "show every series, also those without a step")
+    format: str = option(
+        "text", "--format F", "text; json, with all; csv, a row a point", one_of("text", "json", "csv")
+    )
+    results: Path = _results()
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Draw the documents' figures with our numbers, each as SVG and PNG."""
+
+    figures: Many = argument((), "[FIGURE]...", "names of figures, or shell patterns; all by default")
+    to: Path = option(Path("figures"), "--to DIR", "the folder that gets the files", folder)
+    overwrite: bool = option(False, "--overwrite", "replace files that attnsuite did not draw, too")
+    list_figures: bool = option(False, "--list", "list the figures, and draw nothing")
+    sentence: str | None = option(None, "--sentence TEXT", "the sentence of a figure that shows one")
+    attention: str | None = option(None, "--attention TARGET", "the attention that a figure shows or uses")
+    causal: bool = option(False, "--causal", "no word attends to those after it")
+    seed: int | None = option(None, "--seed N", "for figures with random numbers", checked(check_short_seed, whole))
+
+
+@dataclass(frozen=True)
+class Compare:
+    """What changed from OLD to NEW? Outcomes first, then times and memory as ratios with intervals."""
+
+    old: str = argument(
+        ...,
+        "OLD",
+        "a folder of results, as it was at a commit (results@HEAD~3), of one run (results:20260102T03), or of a "
+        "version (torch==2.11.0). With --interleaved: a target, or a target at a commit (kernel.py@main)",
+    )
+    new: str = argument(..., "NEW", "the same, of the other side")
+    fail_on: Many = option(
+        (),
+        "--fail-on WHAT",
+        "exit with status 1 and list what is slower, wrong, takes more memory or is unclear: slower, wrong, memory, "
+        "unclear; may be repeated",
+        one_of(*FAIL_ON),
+    )
+    margin: float = option(MARGIN, "--margin SHARE", "ignore smaller differences: 0.03 is 3 %")
+    json: str | None = _json()
+    results: Path = _results()
+    interleaved: bool = option(False, "--interleaved", "time both against each other now, in turns, in many processes")
+    workloads: Many = _workloads("interleaved: these workloads; may be repeated")
+    shapes: Many = _shapes()
+    dtypes: Many = _dtypes()
+    python: Many = option((), "--python PATH", "interleaved: the interpreter of OLD; once more: that of NEW")
+    pairs: int | None = option(None, "--pairs N", "interleaved: pairs of processes, 8 or more; 12 by default", whole)
+    contract: str | None = option(None, "--contract C", "interleaved: the contract of both")
+    device: str = _device()
+    backward: bool = option(False, "--backward", "interleaved: time gradients, too")
+    threads: int = _threads(1, "interleaved: cores for each")
+    budget: float | None = option(None, "--budget SECONDS", "interleaved: of each side, workload and pair", seconds)
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Are these results as they were written? Compares rows, checksums, pages and sources."""
+
+    paths: tuple[Path, ...] = argument(
+        (), "[PATH]...", "folders of results, machines' folders, or files; results by default", path
+    )

@@ -1,0 +1,155 @@
+"""`attnsuite run`, the main job: test what ships, time the quick profile, write results/ and the pages."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from attnsuite import registry
+from attnsuite.cli import bench, campaign, check
+from attnsuite.cli.progress import Shown
+from attnsuite.cli.report import report
+from attnsuite.cli.requests import Check, Run
+from attnsuite.cli.targets import chosen, refuse_broken, say_how_it_starts, single_threaded, told
+from attnsuite.machine.committed import differs
+from attnsuite.model import Measurement, Outcome, UsageError
+from attnsuite.model.uncollected import importing
+from attnsuite.registry import Declaration
+from attnsuite.report import refuse_foreign_index
+from attnsuite.results.store import Results, RunWriter
+from attnsuite.worker.allocator import keep_freed_memory
+
+if TYPE_CHECKING:
+    from attnsuite.benchmark import Benchmark, Request
+    from attnsuite.conformance.session import Session
+
+START_AND_END = 24.0
+"""Seconds of imports and of what cases need at the start, and of pages, charts and report.html at the end."""
+SECONDS_PER_TEST = 0.0035
+"""Seconds of a processor for a test of what compiles nothing, its expected values included: 26,000 tests took 90."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a run does: the tests of its session, then its benchmarks."""
+
+    declarations: Sequence[Declaration]
+    session: Session
+    benchmarks: Sequence[Benchmark]
+    timed: Sequence[Declaration]
+    quick: Request
+    processes: int
+
+    @property
+    def sampled(self) -> dict[str, int]:
+        """The number of all tests of each implementation that is tested on a sample."""
+        return dict(self.session.request.sampled)
+
+    @property
+    def tests(self) -> int:
+        return sum(map(self.session.count, self.declarations))
+
+
+def run(options: Run) -> int:
+    """Test the targets (all by default), time them in the profile `quick`, and write the pages.
+
+    An interrupted run is resumed. Returns the exit status of both together.
+    """
+    declarations = chosen(options.targets, options.except_, options.contract)
+    refuse_broken(options.targets, declarations)
+    single_threaded()
+    keep_freed_memory()
+    refuse_foreign_index(options.results)
+    with importing():
+        job = _job(options, declarations)
+    for line in _plan(job):
+        print(line, flush=True)
+    if options.dry_run:
+        bench.say_plan(job.benchmarks)
+        return 0
+    again = check.repeating(Check(isolate=options.isolate, strict=True), declarations)
+    facts = structs.replace(campaign.conformance_facts(declarations, again), sampled=job.sampled)
+    words = f"run on {options.device}{', in full' if options.full else ''}"
+    new = campaign.new_run((*declarations, *job.timed), words, campaign.benchmark_facts(job.benchmarks, facts))
+    with Results(options.results).open_run(new) as writer:
+        say_how_it_starts(writer)
+        try:
+            outcomes, measurements = _done(job, writer, again)
+        except KeyboardInterrupt:
+            stored = len(writer.done) + len(writer.measured)
+            are = "result is" if stored == 1 else "results are"
+            told(f"interrupted: {stored:,} {are} stored; run the same command to resume")
+            raise
+    print(*bench.load_lines(job.benchmarks), sep="\n", end="\n" * bool(bench.load_lines(job.benchmarks)))
+    if differs(options.results):
+        name = shlex.quote(str(options.results))
+        undo = f"git stash push --include-untracked -- {name}"
+        told(f"{name} now differs from the commit that is checked out; `{undo}` puts the changes aside")
+    report(options.results, writer.run.machine.name)
+    alone = bool(options.targets) and len(declarations) == 1
+    return max(check.status(outcomes, alone), bench.status(measurements))
+
+
+def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
+    from attnsuite.benchmark import Request
+    from attnsuite.conformance.divided import jobs_of, session_of
+    from attnsuite.conformance.session import CheckRequest
+
+    request = CheckRequest(device=options.device, isolate=options.isolate, strict=True)
+    if not options.full:
+        request = campaign.sampled(request, [each for each in declarations if each.compiles])
+    quick = Request(profile="quick", device=options.device)
+    can_be_timed = any(not each.broken and registry.absent(each) is None for each in declarations)
+    named = campaign.with_workloads(declarations)
+    timed = campaign.with_baseline(named, options.except_) if can_be_timed else []
+    try:
+        benchmarks = campaign.benchmarks_of(timed, quick)
+    except UsageError:  # the profile has no workload of these contracts
+        benchmarks = []
+    processes = jobs_of(options.jobs, request, declarations)
+    session = session_of(request, len(declarations), processes, looks=True)
+    return Job(declarations, session, benchmarks, timed, quick, processes)
+
+
+def _plan(job: Job) -> list[str]:
+    """What will be tested and timed, what on a sample, about how long that takes, and what compiles."""
+    from attnsuite.benchmark.plan import duration, planned
+
+    timing = sum(planned(each).seconds for each in job.benchmarks)
+    about = duration(START_AND_END + SECONDS_PER_TEST * job.tests / job.processes + timing)
+    count = len(job.declarations)
+    cores = f"{job.processes} core{'s' * (job.processes != 1)}"
+    lines = [f"{job.tests:,} tests of {count} implementation{'s' * (count != 1)}: about {about} on {cores}"]
+    compiling = [each.full_name for each in job.declarations if each.compiles and not each.broken]
+    if compiling := [name for name in compiling if not registry.absent(_named(job, name))]:
+        lines.append(f"compilation takes longer, unless kernels are cached: {', '.join(compiling)}")
+    if job.sampled:
+        names = ", ".join(
+            f"{name} ({job.session.count(_named(job, name)):,} of {total:,})" for name, total in job.sampled.items()
+        )
+        lines.append(f"tested on a sample, every feature once (--full tests everything): {names}")
+    return lines
+
+
+def _named(job: Job, name: str) -> Declaration:
+    return next(each for each in job.declarations if each.full_name == name)
+
+
+def _done(job: Job, writer: RunWriter, again: dict[str, list[str]]) -> tuple[list[Outcome], list[Measurement]]:
+    """The outcomes and measurements of a run, which are written at once."""
+    with job.session, Shown(job.tests, sys.stdout, again=again, sampled=job.sampled) as shown:
+        outcomes = campaign.check(job.session, job.declarations, shown, writer)
+    for benchmark in job.benchmarks:
+        benchmark.earlier = campaign.by_implementation(outcomes)
+        benchmark.sampled = job.sampled
+    tables = sum(len(benchmark.tables()) for benchmark in job.benchmarks)
+    with Shown(tables, sys.stdout, what="tables") as shown:
+        measurements = campaign.bench(job.benchmarks, writer, shown)
+    whole = [each for each in job.declarations if each.full_name not in job.sampled]
+    campaign.finish(writer, job.benchmarks, job.quick, whole, job.session.ran, job.session.lacks)
+    return outcomes, measurements

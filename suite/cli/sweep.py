@@ -1,0 +1,212 @@
+"""`attnsuite sweep`: the shards that a TOML file lists, started by submitit here or on Slurm, and merged.
+
+Each shard is a plain command, `attnsuite check … --shard 3/8 --results …`, which resumes what was interrupted and runs
+nothing again that is complete. So the same sweep command resumes a sweep.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
+
+from attnsuite.cli import requests
+from attnsuite.cli.interrupting import FAILED
+from attnsuite.cli.merge import merge
+from attnsuite.cli.options import arguments, words
+from attnsuite.cli.targets import chosen, refuse_broken, told
+from attnsuite.model import Shard, UsageError
+from attnsuite.model.regular import read_text
+from attnsuite.report import refuse_foreign_index
+
+COMMANDS: Mapping[str, type[requests.Check | requests.Bench]] = {"check": requests.Check, "bench": requests.Bench}
+"""The subcommands whose tables a sweep file may have."""
+EXCLUDED = ("results", "shard", "json", "junit", "github", "quiet", "fail_fast", "last_failed", "seed", "dry_run")
+"""Options that the sweep sets itself, or that have no meaning for a part of a request."""
+DEFAULTS: Mapping[str, Any] = {"shards": 1, "results": "results", "folder": "", "slurm": {}}
+"""The keys of a sweep file besides the tables of subcommands."""
+MOST_SHARDS = 10_000
+"""More would wait for the scheduler of a cluster longer than they compute."""
+PAUSE = 0.2
+"""Seconds between two looks at the jobs."""
+SLURM = {"time": 60, "job_name": "attnsuite", "array_parallelism": 256}
+"""Options of submitit's executor for Slurm where the file does not set them; the time is in minutes."""
+FOREVER = 10 * 365 * 24 * 60
+"""Minutes after which submitit ends a process on this machine: the commands have timeouts of their own."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The command of one shard; `folder` is the folder of all shards of its request."""
+
+    name: str
+    folder: Path
+    command: tuple[str, ...]
+
+    @property
+    def is_timed(self) -> bool:
+        return self.name.startswith("bench")
+
+
+def run(options: requests.Sweep) -> int:
+    """Run the shards and merge them; 1 if a shard failed or was killed. UsageError for what cannot be carried out."""
+    table = read(options.file)
+    parts = list(parts_of(table, str(options.file)))
+    if options.dry_run:
+        print(*(shlex.join(part.command) for part in parts), sep="\n")
+        return 0
+    results, folder = Path(table["results"]), Path(table["folder"])
+    refuse_foreign_index(results)
+    start = _on_slurm if options.launch == "slurm" else _local
+    statuses = start(parts, folder, options.jobs, table["slurm"])
+    stopped = [part for part in parts if statuses[part.name] not in (0, FAILED)]
+    for part in stopped:
+        status = statuses[part.name]
+        print(f"{part.name} {'was killed' if status is None else f'ended with exit status {status}'}:")
+        print(f"  {shlex.join(part.command)}")
+    incomplete = {part.folder for part in stopped}
+    if complete := [each for each in dict.fromkeys(part.folder for part in parts) if each not in incomplete]:
+        merge(complete, results)
+    if stopped:
+        print(f"the same command runs what is missing: attnsuite sweep {options.file} --launch {options.launch}")
+    return FAILED if any(statuses.values()) or stopped else 0
+
+
+def read(file: Path) -> dict[str, Any]:
+    """What a sweep file says. UsageError for an unreadable file, an unknown key, and a value of the wrong type."""
+    try:
+        table = tomllib.loads(read_text(file))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:  # neither TOML nor UTF-8
+        raise UsageError(f"{file} is not TOML: {error}") from None
+    if "versions" in table:
+        raise UsageError(f"{file}: [versions] was removed: a matrix of CI jobs runs a sweep in each environment")
+    _refuse_unknown(str(file), table, (*DEFAULTS, *COMMANDS))
+    if not table.keys() & COMMANDS.keys():
+        raise UsageError(f"{file} lists no request: it needs a table {' or '.join(f'[{name}]' for name in COMMANDS)}")
+    for key, default in DEFAULTS.items():
+        if type(table.get(key, default)) is not type(default):
+            kind = {int: "an integer", str: "the name of a folder", dict: "a table"}[type(default)]
+            raise UsageError(f"{file}: {key} expects {kind}, got {table[key]!r:.80}")
+    if not 1 <= table.get("shards", 1) <= MOST_SHARDS:
+        raise UsageError(f"{file}: shards expects 1 to {MOST_SHARDS}, got {table['shards']}")
+    return {**DEFAULTS, "folder": str(file.with_suffix(".sweep")), **table}
+
+
+def _refuse_unknown(where: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
+    if unknown := [key for key in table if key not in known]:
+        raise UsageError(f"{where}: unknown key {unknown[0]!r:.80}; there are: {', '.join(known)}")
+
+
+def parts_of(table: Mapping[str, Any], file: str) -> Iterator[Part]:
+    """A part for each request and shard. UsageError for options and targets that `check` or `bench` would refuse."""
+    for command, request in COMMANDS.items():
+        tables = table.get(command, [])
+        for number, values in enumerate(tables if isinstance(tables, list) else [tables], 1):
+            name = command if number == 1 else f"{command}-{number}"
+            options = _options(f"{file}: [{name}]", values, request)
+            for index in range(1, table["shards"] + 1):
+                shard, folder = Shard(index, table["shards"]), Path(table["folder"]) / name
+                where = ("--shard", str(shard), "--results", str(folder))
+                yield Part(f"{name} {shard}", folder, (sys.executable, "-m", "attnsuite", command, *options, *where))
+
+
+def _options(where: str, values: Any, request: type[requests.Check | requests.Bench]) -> list[str]:
+    """The words of a command line that a table stands for."""
+    if not isinstance(values, dict):
+        raise UsageError(f"{where} expects a table, got {values!r:.80}")
+    names = {each.name.rstrip("_"): each.name for each in fields(request) if each.name not in EXCLUDED}
+    _refuse_unknown(where, values, list(names))
+    try:
+        options = request(**arguments(request, {names[key]: value for key, value in values.items()}))
+        declarations = chosen(options.targets, options.except_, options.contract, options.signature)
+        refuse_broken(options.targets, declarations)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    return [*options.targets, *words(options, *(name for name in names.values() if name != "targets"))]
+
+
+def _local(parts: Sequence[Part], folder: Path, at_once: int | None, _: Mapping[str, Any]) -> dict[str, int | None]:
+    """The exit statuses of parts that run on this machine. A part that times anything runs alone."""
+    executor = _submitit().LocalExecutor(folder / "logs")
+    executor.update_parameters(timeout_min=FOREVER)
+    most = at_once or os.cpu_count() or 1
+    waiting, running, statuses = list(parts), dict[Part, Any](), dict[str, int | None]()
+    while waiting or running:
+        while waiting and len(running) < most and not any(part.is_timed for part in running):
+            if waiting[0].is_timed and running:
+                break
+            part = waiting.pop(0)
+            running[part] = executor.submit(run_for, os.getpid(), part.command, dict(os.environ))
+        _collect(running, statuses, len(parts))
+    return statuses
+
+
+def run_for(launcher: int, command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command and return its exit status; it ends with its launcher, also if that is killed."""
+    process = subprocess.Popen(command, env=environment)
+    while True:
+        try:
+            return process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            if not psutil.pid_exists(launcher):
+                process.terminate()
+
+
+def _on_slurm(
+    parts: Sequence[Part], folder: Path, at_once: int | None, options: Mapping[str, Any]
+) -> dict[str, int | None]:
+    """The exit statuses of parts that run on a cluster. Jobs outlive a launcher: the next one waits for them."""
+    submitit, noted = _submitit(), folder / "submitted.json"
+    try:
+        executor = submitit.SlurmExecutor(folder / "logs")
+        executor.update_parameters(**{**SLURM, **({"array_parallelism": at_once} if at_once else {}), **options})
+    except RuntimeError:
+        raise UsageError("there is no Slurm here: srun is not on the path; --launch local starts processes") from None
+    except (ValueError, TypeError, AssertionError) as error:
+        raise UsageError(f"[slurm]: {error}") from None
+    running: dict[Part, Any] = {}
+    with suppress(OSError, ValueError):
+        known = json.loads(noted.read_text(encoding="utf-8"))
+        earlier = {part: submitit.SlurmJob(folder / "logs", known[part.name]) for part in parts if part.name in known}
+        running = {part: job for part, job in earlier.items() if not job.done(force_check=True)}
+    for exclusive in (False, True):
+        if new := [part for part in parts if part not in running and part.is_timed == exclusive]:
+            executor.update_parameters(**({"exclusive": True} if exclusive and "exclusive" not in options else {}))
+            running |= zip(new, executor.map_array(subprocess.call, [part.command for part in new]), strict=True)
+    noted.write_text(json.dumps({part.name: job.job_id for part, job in running.items()}), encoding="utf-8")
+    statuses: dict[str, int | None] = {}
+    while running:
+        _collect(running, statuses, len(parts))
+    return statuses
+
+
+def _collect(running: dict[Part, Any], statuses: dict[str, int | None], total: int) -> None:
+    """Move the parts that have ended to the statuses; None for a process that was killed."""
+    for part in [part for part, job in running.items() if job.done()]:
+        try:
+            statuses[part.name] = running.pop(part).result()
+        except Exception:  # whatever submitit finds in place of a result
+            statuses[part.name] = None
+        told(f"{part.name}: {len(statuses)} of {total} shards have ended")
+    time.sleep(PAUSE)
+
+
+def _submitit() -> Any:
+    try:
+        import submitit
+    except ImportError:
+        raise UsageError("`sweep` starts processes with submitit: pip install 'attnsuite[slurm]'") from None
+    return submitit
