@@ -11,7 +11,6 @@ from random import Random
 
 from msgspec import structs
 
-from attnsuite.cli import reporting, verifying
 from attnsuite.cli import verify as verifying
 from attnsuite.model import Claimed, Evidence, Holds, Learned, UsageError
 from attnsuite.model.statistics import interval
