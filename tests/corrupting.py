@@ -11,6 +11,7 @@ from random import Random
 
 from msgspec import structs
 
+from attnsuite.cli import report as reporting
 from attnsuite.cli import verify as verifying
 from attnsuite.model import Claimed, Evidence, Holds, Learned, UsageError
 from attnsuite.model.statistics import interval

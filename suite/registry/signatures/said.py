@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import replace
 
 from attnsuite.cases import Call, Calls, Contract
 from attnsuite.model import Outcome, Status
