@@ -33,4 +33,4 @@ def below(number: int) -> list[psutil.Process]:
 
 def is_served(number: int) -> bool:
     """Whether a server of this process has forked somebody."""
-    return any("attnsuite.worker.server" in str(words_of(each)) and below(each.pid) for each in below(number))
+    return any("attnsuite.worker.forkserver" in str(words_of(each)) and below(each.pid) for each in below(number))

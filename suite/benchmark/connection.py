@@ -14,9 +14,9 @@ from attnsuite.benchmark.measure.failures import says_out_of_memory
 from attnsuite.benchmark.measure.protocol import AnyAnswer, Done, Exchanged, Failed, Layout, read
 from attnsuite.model import Status
 from attnsuite.worker import Died, Failure, Ready, Worker
+from attnsuite.worker.messages import STORAGE_LIMIT
 from attnsuite.worker.process import REPLY_SHARE
 from attnsuite.worker.turns import Taken, Turn
-from attnsuite.worker.wire import STORAGE_LIMIT
 
 
 class Here:

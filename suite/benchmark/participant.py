@@ -34,8 +34,8 @@ from attnsuite.contracts import contract
 from attnsuite.model.limits import IMPORTS_AT_ONCE_LIMIT, TIME_LIMIT
 from attnsuite.registry import Declaration
 from attnsuite.worker import Ready, Worker
+from attnsuite.worker.messages import buffer
 from attnsuite.worker.turns import CALL, IDLE
-from attnsuite.worker.wire import buffer
 
 
 @dataclass

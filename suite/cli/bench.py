@@ -79,9 +79,9 @@ def _foresee(options: Bench, named: Sequence[Declaration] = ()) -> None:
     if options.dry_run:
         return
     if not all(each.shipped for each in named):
-        from attnsuite.worker.sandbox import begin_to_look
+        from attnsuite.worker.sandbox import begin_detection
 
-        begin_to_look()
+        begin_detection()
     if options.device == "cpu":
         from attnsuite.benchmark.processes import expect_measured
 

@@ -30,7 +30,7 @@ from attnsuite.model import (
 )
 from attnsuite.registry import Broken, Declaration, Loaded
 from attnsuite.results.store import RunWriter
-from attnsuite.worker.sandbox import found_elsewhere, in_words
+from attnsuite.worker.sandbox import detected, in_words
 
 if TYPE_CHECKING:
     from attnsuite.benchmark import Benchmark, Request
@@ -287,7 +287,7 @@ def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None)
 def _walls(declarations: Sequence[Declaration]) -> dict[str, str]:
     """The sandbox of each submission."""
     submissions = [each.full_name for each in declarations if not each.shipped]
-    return dict.fromkeys(submissions, in_words(found_elsewhere())) if submissions else {}
+    return dict.fromkeys(submissions, in_words(detected())) if submissions else {}
 
 
 def finish(

@@ -41,7 +41,7 @@ from attnsuite.report import refuse_foreign_index
 from attnsuite.results.store import Results, RunWriter
 from attnsuite.worker import expect
 from attnsuite.worker.allocator import keep_freed_memory
-from attnsuite.worker.sandbox import begin_to_look
+from attnsuite.worker.sandbox import begin_detection
 
 if TYPE_CHECKING:
     import torch
@@ -76,7 +76,7 @@ def _run(options: Check) -> int:
     # system and come anew, 150,000 times in a check of attention
     keep_freed_memory()
     if submissions := not all(declaration.shipped for declaration in declarations):
-        begin_to_look()
+        begin_detection()
     if options.device == "cpu" and (options.isolate or not options.cases or submissions):
         expect({})  # workers need PyTorch, which is imported here meanwhile
     with importing():  # to look through libraries for garbage takes some per cent of a check

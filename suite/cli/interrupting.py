@@ -45,9 +45,9 @@ def until_interrupted(command: Callable[[], int | None]) -> int | None:
                 raise
             stopped = _signals[0]()
             stopped.__cause__ = error
-        from attnsuite.worker.sandbox import clear_up
+        from attnsuite.worker.sandbox import take_down_leftovers
 
-        clear_up()
+        take_down_leftovers()
         return status_after(stopped)
 
 

@@ -23,9 +23,8 @@ from attnsuite.conformance.session import Session, alone
 from attnsuite.model import Outcome, Status, UsageError
 from attnsuite.model.limits import KILL_LIMIT
 from attnsuite.registry import Declaration
-from attnsuite.worker import Died, take_servers
-from attnsuite.worker.forkserver import Servers
-from attnsuite.worker.sandbox.ends import said_of
+from attnsuite.worker import Died
+from attnsuite.worker.sandbox.processes import ending
 
 
 @dataclass(frozen=True)
@@ -134,20 +133,16 @@ class Process:
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
-        return said_of(self.process.exitcode or 0)
+        return ending(self.process.exitcode or 0)
 
 
-def serve(
-    connection: Connection, parents: Sequence[Connection], session: Session, number: int, servers: Servers
-) -> None:
+def serve(connection: Connection, parents: Sequence[Connection], session: Session, number: int) -> None:
     """Answer the parent until it closes the connection; numbers are drawn from the seed `number`.
 
-    `parents` are the parent's ends, which a forked process has, too: open here, they would outlive the parent. Workers
-    are forked from these `servers`, which are for this process alone.
+    `parents` are the parent's ends, which a forked process has, too: open here, they would outlive the parent.
     """
     for each in parents:
         each.close()
-    take_servers(servers)
     gc.freeze()  # what it inherits is never looked through for cycles, and so not copied
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is the parent's, who ends all. Processes started here get it
     signal.signal(signal.SIGTERM, leave)

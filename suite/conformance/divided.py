@@ -6,7 +6,7 @@ import multiprocessing
 import os
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
@@ -26,8 +26,7 @@ from attnsuite.model.limits import LAST_WORDS_LIMIT, MOST_JOBS
 from attnsuite.model.options import check_jobs
 from attnsuite.registry import Declaration, Loaded
 from attnsuite.registry.signatures import in_signature
-from attnsuite.worker import Died, branches, copies
-from attnsuite.worker.forkserver import Servers
+from attnsuite.worker import Died, copies
 
 BATCH = 12
 """Questions that a process is given at once, at least: some 30 ms of work, so that processes end together, and hundreds
@@ -141,11 +140,9 @@ class DividedSession(Session):
         ours, theirs = context.Pipe()
         others = [each.connection for each in self.processes if not each.ended]
         session = Session(self.request, self.several, _asked=self._asked if forked else {})
-        shared: AbstractContextManager[Servers] = branches() if forked else nullcontext({})
-        with shared as servers:
-            arguments = (theirs, [*others, ours] if forked else [], session, seeded(), servers)
-            process = context.Process(target=serve, args=arguments, daemon=True)
-            process.start()
+        arguments = (theirs, [*others, ours] if forked else [], session, seeded())
+        process = context.Process(target=serve, args=arguments, daemon=True)
+        process.start()
         theirs.close()
         started = Process(process, ours)
         self.processes[place : place + 1] = [started]

@@ -9,14 +9,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from attnsuite.worker.forkserver import await_servers, branches, forget_servers, take_servers
-from attnsuite.worker.started import expect
+from attnsuite.worker.forkserver import await_servers, expect, forget_servers
 
 if TYPE_CHECKING:
     from attnsuite.worker.asking import ask as ask
+    from attnsuite.worker.messages import storage_of as storage_of
     from attnsuite.worker.snapshots import fingerprint as fingerprint
     from attnsuite.worker.snapshots import placed as placed
-    from attnsuite.worker.wire import storage_of as storage_of
     from attnsuite.worker.worker import Died as Died
     from attnsuite.worker.worker import Failure as Failure
     from attnsuite.worker.worker import Hung as Hung
@@ -24,15 +23,15 @@ if TYPE_CHECKING:
     from attnsuite.worker.worker import Worker as Worker
 
 __all__ = [
-    "Died", "Failure", "Hung", "Ready", "Worker", "ask", "await_servers", "branches", "expect", "fingerprint",
-    "forget_servers", "placed", "storage_of", "take_servers",
+    "Died", "Failure", "Hung", "Ready", "Worker", "ask", "await_servers", "expect", "fingerprint", "forget_servers",
+    "placed", "storage_of",
 ]  # fmt: skip
 
 _HOMES = {
     **dict.fromkeys(("Died", "Failure", "Hung", "Ready", "Worker"), "worker"),
     **dict.fromkeys(("fingerprint", "placed"), "snapshots"),
     "ask": "asking",
-    "storage_of": "wire",
+    "storage_of": "messages",
 }
 
 

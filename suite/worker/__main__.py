@@ -1,4 +1,4 @@
-"""The process of one implementation: imports it, then answers questions until its parent is gone."""
+"""The process of one implementation: imports it, then answers requests until its parent is gone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -21,75 +21,69 @@ from attnsuite.worker.children import make_importable
 from attnsuite.worker.compiling import announcing
 from attnsuite.worker.context import lost
 from attnsuite.worker.files import answering
-from attnsuite.worker.greeting import Greeting, Import, greeting
-from attnsuite.worker.sandbox.life import die_with_the_parent
-from attnsuite.worker.turns import EXCHANGE
-from attnsuite.worker.wire import TURN, as_data, pack, unpack
+from attnsuite.worker.messages import TOKEN, Greeting, Hello, ImportStatus, Request, Response, pack, unpack
+from attnsuite.worker.sandbox.processes import die_with_the_parent
+from attnsuite.worker.turns import EXCHANGE, fill
 
-ASK, FILES = "ask", "files"
-"""The verbs that every worker answers: calls as data; and which files it depends on, None where that is not known.
-Others are those of the service that the parent names, `EXCHANGE` among them, which is given the channel."""
-
-TURN_LIMIT = 5.0
-"""Seconds in which the number of a reply has come after the question: it was sent together with it."""
+ASK = "ask"
+"""The verb that every worker answers: calls of the implementation. Others are those of the service that the parent
+names, `EXCHANGE` among them, which is given the channel."""
+TOKEN_LIMIT = 5.0
+"""Seconds in which the number of a reply has come after the request: it was sent together with it."""
 
 Function = Callable[..., Any]
 Service = Callable[[str, Mapping[str, Any]], Any]
 """Answers a verb with its arguments: data and tensors in, data and tensors out."""
 
 
-def main(descriptor: int, life: int, walls: Collection[str] = ()) -> None:
-    """Serve the channel on this file descriptor, behind these walls. `life` is a pipe that the parent holds open."""
-    if walls:  # the guard keeps it, and nobody within may open the other end, which would keep it from closing
+def main(descriptor: int, life: int, sandboxed: bool = False) -> None:
+    """Serve the channel on this file descriptor. `life` is a pipe that the parent holds open."""
+    if sandboxed:  # the supervisor keeps it, and no process within may open the other end, which would keep it open
         os.close(life)
     else:
         die_with_the_parent(life)
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what was said before a crash is worth reading
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what was printed before a crash is shown
     threading.Thread(target=_leave_with_the_parent, args=(descriptor,), daemon=True).start()
     try:
-        serve(channel, walls)
-    except (EOFError, ConnectionError):  # the parent has no more questions
+        serve(channel)
+    except (EOFError, ConnectionError):  # the parent has no more requests
         os._exit(0)
     except BaseException:
         traceback.print_exc()
-        os._exit(1)  # here, while the error holds the channel open: the thread that watches it would speak last
+        os._exit(1)  # here, while the error holds the channel open: the thread that watches it would print last
 
 
-def serve(channel: socket.socket, walls: Collection[str] = ()) -> None:
-    """Say which walls stand, import the implementation that the first message names, and answer the other messages."""
-    hello = _receive(channel)
-    _send(channel, list(walls))
-    begin = named(hello["service"]) if hello["service"] else None
-    files = answering(watched=begin is None)  # whoever is timed is not watched
-    service_of = begin() if begin else None  # before a submission is imported, which may replace what it finds
-    sys.path.extend(entry for entry in hello["path"] if entry not in sys.path)
-    declared, plug = hello["declaration"], hello["declaration"]["plug"]
-    declaration = Declaration(**declared | {"plug": Declaration(**plug) if plug else None})
-    make_importable(declaration)
-    function, said = _imported(declaration)
-    _send(channel, as_data(said))
+def serve(channel: socket.socket) -> None:
+    """Import the implementation that the first message names, and answer the other messages."""
+    hello: Hello = _receive(channel, Hello)
+    begin = named(hello.service)() if hello.service else None  # before an import, which may replace what it finds
+    files = answering(watched=begin is None)  # what is timed is not watched
+    sys.path.extend(entry for entry in hello.path if entry not in sys.path)
+    make_importable(hello.declaration)
+    function, greeting = _imported(hello.declaration)
+    _send(channel, greeting)
     if function is None:
         return
-    service = service_of(function, hello["device"]) if service_of else _no_service
+    service = begin(function, hello.device) if begin else _no_service
     while True:
-        question = _receive(channel)
-        verb, arguments, answer = question["verb"], question["arguments"], {"id": question["id"]}
+        request: Request = _receive(channel, Request)
+        response = Response(request.id)
         try:
-            if verb == FILES:
-                answer["answer"] = files()
-            elif verb == ASK:
-                answer["answer"] = asking.serve(function, hello["device"], arguments)
-            elif verb == EXCHANGE:
-                answer["answer"] = service(verb, {**arguments, "channel": channel})
+            if request.verb == "files":
+                response.answer = files()
+            elif request.verb == ASK:
+                response.answer = asking.serve(function, hello.device, request.arguments)
+            elif request.verb == EXCHANGE:
+                response.answer = service(request.verb, {**request.arguments, "channel": channel})
             else:
-                answer["answer"] = service(verb, arguments)
+                response.answer = service(request.verb, request.arguments)
         except BaseException:  # not the implementation's: its own are answers
-            answer["failed"] = traceback.format_exc()
-        answer["lost"] = lost(hello["device"])
-        _send(channel, answer)
+            response.failed = traceback.format_exc()
+        response.lost = lost(hello.device)
+        _send(channel, response)
 
 
 def named(service: str) -> Callable[[], Callable[[Function, str], Service]]:
@@ -97,8 +91,8 @@ def named(service: str) -> Callable[[], Callable[[Function, str], Service]]:
     what makes the service of the function and its device.
     """
     module, _, name = service.partition(":")
-    found: Callable[[], Callable[[Function, str], Service]] = getattr(import_module(module), name)
-    return found
+    begin: Callable[[], Callable[[Function, str], Service]] = getattr(import_module(module), name)
+    return begin
 
 
 def _no_service(verb: str, arguments: Mapping[str, Any]) -> Any:
@@ -106,42 +100,34 @@ def _no_service(verb: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def _imported(declaration: Declaration) -> tuple[Function | None, Greeting]:
-    """The function, where it can be imported, and what is said of that."""
+    """The function, where it can be imported, and what the import told."""
     try:
         loaded = load(declaration, alone=True)
     except UsageError as error:
-        return None, greeting(Import.UNUSABLE, str(error), declaration)
-    except KeyboardInterrupt as error:  # raised by the implementation: nobody interrupts a session of its own
-        return None, greeting(Import.BROKEN, in_one_line(error), declaration)
+        return None, Greeting(ImportStatus.UNUSABLE, str(error), declaration)
+    except KeyboardInterrupt as error:  # raised by the implementation: Ctrl-C does not reach a session of its own
+        return None, Greeting(ImportStatus.BROKEN, in_one_line(error), declaration)
     if isinstance(loaded, Loaded):
-        return loaded.function, greeting(Import.READY, "", loaded.declaration)
-    ended = Import.MISSING if isinstance(loaded, Missing) else Import.BROKEN
-    return None, greeting(ended, loaded.reason, loaded.declaration)
+        return loaded.function, Greeting(ImportStatus.READY, "", loaded.declaration)
+    status = ImportStatus.MISSING if isinstance(loaded, Missing) else ImportStatus.BROKEN
+    return None, Greeting(status, loaded.reason, loaded.declaration)
 
 
-def _receive(channel: socket.socket) -> Any:
-    def read_into(buffer: memoryview) -> None:
-        filled = 0
-        while filled < buffer.nbytes:
-            count = channel.recv_into(buffer[filled:])
-            if count == 0:
-                raise EOFError
-            filled += count
-
-    return unpack(read_into)
+def _receive(channel: socket.socket, kind: Any) -> Any:
+    return unpack(lambda buffer: fill(channel, buffer), kind)
 
 
 def _send(channel: socket.socket, message: Any) -> None:
     """Answer, under the number that the parent has sent after its message.
 
-    That was left in the channel while somebody else's code ran, so that nothing in this process's memory told it.
+    That was left in the channel while the submission ran, so that no object in this process's memory held it.
     """
     poll = select.poll()
     poll.register(channel, select.POLLIN)
-    turn = channel.recv(TURN, socket.MSG_WAITALL) if poll.poll(TURN_LIMIT * 1000) else b""
-    if not turn:
+    token = channel.recv(TOKEN, socket.MSG_WAITALL) if poll.poll(TOKEN_LIMIT * 1000) else b""
+    if not token:
         raise EOFError
-    for part in (memoryview(turn), *pack(message)):
+    for part in (memoryview(token), *pack(message)):
         channel.sendall(part)
 
 

@@ -31,6 +31,7 @@ from attnsuite.worker.inputs import (
     name_of_weight,
     sent_with,
 )
+from attnsuite.worker.messages import calls_from, storage_of
 from attnsuite.worker.operators import recorded
 from attnsuite.worker.probe import Probe
 from attnsuite.worker.setting import setting, unwritable
@@ -43,7 +44,6 @@ from attnsuite.worker.snapshots import (
     seen_through,
     snapshot_of,
 )
-from attnsuite.worker.wire import as_data, storage_of
 
 LOST_BEFORE = "not called: an earlier call has lost this process's CUDA context"
 """What is answered in the suite's own process, which no other replaces."""
@@ -82,10 +82,9 @@ def _asked(function: Callable[..., Any], calls: Sequence[Call], device: str, sen
     return tuple(a.reply if len(calls) == 1 else a.looked_at_again() for a in answers)
 
 
-def serve(function: Callable[..., Any], device: str, arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+def serve(function: Callable[..., Any], device: str, arguments: Mapping[str, Any]) -> tuple[Reply, ...]:
     """Answer calls that came as data to the implementation's own process."""
-    calls = [Call(**call) for call in arguments["calls"]]
-    return [as_data(reply) for reply in ask(function, calls, device, alone=True)]
+    return ask(function, calls_from(arguments["calls"]), device, alone=True)
 
 
 AGAIN = 8

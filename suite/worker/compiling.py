@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attnsuite.worker.sandbox.descent import below
+from attnsuite.worker.sandbox.processes import descendants
 from attnsuite.worker.sandbox.system import prctl
 
 MODULES = ("torch._dynamo", "torch.utils.cpp_extension", "jax", "triton", "numba", "cupy")
@@ -41,7 +41,7 @@ def announcing() -> Callable[[], None]:
 def may_compile(process: int) -> bool:
     """Whether the process or one that it has started is a compiler, or has one as a module (Linux; else False)."""
     names = {THREAD.decode(), *PROGRAMS}
-    return any(not names.isdisjoint(_names_of(each)) for each in (process, *below(process)))
+    return any(not names.isdisjoint(_names_of(each)) for each in (process, *descendants(process)))
 
 
 def _names_of(process: int) -> set[str]:

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from attnsuite.worker.sandbox.ends import said_of
+from attnsuite.worker.sandbox.processes import ending
 from attnsuite.worker.sandbox.system import DIE_WITH_PARENT, SUBREAPER, prctl
 
 
@@ -78,7 +78,7 @@ class Copy:
         self.process.join()
         if self.ending is not None:
             os.close(self.ending)
-        return said_of(self.process.exitcode or 0)
+        return ending(self.process.exitcode or 0)
 
 
 def _begin(

@@ -1,31 +1,81 @@
-"""The parent's end of the processes that workers are forked from: importing PyTorch is most of what a start takes.
+"""The fork server: a process that has imported PyTorch, of which every worker on a CPU is a fork. Both ends of it.
 
-Libraries read the environment and count the cores when they are imported, which here happens once, in the server. So
-there is a server for each environment and number of cores.
+The import is most of what a start takes. Libraries read the environment and count the cores when they are imported, so
+there is a server for each environment and number of cores. A forked process uses its parent's servers.
 """
 
 from __future__ import annotations
 
-import json
+import ctypes
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import traceback
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
+
+from msgspec import Struct, msgpack
 
 from attnsuite.model.limits import FORK_LIMIT, KILL_LIMIT, TIME_LIMIT
-from attnsuite.worker.server import LONGEST_MESSAGE, MARK, MARK_LENGTH, PASSED_ON, WORKER
+from attnsuite.model.uncollected import importing, look_through_once
+from attnsuite.registry.loading import UNLESS_SET
+from attnsuite.worker.sandbox.mechanism import Space
+from attnsuite.worker.sandbox.processes import die_with_the_parent
+from attnsuite.worker.sandbox.supervisor import surround
 
-SERVERS_KEPT = 8
-"""How many servers are kept, those asked last: each holds an interpreter with PyTorch in it. A benchmark on one thread
-and on all cores has five: for the contract, and two for each number of threads where two processes are timed."""
-_MAIN = "import sys; from attnsuite.worker.server import main; main(*map(int, sys.argv[1:3]), sys.argv[3:])"
+MAX_SERVERS = 8
+"""Servers that are kept, those used last: each holds an interpreter with PyTorch in it. A benchmark on one thread and
+on all cores uses five: one for the contract, and two for each number of threads where two processes are timed."""
+SET_LATER = {"KMP_DUPLICATE_LIB_OK": "True"}
+"""What importing threadpoolctl sets in the environment. It is set from the start: a server that is begun before would
+have another environment than the one that is needed later, and import PyTorch for nothing."""
+MARK = "ATTNSUITE_WORKER"
+"""An environment variable with another value in each worker, by which all that a worker started is found."""
+MARK_LENGTH = 32
+"""Characters of a mark, the digits of a UUID. A forked worker writes it over the one of its server, in place."""
+MAX_MESSAGE = 1 << 16
+"""Bytes of a message to a server at most."""
+WORKER = "attnsuite.worker.__main__"
+"""The module that every worker runs."""
+PASSED_ON = ("PYTEST_CURRENT_TEST", "ATTNSUITE_CACHE")
+"""Variables that change from test to test and that no library reads as it starts. They are sent with each fork, so that
+not every test needs a server of its own."""
+_MAIN = "import sys; from attnsuite.worker.forkserver import main; main(*map(int, sys.argv[1:3]))"
+
+
+class Import(Struct, tag=True):
+    """Import these modules. `then_collect`: let Python's garbage collector learn how much there is."""
+
+    modules: list[str]
+    then_collect: bool = False
+
+
+class Fork(Struct, tag=True):
+    """Fork a worker, with a channel, an output and a life. Answered by its number."""
+
+    mark: str
+    cores: list[int]
+    folder: str
+    environment: dict[str, str]
+    sandbox: Space | None
+
+
+class Reap(Struct, tag=True):
+    """Answer with the status of a worker that has ended, negative for a signal."""
+
+    pid: int
+
+
+Message = Import | Fork | Reap
+"""Sent with a socket for the answer, so that several processes can use one server."""
 
 
 class Forked:
@@ -41,207 +91,151 @@ class Forked:
     @property
     def reaped(self) -> bool:
         """Whether another process may have its number: it was reaped here, or by the system after its server ended."""
-        return not self._close.alive or (not self._server.alive and self._has_ended(0.0))
+        return not self._close.alive or (not self._server.alive and _is_ready(self._ends, select.POLLIN))
 
     def exited(self) -> bool:
         """Whether the process has ended."""
-        return not self._close.alive or self._has_ended(0.0)
+        return not self._close.alive or _is_ready(self._ends, select.POLLIN)
 
     def reap(self, limit: float) -> int | None:
-        """The status that it ended with, negative for a signal; None where that cannot be learned in these seconds."""
-        if self._close.alive and self._has_ended(limit):
+        """The status that it ended with, negative for a signal; None where that is not known in these seconds."""
+        if self._close.alive and _is_ready(self._ends, select.POLLIN, limit):
             self._close()
-            self._status = self._server.reap(self.pid)
+            self._status = self._server.request(Reap(self.pid))
         return self._status
-
-    def _has_ended(self, limit: float) -> bool:
-        poll = select.poll()
-        poll.register(self._ends, select.POLLIN)
-        return bool(poll.poll(limit * 1000))
 
 
 class ForkServer:
-    """The parent's end of one server, which ends with it. It may be asked from several threads.
+    """The parent's end of one server, which ends with it. Threads and forked processes may use it at the same time."""
 
-    It has a channel, and holds a pipe open as long as the server is to live. A branch is no child of this process.
-    """
-
-    def __init__(self, control: socket.socket, held: int, popen: subprocess.Popen[bytes] | None = None) -> None:
-        control.settimeout(TIME_LIMIT)  # it imports PyTorch first
-        self._control, self._held, self._popen = control, held, popen
-        self._asking, self._asker = threading.Lock(), 0
-        self._expected: set[str] = set()
-        self.end = weakref.finalize(self, _end, popen, control, held)
-
-    @classmethod
-    def start(
-        cls, environment: Mapping[str, str], cores: Collection[int] = (), modules: Collection[str] = ()
-    ) -> ForkServer:
-        """A new one with this environment, bound to these cores. `modules` are imported once, before the first fork."""
-        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    def __init__(self, environment: Mapping[str, str], cores: Collection[int] = (), service: str = "") -> None:
+        """Start a server with this environment, bound to these cores, and have it import the module of a service."""
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         life, held = os.pipe()
-        with theirs:
-            try:
-                with bound(cores):
-                    popen = subprocess.Popen(
-                        [sys.executable, "-P", "-c", _MAIN, str(theirs.fileno()), str(life), WORKER, *modules],
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.DEVNULL,
-                        stderr=subprocess.DEVNULL,
-                        pass_fds=[theirs.fileno(), life],
-                        env={**environment, MARK: "0" * MARK_LENGTH},  # `_mark` writes over it
-                        start_new_session=True,
-                    )
-            except BaseException:
-                control.close()
-                os.close(held)
-                raise
-            finally:
-                os.close(life)
-        return cls(control, held, popen)
-
-    def branch(self) -> ForkServer | None:
-        """Another one, which this one forks when it has imported what they share; None where it has failed.
-
-        It is for a process that is about to be forked, which takes it, and this one lets go of it.
-        """
-        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        life, held = os.pipe()
-        branch = ForkServer(control, held)
+        self._imported: set[str] = set()
+        self._ready = False
         try:
-            with theirs, self._asking:
-                if self.end.alive:
-                    socket.send_fds(self._control, [json.dumps({"branch": True}).encode()], [theirs.fileno(), life])
-                    return branch
-        except OSError:
-            self.end()
+            with theirs, bound(cores):
+                popen = subprocess.Popen(
+                    [sys.executable, "-P", "-c", _MAIN, str(theirs.fileno()), str(life)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno(), life],
+                    env={**environment, MARK: "0" * MARK_LENGTH},  # `_mark` writes over it
+                    start_new_session=True,
+                )
+        except BaseException:
+            self._control.close()
+            os.close(held)
+            raise
         finally:
             os.close(life)
-        branch.end()
-        return None
-
-    def let_go(self) -> None:
-        """Leave it to the other process that has it."""
-        if self.end.detach():
-            self._control.close()
-            os.close(self._held)
+        self.pid = popen.pid
+        self.end = weakref.finalize(self, _end, popen, os.getpid(), self._control, held)
+        self.expect([WORKER, *([service] if service else [])], then_collect=bool(service))  # a service may be timed
 
     @property
     def alive(self) -> bool:
-        """Whether it serves. Whether a branch still runs is learned only by asking it."""
-        return self.end.alive and (self._popen is None or self._popen.poll() is None)
+        """Whether the server runs."""
+        return self.end.alive and not _is_ready(self._control.fileno(), 0)  # it has hung up where it has ended
 
-    def expect(self, modules: Collection[str]) -> None:
-        """Have it import these, too, as soon as it can. Nothing is awaited."""
-        with self._asking:
-            if self.end.alive and (new := [each for each in modules if each not in self._expected]):
-                self._expected |= set(new)
-                with suppress(OSError):  # it has ended: whoever asks it next finds the same
-                    self._control.send(json.dumps({"imports": new}).encode())
+    def expect(self, modules: Collection[str], then_collect: bool = False) -> None:
+        """Have it import these as soon as it can. Nothing is awaited."""
+        if new := [module for module in modules if module not in self._imported]:
+            self._imported |= set(new)
+            self._send(Import(new, then_collect)).close()
 
-    def ready(self) -> None:
+    def wait(self) -> None:
         """Wait until it has imported what it shares."""
-        self._ask({"ready": True})
+        self.request(Import([]))
+
+    def request(self, message: Message, descriptors: Sequence[int] = ()) -> int | None:
+        """The answer to a message; None where the server has failed, which ends it."""
+        answer = b""
+        with self._send(message, descriptors) as answers, suppress(OSError):
+            answers.settimeout(FORK_LIMIT if self._ready else TIME_LIMIT)  # first it imports PyTorch
+            answer = answers.recv(MAX_MESSAGE)
+        if not answer:
+            self.end()
+            return None
+        self._ready = True
+        return msgpack.decode(answer, type=int | None)
 
     def fork(
-        self, descriptors: Collection[int], mark: str, cores: Collection[int], walls: Mapping[str, Any] | None = None
+        self, descriptors: Sequence[int], mark: str, cores: Collection[int], sandbox: Space | None = None
     ) -> Forked | None:
         """A worker with a channel, an output and a life, or its guard; None where the server has failed."""
-        asked: dict[str, Any] = {"mark": mark, "cores": sorted(cores or os.sched_getaffinity(0)), "walls": walls}
-        passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        answer = self._ask({**asked, "at": _here(), "passed_on": passed_on}, descriptors)
-        if answer is not None:
-            with suppress(OSError):  # both have ended meanwhile
-                return Forked(self, answer)
+        environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        cores = sorted(cores or os.sched_getaffinity(0))
+        pid = self.request(Fork(mark, cores, _working_directory(), environment, sandbox), descriptors)
+        if pid is not None:
+            with suppress(OSError):  # both have ended since
+                return Forked(self, pid)
         return None
 
-    def reap(self, pid: int) -> int | None:
-        """The status of a worker that has ended; None where that cannot be learned."""
-        if self._asker == threading.get_ident():  # it was forgotten, and is collected in the middle of a question
-            return None
-        return self._ask({"reap": pid})
-
-    def _ask(self, message: Mapping[str, Any], descriptors: Collection[int] = ()) -> int | None:
-        with self._asking:
-            if not self.end.alive:
-                return None
-            self._asker, said = threading.get_ident(), b""
-            try:
-                socket.send_fds(self._control, [json.dumps(message).encode()], list(descriptors))
-                said = self._control.recv(LONGEST_MESSAGE)
-                self._control.settimeout(FORK_LIMIT)  # its imports are over
-            except OSError:
-                pass
-            finally:
-                self._asker = 0
-                if not said:  # after Ctrl-C as well: what comes later would answer another question
-                    self.end()
-        answer: int | None = json.loads(said or b"null")
-        return answer
+    def _send(self, message: Message, descriptors: Sequence[int] = ()) -> socket.socket:
+        """The socket that the answer comes by; nothing comes where the server has ended."""
+        answers, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, suppress(OSError):
+            if self.end.alive:
+                socket.send_fds(self._control, [msgpack.encode(message)], [theirs.fileno(), *descriptors])
+        return answers
 
 
-def server_of(
-    environment: Mapping[str, str], cores: Collection[int] = (), modules: Sequence[str] = ()
-) -> ForkServer | None:
-    """The server for workers with this environment, these imports or more, and as many cores (or bound to none).
+Key = tuple[int, frozenset[tuple[str, str]], str]
+"""Number of cores, environment, and the module of a service or nothing."""
+_servers: dict[Key, ForkServer] = {}
+_starting = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_starting.acquire, after_in_parent=_starting.release, after_in_child=_starting.release)
+
+
+def server_of(added: Mapping[str, str], cores: Collection[int] = (), service: str = "") -> ForkServer | None:
+    """The server for workers with this environment, which is added to ours, this service, and as many cores.
 
     It may still be starting. None where the system cannot fork workers like that.
     """
     if not _can_wait():
         return None
+    environment = environment_of(added)
     variables = frozenset((name, value) for name, value in environment.items() if name not in PASSED_ON)
-    asked = os.getpid(), len(cores), variables, tuple(modules)
+    wanted = len(cores), variables, service.partition(":")[0]
     with _starting:
-        key = next((each for each in _servers if each[:3] == asked[:3] and set(each[3]) >= set(modules)), asked)
-        found = _servers.pop(key, None)
-        if found is None or not found.alive:
-            found = ForkServer.start(environment, cores, key[3])
-        _servers[key] = found
-        for oldest in list(_servers)[:-SERVERS_KEPT]:
+        key = next((key for key in _servers if key[:2] == wanted[:2] and wanted[2] in ("", key[2])), wanted)
+        server = _servers.pop(key, None)
+        if server is None or not server.alive:
+            server = ForkServer(environment, cores, key[2])
+        _servers[key] = server
+        for oldest in list(_servers)[:-MAX_SERVERS]:
             del _servers[oldest]  # it ends with the last of its workers
-    return found
+    return server
 
 
-Key = tuple[int, int, frozenset[tuple[str, str]], tuple[str, ...]]
-"""Process, number of cores, environment and imports."""
-Servers = Mapping[Key, ForkServer]
-"""Those of one process, by what their workers are started with."""
-_servers: dict[Key, ForkServer] = {}
-_starting = threading.Lock()
+def expect(added: Mapping[str, str], cores: Collection[int] = (), service: str = "", also: Sequence[str] = ()) -> None:
+    """Begin to import what workers with this environment, service and number of cores share, in the background.
 
-
-@contextmanager
-def branches() -> Iterator[Servers]:
-    """Branches of this process's servers, for one that is forked inside the block and takes them: one asks each.
-
-    They are of those that are bound to no cores and import nothing besides: others are for what is timed.
+    The modules named by `also` come after that: what each worker would import by itself to answer its first request.
     """
-    own = os.getpid(), 0, ()
-    with _starting:
-        shared = {key: each for key, each in _servers.items() if (key[0], key[1], key[3]) == own and each.alive}
-        found = {key: branch for key, each in shared.items() if (branch := each.branch())}
-    try:
-        yield found
-    finally:
-        for each in found.values():
-            each.let_go()
+    if server := server_of(added, cores, service):
+        server.expect(also)
 
 
-def take_servers(branched: Servers) -> None:
-    """Ask these, in a process that was forked from the one which has made them, and leave the others to that one."""
-    with _starting:
-        for each in _servers.values():
-            each.let_go()
-        _servers.clear()
-        _servers.update({(os.getpid(), *key[1:]): each for key, each in branched.items()})
+def environment_of(added: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a worker: ours with these variables, in which the suite can be imported."""
+    environment = {**UNLESS_SET, **SET_LATER, **os.environ, **added}
+    root = Path(__file__).resolve().parent.parent.parent
+    if root.name not in ("site-packages", "dist-packages"):  # a checkout, which no other interpreter knows of
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
+    return environment
 
 
 def await_servers() -> None:
     """Wait until all servers that were started have imported what they share."""
     with _starting:
-        found = list(_servers.values())
-    for each in found:
-        each.ready()
+        servers = list(_servers.values())
+    for server in servers:
+        server.wait()
 
 
 def forget_servers() -> None:
@@ -276,18 +270,115 @@ def _can_wait() -> bool:
     return sys.platform == "linux"
 
 
-def _end(popen: subprocess.Popen[bytes] | None, control: socket.socket, held: int) -> None:
+def _is_ready(descriptor: int, event: int, limit: float = 0.0) -> bool:
+    """Whether this can be read, or its other end was closed."""
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return bool(poll.poll(limit * 1000))
+
+
+def _end(popen: subprocess.Popen[bytes], owner: int, control: socket.socket, held: int) -> None:
     control.close()
     os.close(held)
-    if popen is None:
+    if os.getpid() != owner:  # a forked process leaves the server to the one that has started it
         return
     popen.kill()  # it may still be importing
     with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C, while the first ends everything
         popen.wait(timeout=KILL_LIMIT)
 
 
-def _here() -> str:
+def _working_directory() -> str:
     try:
         return str(Path.cwd())
     except FileNotFoundError:
         return ""
+
+
+def main(descriptor: int, life: int) -> None:
+    """In the server: serve this file descriptor until it is closed. `life` is a pipe that the parent holds open."""
+    die_with_the_parent(life)
+    control = socket.socket(fileno=descriptor)
+    control.set_inheritable(False)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored no process can be waited for
+    while True:
+        content, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, 4, socket.MSG_CMSG_CLOEXEC)
+        if not content:
+            return
+        with socket.socket(fileno=descriptors[0]) as answers:
+            message = msgpack.decode(content, type=Message)
+            if isinstance(message, Fork):
+                if os.fork() == 0:
+                    control.close()
+                    os.close(life)
+                    _work(answers, message, descriptors[1:])
+                for each in descriptors[1:]:
+                    os.close(each)
+                continue  # the worker answers
+            answer = _reaped(message.pid) if isinstance(message, Reap) else _import(message)
+            with suppress(OSError):  # the parent does not wait for it
+                answers.send(msgpack.encode(answer))
+
+
+def _import(message: Import) -> int:
+    with importing():  # a fifth less time; and what the garbage collector never visits is never copied
+        for module in message.modules:
+            import_module(module)
+    if message.then_collect:
+        look_through_once()
+    return 0
+
+
+def _reaped(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _work(answers: socket.socket, message: Fork, descriptors: Sequence[int]) -> NoReturn:
+    """In the forked process: answer with its number, then run as a worker until the end."""
+    try:
+        with answers:
+            pid = None
+            try:
+                channel, output, life = descriptors
+                _become_a_worker(output, message)
+                pid = os.getpid()
+            finally:
+                answers.send(msgpack.encode(pid))
+        if message.sandbox:
+            die_with_the_parent(life)  # the guard, which stays behind
+            surround(message.sandbox, life)
+        import_module(WORKER).main(channel, life, sandboxed=message.sandbox is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def _become_a_worker(output: int, message: Fork) -> None:
+    """Give the forked process what one started by itself has: its own session, mark and random numbers."""
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(output)
+    _mark(message.mark)
+    for name in PASSED_ON:
+        os.environ.pop(name, None)
+    os.environ.update(message.environment)
+    with suppress(OSError):  # it is gone, or may not be entered
+        os.chdir(message.folder)
+    if os.sched_getaffinity(0) != set(message.cores):
+        os.sched_setaffinity(0, message.cores)
+    for module in ("torch", "numpy.random"):  # Python's own does so by itself
+        if module in sys.modules:
+            sys.modules[module].seed()
+
+
+def _mark(mark: str) -> None:
+    """Write the mark over the server's, where the system reads it: `/proc/<pid>/environ` shows the bytes with which a
+    process began, and neither `os.environ` nor `setenv` changes those. `MARK_LENGTH` is the room that there is.
+    """
+    getenv = ctypes.CDLL(None).getenv
+    getenv.restype = ctypes.c_void_p
+    ctypes.memmove(getenv(MARK.encode()), mark.encode(), MARK_LENGTH)
+    os.environ[MARK] = mark

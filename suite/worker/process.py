@@ -1,4 +1,4 @@
-"""The parent's end of a worker: a process, a private channel to it, and the last that it printed."""
+"""The parent's end of a worker: its process, a private channel to it, and the last that it printed."""
 
 from __future__ import annotations
 
@@ -7,30 +7,38 @@ import secrets
 import select
 import signal
 import socket
+import subprocess
+import sys
 import time
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import uuid4
 
-from attnsuite.worker.sandbox.descent import below, signal_all
-from attnsuite.worker.sandbox.ends import said_of
+import msgspec
+
+from attnsuite.model.limits import KILL_LIMIT
+from attnsuite.worker.forkserver import MARK, WORKER, Forked, bound, environment_of, server_of
+from attnsuite.worker.messages import STORAGE_LIMIT, TOKEN, Garbage, TooLarge, pack, unpack
+from attnsuite.worker.sandbox import MECHANISMS, Space, chosen, detected, sweep, take_down
 from attnsuite.worker.sandbox.memory import taken
-from attnsuite.worker.started import finish, signal_group, start
+from attnsuite.worker.sandbox.processes import children, descendants, ending, signal_all
+from attnsuite.worker.sandbox.space import make_space
 from attnsuite.worker.turns import ANSWERED, END, FAILED, HEAD, READY, Taken, beyond
-from attnsuite.worker.wire import STORAGE_LIMIT, TURN, Garbage, TooLarge, pack, unpack
 
-PRINTED_LIMIT = 8_000
-"""How many bytes of what the process printed are kept: the last ones."""
+PRINTED_KEPT = 8_000
+"""Bytes of what the process printed that are kept: the last ones."""
+PRINTED_LIMIT = 1 << 26
+"""Bytes that a process may print while it answers one request."""
 OUT_OF_TURN = "a reply out of turn: something else than the worker wrote to its channel"
-PRINTED_MOST = 1 << 26
-"""Bytes that a process may print while it answers one question."""
 LOOK_EVERY = 0.25
 """Seconds between two looks at the memory that a process takes while it answers."""
 REPLY_SHARE = 4
-"""A reply may have this part of the memory that its process may take: the suite holds it beside what is due."""
+"""A reply may have this part of the memory that its process may take: the suite holds it next to what is expected."""
 PIECE = 1 << 20
 """Bytes that are received at once at most."""
 PARTS = 64
@@ -41,14 +49,91 @@ class TooMuch(Exception):
     """The process takes more than it may of something; the message says of what."""
 
 
+def wanted() -> list[str]:
+    """The names of the mechanisms that sandbox a worker, where the machine has them: all."""
+    return [mechanism.name for mechanism in MECHANISMS]
+
+
+class Fresh:
+    """The parent's view of a worker that is an interpreter of its own. For one that was forked it is `Forked`."""
+
+    def __init__(self, command: Sequence[str], descriptors: Sequence[int], environment: Mapping[str, str]) -> None:
+        channel, output, life = descriptors
+        self._popen = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=[channel, life],
+            env=environment,
+            start_new_session=True,
+        )
+        self.pid = self._popen.pid
+
+    @property
+    def reaped(self) -> bool:
+        return self._popen.returncode is not None
+
+    def exited(self) -> bool:
+        """Whether the process has ended. It is not reaped by this, so that no other process can get its number."""
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return True
+
+    def reap(self, limit: float) -> int | None:
+        """The status that it ended with, negative for a signal; None where it has not ended in these seconds."""
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(timeout=limit)
+        return self._popen.returncode
+
+
+class Begun(NamedTuple):
+    """A process that was started, and what of it is ours: its channel, its output, its life, and its folder."""
+
+    child: Fresh | Forked
+    channel: socket.socket
+    output: int
+    held: int
+    mark: str
+    space: Space | None
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process and its group."""
+        if not self.child.reaped:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.child.pid, number)
+
+    def finish(self) -> None:
+        """End the process and all that it has started, and let go of what is ours."""
+        if self.space is not None and not self.child.exited():
+            self._end_below_supervisor()
+        self.signal(signal.SIGKILL)
+        signal_all(_marked(self.mark), signal.SIGKILL)
+        self.channel.close()
+        os.close(self.output)
+        os.close(self.held)
+        self.child.reap(KILL_LIMIT)
+        if self.space is not None:
+            take_down(self.space)
+
+    def _end_below_supervisor(self) -> None:
+        """End what a supervisor has started, and wait until it has ended all that descends from that, and itself."""
+        self.signal(signal.SIGCONT)
+        signal_all(children(self.child.pid), signal.SIGKILL)
+        until = time.monotonic() + KILL_LIMIT
+        while not self.child.exited() and time.monotonic() < until:
+            time.sleep(0.001)
+
+
 class Process:
     """A process that runs `attnsuite.worker`, in a session of its own and marked, so that all it starts dies with it.
 
     It is bound to these `cores`, where any are given. A `fresh` one is an interpreter of its own, as is one of
     another `python`; others are forked, where the system can, from one that has imported what they share: the worker,
     and the module of their `service`.
-    A `walled` one has a guard, whose number `pid` is, and a folder for itself; in each of its processes `memory` bytes
-    may be taken, and as many in all of them together, which is looked at where it is `watched`. 0 is no limit.
+    A `sandboxed` one has a supervisor, whose number `pid` is, and a folder for itself; each of its processes may take
+    `memory` bytes, and all of them together, which is looked at where it is `watched`. 0 is no limit.
 
     `send` and `receive` raise EOFError where the process is gone or all is `over`, and TimeoutError at the deadline,
     which is a time of `time.monotonic`.
@@ -61,48 +146,56 @@ class Process:
         *,
         service: str = "",
         fresh: bool = False,
-        walled: bool = False,
+        sandboxed: bool = False,
         memory: int = 0,
         watched: bool = True,
         python: str = "",
         over: Event | None = None,
     ) -> None:
-        begun = start(environment, cores, service, fresh, walled, memory, python)
-        self._started, channel, output = begun.started, begun.channel, begun.output
-        self._walled, self._memory, self._watched, self._looked = walled, memory, watched, 0.0
-        self._room, self._over = begun.room, over
-        channel.setblocking(False)
-        os.set_blocking(output, False)
-        self._channel = channel
-        self._output = output
-        self._printed, self._much = bytearray(), 0
-        self._turns: list[bytes] = []
-        """The numbers of the replies that are due, the next one first."""
+        begun = _start(environment, cores, service, sandboxed, memory, python or sys.executable * fresh)
+        self._begun, self._child, self._channel, self._output = begun, begun.child, begun.channel, begun.output
+        self._memory, self._watched, self._looked = memory, watched, 0.0
+        self._over = over
+        self._channel.setblocking(False)
+        os.set_blocking(self._output, False)
+        self._printed, self._printed_bytes = bytearray(), 0
+        self._tokens: list[bytes] = []
+        """The numbers of the replies that are expected, the next one first."""
         self._poll = select.poll()
-        self._poll.register(output, select.POLLIN)
+        self._poll.register(self._output, select.POLLIN)
         self._waits_for = 0
         """The event of the channel that is waited for."""
-        # Also where nobody calls `end`: nothing that the suite starts may outlive it.
-        self._finish = weakref.finalize(self, finish, begun)
+        # Also where `end` is not called: nothing that the suite starts may outlive it.
+        self._finish = weakref.finalize(self, begun.finish)
 
     @property
     def pid(self) -> int:
-        return self._started.pid
+        return self._child.pid
+
+    @property
+    def folder(self) -> str:
+        """The folder that a sandboxed process has for itself."""
+        return self._begun.space.folder if self._begun.space else ""
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """The names of the mechanisms that sandbox it."""
+        return tuple(each.name for each in chosen(self._begun.space.mechanisms)) if self._begun.space else ()
 
     @property
     def printed(self) -> str:
         return self._printed.decode(errors="replace").strip()
 
     def forget(self) -> None:
-        """Drop what was printed so far: it has nothing to do with the next question."""
+        """Drop what was printed so far: it has nothing to do with the next request."""
         self._keep_printed()
         self._printed.clear()
-        self._much = 0
+        self._printed_bytes = 0
 
     def send(self, message: Any, deadline: float, replies: int = 1) -> None:
         """Send a message, and after it the numbers under which so many replies to it will come.
 
-        Raises `Garbage` where something came before anything was asked.
+        Raises `Garbage` where something came that was not asked for.
         """
         self._nothing_more()
         self._send(pack(message), deadline)
@@ -110,47 +203,44 @@ class Process:
 
     def allow(self, replies: int, deadline: float) -> None:
         """Send the numbers under which so many replies will come."""
-        turns = [secrets.token_bytes(TURN) for _ in range(replies)]
-        self._turns += turns
-        self._send(map(memoryview, turns), deadline)
+        tokens = [secrets.token_bytes(TOKEN) for _ in range(replies)]
+        self._tokens += tokens
+        self._send(map(memoryview, tokens), deadline)
 
     def is_silent(self, until: float) -> bool:
         """Wait for the beginning of a reply until this time; whether there was none."""
         try:
-            self._until(select.POLLIN, until)
+            self._wait(select.POLLIN, until)
         except TimeoutError:
             return True
         return False
 
-    def receive(self, deadline: float) -> Any:
-        self._wait_for_turn(deadline)
+    def receive(self, kind: Any, deadline: float) -> Any:
+        """The next reply, of this kind. Raises `Garbage` for another, and `TooMuch` for one that is too large."""
+        self._read_token(deadline)
         try:
-            found = unpack(lambda buffer: self._read_into(buffer, deadline), self._most)
+            reply = unpack(lambda buffer: self._read_into(buffer, deadline), kind, self._largest_reply)
         except TooLarge as error:
             raise TooMuch(f"replied with more than {error}") from None
-        if not self._turns:
+        if not self._tokens:
             self._nothing_more()
-        self._look_at_limits()  # who answers at once was never waited for
-        return found
+        self._look_at_limits()  # a process that answers at once was never waited for
+        return reply
 
-    def take_turn(self, turn: bytes, inputs: Sequence[memoryview], deadline: float, most: int) -> Taken | None:
+    def take_turn(self, turn: bytes, inputs: Sequence[memoryview], deadline: float, largest: int) -> Taken | None:
         """What the process answers to inputs in one turn, and the seconds from sending them until all of it was here.
 
-        None where it fails: its reply to the question says why. `TooMuch` for more than `most` bytes.
+        None where it fails: its response says why. `TooMuch` for more than `largest` bytes.
         """
-        ready, head = bytearray(1), bytearray(HEAD.size)
         self._send([memoryview(turn)], deadline)
-        self._read_into(memoryview(ready), deadline)
-        if ready != READY:
-            return self._failed(ready + self._read_rest(HEAD.size - 1, deadline))
+        if self._head(READY, deadline) is None:
+            return None
         began = time.perf_counter()
         self._send(inputs, deadline)
-        self._read_into(memoryview(head), deadline)
-        said, size = HEAD.unpack(head)
-        if said != ANSWERED:
-            return self._failed(head)
-        if size > most:
-            raise TooMuch(f"replied with more than {most / (1 << 30):.2g} GiB")
+        if (size := self._head(ANSWERED, deadline)) is None:
+            return None
+        if size > largest:
+            raise TooMuch(f"replied with more than {largest / (1 << 30):.2g} GiB")
         answer = bytearray(size)
         self._read_into(memoryview(answer), deadline)
         return time.perf_counter() - began, answer
@@ -159,21 +249,21 @@ class Process:
         """Say that there are no more turns."""
         self._send([memoryview(END)], deadline)
 
+    def _head(self, expected: bytes, deadline: float) -> int | None:
+        """The size after this byte; None where the process says that it failed, `Garbage` for anything else."""
+        head = bytearray(HEAD.size)
+        self._read_into(memoryview(head), deadline)
+        if head == HEAD.pack(FAILED, 0):
+            return None
+        said, size = HEAD.unpack(head)
+        if said != expected:
+            raise Garbage(OUT_OF_TURN)
+        return int(size)
+
     @property
-    def _most(self) -> int:
+    def _largest_reply(self) -> int:
         """The most bytes of tensors in a reply."""
         return self._memory // REPLY_SHARE or STORAGE_LIMIT
-
-    def _read_rest(self, size: int, deadline: float) -> bytes:
-        rest = bytearray(size)
-        self._read_into(memoryview(rest), deadline)
-        return bytes(rest)
-
-    @staticmethod
-    def _failed(head: bytes | bytearray) -> None:
-        """Without effect where the process says that it failed; `Garbage` where it says something else."""
-        if head != HEAD.pack(FAILED, 0):
-            raise Garbage(OUT_OF_TURN)
 
     def _send(self, parts: Iterable[memoryview], deadline: float) -> None:
         left = list(parts)
@@ -181,7 +271,7 @@ class Process:
             try:
                 sent = self._channel.sendmsg(left[:PARTS])
             except BlockingIOError:
-                self._until(select.POLLOUT, deadline)
+                self._wait(select.POLLOUT, deadline)
                 continue
             except (BrokenPipeError, ConnectionResetError) as error:
                 raise EOFError from error
@@ -193,7 +283,7 @@ class Process:
             try:
                 count = self._channel.recv_into(buffer[filled : filled + PIECE])
             except BlockingIOError:
-                self._until(select.POLLIN, deadline)
+                self._wait(select.POLLIN, deadline)
                 continue
             except ConnectionResetError as error:
                 raise EOFError from error
@@ -201,26 +291,18 @@ class Process:
                 raise EOFError
             filled += count
 
-    def _wait_for_turn(self, deadline: float) -> None:
+    def _read_token(self, deadline: float) -> None:
         """Read the number that the next reply begins with. `Garbage` as soon as it cannot be that."""
-        due, came = self._turns.pop(0) if self._turns else b"", b""
-        while len(came) < TURN:
-            self._until(select.POLLIN, deadline)
-            with suppress(BlockingIOError):
-                try:
-                    said = self._channel.recv(TURN - len(came))
-                except ConnectionResetError as error:
-                    raise EOFError from error
-                if not said:
-                    raise EOFError
-                came += said
-                if not due.startswith(came):
-                    raise Garbage(OUT_OF_TURN)
+        expected, byte = self._tokens.pop(0) if self._tokens else b"", bytearray(1)
+        for number in range(TOKEN):
+            self._read_into(memoryview(byte), deadline)
+            if byte != expected[number : number + 1]:
+                raise Garbage(OUT_OF_TURN)
 
     def _nothing_more(self) -> None:
         """Raise `Garbage` where more has come than was asked for."""
         with suppress(BlockingIOError, ConnectionResetError):
-            if not self._turns and self._channel.recv(1, socket.MSG_PEEK):
+            if not self._tokens and self._channel.recv(1, socket.MSG_PEEK):
                 raise Garbage(OUT_OF_TURN)
 
     def suspend(self) -> None:
@@ -240,7 +322,7 @@ class Process:
 
     def _threads(self) -> Iterator[int]:
         """The threads of every process of the session, and of those that have left it, where they are found."""
-        left = set(below(self.pid))
+        left = set(descendants(self.pid))
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has ended
                 if int(process.name) in left or os.getsid(int(process.name)) == self.pid:
@@ -251,22 +333,22 @@ class Process:
         if not self._finish.alive:
             return "ended"
         waits_until = time.monotonic() + (0.0 if self._is_over else grace)
-        while not self._started.exited() and time.monotonic() < waits_until:
+        while not self._child.exited() and time.monotonic() < waits_until:
             self._keep_printed()
             time.sleep(0.01)
-        exited = self._started.exited()
-        if not self._walled:  # else its guard has to find who is left, before it ends itself
+        exited = self._child.exited()
+        if self._begun.space is None:  # else its supervisor has to find what is left, before it ends itself
             self._signal(signal.SIGKILL)
         self._keep_printed()
         self._finish()
         if not exited:
             return "closed its channel"
-        status = self._started.reap(0.0)
-        if status is None:  # whoever forked it has ended before
+        status = self._child.reap(0.0)
+        if status is None:  # the server that forked it has ended before
             return "nobody is left who knows how"
-        return said_of(status)
+        return ending(status)
 
-    def _until(self, event: int, deadline: float) -> None:
+    def _wait(self, event: int, deadline: float) -> None:
         """Wait until the channel is ready, reading what the process prints meanwhile."""
         channel = self._channel.fileno()
         if event != self._waits_for:
@@ -285,19 +367,18 @@ class Process:
                 raise TimeoutError
             if exited or self._is_over:  # has it exited, a child of its own holds the channel open
                 raise EOFError
-            exited = self._started.exited()
+            exited = self._child.exited()
 
     @property
     def _is_over(self) -> bool:
         return self._over is not None and self._over.is_set()
 
     def _look_at_limits(self) -> None:
-        if self._much > PRINTED_MOST:
-            raise TooMuch(f"printed more than {PRINTED_MOST >> 20} MiB")
+        if self._printed_bytes > PRINTED_LIMIT:
+            raise TooMuch(f"printed more than {PRINTED_LIMIT >> 20} MiB")
         if self._memory and self._watched and time.monotonic() - self._looked > LOOK_EVERY:
             self._looked = time.monotonic()
-            folder = self._room.folder if self._room else Path("/")
-            if taken(self.pid, folder, self._memory) > self._memory:
+            if taken(self.pid, Path(self.folder or "/"), self._memory) > self._memory:
                 raise TooMuch(f"took more than {self._memory / (1 << 30):.1f} GiB of memory")
 
     def _keep_printed(self) -> None:
@@ -311,11 +392,85 @@ class Process:
                     self._poll.unregister(self._output)
                 return
             self._printed += text
-            self._much += len(text)
-            del self._printed[:-PRINTED_LIMIT]
+            self._printed_bytes += len(text)
+            del self._printed[:-PRINTED_KEPT]
 
     def _signal(self, number: int) -> None:
         if self._finish.alive:
-            signal_group(self._started, number)
-            if self._walled and not self._started.reaped:
-                signal_all(below(self.pid), number)  # those that have left the group, too
+            self._begun.signal(number)
+            if self._begun.space and not self._child.reaped:
+                signal_all(descendants(self.pid), number)  # those that have left the group, too
+
+
+def _start(
+    added: Mapping[str, str], cores: Collection[int], service: str, sandboxed: bool, memory: int, python: str
+) -> Begun:
+    """Start a worker's process, as `Process` says: in an interpreter of its own where a `python` is named."""
+    space, mark, environment = None, uuid4().hex, environment_of(added)
+    if sandboxed:
+        sweep()
+        mechanisms = [name for name in detected() if name in wanted()]
+        space = make_space(environment, mechanisms, memory)
+
+    def fresh(descriptors: Sequence[int]) -> Fresh:
+        ends = [str(descriptors[0]), str(descriptors[2])]
+        module = ["attnsuite.worker", *ends]
+        if space:
+            module = ["attnsuite.worker.sandbox.supervisor", WORKER, *ends, msgspec.json.encode(space).decode()]
+        with bound(cores):
+            return Fresh([python or sys.executable, "-P", "-m", *module], descriptors, {**environment, MARK: mark})
+
+    with ExitStack() as undo:
+        if space:
+            undo.callback(take_down, space)
+        forked = None if python else _forked(added, cores, service, mark, space)
+        begun = forked or _begin(fresh, mark, space)
+        if begun is None:
+            raise RuntimeError("no process was started")
+        undo.pop_all()
+    return begun
+
+
+def _forked(
+    added: Mapping[str, str], cores: Collection[int], service: str, mark: str, space: Space | None
+) -> Begun | None:
+    """A worker that a server has forked, or, where that server has ended, another server; None where none can."""
+    for _ in range(2):
+        server = server_of(added, cores, service)
+        if server is None:
+            return None
+        begun = _begin(partial(server.fork, mark=mark, cores=cores, sandbox=space), mark, space)
+        if begun or server.alive:
+            return begun
+    return None
+
+
+def _begin(start: Callable[[Sequence[int]], Fresh | Forked | None], mark: str, space: Space | None) -> Begun | None:
+    """Start a process with a channel, an output and a life; None where `start` returns None.
+
+    Its life is a pipe that is never written to: when our end of it is closed, the system kills its group.
+    """
+    channel, theirs = socket.socketpair()
+    output, their_output = os.pipe()
+    life, held = os.pipe()
+    child = None
+    try:
+        child = start([theirs.fileno(), their_output, life])
+    finally:
+        theirs.close()
+        os.close(their_output)
+        os.close(life)
+        if child is None:
+            channel.close()
+            os.close(output)
+            os.close(held)
+    return Begun(child, channel, output, held, mark, space) if child else None
+
+
+def _marked(mark: str) -> Iterator[int]:
+    """The processes that inherited the mark, those that left the session included (Linux)."""
+    inherited = f"{MARK}={mark}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is not ours
+            if inherited in (process / "environ").read_bytes().split(b"\0"):
+                yield int(process.name)

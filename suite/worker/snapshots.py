@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.worker.wire import DTYPES, storage_of
+from attnsuite.worker.messages import DTYPES, storage_of
 
 METHODS = SimpleNamespace(
     **{

@@ -1,7 +1,7 @@
-"""Short questions over a worker's channel, in turns and as bytes alone: inputs come, and are answered at once.
+"""Short questions over a worker's channel, in turns and as bytes alone: inputs arrive, and are answered at once.
 
-The process says that it is ready, and what it was asked for a moment before. Then the inputs are sent, and what it
-answers begins with a byte and its length.
+The process says that it is ready, and what it was asked for a moment before. Then the inputs are sent, and its answer
+begins with a byte and a length.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 EXCHANGE = "exchange"
-"""The verb of a question that is answered in turns, before the reply to it."""
+"""The verb of a request that is answered in turns, before the response to it."""
 CALL, IDLE, END = b"c", b"i", b"e"
 """What a turn is for: an answer, all that belongs to one but the call, or nothing: there are no more turns."""
-READY = b"r"
-"""What the process says when inputs may be sent."""
-ANSWERED, FAILED = b"a", b"x"
-"""What its answer begins with, before its length: here it is; there is none, as the reply to the question says."""
+READY, ANSWERED, FAILED = b"r", b"a", b"x"
+"""What the process says: inputs may be sent; here is the answer; there is none, as the response says."""
 HEAD = struct.Struct(">cQ")
-"""How both are written."""
-
+"""One of these, and the bytes of the answer."""
 
 Turn = tuple[bytes, Sequence[memoryview]]
 """What a turn is for, and the inputs."""
@@ -30,10 +27,10 @@ Taken = tuple[float, bytearray]
 
 
 class Answering(Protocol):
-    """What answers inputs that come as bytes."""
+    """What answers inputs that arrive as bytes."""
 
     def warm(self) -> None:
-        """Make what is ready for inputs so."""
+        """Prepare for inputs."""
 
     def room(self) -> Sequence[memoryview]:
         """Where the bytes of the inputs belong."""
@@ -47,13 +44,13 @@ def take_turns(channel: socket.socket, answering: Answering) -> None:
     while (turn := channel.recv(1)) in (CALL, IDLE):
         try:
             answering.warm()
-            channel.sendall(READY)
+            channel.sendall(HEAD.pack(READY, 0))
             _fill(channel, answering.room())
-            found = answering.answer(turn == CALL)
+            answer = answering.answer(turn == CALL)
         except BaseException:
             channel.sendall(HEAD.pack(FAILED, 0))
             raise
-        parts = [memoryview(HEAD.pack(ANSWERED, sum(each.nbytes for each in found))), *found]
+        parts = [memoryview(HEAD.pack(ANSWERED, sum(part.nbytes for part in answer))), *answer]
         for rest in beyond(channel.sendmsg(parts), parts):
             channel.sendall(rest)
     if turn != END:
@@ -73,8 +70,13 @@ def _fill(channel: socket.socket, places: Sequence[memoryview]) -> None:
     if not count:
         raise EOFError
     for place in beyond(count, places):
-        filled = 0
-        while filled < place.nbytes:
-            if not (more := channel.recv_into(place[filled:])):
-                raise EOFError
-            filled += more
+        fill(channel, place)
+
+
+def fill(channel: socket.socket, place: memoryview) -> None:
+    """Read until this memory is full. EOFError where the channel ends before."""
+    filled = 0
+    while filled < place.nbytes:
+        if not (count := channel.recv_into(place[filled:])):
+            raise EOFError
+        filled += count

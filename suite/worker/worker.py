@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from types import TracebackType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from attnsuite.cases import Call, Reply
 from attnsuite.model import Status, UsageError
@@ -18,15 +17,24 @@ from attnsuite.model.limits import COMPILE_LIMIT, IMPORT_LIMIT, LAST_WORDS_LIMIT
 from attnsuite.registry import Broken, Declaration, Missing, absent, find
 from attnsuite.worker.compiling import may_compile, shape_of
 from attnsuite.worker.files import files_from
-from attnsuite.worker.greeting import Import, greeting_from
+from attnsuite.worker.forkserver import expect
 from attnsuite.worker.inputs import Left, compared, fingerprints, sent_with
+from attnsuite.worker.messages import (
+    MAX_TEXT,
+    Garbage,
+    Greeting,
+    Hello,
+    ImportStatus,
+    Request,
+    Response,
+    declared_by,
+    replies_from,
+    shortened,
+)
 from attnsuite.worker.process import Process, TooMuch
-from attnsuite.worker.replies import LONGEST_WORDS, replies_from
-from attnsuite.worker.started import expect
 from attnsuite.worker.turns import EXCHANGE, Taken, Turn
-from attnsuite.worker.wire import Garbage, as_data
 
-EXCHANGES = 2
+EXCHANGE_LIMITS = 2
 """Time limits that all turns of an exchange may take together: of calls that take long there is one, and no call."""
 
 
@@ -68,14 +76,36 @@ class Hung:
         return f"hung: {what} within {within}; --time-limit {2 * self.seconds:g} allows more"
 
 
-Lost = TypeVar("Lost", Died, Hung)
 Failure = Missing | Broken | Died | Hung
+
+
+@dataclass
+class Limit:
+    """How long a reply is awaited: until a time of `time.monotonic`, which is that of a limit in seconds.
+
+    Where a compiler may be at work then, the longer limit takes its place.
+    """
+
+    seconds: float
+    longer: float
+    until: float
+    compiling: bool = False
+
+    @classmethod
+    def of(cls, seconds: float, longer: float) -> Limit:
+        return cls(seconds, longer, time.monotonic() + seconds)
+
+    def extend(self, process: Process) -> None:
+        """Wait for the beginning of a reply, and extend the limit where a compiler may keep it."""
+        if self.longer > self.seconds and process.is_silent(self.until) and may_compile(process.pid):
+            self.until += self.longer - self.seconds
+            self.seconds, self.compiling = self.longer, True
 
 
 class Worker:
     """One implementation in a process of its own, which starts when it is first needed and again after a death.
 
-    `target` is a declaration or names exactly one. `time_limit` is in seconds and covers a whole question, crossing
+    `target` is a declaration or names exactly one. `time_limit` is in seconds and covers a whole request, crossing
     included; `start_limit` covers import. While a compiler may be at work in the process, the import and the first call
     of each shape have `compile_limit`, where that is longer. `environment` is added to this process's own. An
     implementation that could not be started is not tried again. Use it as a context manager, from one thread at a time.
@@ -83,10 +113,10 @@ class Worker:
     verbs other than `ask`; see `attnsuite.worker.__main__`. The process is an interpreter of its own on a GPU, whose
     drivers need not survive a fork; else it may be forked from one that has imported PyTorch.
 
-    One that is `walled` is kept from what is not its own, as far as this machine can, and has a folder for itself to
-    work in; `memory_limit` is in bytes, 0 is none. The system keeps it; that of all processes together is looked at
-    besides, unless it is not `watched`: whoever looks takes time from what is timed. Once it is `over`, which another
-    thread may say, no answer is waited for: the process has died.
+    One that is `walled` is in a sandbox, as far as this machine has one, with a folder for itself to work in;
+    `memory_limit` is in bytes, 0 is none. The system enforces it for each process; that of all together is looked at,
+    unless it is not `watched`: looking takes time from what is timed. Once it is `over`, which another thread may say,
+    no reply is waited for: the process has died.
     """
 
     def __init__(
@@ -114,11 +144,11 @@ class Worker:
         self._cores, self._service = frozenset(cores), service
         self._walled, self._memory_limit, self._watched, self._over = walled, memory_limit, watched, over
         self.walls: tuple[str, ...] = ()
-        """The names of the walls that stand around the process, once it is ready."""
+        """The names of the mechanisms that sandbox the process, once it has started."""
         self._process: Process | None = None
         self._state: Ready | Failure | None = None
-        self._deadline = 0.0
-        self._questions = 0
+        self._starting = Limit.of(start_limit, compile_limit)
+        self._requests = 0
         self._shapes: set[int] = set()
         """Hashes of the shapes that the process has been called with."""
 
@@ -155,37 +185,38 @@ class Worker:
             self._state = absent(self.declaration)
         if self._state is not None:
             return
-        self._process = Process(
+        process = self._process = Process(
             self._environment,
             self._cores,
             service=self._service,
             fresh=self.device != "cpu",
             python=self.declaration.python,
-            walled=self._walled,
+            sandboxed=self._walled,
             memory=self._memory_limit,
             watched=self._watched,
             over=self._over,
         )
-        self._deadline = time.monotonic() + self.start_limit
-        self._questions = 0
+        self.walls = process.mechanisms
+        self._starting = Limit.of(self.start_limit, self.compile_limit)
+        self._requests = 0
         self._shapes.clear()
+        declaration = _placed(self.declaration)
+        if declaration.plug:
+            declaration = replace(declaration, plug=_placed(declaration.plug))
         path = [str(Path(entry or ".").resolve()) for entry in _importable(self.declaration.python)]
-        declared = _placed(self.declaration) | {"plug": self.declaration.plug and _placed(self.declaration.plug)}
-        hello = {"declaration": declared, "device": self.device, "path": path, "service": self._service}
-        with suppress(EOFError, TimeoutError, TooMuch):  # `ready` finds the same and says it
-            self._process.send(hello, self._deadline, replies=2)
+        hello = Hello(declaration, self.device, path, self._service)
+        failed = self._attempt(lambda process: process.send(hello, self._starting.until), self._starting)
+        if isinstance(failed, Died | Hung):
+            self._state = failed
 
     def ready(self) -> Ready | Failure:
         """Wait until the implementation is imported, or say why it cannot be. Raises `UsageError` as `load` does."""
         self.start()
         if self._state is None:
-            said = self._receive(self._deadline, self.start_limit)
-            if not isinstance(said, Failure):
-                self.walls = tuple(said)
-                said = self._receive(self._deadline, self.start_limit, self.compile_limit)
-            if isinstance(said, Hung):
-                said = replace(said, importing=True)
-            self._state = said if isinstance(said, Failure) else self._started(said)
+            greeting = self._attempt(lambda process: self._receive(process, Greeting, self._starting), self._starting)
+            if isinstance(greeting, Hung):
+                greeting = replace(greeting, importing=True)
+            self._state = self._started(greeting) if isinstance(greeting, Greeting) else greeting
         return self._state
 
     def ask(
@@ -205,12 +236,12 @@ class Worker:
             meanwhile()
 
         began = time.monotonic()
-        answer = self.request("ask", {"calls": [as_data(call) for call in calls]}, time_limit, while_it_works)
+        answer = self.request("ask", {"calls": calls}, time_limit, while_it_works)
         if isinstance(answer, Failure):
             return answer
         at_most = time.monotonic() - began  # by this clock, whatever the process says
         try:
-            replies = [replace(each, seconds=min(each.seconds, at_most)) for each in replies_from(answer, calls)]
+            replies = [replace(reply, seconds=min(reply.seconds, at_most)) for reply in replies_from(answer, calls)]
             return compared(calls, replies, sent)
         except Garbage as garbage:
             return self._garbage(garbage)
@@ -225,20 +256,21 @@ class Worker:
         """What a verb answers in the process: data and tensors, as they came.
 
         Verbs are `ask` and those of the service. `meanwhile` is done here while the process works, and what it takes is
-        added to the time limit: nobody looks at the answer before.
+        added to the time limit: the answer is not looked at before.
         """
         return self._request(verb, arguments, time_limit, lambda process: meanwhile(), replies=1)
 
     def exchange(
         self, arguments: Mapping[str, Any], turns: Sequence[Turn], kept: int, most: int
     ) -> tuple[list[Taken], Any] | Failure:
-        """What the process answers in each of these turns, and then to the whole question.
+        """What the process answers in each of these turns, and then to the whole request.
 
         Of a turn it is the seconds, and of the one with the number `kept` the bytes. None may be more than `most`. All
-        of them together may take `EXCHANGES` time limits. Where the process fails in one, later ones are not taken.
+        of them together may take `EXCHANGE_LIMITS` time limits. Where the process fails in one, later ones are not
+        taken.
         """
         taken: list[Taken] = []
-        until = time.monotonic() + EXCHANGES * self.time_limit
+        until = time.monotonic() + EXCHANGE_LIMITS * self.time_limit
 
         def deadline() -> float:
             return min(until, time.monotonic() + self.time_limit)
@@ -266,45 +298,37 @@ class Worker:
         state = self.ready()
         if not isinstance(state, Ready):
             return state
-        process = self._running
-        limit = self.time_limit if time_limit is None else time_limit
-        deadline = time.monotonic() + limit
+        seconds = self.time_limit if time_limit is None else time_limit
         shape = hash(shape_of((verb, arguments)))
-        longest = limit if shape in self._shapes or verb == EXCHANGE else self.compile_limit
-        self._questions += 1
-        process.forget()
-        try:
-            process.send({"id": self._questions, "verb": verb, "arguments": dict(arguments)}, deadline, replies)
+        limit = Limit.of(seconds, 0.0 if shape in self._shapes or verb == EXCHANGE else self.compile_limit)
+        self._requests += 1
+
+        def talk(process: Process) -> Response:
+            process.forget()
+            process.send(Request(self._requests, verb, dict(arguments)), limit.until, replies)
             sent = time.monotonic()
             meanwhile(process)
-            deadline += time.monotonic() - sent
-        except (EOFError, TimeoutError):
-            pass  # `_receive` finds the same and says it
-        except TooMuch as error:
-            process.end()
-            return self._lost(Died(str(error), process.printed))
-        except Garbage as garbage:
-            return self._garbage(garbage)
-        except BaseException:  # half a question was sent: nothing can follow it
-            self._end()
-            raise
-        answer = self._receive(deadline, limit, longest)
-        if isinstance(answer, Failure):
-            return answer
+            limit.until += time.monotonic() - sent
+            response: Response = self._receive(process, Response, limit)
+            if response.id != self._requests:
+                raise Garbage("no answer to this request")
+            if response.lost and self.device == "cpu":
+                raise Garbage("a device is lost that it does not have")
+            return response
+
+        response = self._attempt(talk, limit)
+        if not isinstance(response, Response):
+            return response
         self._shapes.add(shape)
-        if not isinstance(answer, dict) or not _is_number(answer.get("id"), self._questions):
-            return self._garbage("no answer to this question")
-        said = answer.get("lost", "")
-        if not isinstance(said, str) or (said and self.device == "cpu"):
-            return self._garbage("a device is lost that it does not have")
-        if "failed" in answer and not said:
-            return self._lost(Died("the suite's own code failed in the worker", str(answer["failed"]).strip()))
-        if said:  # it can do nothing more on its device: the next question starts another process
-            printed = process.printed
+        if response.lost:  # it can do nothing more on its device: the next request starts another process
+            printed = self._running.printed
             self._end()
-            if "failed" in answer:
-                return Died(f"lost its CUDA context: {said[:LONGEST_WORDS]}", printed)
-        return answer.get("answer")
+            if response.failed:
+                return Died(f"lost its CUDA context: {response.lost[:MAX_TEXT]}", printed)
+        elif response.failed:
+            self._end()
+            return Died("the suite's own code failed in the worker", shortened(response.failed).strip())
+        return response.answer
 
     def files(self) -> list[str] | None:
         """The files that its answers depend on, as the process says; None where that is not known."""
@@ -329,63 +353,53 @@ class Worker:
         """Kill the process and all that it has started."""
         self._end()
 
-    def _receive(self, deadline: float, limit: float, longest: float = 0.0) -> Any | Failure:
-        """The next reply, or why there is none until the deadline, which is that of a time limit.
+    def _receive(self, process: Process, kind: Any, limit: Limit) -> Any:
+        limit.extend(process)
+        return process.receive(kind, limit.until)
 
-        Where a compiler may be at work then, the `longest` limit takes its place.
-        """
-        process, compiling = self._running, False
+    def _attempt(self, talk: Callable[[Process], Any], limit: Limit) -> Any | Died | Hung:
+        """What talking to the process comes to; or why it fails: the next request then starts a fresh process."""
+        process = self._running
         try:
-            if longest > limit and process.is_silent(deadline) and may_compile(process.pid):
-                compiling, deadline, limit = True, deadline + longest - limit, longest
-            return process.receive(deadline)
+            return talk(process)
         except EOFError:
-            how = process.end(LAST_WORDS_LIMIT)
-            return self._lost(Died(how, process.printed))
+            failure: Died | Hung = Died(process.end(LAST_WORDS_LIMIT), process.printed)
+            failure = replace(failure, printed=process.printed)
         except TimeoutError:
             process.end()
-            return self._lost(Hung(limit, process.printed, compiling=compiling))
+            failure = Hung(limit.seconds, process.printed, compiling=limit.compiling)
         except TooMuch as error:
             process.end()
-            return self._lost(Died(str(error), process.printed))
+            failure = Died(str(error), process.printed)
         except Garbage as garbage:
             return self._garbage(garbage)
-        except BaseException:  # Ctrl-C: what comes later would answer another question
+        except BaseException:  # Ctrl-C: what comes later would answer another request
             self._end()
             raise
+        self._end()
+        return failure
 
-    def _started(self, answer: Any) -> Ready | Failure:
+    def _started(self, greeting: Greeting) -> Ready | Failure:
         try:
-            greeting = greeting_from(answer)
+            declaration, reason = declared_by(greeting, self.declaration), shortened(greeting.reason)
         except Garbage as garbage:
             return self._garbage(garbage)
-        declaration = replace(
-            self.declaration,
-            parameters=greeting.parameters,
-            requires=greeting.requires,
-            lacks=greeting.lacks,
-            conventions=greeting.conventions,
-            style=greeting.style,
-            unasked=greeting.unasked,
-            rewritten=greeting.rewritten,
-        )
-        if not declaration.signature:  # told by what only an import shows
-            declaration = replace(declaration, signature=greeting.signature, signature_by=greeting.signature_by)
-        if greeting.ended is Import.READY:
+        if greeting.status is ImportStatus.READY:
             self.declaration = declaration
             return Ready(declaration)
         printed = self._running.printed
         self._end()
-        if greeting.ended is Import.UNUSABLE:
-            raise UsageError(greeting.reason)
-        if greeting.ended is Import.MISSING:
-            return Missing(declaration, greeting.reason)
-        return Broken(declaration, greeting.reason, printed)
+        if greeting.status is ImportStatus.UNUSABLE:
+            raise UsageError(reason)
+        if greeting.status is ImportStatus.MISSING:
+            return Missing(declaration, reason)
+        return Broken(declaration, reason, printed)
 
     def _garbage(self, what: object) -> Died:
         process = self._running
         process.end()
-        return self._lost(Died(f"answered garbage: {what}", process.printed))
+        self._end()
+        return Died(f"answered garbage: {what}", process.printed)
 
     @property
     def _running(self) -> Process:
@@ -394,22 +408,12 @@ class Worker:
             raise RuntimeError("the worker has no process")
         return self._process
 
-    def _lost(self, failure: Lost) -> Lost:
-        """Give the process up: the next question starts a fresh one."""
-        self._end()
-        return failure
-
     def _end(self) -> None:
         if self._process is not None:
             self._process.end()
         self._process = None
         if isinstance(self._state, Ready):
             self._state = None
-
-
-def _is_number(value: object, due: int) -> bool:
-    """Whether it is this very number, and not a tensor or another thing that compares in a way of its own."""
-    return type(value) is int and value == due
 
 
 def _importable(python: str) -> list[str]:
@@ -420,10 +424,9 @@ def _importable(python: str) -> list[str]:
     return ["", *(entry for entry in sys.path if entry and not any(map(Path(entry).resolve().is_relative_to, homes)))]
 
 
-def _placed(declaration: Declaration) -> dict[str, Any]:
-    """The declaration as data, for a process in another folder."""
-    file = str(Path(declaration.file).resolve()) if declaration.file else ""
-    return as_data(declaration) | {"file": file}
+def _placed(declaration: Declaration) -> Declaration:
+    """The declaration for a process in another folder."""
+    return replace(declaration, file=str(Path(declaration.file).resolve()) if declaration.file else "")
 
 
 def _one(target: str) -> Declaration:

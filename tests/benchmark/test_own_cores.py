@@ -14,7 +14,7 @@ from workers import LIMIT
 from attnsuite.benchmark import own_cores as module
 from attnsuite.benchmark.own_cores import own_cores
 from attnsuite.worker import Ready, Worker
-from attnsuite.worker.sandbox import network
+from attnsuite.worker.sandbox.namespaces import NETWORK_NAMESPACE
 
 TAKES = """
 import contextlib, socket
@@ -113,7 +113,7 @@ def test_a_submission_behind_walls_cannot_hold_a_core(tmp_path: Path) -> None:
     file.write_text(TAKES.format(address=module.address_of("core 5")))
     with Worker(str(file), time_limit=LIMIT, walled=True) as worker:
         assert isinstance(worker.ready(), Ready)
-        if network.WALL.name not in worker.walls:
+        if NETWORK_NAMESPACE.name not in worker.walls:
             pytest.skip("no wall of this system closes the network")
         told: list[str] = []
         with own_cores(1, "cpu", told.append):

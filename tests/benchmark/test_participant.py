@@ -23,10 +23,10 @@ from attnsuite.benchmark.processes import NUMBER
 from attnsuite.benchmark.secret_inputs import secrets_of
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
-from attnsuite.model import UsageError, limits
+from attnsuite.model import UsageError
 from attnsuite.registry import Broken, Declaration, Missing
 from attnsuite.worker import Died, Hung, Ready, Worker, forkserver
-from attnsuite.worker.sandbox import found_elsewhere
+from attnsuite.worker.sandbox import detected
 
 NAMELESS = Declaration("attention", "x", "x")
 
@@ -178,7 +178,7 @@ def test_the_time_of_a_processor_is_that_of_all_that_it_has_started(start: Start
 
 
 @pytest.mark.skipif(
-    not {"limits of the system", "no capabilities"} <= set(found_elsewhere()), reason="this machine lacks these walls"
+    not {"limits of the system", "no capabilities"} <= set(detected()), reason="this machine lacks these walls"
 )
 def test_who_is_timed_cannot_take_back_its_limit_of_memory(start: Start) -> None:
     participant = start(SUBMISSIONS / "lifts_its_limit.py", trusted=False)
@@ -354,7 +354,7 @@ def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytes
     with ExitStack() as stack:
         bench._ready(bench._started(1, stack), 1, stack)
         begun = set(forkserver._servers.values()) - before
-        assert {server._control.gettimeout() for server in begun} == {limits.FORK_LIMIT}, "all have answered"
+        assert all(server._ready for server in begun), "all have answered"
 
 
 def test_from_round_to_round_inputs_and_what_is_allocated_lie_elsewhere(

@@ -131,7 +131,8 @@ def test_what_is_imported_ahead_is_what_is_asked_for_later() -> None:
 import attnsuite.worker
 from attnsuite.worker import forkserver
 started = []
-forkserver.ForkServer.start = lambda *of: started.append(of) or type("Server", (), {"alive": True})
+server = type("Server", (), {"alive": True, "expect": lambda self, also: None})()
+forkserver.ForkServer = lambda *of: started.append(of) or server
 attnsuite.worker.expect({"FOR": "a benchmark"}, [0], "attnsuite.benchmark.measure.bench:begin")
 import attnsuite.cli.bench, attnsuite.benchmark, attnsuite.conformance.session, threadpoolctl
 import attnsuite.registry

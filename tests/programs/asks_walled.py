@@ -10,5 +10,5 @@ from attnsuite.worker import Worker
 tensors = {name: torch.ones(2, 2) for name in ("query", "key", "value")}
 worker = Worker(sys.argv[1], walled=True)
 worker.ready()
-print(worker._process._room.folder, worker.pid, flush=True)
+print(worker._process.folder, worker.pid, flush=True)
 worker.ask([Call(tensors, {"mode": sys.argv[2]})])

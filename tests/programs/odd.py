@@ -9,8 +9,10 @@ def begin():
     send = worker._send
 
     def changed(channel, message):
-        odd = message.pop("answer", None) if isinstance(message, dict) else None
-        send(channel, {**message, **odd} if isinstance(odd, dict) else message)
+        odd = getattr(message, "answer", None)
+        for name in odd if isinstance(odd, dict) else ():
+            setattr(message, name, odd[name])
+        send(channel, message)
 
     worker._send = changed
     return lambda function, device: answer

@@ -6,4 +6,4 @@ import time
 
 def begin():
     atexit.register(time.sleep, 2.5)
-    return lambda function, device: lambda verb, arguments: {"$tensor": 3}
+    return lambda function, device: lambda verb, arguments: object()

@@ -1,8 +1,12 @@
 """Replaces the function that writes its replies, and forges what `WHAT` names."""
 
 import sys
+from dataclasses import replace
+from typing import Any
 
 import torch
+
+from attnsuite.cases import Reply
 
 WHAT = "nothing"
 
@@ -12,16 +16,16 @@ def large(*shape: int) -> torch.Tensor:
     return torch.zeros(1).as_strided(shape, (0,) * len(shape))
 
 
-def forged(reply: dict) -> dict:
-    if not isinstance(reply, dict):
+def forged(reply: Any) -> Any:
+    if not isinstance(reply, Reply):
         return reply
     changes = {
         "seconds": {"seconds": 1.7e308},
         "no gradients": {"gradients": {}},
-        "huge gradients": {"gradients": {name: large(1 << 20, 1 << 20) for name in reply["gradients"]}},
-        "other gradients": {"gradients": {name: large(3) for name in reply["gradients"]}},
+        "huge gradients": {"gradients": {name: large(1 << 20, 1 << 20) for name in reply.gradients}},
+        "other gradients": {"gradients": {name: large(3) for name in reply.gradients}},
     }
-    return reply | changes.get(WHAT, {})
+    return replace(reply, **changes.get(WHAT, {}))
 
 
 def forge() -> None:
@@ -34,8 +38,10 @@ def forge() -> None:
     honest = frame.f_globals["pack"]
 
     def pack(message):
-        answers = message.get("answer") if isinstance(message, dict) else None
-        return honest({**message, "answer": [*map(forged, answers)]} if isinstance(answers, list) else message)
+        answers = getattr(message, "answer", None)
+        if isinstance(answers, tuple | list):
+            message.answer = [forged(answer) for answer in answers]
+        return honest(message)
 
     pack.forges = True
     frame.f_globals["pack"] = pack

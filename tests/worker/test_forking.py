@@ -6,13 +6,12 @@ import errno
 import gc
 import os
 import signal
-import time
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
-from processes import is_over
 from workers import (
     LIMIT,
     MISBEHAVES,
@@ -25,18 +24,7 @@ from workers import (
     told,
 )
 
-from attnsuite.model import limits
-from attnsuite.worker import (
-    Died,
-    Worker,
-    await_servers,
-    branches,
-    expect,
-    forget_servers,
-    forkserver,
-    take_servers,
-)
-from attnsuite.worker.forkserver import Servers
+from attnsuite.worker import Died, Worker, await_servers, expect, forget_servers, forkserver
 
 Write = Callable[[str, str], Path]
 
@@ -151,121 +139,62 @@ def test_a_parent_that_ignores_its_children_learns_how_a_worker_ended() -> None:
         assert parent.communicate()[0] == "exit status 3\n"
 
 
+@pytest.mark.filterwarnings("ignore:subprocess:ResourceWarning")  # the wait for it was interrupted
 def test_a_second_interrupt_disturbs_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = forkserver.ForkServer.start(os.environ)
+    server = forkserver.ForkServer(os.environ)
 
-    def interrupted(timeout: float) -> None:
+    def interrupted(popen: object, timeout: float | None = None) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(server._popen, "wait", interrupted)
+        patch.setattr(subprocess.Popen, "wait", interrupted)
         server.end()
-    assert server._popen.wait(10) == -signal.SIGKILL
+    assert gone(server.pid)
 
 
-def forked(work: Callable[[], None], shared: Servers) -> None:
-    """Have a forked process take the servers and do this, and wait until it has ended."""
+def parent_in_a_fork(file: Path) -> int:
+    """What a worker is forked from that a forked copy of this process starts, and asks something."""
     child = os.fork()
     if not child:
         try:
-            take_servers(shared)
-            work()
+            with Worker(TELLS) as worker:
+                assert told(worker, "OMP_NUM_THREADS").startswith("RuntimeError")
+                file.write_text(str(parent_of(worker)))
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-
-
-def test_a_forked_process_has_a_branch_of_the_server_which_ends_with_it(tmp_path: Path) -> None:
-    forget_servers()
-    expect({})
-    server = pid_of_last()
-
-    def work() -> None:
-        with Worker(TELLS) as worker, Worker(TELLS) as alike:
-            told_there = told(worker, "OMP_NUM_THREADS").partition(":")[0]
-            (tmp_path / "told").write_text(f"{parent_of(worker)} {parent_of(alike)} {told_there}")
-
-    with branches() as shared:
-        forked(work, shared)
-
-    branch, alike, said = (tmp_path / "told").read_text().split()
-    assert (alike, said) == (branch, "RuntimeError")
-    assert int(branch) not in (server, os.getpid())
-    until = time.monotonic() + limits.KILL_LIMIT
-    while not is_over(int(branch)) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert is_over(int(branch)), "whom it served is gone"
-    with Worker(TELLS) as other:
-        assert parent_of(other) == server
-
-
-@pytest.mark.slow
-def test_each_process_has_a_branch_of_its_own_and_none_where_the_server_has_failed(tmp_path: Path) -> None:
-    forget_servers()
-    expect({})
-    for name in ("one", "other"):
-        with branches() as shared:
-            assert len(shared) == 1
-            forked(lambda name=name: write_parent(tmp_path / name), shared)  # type: ignore[misc]
-    assert (tmp_path / "one").read_text() != (tmp_path / "other").read_text()
-
-    os.kill(pid_of_last(), signal.SIGKILL)
-    with branches() as shared:
-        forked(lambda: write_parent(tmp_path / "third"), shared)
-    assert int((tmp_path / "third").read_text()) > 0
-
-
-def test_servers_of_what_is_timed_and_of_the_process_before_have_no_branches() -> None:
-    forget_servers()
-    expect({}, [min(os.sched_getaffinity(0))])
-    expect({}, (), "attnsuite.benchmark.measure.bench:begin")
-    with branches() as shared:
-        assert not shared
-    expect({})
-    there = dict(forkserver._servers)
-    forkserver._servers.clear()
-    forkserver._servers.update({(os.getppid(), *key[1:]): each for key, each in there.items()})
-    with branches() as shared:
-        assert not shared
-
-
-def write_parent(file: Path) -> None:
-    """Write which process a worker is forked from."""
-    with Worker(TELLS) as worker:
-        file.write_text(str(parent_of(worker)))
+    return int(file.read_text())
 
 
 def pid_of_last() -> int:
     """The number of the server that was asked for last."""
-    popen = list(forkserver._servers.values())[-1]._popen
-    assert popen is not None
-    return popen.pid
+    return list(forkserver._servers.values())[-1].pid
+
+
+def test_a_forked_process_uses_the_servers_of_its_parent_which_outlive_it(tmp_path: Path) -> None:
+    expect({})
+    server = pid_of_last()
+
+    assert [parent_in_a_fork(tmp_path / name) for name in ("one", "other")] == [server, server]
+    with Worker(TELLS) as worker:
+        assert parent_of(worker) == server
 
 
 @pytest.mark.slow
-def test_a_branch_that_is_killed_is_followed_by_another_server(tmp_path: Path) -> None:
-    expect({"ATTNSUITE_TEST": "taken"})
+def test_a_forked_process_whose_parent_s_server_has_failed_starts_another(tmp_path: Path) -> None:
+    expect({})
+    server = pid_of_last()
+    await_servers()
+    os.kill(server, signal.SIGKILL)
 
-    def work() -> None:
-        with Worker(TELLS, environment={"ATTNSUITE_TEST": "taken"}) as worker:
-            branch = parent_of(worker)
-        os.kill(branch, signal.SIGKILL)
-        with Worker(TELLS, environment={"ATTNSUITE_TEST": "taken"}) as worker:
-            (tmp_path / "told").write_text(f"{branch} {parent_of(worker)} {os.getpid()}")
-
-    with branches() as shared:
-        forked(work, shared)
-
-    branch, other, child = (tmp_path / "told").read_text().split()
-    assert other not in (branch, child, str(pid_of_last()))
+    assert parent_in_a_fork(tmp_path / "told") not in (server, os.getpid())
 
 
 def test_servers_that_were_expected_can_be_awaited() -> None:
     expect({"ATTNSUITE_TEST": "awaited"})
     server = list(forkserver._servers.values())[-1]
-    assert server._control.gettimeout() == limits.TIME_LIMIT
     await_servers()
-    assert server._control.gettimeout() == limits.FORK_LIMIT, "it has answered"
+    assert server._ready, "it has answered"
 
 
 @pytest.mark.slow

@@ -22,13 +22,14 @@ from workers import LIMIT, PROGRAMS, SUBMISSIONS, answered, gone, run_program
 
 from attnsuite.cases import Call
 from attnsuite.model.temporary import PREFIX
-from attnsuite.worker import Died, Hung, Ready, Worker, started
+from attnsuite.worker import Died, Hung, Ready, Worker
+from attnsuite.worker import process as started
 from attnsuite.worker.process import LOOK_EVERY
-from attnsuite.worker.sandbox import WALLS, processes, sweep
-from attnsuite.worker.sandbox.descent import below
+from attnsuite.worker.sandbox import MECHANISMS, namespaces, sweep
+from attnsuite.worker.sandbox.processes import descendants as below
 
 HOSTILE = str(SUBMISSIONS / "hostile.py")
-OFFERED = [each.name for each in WALLS]
+OFFERED = [each.name for each in MECHANISMS]
 ROOMS = Path(os.environ.get("TMPDIR", "/tmp"))
 
 
@@ -215,7 +216,7 @@ def test_without_a_pid_namespace_nobody_is_signalled_by_a_file_or_limited(hostil
 def test_the_kernel_keeps_nothing_that_no_limit_counts(hostile: Callable[..., Worker]) -> None:
     worker = hostile()
     stand(worker, "seccomp")
-    assert said(worker, "share_in_kernel") == ["EPERM", "done" if processes.DRIVER.exists() else "ENOSYS", "EPERM"]
+    assert said(worker, "share_in_kernel") == ["EPERM", "done" if namespaces.DRIVER.exists() else "ENOSYS", "EPERM"]
     bare = hostile("seccomp")
     stand(bare, "PID namespace")  # what is left of System V's memory goes with it
     assert said(bare, "share_in_kernel")[:2] == ["done", "done"]

@@ -28,10 +28,11 @@ from workers import (
 )
 
 from attnsuite.cases import Call
-from attnsuite.worker import Died, Hung, Ready, Worker, ask, started
+from attnsuite.worker import Died, Hung, Ready, Worker, ask
+from attnsuite.worker import process as started
 from attnsuite.worker.forkserver import server_of
-from attnsuite.worker.sandbox.descent import below
-from attnsuite.worker.wire import DTYPES
+from attnsuite.worker.messages import DTYPES
+from attnsuite.worker.sandbox.processes import descendants as below
 
 Write = Callable[[str, str], Path]
 
@@ -304,7 +305,7 @@ def test_the_error_that_ends_a_worker_is_the_last_that_it_prints(device: str) ->
     assert isinstance(died, Died)
     assert (died.how, died.printed.rpartition("\n")[2]) == (
         "exit status 1",
-        "TypeError: keys that cannot cross: ['$tensor']",
+        "TypeError: a object cannot cross",
     )
 
 

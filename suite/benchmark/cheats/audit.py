@@ -19,7 +19,7 @@ from attnsuite.contracts import contract
 from attnsuite.model import Cheat, CheatsAudit, Measurement, Outcome, Status, Trial
 from attnsuite.model.temporary import temporary
 from attnsuite.registry import Declaration
-from attnsuite.worker.sandbox import found_elsewhere
+from attnsuite.worker.sandbox import detected
 
 CONTRACT = "attention"
 CASES = ("plain", "behaviour", "state", "order", "threads", "metamorphic")
@@ -95,7 +95,7 @@ def _benched(
     for cheat in group:
         row = rows[cheat.name]
         progress(f"bench {cheat.name}: {row.status}")
-        yield of_bench(cheat, row, rows.get(HONEST), home, found_elsewhere())
+        yield of_bench(cheat, row, rows.get(HONEST), home, detected())
 
 
 def _timed(names: Sequence[str], ceilings: Ceilings) -> dict[str, Measurement]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from attnsuite.benchmark.own_clock import quick
 from attnsuite.model import Cheat, Measurement, Outcome, Status, Trial
 from attnsuite.model.bounded import MARGIN, NOT_BOUNDED
-from attnsuite.worker.sandbox import Keeps, kept
+from attnsuite.worker.sandbox import Protection, protects
 
 FORGED = "forged"
 """What is written behind the suite's back is called so."""
@@ -40,7 +40,7 @@ def of_bench(
         happened += f"; ran {row.kernel}"
     if cheat.bench == "walled":
         happened += "; nothing stopped it from writing" if forged else "; it wrote nothing"
-    return Trial(cheat, "bench", happened, _held(cheat.bench, row, forged and kept(Keeps.FILES, walls)))
+    return Trial(cheat, "bench", happened, _held(cheat.bench, row, forged and protects(Protection.FILES, walls)))
 
 
 def _held(must: str, row: Measurement, over_a_wall: bool) -> bool:

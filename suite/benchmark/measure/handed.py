@@ -13,8 +13,8 @@ from torch import Tensor
 from attnsuite.benchmark.measure.one_thread import one_thread
 from attnsuite.benchmark.measure.protocol import Layout
 from attnsuite.benchmark.measure.task import Task
+from attnsuite.worker.messages import DTYPES, buffer
 from attnsuite.worker.turns import CALL, Taken, Turn
-from attnsuite.worker.wire import DTYPES, buffer
 
 
 class Handed:

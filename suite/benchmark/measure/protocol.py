@@ -6,7 +6,7 @@ tensors; what comes in is checked here, field by field, for it comes from a proc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -15,8 +15,7 @@ from torch import Tensor
 from attnsuite.benchmark.measure import MOST_CALLS
 from attnsuite.model import MEASURED_STATUSES, Reason, Status
 from attnsuite.model.measurement import METERS
-from attnsuite.worker.replies import Checks, are_tensors, misfit
-from attnsuite.worker.wire import DTYPES, as_data
+from attnsuite.worker.messages import DTYPES
 
 SHORTEST_TIME = 1e-9
 """Seconds: a process may claim no shorter time. No call takes less."""
@@ -25,6 +24,8 @@ LONGEST_TIME = 1e6
 LARGEST_NUMBER = 2.0**60
 """A process may say no larger number of anything else: more bytes than machines have, more FLOPs a second, too."""
 
+Checks = Mapping[Any, Callable[[Any], bool]]
+"""Whether a value is what an annotation says, by the annotation."""
 Seconds = float
 SecondsOrNone = float
 """Seconds, or 0 where nothing was done."""
@@ -187,6 +188,22 @@ def _failure(data: Mapping[str, Any]) -> Failed:
     if status not in MEASURED_STATUSES or status == Status.MEASURED or not isinstance(detail, str):
         return garbage(f"status {status!r:.80}")
     return Failed(Status(status), detail)
+
+
+def as_data(record: Any) -> dict[str, Any]:
+    """A dataclass's fields by name, one level deep."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def misfit(kind: type[Any], data: Mapping[str, Any], checks: Checks) -> str | None:
+    """The first field of a record of this kind whose value is not there or not as annotated; None where all are."""
+    unfit = (of.name for of in fields(kind) if of.name not in data or not checks[of.type](data[of.name]))
+    return next(unfit, None)
+
+
+def are_tensors(value: Any) -> bool:
+    """Whether this is a dictionary of nothing but tensors."""
+    return isinstance(value, dict) and all(isinstance(each, Tensor) for each in value.values())
 
 
 def _is_time(value: object) -> bool:

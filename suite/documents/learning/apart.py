@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from attnsuite.documents.learning.engine import Watch
 from attnsuite.model import UsageError
 from attnsuite.worker.copies import Copy, compute_gradients
-from attnsuite.worker.sandbox.descent import end_all_below
+from attnsuite.worker.sandbox.processes import end_descendants
 
 Found = TypeVar("Found")
 
@@ -157,7 +157,7 @@ def _tell(connection: Connection, work: Work[Any]) -> None:
         signal.signal(signal.SIGINT, interrupt)
     found = _outcome(work, send, came)
     if os.getpid() == here:
-        end_all_below(here)
+        end_descendants(here)
     with suppress(OSError, KeyboardInterrupt):  # nobody is there any more, or Ctrl-C came twice
         send(found)
 

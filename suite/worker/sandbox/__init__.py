@@ -1,4 +1,4 @@
-"""Walls around a worker: what keeps somebody's code from what is not its own, as far as this machine has it."""
+"""The sandbox of a worker: what keeps a submission from what is not its own, as far as this machine has it."""
 
 from __future__ import annotations
 
@@ -14,153 +14,152 @@ from tempfile import TemporaryDirectory
 
 from attnsuite.model import UsageError
 from attnsuite.model.temporary import left_behind, remove
-from attnsuite.worker.sandbox import (
-    capabilities,
-    cgroups,
-    descent,
-    landlock,
-    limits,
-    mounts,
-    network,
-    processes,
-    seccomp,
-)
-from attnsuite.worker.sandbox.user import enter
-from attnsuite.worker.sandbox.wall import Keeps as Keeps
-from attnsuite.worker.sandbox.wall import Room as Room
-from attnsuite.worker.sandbox.wall import Wall as Wall
-from attnsuite.worker.sandbox.wall import works
+from attnsuite.worker.sandbox import cgroups, landlock, seccomp
+from attnsuite.worker.sandbox.limits import LIMITS, NO_CAPABILITIES
+from attnsuite.worker.sandbox.mechanism import Mechanism, Protection, Space, works
+from attnsuite.worker.sandbox.namespaces import MOUNT_NAMESPACE, NETWORK_NAMESPACE, PID_NAMESPACE, enter
+from attnsuite.worker.sandbox.processes import DESCENT
 
-WALLS: Sequence[Wall] = (
-    *(cgroups.WALL, processes.WALL, mounts.WALL, network.WALL, descent.WALL),
-    *(limits.WALL, capabilities.WALL, landlock.WALL, seccomp.WALL),
+__all__ = ["MECHANISMS", "Mechanism", "Protection", "Space"]
+
+MECHANISMS: Sequence[Mechanism] = (
+    *(cgroups.CGROUP, PID_NAMESPACE, MOUNT_NAMESPACE, NETWORK_NAMESPACE, DESCENT),
+    *(LIMITS, NO_CAPABILITIES, landlock.LANDLOCK, seccomp.SECCOMP),
 )
-"""All there are, in the order in which they are put up: a cgroup is made before files are read-only, and after the
+"""All there are, in the order in which they are applied: a cgroup is made before files are read-only, and after the
 filter of system calls nothing more can be."""
+NAMES = {
+    Protection.PROCESSES: "what it starts",
+    Protection.READING: "the memory of others",
+    Protection.SIGNALS: "signals",
+    Protection.FILES: "files",
+    Protection.NETWORK: "the network",
+    Protection.SIZE: "its memory",
+    Protection.TOTAL: "the memory of all its processes together",
+}
+"""What each protection is about, in a word or two."""
 
 
 @cache
 def available() -> tuple[str, ...]:
-    """The names of the walls that this machine has: each was put up around a child process."""
+    """The names of the mechanisms that this machine has: each was applied to a child process."""
     with TemporaryDirectory() as folder:
-        room = Room(Path(folder))
+        space = Space(folder)
         try:
-            return tuple(each.name for each in WALLS if works(partial(_tried, each, room)))
+            return tuple(each.name for each in MECHANISMS if works(partial(_try, each, space)))
         finally:
-            _remove_what_walls_left(room)
+            _clean(space)
 
 
-def begin_to_look() -> None:
-    """Begin in the background to find what `found_elsewhere` will say."""
-    _looking(os.getpid())
+def begin_detection() -> None:
+    """Begin in the background to determine what `detected` will return."""
+    _detection(os.getpid())
 
 
 @cache
-def _looking(process: int) -> subprocess.Popen[str]:
-    """What looks for walls, for this process: a copy of it, which has another number, has to have its own."""
-    program = [sys.executable, "-P", "-m", "attnsuite.worker.sandbox", "--names"]
+def _detection(process: int) -> subprocess.Popen[str]:
+    """The program that detects mechanisms, for this process: a fork of it, which has another number, needs its own."""
     path = os.pathsep.join(filter(None, (str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH"))))
     return subprocess.Popen(
-        program,
+        [sys.executable, "-P", "-m", "attnsuite.worker.sandbox", "--names"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
         errors="replace",
         env={**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"},
-        start_new_session=True,  # Ctrl-C is for the suite: it may still ask, to end well
+        start_new_session=True,  # Ctrl-C is for the suite, which may still need the answer to end well
     )
 
 
-def found_elsewhere() -> tuple[str, ...]:
-    """The same as `available`, found by another interpreter: a process with threads had better not fork itself.
+_waiting = threading.Lock()
 
-    Raises UsageError where that cannot tell: somebody's code is not run without walls because of it.
+
+def detected() -> tuple[str, ...]:
+    """The same as `available`, from another interpreter: a process with threads had better not fork itself.
+
+    Raises UsageError where that fails: no submission runs without a sandbox because of it.
     """
-    with _one_asks:
-        return _found()
-
-
-_one_asks = threading.Lock()
+    with _waiting:
+        return _detected()
 
 
 @cache
-def _found() -> tuple[str, ...]:
-    looking = _looking(os.getpid())
-    said, why = looking.communicate()
-    if looking.returncode or not said:  # its status is not known where this process ignores SIGCHLD
-        last = why.strip().rpartition("\n")[2] or f"it ended with status {looking.returncode}"
-        raise UsageError(f"it cannot be found out which walls this machine has: {last}")
-    return tuple(json.loads(said))
+def _detected() -> tuple[str, ...]:
+    detection = _detection(os.getpid())
+    output, errors = detection.communicate()
+    if detection.returncode or not output:  # the status is unknown where this process ignores SIGCHLD
+        last = errors.strip().rpartition("\n")[2] or f"it ended with status {detection.returncode}"
+        raise UsageError(f"cannot determine which sandbox this machine has: {last}")
+    return tuple(json.loads(output))
 
 
-def _tried(wall: Wall, room: Room) -> None:
-    wall.probe()
-    if wall.before:
-        wall.before(room)
-    if wall.namespaces:
-        enter(wall.namespaces)
-    for put_up in (wall.around, wall.within):
-        if put_up:
-            put_up(room)
+def _try(mechanism: Mechanism, space: Space) -> None:
+    mechanism.probe()
+    if mechanism.before:
+        mechanism.before(space)
+    if mechanism.namespaces:
+        enter(mechanism.namespaces)
+    for step in (mechanism.around, mechanism.within):
+        if step:
+            step(space)
 
 
-def named(names: Collection[str]) -> list[Wall]:
-    """The walls of these names, in order; none that another one makes needless."""
-    needless = descent.WALL.name if processes.WALL.name in names else ""
-    return [each for each in WALLS if each.name in names and each.name != needless]
+def chosen(names: Collection[str]) -> list[Mechanism]:
+    """The mechanisms of these names, in order; none that another one makes needless."""
+    needless = DESCENT.name if PID_NAMESPACE.name in names else ""
+    return [each for each in MECHANISMS if each.name in names and each.name != needless]
 
 
-def take_down(room: Room) -> None:
-    """Remove a room whose processes have ended, and what its walls have left."""
-    _remove_what_walls_left(room)
-    remove(room.folder)
+def take_down(space: Space) -> None:
+    """Remove the folder of a worker whose processes have ended, and what its sandbox has left."""
+    _clean(space)
+    remove(Path(space.folder))
 
 
 @cache
 def sweep() -> None:
     """Take down, once in a process, what suites that were killed have left."""
-    clear_up()
+    take_down_leftovers()
 
 
-def clear_up() -> None:
+def take_down_leftovers() -> None:
     """Take down what processes of suites have left that were killed, or ended while they started another."""
     for folder in left_behind():
-        take_down(Room(folder))
+        take_down(Space(str(folder)))
 
 
-def _remove_what_walls_left(room: Room) -> None:
-    for each in WALLS:
-        if each.after:
-            each.after(room)
+def _clean(space: Space) -> None:
+    for mechanism in MECHANISMS:
+        if mechanism.after:
+            mechanism.after(space)
 
 
-def kept(what: Keeps, names: Collection[str]) -> bool:
-    """Whether one of these walls keeps it."""
-    return bool(_by(names)[what])
+def protects(protection: Protection, names: Collection[str]) -> bool:
+    """Whether one of these mechanisms gives this protection."""
+    return bool(_by_protection(names)[protection])
 
 
 def in_short(names: Collection[str]) -> str:
-    """How many kinds of walls stand, and what nothing keeps, in a short line."""
-    by = _by(names)
-    fallen = [keeps.what for keeps, found in by.items() if not found]
-    if not fallen:
+    """How many kinds of protection there are, and those that are missing, in a short line."""
+    by = _by_protection(names)
+    missing = [NAMES[protection] for protection, mechanisms in by.items() if not mechanisms]
+    if not missing:
         return f"walls: all {len(by)} stand"
-    return f"walls: {len(by) - len(fallen)} of {len(by)} stand; not kept on this machine: {', '.join(fallen)}"
+    return f"walls: {len(by) - len(missing)} of {len(by)} stand; not kept on this machine: {', '.join(missing)}"
 
 
 def in_words(names: Collection[str]) -> str:
-    """What the walls that stand keep, in one line, and what nothing keeps."""
-    by = _by(names)
-    stand = "; ".join(f"{keeps} ({', '.join(found)})" for keeps, found in by.items() if found)
-    fall = "; ".join(keeps for keeps, found in by.items() if not found)
-    return f"walls: {stand or 'none'}" + (f"; not so on this machine: {fall}" if fall else "")
+    """What is protected and by which mechanisms, in one line, and what nothing protects."""
+    by = _by_protection(names)
+    present = "; ".join(f"{each} ({', '.join(mechanisms)})" for each, mechanisms in by.items() if mechanisms)
+    missing = "; ".join(each for each, mechanisms in by.items() if not mechanisms)
+    return f"walls: {present or 'none'}" + (f"; not so on this machine: {missing}" if missing else "")
 
 
-def _by(names: Collection[str]) -> dict[Keeps, list[str]]:
-    """The walls that keep each thing."""
-    standing = named(names)
-    by = {keeps: [each.name for each in standing if keeps in each.keeps] for keeps in Keeps}
-    if processes.WALL in standing and seccomp.WALL in standing:
-        by[Keeps.SIGNALS].remove(seccomp.WALL.name)  # it then leaves signals alone
+def _by_protection(names: Collection[str]) -> dict[Protection, list[str]]:
+    active = chosen(names)
+    by = {protection: [each.name for each in active if protection in each.protects] for protection in Protection}
+    if PID_NAMESPACE in active and seccomp.SECCOMP in active:
+        by[Protection.SIGNALS].remove(seccomp.SECCOMP.name)  # it then leaves signals alone
     return by

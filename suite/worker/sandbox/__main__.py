@@ -1,6 +1,4 @@
-"""Says which walls this machine has: in words, or with --names as JSON."""
-
-from __future__ import annotations
+"""Prints which sandbox this machine has: in words, or with --names as JSON."""
 
 import json
 import signal

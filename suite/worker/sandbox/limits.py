@@ -1,13 +1,15 @@
-"""Limits of the system: bytes of memory, of a file, and processes. Each process has them for itself."""
+"""Limits of the system for each process (memory, files, processes), and root's privileges, which are given up."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 from contextlib import suppress
 from pathlib import Path
 
-from attnsuite.worker.sandbox.wall import Keeps, Room, Wall
+from attnsuite.worker.sandbox.mechanism import Mechanism, Protection, Space
+from attnsuite.worker.sandbox.system import NO_NEW_PRIVILEGES, function, prctl
 
 FILES_LIMIT = 1 << 31
 """Bytes that a file may have, and a folder in memory: more than a compiler's cache takes, less than memory."""
@@ -15,36 +17,50 @@ NAMES_LIMIT = 1 << 18
 """Files and folders that a folder in memory may have: each takes a kilobyte of it that no size counts."""
 PROCESSES_LIMIT = 1 << 13
 """Processes and threads of a worker in namespaces of its own: some libraries' threads on hundreds of cores are fewer.
-Outside, the system counts all of a user's, whoever started them."""
+Outside, the system counts all of a user's together."""
+CAPABILITIES_VERSION = 0x20080522
+"""Version 3 of the two structures that `capset` reads."""
 
 
 def memory_limit() -> int:
-    """Bytes that somebody's code may take: half of what the machine has, so that there is some for the suite."""
+    """Bytes that a submission may take: half of what the machine has, so that the suite has some."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
-def _before(room: Room) -> None:
+def _end_first(space: Space) -> None:
     """Have the system end this process before others when memory runs out.
 
-    Where CAP_SYS_RESOURCE says so, only that can take it back; else everybody can.
+    Only a process with CAP_SYS_RESOURCE can take that back where one has said so; else every process can.
     """
     with suppress(OSError):  # not Linux, or /proc is read-only
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def _within(room: Room) -> None:
-    """Set the limits."""
+def _set_limits(space: Space) -> None:
     _limit(resource.RLIMIT_FSIZE, FILES_LIMIT)
-    if room.memory:
-        _limit(resource.RLIMIT_DATA, room.memory)
-    if room.namespaced:
+    if space.memory:
+        _limit(resource.RLIMIT_DATA, space.memory)
+    if space.namespaced:
         _limit(resource.RLIMIT_NPROC, PROCESSES_LIMIT)
 
 
-def _limit(which: int, most: int) -> None:
+def _limit(which: int, limit: int) -> None:
     _, hard = resource.getrlimit(which)
-    lower = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    lower = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
     resource.setrlimit(which, (lower, lower))
 
 
-WALL = Wall("limits of the system", frozenset({Keeps.SIZE}), before=_before, within=_within)
+class _Header(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+def _drop_capabilities(space: Space) -> None:
+    """Give up all capabilities, and have no program give them back."""
+    prctl(NO_NEW_PRIVILEGES, 1)
+    none = (ctypes.c_uint32 * 6)()
+    function("capset", ctypes.byref(_Header(CAPABILITIES_VERSION, 0)), ctypes.byref(none))
+
+
+LIMITS = Mechanism("limits of the system", frozenset({Protection.SIZE}), before=_end_first, within=_set_limits)
+NO_CAPABILITIES = Mechanism("no capabilities", frozenset(), within=_drop_capabilities)
+"""Without them root, too, reads no process that still has them."""

@@ -14,36 +14,32 @@ import platform
 import socket
 from collections.abc import Mapping, Sequence
 
-from attnsuite.worker.sandbox.processes import DRIVER
+from attnsuite.worker.sandbox.mechanism import Mechanism, Protection, Space
+from attnsuite.worker.sandbox.namespaces import DRIVER
 from attnsuite.worker.sandbox.system import NAMESPACES, NO_NEW_PRIVILEGES, kernel, prctl
-from attnsuite.worker.sandbox.wall import Keeps, Room, Wall
 
-ALWAYS = (
+FORBIDDEN = (
     *("socket", "connect", "bind", "io_uring_setup"),
     *("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd"),
     *("unshare", "setns", "mount"),
     *("shmget", "msgget", "semget", "mq_open", "add_key", "request_key", "keyctl"),
 )
-"""What a worker may not do. The ring of io_uring would do the same without being asked. What System V shares, queues
-and keys are kept by the kernel: no limit of a process counts them, and they may outlive it."""
+"""What a worker may not do. The ring of io_uring would do the same past this filter. What System V shares, queues and
+keys are stored by the kernel: no limit of a process counts them, and they may outlive it."""
 ABSENT = ("clone3", "memfd_create", "memfd_secret")
 """What the kernel seems not to have, so that libraries do without. A filter cannot look where the flags of `clone3`
 lie; the C library calls `clone` instead. A file that is in memory and in no folder is counted only while it is open."""
-PRETENDED = ("sched_setaffinity",)
-"""What seems to be done, and is not: the suite alone says on which cores a worker runs, so that who is timed on one
-takes no other. Its processor time tells that only where it does nothing else: who sleeps while his inputs are made has
-twice the time for what is timed. It is no error, for libraries that bind their threads take one for the end."""
-OF_DRIVER = "memfd_create"
+IGNORED = ("sched_setaffinity",)
+"""What seems to be done, and is not: the suite alone says on which cores a worker runs, so that one that is timed takes
+no other core. Its processor time shows that only where it does nothing else: sleeping while inputs are made gains twice
+the time. It is no error, because libraries that bind their threads take one for the end."""
+DRIVER_FILE, DRIVER_NAME = "memfd_create", "bind"
 """What CUDA does not begin without where NVIDIA's driver is: driver 570 says error 304, "OS call failed"
-(https://github.com/NVIDIA/OpenShell/issues/1696)."""
-NAMED_BY_DRIVER = "bind"
-"""What driver 580 does not begin without either, seen on an H100: it makes a UNIX socket, and gives it a name, under
-which another process might ask for its memory. Nobody can: to connect stays refused."""
-ONLY_ITSELF = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "prlimit64")
+(https://github.com/NVIDIA/OpenShell/issues/1696); driver 580, on an H100, makes a UNIX socket and gives it a name,
+under which another process might ask for its memory. No process here can, because `connect` stays forbidden."""
+ITSELF = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "prlimit64")
 """Outside a PID namespace: what a worker may do to itself alone, whose number stands first among the arguments. Limits
 of another process end it, too."""
-NOBODY, SIGNALLED = "pidfd_send_signal", "ioctl"
-"""Outside a PID namespace: what it may not do at all, and what names by some requests who is signalled."""
 _NEW = {"pidfd_send_signal": 424, "io_uring_setup": 425, "clone3": 435, "pidfd_getfd": 438, "memfd_secret": 447}
 """Calls whose number is the same on every processor."""
 NUMBERS: Mapping[str, tuple[int, Mapping[str, int]]] = {
@@ -71,26 +67,25 @@ OTHER_CALLS = 0x40000000
 """Numbers from here on are those of x86_64's other calling convention (x32), by which the same could be had."""
 
 SET_OWNER, SET_OWNER_AS, SET_LEASE = 8, 15, 1024
-"""Commands of `fcntl` (F_SETOWN, F_SETOWN_EX, F_SETLEASE): say who gets a file's signals; hold up who opens it to
-write."""
-SIGNALLED_BY = (0x8901, 0x8902)
-"""Requests of `ioctl` (FIOSETOWN, SIOCSPGRP) that say the same as the first."""
-CONNECTED = (int(socket.SOCK_STREAM), 5)
-"""Kinds of sockets (the other is SOCK_SEQPACKET) that send only where they are connected. A datagram goes anywhere."""
-HOW_OPENED = 0o2004000
-"""Flags beside the kind: SOCK_CLOEXEC and SOCK_NONBLOCK."""
+"""Commands of `fcntl` (F_SETOWN, F_SETOWN_EX, F_SETLEASE): say who gets a file's signals; hold up programs that open it
+to write."""
+OWNER_REQUESTS = (0x8901, 0x8902)
+"""Requests of `ioctl` (FIOSETOWN, SIOCSPGRP) that do the same as the first."""
+CONNECTED, KIND_FLAGS = (int(socket.SOCK_STREAM), 5), 0o2004000
+"""Kinds of sockets (the other is SOCK_SEQPACKET) that send only where they are connected: a datagram goes anywhere. And
+the flags that may be added to a kind, SOCK_CLOEXEC and SOCK_NONBLOCK."""
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, KEEP_BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-"""Instructions: load a word of what is asked for; jump if it is equal to a number, at least that, or has any of its
-bits; set the other bits to zero; return."""
+"""Instructions: load a word of the call; jump if it is equal to a number, at least that, or has any of its bits; set
+the other bits to zero; return."""
 NUMBER_AT, PROCESSOR_AT, ARGUMENTS_AT = 0, 4, 16
-"""Where in what is asked for these words stand. Of the two words of an argument the kernel, too, reads the first."""
+"""Where these words of a call stand. Of the two words of an argument the kernel, too, reads the first."""
 FILTER, SPECULATES = 1, 4
 """To set a filter, and to leave the processor's speculation as it is. Kernels before 5.16 would curb that otherwise,
 which slows down what is timed."""
 ALLOWED, FAILS = 0x7FFF0000, 0x00050000
-REFUSED, UNKNOWN, NOT_DONE = FAILS | errno.EPERM, FAILS | errno.ENOSYS, FAILS
-"""The last fails with no error at all, so that whoever asked takes it for done."""
+REFUSED, UNKNOWN, PRETENDED = FAILS | errno.EPERM, FAILS | errno.ENOSYS, FAILS
+"""The last fails with no error at all, so that the caller takes it for done."""
 
 
 class _Instruction(ctypes.Structure):
@@ -108,12 +103,12 @@ Instruction = tuple[int, int, int, int]
 """Its code, how many to skip where it is true and where not, and its number."""
 
 
-def _within(room: Room) -> None:
+def _within(space: Space) -> None:
     prctl(NO_NEW_PRIVILEGES, 1)
-    program = instructions(platform.machine(), 0 if room.namespaced else os.getpid(), DRIVER.exists())
+    program = instructions(platform.machine(), 0 if space.namespaced else os.getpid(), DRIVER.exists())
     _, numbers = NUMBERS[platform.machine()]
-    given = _Program(len(program), (_Instruction * len(program))(*(_Instruction(*each) for each in program)))
-    kernel(numbers["seccomp"], FILTER, SPECULATES, ctypes.byref(given))
+    structure = _Program(len(program), (_Instruction * len(program))(*(_Instruction(*each) for each in program)))
+    kernel(numbers["seccomp"], FILTER, SPECULATES, ctypes.byref(structure))
 
 
 def instructions(processor: str, process: int, driver: bool = False) -> Sequence[Instruction]:
@@ -123,55 +118,51 @@ def instructions(processor: str, process: int, driver: bool = False) -> Sequence
     """
     if processor not in NUMBERS:
         raise OSError(f"the numbers of the system calls of {processor} are not known here")
-    named, numbers = NUMBERS[processor]
+    name, numbers = NUMBERS[processor]
     return [
-        *((LOAD, 0, 0, PROCESSOR_AT), (EQUAL, 1, 0, named), _answer(REFUSED), (LOAD, 0, 0, NUMBER_AT)),
-        *((AT_LEAST, 0, 1, OTHER_CALLS), _answer(REFUSED)),
-        *(each for call, answer in _answers(process, driver).items() for each in _if((EQUAL, numbers[call]), answer)),
-        _answer(ALLOWED),
+        *((LOAD, 0, 0, PROCESSOR_AT), (EQUAL, 1, 0, name), _return(REFUSED), (LOAD, 0, 0, NUMBER_AT)),
+        *((AT_LEAST, 0, 1, OTHER_CALLS), _return(REFUSED)),
+        *(each for call, rule in _rules(process, driver).items() for each in _if((EQUAL, numbers[call]), rule)),
+        _return(ALLOWED),
     ]
 
 
-def _answers(process: int, driver: bool) -> dict[str, Sequence[Instruction]]:
+def _rules(process: int, driver: bool) -> dict[str, Sequence[Instruction]]:
     """What is done at each call that is not simply allowed."""
-    owners = (SET_OWNER, SET_OWNER_AS) if process else ()
-    answers: dict[str, Sequence[Instruction]] = {
-        **{call: [_answer(REFUSED)] for call in ALWAYS},
-        **{call: [_answer(UNKNOWN)] for call in ABSENT if not (driver and call == OF_DRIVER)},
-        **{call: [_answer(NOT_DONE)] for call in PRETENDED},
-        "clone": [_argument(0), *_if((ANY_BIT, NAMESPACES), [_answer(REFUSED)]), _answer(ALLOWED)],
-        "fcntl": [_argument(1), *_among((SET_LEASE, *owners), REFUSED), _answer(ALLOWED)],
-        "socketpair": [_argument(0), *_if((EQUAL, socket.AF_UNIX), _connected()), _answer(REFUSED)],
+    kind = [_load(1), (KEEP_BITS, 0, 0, 0xFFFFFFFF & ~KIND_FLAGS), *_among(CONNECTED, ALLOWED), _return(REFUSED)]
+    rules: dict[str, Sequence[Instruction]] = {
+        **{call: [_return(REFUSED)] for call in FORBIDDEN},
+        **{call: [_return(UNKNOWN)] for call in ABSENT},
+        **{call: [_return(PRETENDED)] for call in IGNORED},
+        "clone": [_load(0), *_if((ANY_BIT, NAMESPACES), [_return(REFUSED)]), _return(ALLOWED)],
+        "fcntl": [
+            _load(1),
+            *_among((SET_LEASE, *(SET_OWNER, SET_OWNER_AS) * bool(process)), REFUSED),
+            _return(ALLOWED),
+        ],
+        "socketpair": [_load(0), *_if((EQUAL, socket.AF_UNIX), kind), _return(REFUSED)],
     }
     if driver:
-        answers["socket"] = answers["socketpair"]
-        answers[NAMED_BY_DRIVER] = [_answer(ALLOWED)]
+        rules |= {DRIVER_FILE: [_return(ALLOWED)], DRIVER_NAME: [_return(ALLOWED)], "socket": rules["socketpair"]}
     if process:
-        itself = [_argument(0), *_among((process,), ALLOWED), _answer(REFUSED)]
-        answers |= dict.fromkeys(ONLY_ITSELF, itself)
-        answers["prlimit64"] = [_argument(0), *_among((0, process), ALLOWED), _answer(REFUSED)]  # 0 is whoever asks
-        answers[NOBODY] = [_answer(REFUSED)]
-        answers[SIGNALLED] = [_argument(1), *_among(SIGNALLED_BY, REFUSED), _answer(ALLOWED)]
-    return answers
+        rules |= {call: [_load(0), *_among((process,), ALLOWED), _return(REFUSED)] for call in ITSELF}
+        rules["prlimit64"] = [_load(0), *_among((0, process), ALLOWED), _return(REFUSED)]  # 0 is the process that calls
+        rules["pidfd_send_signal"] = [_return(REFUSED)]
+        rules["ioctl"] = [_load(1), *_among(OWNER_REQUESTS, REFUSED), _return(ALLOWED)]
+    return rules
 
 
-def _connected() -> Sequence[Instruction]:
-    """Whether a pair of sockets is of a kind that sends nowhere else."""
-    kind = [_argument(1), (KEEP_BITS, 0, 0, 0xFFFFFFFF & ~HOW_OPENED)]
-    return [*kind, *_among(CONNECTED, ALLOWED), _answer(REFUSED)]
+def _load(argument: int) -> Instruction:
+    return LOAD, 0, 0, ARGUMENTS_AT + 8 * argument
 
 
-def _argument(place: int) -> Instruction:
-    return LOAD, 0, 0, ARGUMENTS_AT + 8 * place
+def _return(result: int) -> Instruction:
+    return RETURN, 0, 0, result
 
 
-def _answer(found: int) -> Instruction:
-    return RETURN, 0, 0, found
-
-
-def _among(numbers: Sequence[int], found: int) -> Sequence[Instruction]:
+def _among(numbers: Sequence[int], result: int) -> Sequence[Instruction]:
     """Return this where the word that was loaded is one of these."""
-    return [each for number in numbers for each in _if((EQUAL, number), [_answer(found)])]
+    return [each for number in numbers for each in _if((EQUAL, number), [_return(result)])]
 
 
 def _if(test: tuple[int, int], then: Sequence[Instruction]) -> Sequence[Instruction]:
@@ -179,4 +170,4 @@ def _if(test: tuple[int, int], then: Sequence[Instruction]) -> Sequence[Instruct
     return [(code, 0, len(then), number), *then]
 
 
-WALL = Wall("seccomp", frozenset({Keeps.NETWORK, Keeps.SIGNALS}), within=_within)
+SECCOMP = Mechanism("seccomp", frozenset({Protection.NETWORK, Protection.SIGNALS}), within=_within)

@@ -1,4 +1,4 @@
-"""The functions of the C library and of the Linux kernel that walls are made of, and that Python does not have."""
+"""Functions of the C library and of the Linux kernel that the sandbox needs, and that Python does not have."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ MOUNT_SETATTR, LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 442, 444, 445,
 def function(name: str, *arguments: Any) -> int:
     """Call a function of the C library. OSError where it fails or there is none."""
     library = ctypes.CDLL(None, use_errno=True)
-    found = getattr(library, name, None)
-    if sys.platform != "linux" or found is None:
+    call = getattr(library, name, None)
+    if sys.platform != "linux" or call is None:
         raise OSError(f"this system has no {name}")
-    answer = int(found(*arguments))
-    if answer < 0:
+    result = int(call(*arguments))
+    if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
-    return answer
+    return result
 
 
 def kernel(number: int, *arguments: Any) -> int:
     """Make a system call by its number. OSError where it fails."""
-    whole = (each if isinstance(each, bytes | ctypes.Structure) or each is None else _whole(each) for each in arguments)
-    return function("syscall", ctypes.c_long(number), *whole)
+    return function("syscall", ctypes.c_long(number), *map(_whole, arguments))
 
 
 def _whole(argument: Any) -> Any:
@@ -59,21 +58,12 @@ class _Attributes(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "user_namespace"))
 
 
-HERE = -100
-"""For `mount_setattr`: a path is relative to the folder that the process is in."""
-BELOW = 0x8000
-"""The same: what is mounted below is meant, too."""
+HERE, BELOW = -100, 0x8000
+"""For `mount_setattr`: a path is relative to the working directory; what is mounted below is meant, too."""
 
 
-def make_read_only(folder: Path) -> None:
-    """Make what is mounted here and below read-only, in this mount namespace."""
-    _set_attributes(folder, _Attributes(set=READ_ONLY), BELOW)
-
-
-def make_writable(folder: Path) -> None:
-    """Take that back of one mount."""
-    _set_attributes(folder, _Attributes(clear=READ_ONLY), 0)
-
-
-def _set_attributes(folder: Path, attributes: _Attributes, flags: int) -> None:
-    kernel(MOUNT_SETATTR, HERE, bytes(folder), flags, ctypes.byref(attributes), ctypes.sizeof(attributes))
+def set_read_only(folder: Path, read_only: bool = True) -> None:
+    """Make what is mounted here and below read-only, in this mount namespace; or take that back of one mount."""
+    attributes = _Attributes(set=READ_ONLY) if read_only else _Attributes(clear=READ_ONLY)
+    size = ctypes.sizeof(attributes)
+    kernel(MOUNT_SETATTR, HERE, bytes(folder), BELOW if read_only else 0, ctypes.byref(attributes), size)

@@ -16,8 +16,8 @@ from attnsuite.conformance.session import CheckRequest, Session
 from attnsuite.model import CheatsAudit
 from attnsuite.model.bounded import NOT_BOUNDED
 from attnsuite.model.temporary import PREFIX
-from attnsuite.worker import started
-from attnsuite.worker.sandbox import WALLS, Keeps, found_elsewhere, kept
+from attnsuite.worker import process as started
+from attnsuite.worker.sandbox import MECHANISMS, Protection, detected, protects
 
 FEW = ("honest", "wrong_zeros", "clock_halved", "lazy_instance")
 MORE = (
@@ -104,7 +104,7 @@ def test_the_page_is_written_and_the_status_says_whether_anything_got_through(
     assert (tmp_path / "results" / "cheats.md").read_text().startswith("# Submissions that try to fool the suite")
 
 
-@pytest.mark.parametrize("walls", [(), tuple(wall.name for wall in WALLS)])
+@pytest.mark.parametrize("walls", [(), tuple(wall.name for wall in MECHANISMS)])
 def test_what_writes_behind_the_suite_s_back_writes_where_no_wall_keeps_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, walls: tuple[str, ...]
 ) -> None:
@@ -118,4 +118,4 @@ def test_what_writes_behind_the_suite_s_back_writes_where_no_wall_keeps_files(
     outcomes = audit_module._checked(writer, session, print)
 
     assert [outcome.status for outcome in outcomes] == ["passed"]
-    assert any(home.rglob("*forged*")) == (not kept(Keeps.FILES, set(walls) & set(found_elsewhere())))
+    assert any(home.rglob("*forged*")) == (not protects(Protection.FILES, set(walls) & set(detected())))

@@ -20,7 +20,7 @@ from attnsuite.contracts import contract
 from attnsuite.contracts.attention.workloads.workload import Workload
 from attnsuite.model import PASSES, STEP
 from attnsuite.registry import Loaded, find, load
-from attnsuite.worker.wire import buffer
+from attnsuite.worker.messages import buffer
 
 SIGNED = Path(__file__).parents[2] / "submissions" / "signed.py"
 SMALL = Workload("test/small", "", 16, 16, 8, 2)

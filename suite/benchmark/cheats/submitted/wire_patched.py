@@ -7,14 +7,13 @@ from dataclasses import replace
 def _forged(serve):
     def answer(function, device, arguments):
         replies = serve(function, device, arguments)
-        return [{**reply, "raised": "", "declined": "", "changed": ()} for reply in replies]
+        return [replace(reply, raised="", declined="", changed=()) for reply in replies]
 
     return answer
 
 
 _asking = sys.modules["attnsuite.worker.asking"]
 _asking.serve = _forged(_asking.serve)
-_asking.replace = replace
 
 
 def attention(query, key, value):

@@ -1,15 +1,15 @@
-"""The folder that a walled worker has for itself: made and removed by the suite, for temporary files and caches."""
+"""The folder that a sandboxed worker has for itself: made and removed by the suite, for temporary files and caches."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from attnsuite.model.temporary import make
-from attnsuite.worker.sandbox.wall import Room
+from attnsuite.worker.sandbox.mechanism import Space
 
 TEMPORARY = ("TMPDIR", "TEMP", "TMP")
 """Variables that name the folder for temporary files."""
@@ -21,12 +21,11 @@ COMPILED = (
 OTHER_CACHES = ("XDG_CACHE_HOME", "MPLCONFIGDIR")
 
 
-def make_room(environment: Mapping[str, str], memory: int = 0) -> Room:
+def make_space(environment: Mapping[str, str], mechanisms: Sequence[str], memory: int = 0) -> Space:
     """A new folder, and the caches that the user named. OSError where no folder can be made."""
-    folder = make()
-    named = (Path(environment[name]).resolve() for name in COMPILED if environment.get(name))
-    writable = tuple(dict.fromkeys(each for each in named if _made(each)))
-    return Room(folder, writable, memory)
+    caches = dict.fromkeys(Path(environment[name]).resolve() for name in COMPILED if environment.get(name))
+    writable = tuple(str(folder) for folder in caches if _made(folder))
+    return Space(str(make()), tuple(mechanisms), writable, memory)
 
 
 def _made(folder: Path) -> bool:
@@ -35,12 +34,12 @@ def _made(folder: Path) -> bool:
     return folder.is_dir()
 
 
-def move_in(room: Room) -> None:
-    """Have this process work in its room, and keep there what it would keep elsewhere."""
-    os.chdir(room.folder)
+def move_in(space: Space) -> None:
+    """Have this process work in its folder, and write there what it would write elsewhere."""
+    os.chdir(space.folder)
     for name in TEMPORARY:
-        os.environ[name] = str(room.folder)
+        os.environ[name] = space.folder
     for name in (*COMPILED, *OTHER_CACHES):
         if name in OTHER_CACHES or not os.environ.get(name):
-            os.environ[name] = str(room.folder / "caches" / name.lower())
-    tempfile.tempdir = None  # it may have been found already
+            os.environ[name] = str(Path(space.folder, "caches", name.lower()))
+    tempfile.tempdir = None  # it may have been determined before

@@ -1,0 +1,315 @@
+"""What crosses between the suite and a worker: typed structs as MessagePack, then the raw storages of their tensors.
+
+Nothing is pickled. A worker runs a submission, so its messages are checked against the annotations of these structs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import torch
+from msgspec import Meta, MsgspecError, Raw, Struct, convert, defstruct, msgpack
+from msgspec.structs import asdict
+from torch import Tensor
+
+from attnsuite.cases import Call, Reply
+from attnsuite.registry import Declaration
+from attnsuite.registry.declaration import checked
+from attnsuite.registry.signatures import names
+from attnsuite.registry.signing import ASKED_FOR, DECLARED
+
+HEADER_LIMIT = 1 << 24
+"""Bytes of MessagePack in a message at most: a hundred thousand tensors take about as many."""
+MAX_TENSORS = 100_000
+"""Tensors in a message at most: a model has hundreds of weights, and a test has a few calls."""
+STORAGE_LIMIT = 1 << 35
+"""Bytes of tensors in a message at most: more than any test needs, and less than would only fail."""
+TOKEN = 16
+"""Bytes of the random number that follows a request and precedes its reply, so that nothing can reply unasked."""
+MAX_TEXT = 10_000
+"""Characters of a text that are kept: a message is shown in one line and stored with each outcome."""
+MAX_NAMES = 1_000
+"""Entries of a list or a dictionary in a reply at most: a call runs a few dozen operators, and the largest model has
+some hundred weights. Longer ones are refused, because a cut could hide the entry that matters."""
+MAX_DEPTH = 10
+"""Lists in lists in a reply at most: the deepest, gradients by name in replies in a list, has three."""
+TENSOR = 1
+"""The MessagePack extension type of a tensor."""
+
+_EXACT = ("bool", "complex64", "complex128", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+DTYPES: Mapping[str, torch.dtype] = {
+    name: dtype
+    for name, dtype in vars(torch).items()
+    if isinstance(dtype, torch.dtype) and str(dtype) == f"torch.{name}" and (dtype.is_floating_point or name in _EXACT)
+    if not name.endswith("_x2")
+}
+"""Every dtype that can cross, by name: not the quantised ones, nor those narrower than a byte, with which PyTorch does
+not compute."""
+
+Natural = Annotated[int, Meta(ge=0, lt=1 << 62)]
+Sizes = Annotated[list[Natural], Meta(max_length=64)]
+Kind = TypeVar("Kind")
+
+
+class Garbage(Exception):
+    """A process sent something that no honest worker sends."""
+
+
+class TooLarge(Exception):
+    """A message is larger than this process may hold; the text says what the limit is."""
+
+
+class Envelope(Struct, array_like=True):
+    """The header of each message. The storages follow it, in order."""
+
+    sizes: Annotated[list[Natural], Meta(max_length=MAX_TENSORS)]
+    """Bytes of each storage."""
+    message: Raw
+
+
+class Place(Struct, array_like=True):
+    """Where a tensor lies in the storages of its message."""
+
+    storage: Natural
+    dtype: str
+    shape: Sizes
+    stride: Sizes
+    offset: Natural
+
+
+class Hello(Struct):
+    """The first message to a worker."""
+
+    declaration: Declaration
+    device: str
+    path: list[str]
+    """Where the suite looks for modules."""
+    service: str
+
+
+class ImportStatus(StrEnum):
+    """What became of the import of an implementation."""
+
+    READY = "ready"
+    MISSING = "missing"
+    """A library that it requires is not installed."""
+    BROKEN = "broken"
+    """It raised."""
+    UNUSABLE = "unusable"
+    """The function that the user named does not exist or cannot be called."""
+
+
+class Greeting(Struct):
+    """The first message of a worker: how the import ended, and what it told of the implementation."""
+
+    status: ImportStatus
+    reason: str
+    declaration: Declaration
+
+
+class Request(Struct):
+    """One question to a worker: a verb of the worker's own or of its service, with data and tensors."""
+
+    id: int
+    verb: str
+    arguments: dict[str, Any]
+
+
+class Response(Struct, forbid_unknown_fields=True):
+    """The answer to a request."""
+
+    id: int
+    answer: Any = None
+    failed: str = ""
+    """The traceback of an error of the suite's own in the worker; empty if there was none."""
+    lost: str = ""
+    """Why the process can use its device no more; empty if it can."""
+
+
+def storage_of(tensor: Tensor) -> Tensor:
+    """The whole storage behind a tensor as one flat tensor of its dtype."""
+    count = tensor.untyped_storage().nbytes() // tensor.element_size()
+    return torch.as_strided(tensor.detach(), (count,), (1,), 0)
+
+
+def buffer(flat: Tensor) -> memoryview:
+    """The bytes of a flat tensor, without a copy."""
+    array: Any = flat.view(torch.uint8).numpy()
+    return memoryview(array)
+
+
+def pack(message: Any) -> Iterator[memoryview]:
+    """The message's bytes in order, without copying tensors. They keep storage, strides and offset, bit by bit.
+
+    TypeError for an object that cannot cross.
+    """
+    storages: list[memoryview] = []
+    content = msgpack.encode(message, enc_hook=partial(_encoded, storages))
+    header = msgpack.encode(Envelope([storage.nbytes for storage in storages], Raw(content)))
+    yield memoryview(len(header).to_bytes(8, "big") + header)
+    yield from storages
+
+
+def unpack(read_into: Callable[[memoryview], None], kind: type[Kind] | Any = Any, most: int = STORAGE_LIMIT) -> Any:
+    """Read one message of a kind with a function that fills a buffer. Raises `Garbage` for anything else.
+
+    Raises `TooLarge` before any tensor is read where all together have more than `most` bytes, and for a tensor that
+    would have more if each of its numbers had a place of its own.
+    """
+    length = bytearray(8)
+    read_into(memoryview(length))
+    if (size := int.from_bytes(length, "big")) > HEADER_LIMIT:
+        raise Garbage(f"a header of {size} bytes")
+    header = bytearray(size)
+    read_into(memoryview(header))
+    envelope = _decoded(header, Envelope)
+    if sum(envelope.sizes) > STORAGE_LIMIT:
+        raise Garbage(f"tensors of {sum(envelope.sizes)} bytes")
+    if sum(envelope.sizes) > most:
+        raise TooLarge(f"{most / (1 << 30):.2g} GiB")
+    try:
+        storages = [torch.empty(size, dtype=torch.uint8) for size in envelope.sizes]  # memory is taken as it is filled
+    except RuntimeError as error:
+        raise Garbage(f"tensors of {sum(envelope.sizes)} bytes") from error
+    for storage in storages:
+        if storage.numel():
+            read_into(buffer(storage))
+    return _decoded(envelope.message, kind, partial(_tensor, storages, most))
+
+
+def checked_as(kind: Any, data: Any) -> Any:
+    """Data of a response as a value of this type. Raises `Garbage` where it is not as the annotations say."""
+    try:
+        return convert(data, kind)
+    except (MsgspecError, ValueError, TypeError, RecursionError) as error:
+        raise Garbage(str(error)) from error
+
+
+def calls_from(data: Any) -> list[Call]:
+    """The calls in a request."""
+    return [Call(**_shallow(call)) for call in convert(data, list[_CALL])]  # type: ignore[valid-type]
+
+
+def replies_from(answer: Any, calls: Sequence[Call]) -> list[Reply]:
+    """The replies in a response, one to each call. Raises `Garbage` for anything else."""
+    replies = [Reply(**_shallow(reply)) for reply in checked_as(list[_REPLY], shortened(answer))]  # type: ignore[valid-type]
+    if len(replies) != len(calls):
+        raise Garbage(f"{len(replies)} replies to {len(calls)} calls")
+    for reply, call in zip(replies, calls, strict=True):
+        if not 0 <= reply.seconds < math.inf:
+            raise Garbage(f"a call that took {reply.seconds} s")
+        if call.output_gradient is None and any(gradient is not None for gradient in reply.gradients.values()):
+            raise Garbage("gradients of a call without a backward pass")
+        if reply.output is not None and not reply.raised and set(reply.gradients) != set(call.gradient_of):
+            raise Garbage("gradients of other inputs than were asked for")
+    return replies
+
+
+TOLD = (
+    *("function", "parameters", "requires", "lacks", "conventions"),
+    *("style", "unasked", "rewritten", "guessed", "assumed"),
+)
+"""The fields of a declaration that only an import can tell."""
+
+
+def declared_by(greeting: Greeting, known: Declaration) -> Declaration:
+    """The declaration, completed by what the import told. Raises `Garbage` for what no honest worker tells."""
+    told = greeting.declaration
+    fields = {name: shortened(getattr(told, name)) for name in TOLD}
+    if not known.signature:
+        fields |= {"signature": told.signature, "signature_by": told.signature_by}
+    parameters = (*(told.parameters or ()), *told.unasked, *told.signature_by, *told.function.split("."))
+    if not all(name.isidentifier() or name in (ASKED_FOR, DECLARED) for name in parameters):
+        raise Garbage("parameters without names")
+    if told.signature and told.signature not in names():
+        raise Garbage("an unknown signature")
+    try:
+        checked(requires=told.requires, lacks=told.lacks, conventions=told.conventions)
+    except TypeError as error:
+        raise Garbage(str(error)) from error
+    return replace(known, **fields)
+
+
+def shortened(value: Any, depth: int = 0) -> Any:
+    """The same with long texts cut. Raises `Garbage` for what is longer than `MAX_NAMES`, or nested too deep."""
+    if isinstance(value, str):
+        return value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
+    if not isinstance(value, list | tuple | dict):
+        return value
+    if len(value) > MAX_NAMES:
+        raise Garbage(f"a list of {len(value)} entries")
+    if depth > MAX_DEPTH:
+        raise Garbage("lists nested too deep")
+    if isinstance(value, dict):
+        return {shortened(name): shortened(item, depth + 1) for name, item in value.items()}
+    return type(value)(shortened(item, depth + 1) for item in value)
+
+
+def _typed(record: type, **hints: Any) -> type[Struct]:
+    """A struct with the fields of a dataclass, and other annotations for some of them."""
+    annotations = get_type_hints(record, localns={"Tensor": Tensor}) | hints
+    return defstruct(record.__name__, list(annotations.items()), forbid_unknown_fields=True)
+
+
+_Option = float | int | bool | str | None
+_CALL = _typed(
+    Call, options=dict[str, _Option | tuple[_Option, ...]]
+)  # MessagePack has no tuples, and options no lists
+_REPLY = _typed(Reply)
+
+
+def _shallow(struct: Struct) -> dict[str, Any]:
+    return asdict(struct)
+
+
+def _encoded(storages: list[memoryview], value: Any) -> Any:
+    """What MessagePack holds in place of a value that it does not know."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, float):  # a subclass
+        return float(value)
+    if not isinstance(value, Tensor):
+        raise TypeError(f"a {type(value).__name__} cannot cross")
+    tensor = value.detach().resolve_conj().resolve_neg()
+    if tensor.device.type != "cpu":
+        tensor = torch.as_strided(storage_of(tensor).cpu(), tensor.shape, tensor.stride(), tensor.storage_offset())
+    storages.append(buffer(storage_of(tensor)))
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    place = Place(len(storages) - 1, dtype, list(tensor.shape), list(tensor.stride()), int(tensor.storage_offset()))
+    return msgpack.Ext(TENSOR, msgpack.encode(place))
+
+
+def _decoded(
+    content: bytes | bytearray | Raw, kind: Any, tensor: Callable[[int, memoryview], Any] | None = None
+) -> Any:
+    try:
+        return msgpack.decode(content, type=kind, ext_hook=tensor)
+    except (MsgspecError, ValueError, TypeError, RecursionError) as error:
+        raise Garbage(str(error)) from error
+
+
+def _tensor(storages: list[Tensor], most: int, code: int, content: memoryview) -> Tensor:
+    """The tensor at a place that may be nonsense: nothing outside the storage is ever touched.
+
+    Nor has it more than `most` bytes of numbers: one number that is repeated takes that memory where it is compared.
+    """
+    place: Place = _decoded(content, Place)  # type: ignore[arg-type]
+    if code != TENSOR or place.storage >= len(storages) or place.dtype not in DTYPES:
+        raise Garbage("a tensor without a storage or a dtype")
+    storage, dtype = storages[place.storage], DTYPES[place.dtype]
+    if len(place.shape) != len(place.stride):
+        raise Garbage("a tensor of impossible layout")
+    last = place.offset + sum((size - 1) * step for size, step in zip(place.shape, place.stride, strict=True))
+    if storage.numel() % dtype.itemsize or (0 not in place.shape and (last + 1) * dtype.itemsize > storage.numel()):
+        raise Garbage("a tensor that reaches beyond its storage")
+    if math.prod(place.shape) * dtype.itemsize > most:
+        raise TooLarge(f"{most / (1 << 30):.2g} GiB")
+    try:
+        return torch.as_strided(storage.view(dtype), place.shape, place.stride, place.offset)
+    except (RuntimeError, OverflowError, TypeError) as error:
+        raise Garbage("a tensor of impossible layout") from error

@@ -1,0 +1,107 @@
+"""Namespaces of Linux: a worker sees its own processes alone, read-only files, and no network."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from attnsuite.worker.sandbox.limits import FILES_LIMIT, NAMES_LIMIT
+from attnsuite.worker.sandbox.mechanism import Mechanism, Protection, Space, works
+from attnsuite.worker.sandbox.system import (
+    BIND,
+    NEW_IPC,
+    NEW_MOUNTS,
+    NEW_NETWORK,
+    NEW_PROCESSES,
+    NEW_USER,
+    NO_DEVICES,
+    NO_SETUID,
+    PRIVATE,
+    READ_ONLY,
+    RECURSIVE,
+    function,
+    mount,
+    set_read_only,
+)  # fmt: skip
+
+ROOT, PROCESSES = Path("/"), Path("/proc")
+SHARED_MEMORY, TERMINALS = Path("/dev/shm"), Path("/dev/pts")
+DRIVER = Path("/dev/nvidiactl")
+"""NVIDIA's driver: CUDA says error 304 in a process that does not find itself in /proc (driver 580, on an H100)."""
+
+
+def enter(namespaces: int) -> None:
+    """Leave the system's namespaces for new ones, the user's included. The user keeps their number.
+
+    The process may have one thread alone. A new PID namespace is for its children. OSError where that cannot be.
+    """
+    user, group = os.geteuid(), os.getegid()
+    function("unshare", NEW_USER | namespaces)
+    itself = Path("/proc/self")
+    (itself / "setgroups").write_text("deny")  # else only root may say what groups there are
+    (itself / "uid_map").write_text(f"{user} {user} 1")
+    (itself / "gid_map").write_text(f"{group} {group} 1")
+
+
+def show_own_processes() -> None:
+    """Have /proc show the processes of this namespace alone. OSError where that cannot be, as in many containers."""
+    mount("proc", PROCESSES, "proc", NO_SETUID | NO_DEVICES)
+
+
+def protect_system() -> None:
+    """Make read-only what of /proc is about the whole system: root, too, may change it without capabilities."""
+    for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"):
+        part = PROCESSES / name
+        if part.exists():
+            mount(str(part), part, "", BIND)
+            set_read_only(part)
+
+
+def _probe_processes() -> None:
+    """Raise OSError where the driver is there, and processes in a namespace of their own would not be in /proc."""
+    if DRIVER.exists() and not works(find_itself):
+        raise OSError("/proc does not show the processes of a new namespace")
+
+
+def find_itself() -> None:
+    """Mount /proc in a PID namespace. OSError where that cannot be."""
+    enter(NEW_PROCESSES | NEW_MOUNTS)
+    mount("none", ROOT, "", RECURSIVE | PRIVATE)
+    if not works(show_own_processes):
+        raise OSError("/proc is not mounted")
+
+
+def _protect_files(space: Space) -> None:
+    writable = [Path(folder) for folder in space.writable]
+    mount("none", ROOT, "", RECURSIVE | PRIVATE)
+    for folder in writable:
+        mount(str(folder), folder, "", BIND)
+    set_read_only(ROOT)
+    set_read_only(PROCESSES, False)  # a process writes there about itself
+    protect_system()
+    for folder in writable:
+        set_read_only(folder, False)
+    size = min(FILES_LIMIT, space.memory or FILES_LIMIT)
+    _mount_in_memory(Path(space.folder), size)
+    with suppress(OSError):  # there is none
+        _mount_in_memory(SHARED_MEMORY, size)
+    with suppress(OSError):  # a device is written to in spite of read-only mounts
+        mount("tmpfs", TERMINALS, "tmpfs", NO_SETUID | NO_DEVICES | READ_ONLY, "size=4k,mode=0700")
+
+
+def _mount_in_memory(folder: Path, size: int) -> None:
+    options = f"size={size},nr_inodes={NAMES_LIMIT},mode=0700"
+    mount("tmpfs", folder, "tmpfs", NO_SETUID | NO_DEVICES, options)
+
+
+PID_NAMESPACE = Mechanism(
+    "PID namespace",
+    frozenset({Protection.PROCESSES, Protection.READING, Protection.SIGNALS}),
+    namespaces=NEW_PROCESSES | NEW_IPC,  # shared memory of System V outlives processes, but not its namespace
+    probe=_probe_processes,
+)
+MOUNT_NAMESPACE = Mechanism(
+    "mount namespace", frozenset({Protection.FILES}), namespaces=NEW_MOUNTS, around=_protect_files
+)
+NETWORK_NAMESPACE = Mechanism("network namespace", frozenset({Protection.NETWORK}), namespaces=NEW_NETWORK)

@@ -1,0 +1,128 @@
+"""The process between the suite and a sandboxed worker: it sets up the sandbox, and ends as the worker ends."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from contextlib import suppress
+from importlib import import_module
+from typing import NoReturn
+
+import msgspec
+from msgspec.structs import replace
+
+from attnsuite.worker.sandbox import chosen
+from attnsuite.worker.sandbox.mechanism import Space
+from attnsuite.worker.sandbox.namespaces import enter, protect_system, show_own_processes
+from attnsuite.worker.sandbox.processes import die_with_the_parent, end_descendants
+from attnsuite.worker.sandbox.space import move_in
+from attnsuite.worker.sandbox.system import DIE_WITH_PARENT, NEW_MOUNTS, NEW_PROCESSES, prctl
+
+
+def main(worker: str, channel: int, life: int, space: str) -> None:
+    """In an interpreter of its own: set up the sandbox, then run this module. `space` is JSON."""
+    die_with_the_parent(life)
+    surround(msgspec.json.decode(space, type=Space), life)
+    import_module(worker).main(channel, life, sandboxed=True)
+
+
+def surround(space: Space, life: int) -> None:
+    """Go on as a worker in the sandbox.
+
+    The process that calls this stays behind as the worker's supervisor, and ends as the worker ends. It keeps `life`,
+    which kills it when the suite is gone, whatever the worker does with its own.
+    """
+    mechanisms = chosen(space.mechanisms)
+    namespaces = 0
+    for mechanism in mechanisms:
+        namespaces |= mechanism.namespaces
+        if mechanism.before:
+            mechanism.before(space)
+    if namespaces:
+        enter(namespaces)
+    for mechanism in mechanisms:
+        if mechanism.around:
+            mechanism.around(space)
+    if namespaces & NEW_PROCESSES:
+        _begin_processes(life, own_mounts=bool(namespaces & NEW_MOUNTS))
+    else:
+        _supervise(os.fork(), life)
+    with suppress(OSError):  # not Linux
+        prctl(DIE_WITH_PARENT, signal.SIGKILL)
+    space = replace(space, namespaced=bool(namespaces & NEW_PROCESSES))
+    move_in(space)
+    for mechanism in mechanisms:
+        if mechanism.within:
+            mechanism.within(space)
+
+
+def _begin_processes(life: int, own_mounts: bool) -> None:
+    """Start the first process of a PID namespace and, as its child, the worker, in which alone this returns.
+
+    The first process cannot be the worker: signals that it sends itself have no effect, and orphans become its own.
+    """
+    reading, writing = os.pipe()
+    first = os.fork()
+    if first:
+        _stay_behind(reading, life)
+        _, status = os.waitpid(first, 0)
+        worker_status = os.read(reading, 16)
+        _end_as(int(worker_status) if worker_status else status)
+    prctl(DIE_WITH_PARENT, signal.SIGKILL)
+    if own_mounts:
+        with suppress(OSError):  # a container that hides parts of /proc forbids a new one
+            show_own_processes()
+            protect_system()
+    worker = os.fork()
+    if worker:
+        _stay_behind(writing)
+        os.write(writing, str(_status_of(worker)).encode())
+        os._exit(0)  # the system ends all others in the namespace
+    os.close(reading)
+    os.close(writing)
+
+
+def _supervise(worker: int, life: int) -> None:
+    """Where this is the worker's parent, wait for it, end all that it has started, and end."""
+    if worker:
+        _stay_behind(life)
+        status = _status_of(worker)
+        end_descendants(os.getpid())
+        _end_as(status)
+
+
+def _stay_behind(*kept: int) -> None:
+    """Close what a worker has: its output and its channel end for the suite only when no process holds them."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(nothing, standard)
+    below = 3
+    for descriptor in sorted(kept):
+        os.closerange(below, descriptor)
+        below = descriptor + 1
+    os.closerange(below, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def _status_of(worker: int) -> int:
+    """Wait until the worker has ended, reaping orphans meanwhile, and return its status."""
+    while True:
+        process, status = os.wait()
+        if process == worker:
+            return status
+
+
+def _end_as(status: int) -> NoReturn:
+    """End with the same status, or by the same signal."""
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with suppress(OSError):  # SIGKILL cannot be set
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
