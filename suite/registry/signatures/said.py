@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from attnsuite.cases import Call, Calls, Contract
 from attnsuite.model import Outcome, Status
 from attnsuite.registry.signatures.catalogue import OWN, SIGNATURES_OF, signature
@@ -81,7 +83,7 @@ def _worded(of: Signature, outcome: Outcome, calls: Calls) -> Outcome:
         apart = of.groups_apart and any(_grouped(call) for call in calls)
         axes = ", ".join(of.axes_of_groups if apart else of.axes.split())
         detail = f"{detail}; it is called with {', '.join(of.inputs)} of axes ({axes})"
-    return replace(outcome, detail=detail)
+    return structs.replace(outcome, detail=detail)
 
 
 def _grouped(call: Call) -> bool:
