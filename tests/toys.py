@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.documents.learning.task import Batch, Task, Training, generator
+from attnsuite.documents.learning.engine import Batch, Task, Training, generator
 
 SLOPE = torch.tensor([1.0, -2.0, 3.0, 0.5])
 

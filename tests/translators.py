@@ -4,9 +4,9 @@ import torch
 
 from attnsuite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
 from attnsuite.contracts.models.transformer.contract import shapes as transformer_shapes
+from attnsuite.documents.learning import Translator
+from attnsuite.documents.learning.data import Vocabulary
 from attnsuite.documents.learning.models import initial
-from attnsuite.documents.learning.sentences.preprocessing import Vocabulary
-from attnsuite.documents.learning.trained import Trained
 
 ENGLISH = Vocabulary.of([["i'm", "home", "."], ["go", "."]], min_frequency=1)
 FRENCH = Vocabulary.of([["je", "suis", "chez", "moi", "."], ["va", "!"]], min_frequency=1)
@@ -30,4 +30,4 @@ def untrained(contract="transformer", seed=1):
     config = VOCABULARIES | sizes
     due = {"transformer": transformer_shapes, "seq2seq_attention": recurrent_shapes}[contract](config)
     weights = initial(due, torch.Generator().manual_seed(seed))
-    return Trained(config, {name: tensor.detach() for name, tensor in weights.items()}, ENGLISH, FRENCH, STEPS)
+    return Translator(config, {name: tensor.detach() for name, tensor in weights.items()}, ENGLISH, FRENCH, STEPS)

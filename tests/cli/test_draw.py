@@ -87,12 +87,12 @@ def test_an_option_goes_with_figures_that_take_it(capsys, status_of):
     ("body", "says"),
     [
         ("raise RuntimeError('no such luck')", "attention/mine gave no weights: RuntimeError: no such luck"),
-        ("return query * float('nan')", "attention/mine answered with NaN or infinity, which cannot be drawn"),
+        ("return query * float('nan')", "attention/mine returned NaN or infinity, which cannot be drawn"),
         (
             "return value[..., :1]",
-            "attention/mine gave no weights: ValueError: it answered with shape (1, 1, 6, 1), due is (1, 1, 6, 2)",
+            "attention/mine gave no weights: ValueError: it returned shape (1, 1, 6, 1), expected (1, 1, 6, 2)",
         ),
-        ("return 1", "attention/mine gave no weights: ValueError: it answered with int, due is a tensor"),
+        ("return 1", "attention/mine gave no weights: ValueError: it returned int, expected a tensor"),
     ],
 )
 def test_an_attention_that_gives_no_weights_is_one_line(body, says, write, capsys, status_of, tmp_path):
@@ -137,7 +137,7 @@ def test_a_sentence_has_words_and_not_too_many(sentence, count, capsys, status_o
 
     said = refused(capsys, status_of("draw", "weights", "--sentence", sentence))
 
-    assert said == f"attnsuite: a sentence of 1 to 40 words is due, not of {count}\n"
+    assert said == f"attnsuite: expected a sentence of 1 to 40 words, got {count}\n"
 
 
 def test_there_is_no_seed_below_0(capsys, status_of):

@@ -15,9 +15,9 @@ from toys import ASKING, TOY
 
 from attnsuite.cli import learn as learning
 from attnsuite.documents.learning import tasks
-from attnsuite.documents.learning.apart import _heard
 from attnsuite.documents.learning.checkpoint import Checkpoint, State
-from attnsuite.documents.learning.tasks.translation import BAHDANAU
+from attnsuite.documents.learning.processes import receive
+from attnsuite.documents.learning.tasks import BAHDANAU
 from attnsuite.model import UsageError
 from attnsuite.results.store import Results, load
 from attnsuite.worker.copies import Copy, compute_gradients
@@ -182,7 +182,7 @@ def test_a_checkpoint_of_another_configuration_costs_nothing_that_was_written(tm
     (file,) = (tmp_path / "kept").iterdir()
     before, recorded = file.read_bytes(), rows(tmp_path / "results")
 
-    with pytest.raises(UsageError, match=r"of another configuration \(config\.epochs is 2, and 3 is due\)"):
+    with pytest.raises(UsageError, match=r"of another configuration \(config\.epochs is 2, expected 3\)"):
         learning.learn([], ["toy"], [0], 3, tmp_path / "results", tmp_path / "kept")
 
     assert file.read_bytes() == before
@@ -218,7 +218,7 @@ def test_pairs_of_which_no_word_can_be_learned_are_refused(
     (tmp_path / "rare.tsv").write_text("one\tun\ntwo\tdeux\n", encoding="utf-8")
 
     assert status_of("learn", *asked, "--results", "results") == 2
-    said = "no word of the source sentences to train on stands there 2 times, so that all would be <unk>\n"
+    said = "no word occurs 2 times in the source sentences to train on, so that all would be <unk>\n"
     assert capsys.readouterr().err.endswith(said)
     assert not (tmp_path / "results").exists()
 
@@ -237,7 +237,7 @@ def test_an_attention_that_ends_its_process_is_one_line(
 ) -> None:
     file = write("ends.py", f"{ENDS}{SMALL * in_training}    {act}\n")
 
-    said = rf"^the process that asked attention/ends ended without a word \({how}\)$"
+    said = rf"^the process that ran attention/ends ended without a result \({how}\)$"
     with pytest.raises(UsageError, match=said):
         learning.learn([str(file)], ["asking"], [], None, tmp_path / "results")
 
@@ -249,7 +249,7 @@ def test_an_attention_that_closes_descriptors_is_one_line(
 ) -> None:
     file = write("ends.py", f"{ENDS}{SMALL}    os.closerange(3, 200)\n    {SUM}\n")
 
-    with pytest.raises(UsageError, match=r"^the process that asked attention/ends ended without a word"):
+    with pytest.raises(UsageError, match=r"^the process that ran attention/ends ended without a result"):
         learning.learn([str(file)], ["asking"], [], None, tmp_path / "results")
     assert "Traceback" not in capfd.readouterr().err
 
@@ -258,7 +258,7 @@ def test_an_attention_that_closes_descriptors_is_one_line(
 def test_bytes_that_no_copy_sends_are_no_message(written: bytes) -> None:
     copy = Copy.of(lambda connection: (os.write(connection.fileno(), written), None)[1])
 
-    assert _heard(copy) == ("nothing", None)
+    assert receive(copy) == ("nothing", None)
     copy.end()
 
 

@@ -1,46 +1,204 @@
-"""Claims of the documents that can be measured: one number each, and the range in which the claim holds."""
+"""Claims of the documents that can be measured: one number each, and the range in which the claim holds.
+
+The table of claims is [claims.toml](claims.toml). Each row names a function of exact.py, drawn.py, trained.py or
+timed.py, which measures the number; the file says what kind of evidence it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
+from pathlib import Path
+from time import perf_counter
+from typing import Any
 
-from attnsuite.documents.claims import statements
-from attnsuite.documents.claims.claim import Claim
-from attnsuite.model import Evidence, UsageError
+from attnsuite.model import Claimed, Evidence, Holds, UsageError
+from attnsuite.model.statistics import MARGIN, Interval, interval, lies_within
+
+TABLE = Path(__file__).with_name("claims.toml")
+DEVICE = "cpu"
+"""The device on which claims are measured."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers for which a claim holds; both ends belong to it."""
+
+    low: float
+    high: float
+    words: str
+
+    def judge(self, measured: Interval) -> Holds:
+        """Whether the claim holds for the true value in an interval."""
+        inside = lies_within(measured, self.low, self.high)
+        return {True: Holds.HOLDS, False: Holds.DOES_NOT, None: Holds.UNCLEAR}[inside]
+
+
+def power(number: int) -> Range:
+    """Powers whose nearest integer is this one."""
+    return Range(number - 0.5, number + 0.5, f"nearest to {number}")
+
+
+def exactly(number: float, rounding: float = 0.0) -> Range:
+    """This number, up to rounding."""
+    return Range(number - rounding, number + rounding, f"{number:g}" + (f" ± {rounding:g}" if rounding else ""))
+
+
+def at_most(number: float) -> Range:
+    """This number or less."""
+    return Range(-math.inf, number, f"at most {number:.3g}")
+
+
+def at_least(number: float) -> Range:
+    """This number or more."""
+    return Range(number, math.inf, f"at least {number:.3g}")
+
+
+def above(number: float) -> Range:
+    """More than this number."""
+    return Range(math.nextafter(number, math.inf), math.inf, f"above {number:g}")
+
+
+def slower() -> Range:
+    """Ratios of times above 1 by more than MARGIN: smaller differences come and go."""
+    return Range(1 + MARGIN, math.inf, f"above {1 + MARGIN:g}")
+
+
+RANGES: Mapping[str, Callable[..., Range]] = {
+    **{make.__name__: make for make in (power, exactly, at_most, at_least, above, slower)},
+    "range": Range,
+}
+"""What a row's `range` may begin with; the arguments follow."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One number with its interval, and the samples and numbers behind it."""
+
+    interval: Interval
+    samples: tuple[float, ...] = ()
+    detail: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+def number(value: float, detail: str = "", numbers: Mapping[str, float] | None = None) -> Measured:
+    """A number that is exact."""
+    exact = float(value)  # an integer, too
+    return Measured(Interval(exact, exact, exact), (), detail, numbers or {})
+
+
+def sampled(values: Sequence[float], detail: str = "", numbers: Mapping[str, float] | None = None) -> Measured:
+    """The median of independent samples."""
+    return Measured(interval(values), tuple(values), detail, numbers or {})
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim. The name is `topic/what`."""
+
+    name: str
+    document: str
+    section: str
+    says: str
+    """The document's statement, in our words."""
+    quantity: str
+    """What `measure` measures, in words."""
+    expected: Range
+    evidence: Evidence
+    measure: Callable[[], Measured]
+
+    @property
+    def topic(self) -> str:
+        return self.name.partition("/")[0]
+
+    @property
+    def implementation(self) -> str:
+        """The name under which its rows in results/ are counted."""
+        return f"claims/{self.topic}"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key of its row."""
+        return (self.implementation, self.name, DEVICE)
+
+    def examine(self) -> Claimed:
+        """Measure the claim and say whether it holds. An exception of the measurement is part of the result."""
+        started = perf_counter()
+        try:
+            measured = self.measure()
+        except ImportError as missing:
+            return self._row(started, Holds.MISSING, str(missing))
+        except Exception as error:  # a claim that cannot be measured must not cost the others
+            return self._row(started, Holds.RAISED, f"{type(error).__name__}: {error}")
+        return self._row(started, self.expected.judge(measured.interval), measured.detail, measured)
+
+    def _row(self, started: float, holds: Holds, detail: str, measured: Measured | None = None) -> Claimed:
+        interval = measured.interval if measured else None
+        return Claimed(
+            self.implementation,
+            self.name,
+            DEVICE,
+            *(self.document, self.section, self.says, self.quantity, self.expected.words),
+            evidence=self.evidence,
+            holds=holds,
+            value=interval.median if interval else None,
+            low=interval.low if interval else None,
+            high=interval.high if interval else None,
+            detail=detail,
+            numbers=dict(measured.numbers) if measured else {},
+            samples=measured.samples if measured else (),
+            seconds=perf_counter() - started,
+        )
+
+
+def every() -> list[Claim]:
+    """All claims, by topic."""
+    return list(_table())
+
+
+@cache
+def _table() -> tuple[Claim, ...]:
+    rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    return tuple(_claim(name, **row) for name, row in rows.items())
+
+
+def _claim(
+    name: str, *, range: Sequence[Any], measure: str, arguments: Mapping[str, Any] | None = None, **texts: str
+) -> Claim:
+    kind, *numbers = range
+    module, _, function = measure.partition(".")
+
+    def run() -> Measured:
+        measured: Measured = getattr(import_module(f"{__name__}.{module}"), function)(**(arguments or {}))
+        return measured
+
+    return Claim(name, **texts, expected=RANGES[kind](*numbers), evidence=Evidence(module), measure=run)
 
 
 def claims(patterns: Sequence[str] = (), evidence: Sequence[str] = ()) -> list[Claim]:
-    """The claims of these names, topics or shell patterns (all by default), of these kinds of evidence.
+    """The claims of these names, topics or shell patterns (all by default) with these kinds of evidence.
 
-    UsageError where a pattern or a kind names none.
+    Raises UsageError for a pattern or a kind that matches none.
     """
     for kind in evidence:
         if kind not in tuple(Evidence):
             raise UsageError(f"there is no evidence {kind!r:.80}; there is: {', '.join(Evidence)}")
-    found = every()
+    table = every()
     for pattern in patterns:
-        if not any(_named(each, pattern) for each in found):
-            raise UsageError(f"no claim is named {pattern!r:.80}; topics are: {', '.join(topics(found))}")
-    chosen = [each for each in found if not patterns or any(_named(each, pattern) for pattern in patterns)]
-    chosen = [each for each in chosen if not evidence or each.evidence in evidence]
+        if not any(_matches(claim, pattern) for claim in table):
+            topics = ", ".join(dict.fromkeys(claim.topic for claim in table))
+            raise UsageError(f"no claim is named {pattern!r:.80}; topics are: {topics}")
+    chosen = [claim for claim in table if not patterns or any(_matches(claim, pattern) for pattern in patterns)]
+    chosen = [claim for claim in chosen if not evidence or claim.evidence in evidence]
     if not chosen:
         raise UsageError(f"no claim of {', '.join(patterns)} has the evidence {', '.join(evidence)}")
     return chosen
 
 
-def every() -> list[Claim]:
-    """All claims, by topic."""
-    modules = (import_module(f"{statements.__name__}.{each.name}") for each in iter_modules(statements.__path__))
-    return [claim for module in modules for claim in module.CLAIMS]
-
-
-def topics(of: Sequence[Claim]) -> list[str]:
-    """The topics of some claims, each once."""
-    return list(dict.fromkeys(each.topic for each in of))
-
-
-def _named(claim: Claim, pattern: str) -> bool:
+def _matches(claim: Claim, pattern: str) -> bool:
     return pattern in (claim.name, claim.topic) or fnmatchcase(claim.name, pattern)

@@ -1,6 +1,6 @@
 """Models that learn: tasks, the engine that trains them, checkpoints, data; and the translators, trained."""
 
-from __future__ import annotations
-
-from attnsuite.documents.learning.trained import Trained as Trained
-from attnsuite.documents.learning.trained import translator as translator
+from attnsuite.documents.learning.engine import train as train
+from attnsuite.documents.learning.tasks import Job as Job
+from attnsuite.documents.learning.tasks import Translator as Translator
+from attnsuite.documents.learning.tasks import translator as translator

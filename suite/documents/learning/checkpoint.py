@@ -1,7 +1,7 @@
-"""Checkpoints: what a training is after an epoch, in a file that is replaced as a whole or not at all.
+"""Checkpoints: the state of a training after an epoch, in a file that is replaced atomically.
 
-A file begins with a line that says what it is, with the SHA-256 of all bytes after it: PyTorch's own format does not
-notice a damaged number. After the line comes what `torch.save` writes.
+A file begins with a line that names its kind and the SHA-256 of all bytes after it, because PyTorch's own format does
+not notice a damaged number. The output of `torch.save` follows.
 """
 
 from __future__ import annotations
@@ -20,106 +20,101 @@ from typing import Any
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
-from attnsuite.machine import cached
+from attnsuite.machine.cached import cache
 from attnsuite.model import UsageError
 
-BEGINNING = b"attnsuite checkpoint, sha256 "
-"""How the first line begins; the digest, 64 hexadecimal digits, ends it."""
+FIRST_WORDS = b"attnsuite checkpoint, sha256 "
 LONGEST = 200
-"""Characters of a file's name that are the training's: file systems take 255."""
+"""Characters of a file's name that come from the training: file systems allow 255."""
 State = Mapping[str, Any]
 """`weights`, `optimiser`, `generator`, `curve` and `seconds`, as tensors, numbers, lists and dicts."""
 
 
-def cache() -> Path:
-    """The folder that checkpoints are kept in, in the user's cache folder."""
-    return cached.cache() / "learning"
-
-
 @dataclass(frozen=True)
 class Checkpoint:
-    """The file of one training. `identity` is all that its weights depend on: another training's file is refused."""
+    """The file of one training. `identity` is everything its weights depend on; a file of another one is refused."""
 
     path: Path
     identity: Mapping[str, Any]
 
     @classmethod
     def within(cls, folder: Path | None, name: str, identity: Mapping[str, Any]) -> Checkpoint:
-        """The checkpoint of this name in a folder; or in the cache, where each identity has a folder of its own."""
-        folder = folder or cache() / digest(identity)
-        return cls(folder / f"{_as_file(name)}.checkpoint", identity)
+        """The checkpoint of this name in a folder, or in the user's cache, which has a folder for each identity."""
+        folder = folder or cache() / "learning" / digest(identity)
+        return cls(folder / f"{_file_name(name)}.checkpoint", identity)
 
     def read(self) -> State | None:
-        """What was written; None where nothing was.
+        """The state in the file, or None without a file.
 
         Raises UsageError, and leaves the file as it is, where it is damaged or of another identity.
         """
         if not self.path.exists():
             return None
         try:
-            found = torch.load(io.BytesIO(self._saved()), weights_only=True)
-            there, state = found["identity"], found["state"]
+            stored = torch.load(io.BytesIO(self._saved()), weights_only=True)
+            identity, state = stored["identity"], stored["state"]
         except UsageError:
             raise
-        except Exception as error:  # nothing that `write` writes
+        except Exception as error:  # not a file that `write` writes
             raise UsageError(f"{self.path} is no checkpoint of this version: move it away to begin anew") from error
-        if differing := list(_differences(there, json.loads(json.dumps(self.identity)))):
+        if differences := list(_differences(identity, json.loads(json.dumps(self.identity)))):
             raise UsageError(
-                f"the checkpoint {self.path} is of another configuration ({'; '.join(differing)}): "
+                f"the checkpoint {self.path} is of another configuration ({'; '.join(differences)}): "
                 "delete it to begin anew, or name another folder"
             )
         return state  # type: ignore[no-any-return]
 
     def write(self, state: State) -> None:
-        """Replace the file. Raises UsageError where it cannot be written; the former one stays then."""
+        """Replace the file. Raises UsageError where it cannot be written; the former file then stays."""
         saved = io.BytesIO()
         torch.save({"identity": json.loads(json.dumps(self.identity)), "state": state}, saved)
-        beside = self.path.with_name(f".{os.getpid()}.checkpoint")
+        new = self.path.with_name(f".{os.getpid()}.checkpoint")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._remove_left()
-            with beside.open("wb") as file:
-                file.write(_first_line(saved.getbuffer()))
+            self._remove_left_behind()
+            with new.open("wb") as file:
+                file.write(first_line(saved.getbuffer()))
                 file.write(saved.getbuffer())
                 file.flush()
                 os.fsync(file.fileno())
-            beside.replace(self.path)
+            new.replace(self.path)
         except OSError as error:
             raise UsageError(f"the checkpoint {self.path} cannot be written: {error}") from None
         finally:
             with suppress(OSError):
-                beside.unlink(missing_ok=True)
+                new.unlink(missing_ok=True)
 
-    def _remove_left(self) -> None:
-        """Remove what processes were writing when they were killed."""
-        for each in self.path.parent.glob(".*.checkpoint"):
-            number = each.name.split(".")[1]
+    def _remove_left_behind(self) -> None:
+        """Remove the unfinished files of processes that were killed."""
+        for file in self.path.parent.glob(".*.checkpoint"):
+            number = file.name.split(".")[1]
             if number.isdecimal() and not psutil.pid_exists(int(number)):
-                each.unlink(missing_ok=True)
+                file.unlink(missing_ok=True)
 
     def _saved(self) -> bytes:
-        """What `torch.save` wrote. Raises UsageError unless each byte is as it was written."""
+        """The output of `torch.save`. Raises UsageError unless every byte is as written."""
         try:
             first, _, saved = self.path.read_bytes().partition(b"\n")
         except OSError as error:
             raise UsageError(f"the checkpoint {self.path} cannot be read: {error.strerror or error}") from None
-        if not first.startswith(BEGINNING):
+        if not first.startswith(FIRST_WORDS):
             raise UsageError(f"{self.path} is no checkpoint of attnsuite: move it away to begin anew")
-        if first + b"\n" != _first_line(saved):
+        if first + b"\n" != first_line(saved):
             why = "its bytes are not those that were written"
             raise UsageError(f"the checkpoint {self.path} is damaged ({why}): delete it to begin anew")
         return saved
 
 
-def _as_file(name: str) -> str:
-    """The name with nothing in it that a file system refuses, and another one for each name."""
+def _file_name(name: str) -> str:
+    """The name without characters that a file system refuses; different for each name."""
     plain = re.sub(r"[^A-Za-z0-9_.+-]", "-", name)
     own = hashlib.sha256(name.encode(errors="backslashreplace")).hexdigest()[:8]
     return plain if plain == name.replace("/", "-") and len(plain) < LONGEST else f"{plain[:LONGEST]}.{own}"
 
 
-def _first_line(saved: bytes | memoryview) -> bytes:
-    return BEGINNING + hashlib.sha256(saved).hexdigest().encode() + b"\n"
+def first_line(saved: bytes | memoryview) -> bytes:
+    """The first line of a file that holds these bytes."""
+    return FIRST_WORDS + hashlib.sha256(saved).hexdigest().encode() + b"\n"
 
 
 def digest(identity: Mapping[str, Any]) -> str:
@@ -127,10 +122,10 @@ def digest(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _differences(there: Any, due: Any, name: str = "") -> Iterator[str]:
-    """Each value that is not as is due, in words."""
-    if isinstance(there, dict) and isinstance(due, dict):
-        for key in dict.fromkeys((*due, *there)):
-            yield from _differences(there.get(key), due.get(key), f"{name}.{key}".strip("."))
-    elif there != due:
-        yield f"{name} is {there!r:.40}, and {due!r:.40} is due"
+def _differences(actual: Any, expected: Any, name: str = "") -> Iterator[str]:
+    """Each value that differs, in words."""
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        for key in dict.fromkeys((*expected, *actual)):
+            yield from _differences(actual.get(key), expected.get(key), f"{name}.{key}".strip("."))
+    elif actual != expected:
+        yield f"{name} is {actual!r:.40}, expected {expected!r:.40}"

@@ -1,6 +1,6 @@
-"""The two translators of the contracts, with dropout, as they are trained: the eager models with some steps replaced.
+"""The contracts' models with dropout, as they are trained: the eager models with some steps replaced.
 
-With dropout 0 they are the contracts' models, number for number.
+Without dropout they are the contracts' models, number for number.
 """
 
 from __future__ import annotations
@@ -11,21 +11,24 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import gelu, layer_norm
 
 from attnsuite.contracts.models.eager import Part, part
 from attnsuite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
 from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
 from attnsuite.contracts.models.transformer.contract import shapes as transformer_shapes
 from attnsuite.contracts.models.transformer.deviations.staged import Transformer
-from attnsuite.documents.learning.task import Attention
+from attnsuite.contracts.models.vision_transformer.contract import shapes as vision_shapes
+from attnsuite.contracts.models.vision_transformer.deviations import VisionTransformer
+from attnsuite.documents.learning.engine import Attention
 
 Config = Mapping[str, Any]
 Weights = Mapping[str, Tensor]
 Model = Callable[..., Tensor]
 Drop = Callable[[Tensor], Tensor]
 
-SHAPES = {"transformer": transformer_shapes, "seq2seq_attention": recurrent_shapes}
-"""By contract, the weights that are due for a config."""
+SHAPES = {"transformer": transformer_shapes, "seq2seq_attention": recurrent_shapes, "vision_transformer": vision_shapes}
+"""By contract, the shapes of a config's weights."""
 
 
 def dropout(p: float, random: torch.Generator | None) -> Drop:
@@ -40,26 +43,54 @@ def dropout(p: float, random: torch.Generator | None) -> Drop:
     return drop
 
 
+def normalise(x: Tensor, weights: Weights) -> Tensor:
+    """Layer normalisation over the last axis."""
+    return layer_norm(x, x.shape[-1:], weights["weight"], weights["bias"], 1e-5)
+
+
 def transformer(
     config: Config, weights: Weights, attention: Attention, p: float = 0.0, random: torch.Generator | None = None
 ) -> Model:
     """The model `transformer`: dropout follows each layer, the positions, and (by the attention) its weights."""
-    drop = dropout(p, random)
-    options = {"dropout_p": p} if random is not None and p > 0 else {}
+    drop, options = dropout(p, random), {"dropout_p": p} if random is not None and p > 0 else {}
     made = Transformer(
         place=lambda rows, positions: drop(Transformer.place(rows, positions)),
         arrange=lambda x, layer, norm, add: norm(add(x, drop(layer(x)))),
         needed=lambda allowed: hidden(allowed) | options,
-        norm=lambda x, weights: torch.nn.functional.layer_norm(
-            x, x.shape[-1:], weights["weight"], weights["bias"], 1e-5
-        ),
+        norm=normalise,
     )
     model: Model = made(config, weights, attention=attention)
     return model
 
 
+def vision_transformer(
+    config: Config, weights: Weights, attention: Attention, p: float = 0.0, random: torch.Generator | None = None
+) -> Model:
+    """The model `vision_transformer`: dropout follows positions, both layers of each mlp, and attention's weights."""
+    drop, options = dropout(p, random), {"dropout_p": p} if random is not None and p > 0 else {}
+    made = _Vision(
+        drop=drop,
+        place=lambda x, positions: drop(x + positions),
+        activate=lambda features: drop(gelu(features)),
+        needed=lambda allowed: options,
+        norm=normalise,
+    )
+    model: Model = made(config, weights, attention=attention)
+    return model
+
+
+class _Vision(VisionTransformer):
+    """The contract's model with a step after each mlp."""
+
+    drop = staticmethod(lambda x: x)
+
+    def feed_forward(self, x: Tensor, weights: Weights) -> Tensor:
+        dropped: Tensor = self.drop(super().feed_forward(x, weights))
+        return dropped
+
+
 def hidden(allowed: Tensor | None) -> dict[str, Any]:
-    """The arguments that say what is hidden: causal where the mask is one of queries and keys alone, l s."""
+    """The arguments for a mask of allowed positions: causal where it has the axes l s alone."""
     if allowed is None or bool(allowed.all()):
         return {}
     return {"is_causal": True} if allowed.dim() == 2 else {"attn_mask": allowed}
@@ -88,30 +119,28 @@ class _Recurrent(Recurrent):
 
 
 def initial(shapes: Mapping[str, tuple[int, ...]], random: torch.Generator) -> dict[str, Tensor]:
-    """Weights to begin with, as documents, chapter 11, begins: PyTorch's usual, but Xavier's for recurrent networks.
+    """Initial weights as in documents, chapter 11: PyTorch's defaults, and Xavier's for recurrent networks.
 
-    Embeddings are standard normal; a matrix and the bias beside it are uniform within ±1/√(rows of the matrix), those
-    of recurrent networks' matrices within ±√(6/(rows + columns)); normalisations are the identity.
+    Embeddings are standard normal. A matrix and its bias are uniform within ±1/√(rows of the matrix), the matrices of
+    recurrent networks within ±√(6/(rows + columns)). Normalisations are the identity.
     """
-    return {name: _initial(name, shape, shapes, random).requires_grad_() for name, shape in shapes.items()}
+
+    def weight(name: str, shape: tuple[int, ...]) -> Tensor:
+        if name.endswith("_embedding"):
+            return torch.randn(shape, generator=random)
+        if name.endswith((".weight", ".bias")):
+            return torch.full(shape, float(name.endswith(".weight")))
+        if name.endswith((".w_input", ".w_hidden")):
+            bound = math.sqrt(6 / sum(shape))
+        else:
+            bound = 1 / math.sqrt(shapes.get(_matrix_of(name), shape)[0])
+        return (2 * torch.rand(shape, generator=random) - 1) * bound
+
+    return {name: weight(name, shape).requires_grad_() for name, shape in shapes.items()}
 
 
-def _initial(
-    name: str, shape: tuple[int, ...], shapes: Mapping[str, tuple[int, ...]], random: torch.Generator
-) -> Tensor:
-    if name.endswith("_embedding"):
-        return torch.randn(shape, generator=random)
-    if name.endswith((".weight", ".bias")):
-        return torch.full(shape, float(name.endswith(".weight")))
-    if name.endswith((".w_input", ".w_hidden")):
-        bound = math.sqrt(6 / sum(shape))
-    else:
-        bound = 1 / math.sqrt(shapes.get(_beside(name), shape)[0])
-    return (2 * torch.rand(shape, generator=random) - 1) * bound
-
-
-def _beside(name: str) -> str:
-    """The matrix that a bias belongs to; of a recurrent network's both, the states'."""
+def _matrix_of(name: str) -> str:
+    """The matrix that a bias belongs to: in a recurrent network, that of the states."""
     above, _, last = name.rpartition(".")
     matrix = "w_hidden" if last in ("b_input", "b_hidden") else last.replace("b", "w", 1) if last[0] == "b" else last
     return f"{above}.{matrix}".strip(".")

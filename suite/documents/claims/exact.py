@@ -1,0 +1,441 @@
+"""Claims whose number is counted or computed exactly: FLOPs, longest chains, dependence, memory, differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from graphlib import TopologicalSorter
+from itertools import combinations
+from typing import Any
+
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from attnsuite.contracts.sources import documents
+from attnsuite.documents.claims import Measured, number
+from attnsuite.documents.claims.timed import LAYERS, SIDES, STEPS, Sizes, decoder, inputs, patches, scores, vision_step
+from attnsuite.implementations.attention.matmul import attention
+from attnsuite.implementations.attention_scores.matmul import attention_scores
+from attnsuite.implementations.kernel_pooling.eager import kernel_pooling
+from attnsuite.implementations.patch_embedding.torch_nn import patch_embedding
+from attnsuite.implementations.positional_encoding.eager import positional_encoding
+from attnsuite.implementations.positionwise_ffn.torch_nn import positionwise_ffn
+from attnsuite.implementations.recurrent_gradient.closed_form import recurrent_gradient
+from attnsuite.implementations.vision_transformer.eager import softmax_attention
+from attnsuite.model.statistics import exponent
+
+# Counting
+
+PRODUCTS = ("MmBackward", "BmmBackward", "AddmmBackward", "MvBackward", "ConvolutionBackward")
+"""The first letters of autograd's names of matrix products and convolutions."""
+
+
+def flops(call: Callable[[], Any]) -> int:
+    """The FLOPs of all matrix products and convolutions of a call, two for each multiplication and addition."""
+    with FlopCounterMode(display=False) as counter:
+        call()
+    return int(counter.get_total_flops())
+
+
+def longest_chain(output: Tensor, leaf: Tensor | None = None) -> int:
+    """The most products that wait for each other: on the longest path from the output to this leaf, or to any."""
+    assert output.grad_fn is not None
+    longest: dict[Any, float] = {}
+    for node in _leaves_first(output.grad_fn):
+        before = [longest[parent] for parent, _ in node.next_functions if parent is not None]
+        ends = 0.0 if leaf is None or getattr(node, "variable", None) is leaf else -math.inf
+        longest[node] = max([ends, *before]) + type(node).__name__.startswith(PRODUCTS)
+    return int(longest[output.grad_fn])
+
+
+def _leaves_first(root: Any) -> Iterable[Any]:
+    """The nodes of autograd's graph, each after all that it is computed from."""
+    parents: dict[Any, set[Any]] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        parents[node] = {parent for parent, _ in node.next_functions if parent is not None}
+        waiting += parents[node] - parents.keys()
+    return TopologicalSorter(parents).static_order()
+
+
+def dependence(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """True at i, j where output i depends on input j (by the Jacobian), n n. `layer` maps n vectors to n vectors."""
+    jacobian: Tensor = torch.autograd.functional.jacobian(lambda x: layer(x).sum(-1), x)  # n n d
+    return jacobian.abs().sum(-1) > 0
+
+
+def layers_until(reached: Callable[[Tensor], bool], layer: Callable[[Tensor], Tensor], x: Tensor, most: int) -> int:
+    """How many applications of a layer it takes until its dependence is as wanted; `most` and one if it never is.
+
+    Output i of two layers depends on input j where output i of one depends on any that depends on j: the dependence
+    of one layer is measured, and multiplied.
+    """
+    once = dependence(layer, x).double()
+    total = once
+    for count in range(1, most + 1):
+        if reached(total > 0):
+            return count
+        total = ((once @ total) > 0).double()
+    return most + 1
+
+
+class _Largest(TorchDispatchMode):
+    """Notes the bytes of the largest tensor that any operation makes."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.bytes: int = 0
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = operation(*args, **(kwargs or {}))
+        tensors = [x for x in (made if isinstance(made, tuple | list) else [made]) if isinstance(x, Tensor)]
+        self.bytes = max([self.bytes, *(x.numel() * x.element_size() for x in tensors)])
+        return made
+
+
+def largest_bytes(call: Callable[[], Any]) -> int:
+    """The bytes of the largest tensor that a call makes."""
+    largest = _Largest()
+    with largest:
+        call()
+    return largest.bytes
+
+
+def _power(sizes: Sequence[int], counts: Sequence[int], detail: str) -> Measured:
+    """The power of the size by which counts grow."""
+    value = exponent(sizes, counts)
+    assert value is not None
+    return number(value, f"{', '.join(f'{count:,}' for count in counts)} {detail}")
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _largest(difference: Tensor, detail: str = "") -> Measured:
+    """The largest magnitude of a difference."""
+    return number(float(difference.abs().max()), detail)
+
+
+def _normal(seed: int, *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    """Standard normal tensors, drawn one after the other."""
+    random = Generator().manual_seed(seed)
+    return [torch.randn(*shape, generator=random, dtype=dtype) for shape in shapes]
+
+
+# Cost of layers, models and scores
+
+LETTERS = {"length": "n", "width": "d", "kernel": "k"}
+COUNTED = {"length": (32, 64, 128, 256), "width": (32, 64, 128, 256), "kernel": (3, 5, 9, 17)}
+"""The sizes at which FLOPs are counted; the others are the defaults of `Sizes`."""
+
+
+def growth_of_flops(layer: str, variable: str) -> Measured:
+    """The power of a size by which the FLOPs of a layer's products grow."""
+    varied = [replace(Sizes(), **{variable: size}) for size in COUNTED[variable]]
+    counts = [flops(partial(LAYERS[layer](sizes), inputs(sizes))) for sizes in varied]
+    return _power(COUNTED[variable], counts, f"FLOPs at {LETTERS[variable]} = {_listed(COUNTED[variable])}")
+
+
+def sequential_steps(layer: str) -> Measured:
+    """The power of n in the longest chain of products of a layer."""
+    lengths = (8, 16, 32, 64)
+    sizes = [Sizes(length, width=8) for length in lengths]
+    chains = [longest_chain(LAYERS[layer](size)(inputs(size).requires_grad_())) for size in sizes]
+    return _power(lengths, chains, f"products in a row at n = {_listed(lengths)}")
+
+
+def flops_of_images() -> Measured:
+    """The power of the number of patches by which the FLOPs of a vision transformer's training step grow."""
+    counts = [flops(vision_step(side)) for side in SIDES]
+    return _power(list(map(patches, SIDES)), counts, f"FLOPs at sides {_listed(SIDES)}")
+
+
+def flops_of_attention() -> Measured:
+    """The power of the number of positions by which the FLOPs of attention's own products grow."""
+    sizes = (16, 64, 256)
+    counts = [flops(partial(softmax_attention, *[torch.zeros(1, 8, size, 16)] * 3)) for size in sizes]
+    return _power(sizes, counts, f"FLOPs of {_listed(sizes)} positions")
+
+
+def memory_of_scores() -> Measured:
+    """The largest tensor of additive scores, as a multiple of that of dot products."""
+    with torch.no_grad():
+        sizes = {score: largest_bytes(scores(score)) for score in ("additive", "dot")}
+    return number(sizes["additive"] / sizes["dot"], ", ".join(f"{score} {sizes[score]:,} B" for score in sizes))
+
+
+def chain_of_decoders() -> Measured:
+    """The longest chain of a decoder that waits for the context, as a multiple of one that attends afterwards."""
+    waits, follows = (longest_chain(decoder(waits)()) for waits in (True, False))
+    return number(waits / follows, f"{waits} products in a row against {follows} in {STEPS} steps")
+
+
+# Path lengths and visibility
+
+LENGTHS = (9, 17, 33, 65)
+KERNELS = (3, 5, 9, 17)
+"""Kernels that reach 1, 2, 4 and 8 neighbours to either side."""
+
+
+def _layers(layer: str, sizes: Sizes) -> int:
+    """How many layers it takes until every output depends on every input."""
+    x = inputs(sizes, torch.float64)
+    return layers_until(lambda sees: bool(sees.all()), LAYERS[layer](sizes, torch.float64), x, most=sizes.length)
+
+
+def path_by_length(layer: str) -> Measured:
+    """The power of n in the number of layers until all outputs depend on all inputs."""
+    counts = [_layers(layer, Sizes(length, width=2)) for length in LENGTHS]
+    return _power(LENGTHS, counts, f"layers at n = {_listed(LENGTHS)}")
+
+
+def path_by_kernel() -> Measured:
+    """The power of k in the number of convolutions until all outputs depend on all inputs."""
+    counts = [_layers("convolution", Sizes(65, width=2, kernel=kernel)) for kernel in KERNELS]
+    return _power(KERNELS, counts, f"layers at k = {_listed(KERNELS)}, n = 65")
+
+
+def path_of_recurrence() -> Measured:
+    """The power of n in the products between the first input and the last output of a recurrent layer."""
+    chains = []
+    for length in LENGTHS:
+        sizes = Sizes(length, width=2)
+        rows = [row.clone().requires_grad_() for row in inputs(sizes)]
+        chains.append(longest_chain(LAYERS["recurrence"](sizes)(torch.stack(rows))[-1], rows[0]))
+    return _power(LENGTHS, chains, f"products at n = {_listed(LENGTHS)}")
+
+
+def convolutions_until_ends_meet() -> Measured:
+    """How many convolutions of kernel 3 it takes until a position depends on both the first and the fifth input."""
+    sizes = Sizes(length=5, width=2)
+    layer, x = LAYERS["convolution"](sizes, torch.float64), inputs(sizes, torch.float64)
+    return number(layers_until(lambda sees: bool((sees[:, 0] & sees[:, 4]).any()), layer, x, most=5))
+
+
+def causal_dependence(on: str) -> Measured:
+    """How many outputs of causal attention depend on a later input, or on the one at their own position."""
+    x = inputs(Sizes(8, width=4), torch.float64)
+    sees = dependence(lambda x: attention(*[x[None, None]] * 3, is_causal=True)[0, 0], x)
+    return number(int((sees.triu(1).any(1) if on == "later" else sees.diagonal()).sum()), "of 8 positions")
+
+
+# Softmax, weights and values
+
+
+def derivative(gap: float, dtype: str) -> Measured:
+    """The largest entry of the derivative of two keys' weights with respect to scores this far apart."""
+    scores = torch.tensor([0.0, gap], dtype=getattr(torch, dtype))
+    weights: Tensor = torch.autograd.functional.jacobian(lambda x: x.softmax(-1), scores).abs().max()
+    return number(float(weights), f"{weights:.2g} at a gap of {gap:g} in {dtype}")
+
+
+def accepted_values(varied: str) -> Measured:
+    """How many widths of values, or numbers of values, the product of weights and values accepts for 3 keys."""
+    (key,) = _normal(7, (3, 3))
+    weights, sizes, accepted = (key @ key.mT).softmax(-1), (1, 2, 3, 5, 8), 0
+    for size in sizes:
+        value = torch.ones(3, size) if varied == "widths" else torch.ones(size, 3)
+        try:
+            accepted += (weights @ value).shape == (3, value.shape[1])
+        except RuntimeError:
+            continue
+    return number(accepted, f"of {_listed(sizes)} for 3 keys of width 3")
+
+
+def _query_key_value() -> list[Tensor]:
+    return _normal(20, (1, 1, 20, 16), (1, 1, 12, 16), (1, 1, 12, 16), dtype=torch.float64)
+
+
+def outside_of_values() -> Measured:
+    """How far an output lies outside the range of the values."""
+    query, key, value = _query_key_value()
+    output = attention(3 * query, key, value)
+    outside = torch.maximum(output - value.amax(-2, keepdim=True), value.amin(-2, keepdim=True) - output)
+    return number(float(outside.max()))
+
+
+def average_pooling() -> Measured:
+    """The difference between the output of equal scores and the mean of the values."""
+    query, key, value = _query_key_value()
+    return _largest(attention(query * 0, key, value) - value.mean(-2, keepdim=True))
+
+
+def query_norm() -> Measured:
+    """The difference that the query's norm makes to weights by distance."""
+    query, key, _ = _query_key_value()
+    distance = attention_scores(query, key, score="distance")
+    without = attention_scores(query, key, score="dot") - key.square().sum(-1)[..., None, :] / 2
+    return _largest(distance.softmax(-1) - without.softmax(-1))
+
+
+def key_norms() -> Measured:
+    """The standard deviation of normalised keys' norms over their mean."""
+    key = _query_key_value()[1] * torch.linspace(0.5, 2.0, 12, dtype=torch.float64)[:, None]
+    norms = functional.layer_norm(key, (16,)).norm(dim=-1)
+    return number(float(norms.std() / norms.mean()))
+
+
+def dropout_factor() -> Measured:
+    """The factor by which dropout at p = 0.1 multiplies. At the document's p, a half, both rules give 2."""
+    with torch.random.fork_rng():
+        torch.manual_seed(123)
+        dropped = functional.dropout(torch.ones(1000), 0.1)
+    return number(float(dropped.max()), f"{int((dropped > 0).sum())} of 1,000 ones kept")
+
+
+def _example() -> list[Tensor]:
+    """The queries, keys and values of doc-000."""
+    given = documents.examples()["doc-000/1.2-unscaled"].inputs
+    return [torch.tensor(given[name], dtype=torch.float64) for name in ("query", "key", "value")]
+
+
+def unscaled() -> Measured:
+    """The difference between the product without scaling and the library's result."""
+    query, key, value = _example()
+    library = functional.scaled_dot_product_attention(query, key, value)
+    return _largest((query @ key.mT).softmax(-1) @ value - library)
+
+
+def causal_ways() -> Measured:
+    """The largest difference between a mask of 1 and −∞ by hand, the same by the library, and the library's flag."""
+    query, key, value = _example()
+    keep = torch.ones(2, 2, dtype=torch.float64).tril()
+    mask = keep.masked_fill(keep == 0, -math.inf)
+    ways = (
+        (query @ key.mT / math.sqrt(query.shape[-1]) + mask).softmax(-1) @ value,
+        functional.scaled_dot_product_attention(query, key, value, attn_mask=mask),
+        functional.scaled_dot_product_attention(query, key, value, is_causal=True),
+    )
+    return number(max(float((one - other).abs().max()) for one, other in combinations(ways, 2)))
+
+
+# Positions, kernels, blocks, gradients
+
+
+def _sinusoids(rows: int) -> Tensor:
+    """Sines and cosines of positions, rows 32."""
+    return positional_encoding(torch.zeros(1, rows, 32, dtype=torch.float64), base=10000.0)[0]
+
+
+def shifted_positions() -> Measured:
+    """The difference between the encoding of i + δ and that of i with each pair turned by an angle of δ alone."""
+    rows, shifts, differences = 1000, (1, 7, 100), []
+    table, rates = _sinusoids(rows), 10000.0 ** (-torch.arange(0, 32, 2, dtype=torch.float64) / 32)
+    sine, cosine = table[:, ::2], table[:, 1::2]
+    for shift in shifts:
+        by_sine, by_cosine = (shift * rates).sin(), (shift * rates).cos()
+        turned = torch.stack([sine * by_cosine + cosine * by_sine, cosine * by_cosine - sine * by_sine], -1)
+        differences.append(float((turned.flatten(-2)[:-shift] - table[shift:]).abs().max()))
+    return number(max(differences), f"shifts of {_listed(shifts)} over {rows:,} positions")
+
+
+def reordered(with_positions: bool) -> Measured:
+    """The difference between self-attention of reordered inputs and its reordered outputs."""
+    random = Generator().manual_seed(8)
+    x, order = torch.randn(12, 32, generator=random, dtype=torch.float64), torch.randperm(12, generator=random)
+    places = _sinusoids(12) * with_positions
+
+    def attend(x: Tensor) -> Tensor:
+        x = x + places
+        mixed: Tensor = (x @ x.mT / 32**0.5).softmax(-1) @ x
+        return mixed
+
+    return _largest(attend(x[order]) - attend(x)[order])
+
+
+def odd_columns() -> Measured:
+    """The largest number in the odd columns of position 0, where sines are 0 and cosines 1."""
+    return _largest(positional_encoding(torch.zeros(1, 1, 8))[0, 0, 1::2])
+
+
+def points(random: Generator, count: int) -> tuple[Tensor, Tensor]:
+    """Places and noisy values, as doc-004, section 11.2, draws them."""
+    x = (5 * torch.rand(count, generator=random, dtype=torch.float64)).sort().values
+    return x, 2 * x.sin() + x + torch.randn(count, generator=random, dtype=torch.float64)
+
+
+GRID = torch.arange(0, 5, 0.1, dtype=torch.float64)
+"""The document's places of validation."""
+
+
+def estimates(x: Tensor, y: Tensor, kernel: str = "gaussian", width: float = 1.0, at: Tensor = GRID) -> Tensor:
+    """The regression at the places of validation."""
+    return kernel_pooling(at, x, y[:, None], kernel=kernel, width=width)[:, 0]
+
+
+def constant_kernel() -> Measured:
+    """The difference between the constant kernel's estimates and the mean of the values."""
+    x, y = points(Generator().manual_seed(10), 40)
+    return _largest(estimates(x, y, "constant") - y.mean())
+
+
+def shifted_kernel() -> Measured:
+    """The difference that an equal shift of queries and keys makes to estimates."""
+    x, y = points(Generator().manual_seed(10), 40)
+    return _largest(estimates(x + 3, y, at=GRID + 3) - estimates(x, y))
+
+
+def equal_rows() -> Measured:
+    """The difference between the feed-forward network's outputs of equal positions."""
+    w1, w2, b1, b2 = _normal(21, (8, 4), (4, 8), (4,), (8,))
+    output = positionwise_ffn(torch.ones(1, 3, 8), w1, b1, w2, b2)
+    return _largest(output - output[:, :1])
+
+
+def channels() -> Measured:
+    """How many channels an output of the patches' convolution depends on."""
+    images, weights = _normal(22, (1, 3, 4, 4), (8, 3, 4, 4))
+    output = patch_embedding(images.requires_grad_(), weights, torch.zeros(8))
+    (gradient,) = torch.autograd.grad(output[0, 0, 0], images)
+    return number(int((gradient.abs().sum((0, 2, 3)) > 0).sum()), "of 3")
+
+
+def other_samples(norm: str) -> Measured:
+    """How much one sample's normalised numbers change with another sample of its batch."""
+    batch = torch.tensor([[1.0, 2.0], [2.0, 3.0], [4.0, 1.0]])
+    changed = batch * torch.tensor([[1.0], [1.0], [10.0]])
+    one, other = (
+        functional.layer_norm(x, (2,)) if norm == "layer" else functional.batch_norm(x, None, None, training=True)
+        for x in (batch, changed)
+    )
+    return _largest((one - other)[0])
+
+
+STEPS_BACK, UNITS = 8, 4
+KEEP, RUNS = 0.8, 64
+"""The probability of keeping a step: a gradient flows back 1.9 of the 3.5 steps in the mean. Draws of a network."""
+
+
+def network(random: Generator) -> tuple[Tensor, ...]:
+    """Inputs, targets and weights, so that hidden states neither vanish nor grow fast."""
+    x, y = (torch.randn(STEPS_BACK, UNITS, generator=random, dtype=torch.float64) for _ in range(2))
+    weights = [torch.randn(UNITS, UNITS, generator=random, dtype=torch.float64) / UNITS**0.5 for _ in range(3)]
+    return (x, y, torch.zeros(UNITS, dtype=torch.float64), *weights)
+
+
+def randomised(network: tuple[Tensor, ...]) -> Tensor:
+    """RUNS randomised gradients of w_hh, r h h."""
+    return torch.stack([recurrent_gradient(*network, keep=KEEP) for _ in range(RUNS)])
+
+
+def spread_of_randomised() -> Measured:
+    """The standard deviation of randomised gradients of one network, over the whole gradient's norm."""
+    tensors = network(Generator().manual_seed(15))
+    with torch.random.fork_rng():
+        torch.manual_seed(16)
+        spread = randomised(tensors).std(0)
+    return number(float(spread.norm() / recurrent_gradient(*tensors).norm()))
+
+
+def growth_through_time(eigenvalue: float) -> Measured:
+    """The norm of the 40th power of a matrix whose eigenvalues have this size."""
+    turn = torch.linalg.qr(_normal(17, (UNITS, UNITS), dtype=torch.float64)[0])[0]
+    power = torch.linalg.matrix_power(eigenvalue * turn, 40)
+    return number(float(torch.linalg.matrix_norm(power, 2)), f"eigenvalues of size {eigenvalue:g}, 40 steps")

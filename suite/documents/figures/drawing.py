@@ -1,0 +1,276 @@
+"""Pictures as SVG and PNG files, drawn by Altair and vl-convert. This module needs both; pictures.py does not.
+
+Files are replaced atomically, and only where attnsuite wrote them: an SVG file has a comment, a PNG file a text chunk,
+with a digest of everything else in it. A file without this mark is not ours; one whose digest does not fit was changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle, groupby
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import altair as alt
+import vl_convert
+
+from attnsuite.documents.figures.pictures import Axis, Colours, Curves, HeatMap, HeatMaps, Picture, Series, Way
+from attnsuite.model import UsageError
+from attnsuite.model.regular import read_bytes
+from attnsuite.report.charting import COLOURS, CONFIG, FONT, INK, load_fonts, svg_of
+from attnsuite.results.store.files import one_line, replace_bytes
+
+# SVG and PNG
+
+ZOOM = 2.0
+"""Pixels of a PNG for each of the SVG: sharp on screens with two pixels for one."""
+DECIMALS = 2
+"""Decimals of coordinates in an SVG: smaller differences are invisible."""
+
+
+def svg(name: str, picture: Picture) -> str:
+    """The picture as the text of an SVG file on white, with a title and a description."""
+    text = svg_of(_heat_maps(picture) if isinstance(picture, HeatMaps) else _curves(picture))
+    text = re.sub(r' (?:d|transform|x|y|x1|x2|y1|y2)="[^"]*"', lambda found: _shortened(found[0]), text)
+    opening, ending, rest = text.partition(">")
+    title, description = escape(picture.title), escape(picture.shown)
+    words = f'<title id="{name}-title">{title}</title><desc id="{name}-desc">{description}</desc>'
+    return f'{opening} role="img" aria-labelledby="{name}-title {name}-desc"{ending}{words}{rest}'
+
+
+def _shortened(coordinates: str) -> str:
+    return re.sub(r"-?\d+\.\d+(?:e-?\d+)?", lambda found: f"{round(float(found[0]), DECIMALS):g}", coordinates)
+
+
+def png(svg: str) -> bytes:
+    """The same picture as the bytes of a PNG file."""
+    load_fonts()
+    data: bytes = vl_convert.svg_to_png(svg, scale=ZOOM)
+    return data
+
+
+def _grid(picture: Picture, panels: Sequence[Any], row_space: int) -> Any:
+    title = alt.Title(picture.title, subtitle=picture.subtitle, anchor="start", offset=18)
+    spacing = {"row": row_space, "column": 22}
+    return alt.concat(*panels, columns=picture.columns, spacing=spacing, title=title, config=CONFIG)
+
+
+def _titled(layers: list[Any], title: str, width: int, height: int) -> Any:
+    """The layers as one panel, with its title 12 pixels above it: the same in all, whatever their axes need."""
+    if title:
+        text = alt.Chart(alt.Data(values=[{}])).mark_text(fontSize=13, fontWeight="bold", font=FONT, color=INK)
+        layers = [*layers, text.encode(x=alt.value(width / 2), y=alt.value(-12), text=alt.value(title))]
+    return alt.layer(*layers, width=width, height=height)
+
+
+# Heat maps
+
+SHADES = {
+    Colours.REDS: ["#fff5f0", "#fcbba1", "#fb6a4a", "#cb181d", "#67000d"],
+    Colours.BLUES: ["#f7fbff", "#c6dbef", "#6baed6", "#2171b5", "#08306b"],
+}
+"""The colours along a colour bar, from its lowest number on: ColorBrewer's Reds and Blues, as matplotlib has them."""
+DARK = 0.55
+"""The share of the colour bar above which a cell is dark, so that its number is written in white."""
+
+
+def _heat_maps(picture: HeatMaps) -> Any:
+    chart = _grid(picture, [_map(picture, place) for place in range(len(picture.maps))], 22)
+    return chart.resolve_scale(color="shared", x="independent", y="independent")
+
+
+def _map(picture: HeatMaps, place: int) -> Any:
+    """One map. Only the leftmost of a row has labels beside it, and only the lowest of a column below it."""
+    one, shades, (low, high) = picture.maps[place], SHADES[picture.colours], picture.domain
+    first, last = place % picture.columns == 0, place + picture.columns >= len(picture.maps)
+    height, width = len(one.rows), len(one.rows[0])
+    bar = alt.Legend(title=picture.bar, gradientLength=min(150, max(60, height * picture.cell)), tickCount=4)
+    domain = [low + (high - low) * step / (len(shades) - 1) for step in range(len(shades))]
+    colour = alt.Color("value:Q", scale=alt.Scale(range=shades, domain=domain), legend=bar)
+    x = alt.X("left:Q", axis=_axis(picture.across, last, True), scale=_cells([0, width]))
+    y = alt.Y("top:Q", axis=_axis(picture.down, first, False), scale=_cells([height, 0]))
+    rectangles = alt.Chart(alt.Data(values=_runs(one))).mark_rect()
+    layers = [rectangles.encode(x, y, colour, x2="right:Q", y2="bottom:Q")]
+    if picture.written:
+        layers.append(_numbers(one, low + DARK * (high - low), x, y))
+    return _titled(layers, one.title, width * picture.cell, height * picture.cell)
+
+
+def _cells(domain: list[int]) -> Any:
+    return alt.Scale(domain=domain, nice=False, zero=False)
+
+
+def _axis(axis: Axis, shown: bool, across: bool) -> Any:
+    """Labels stand at the middle of their row or column."""
+    slanted = across and any(len(label) > 3 for label in axis.labels)
+    return alt.Axis(
+        values=[place + 0.5 for place, label in enumerate(axis.labels) if label] if shown else [],
+        labelExpr=f"{json.dumps(axis.labels)}[floor(datum.value)]",
+        title=axis.title if shown and axis.title else None,
+        labelAngle=-45 if slanted else 0,
+        ticks=False,
+        grid=False,
+        domain=False,
+        labelOverlap=False,
+        labelLimit=120,
+    )
+
+
+def _runs(one: HeatMap) -> list[dict[str, float]]:
+    """The cells; neighbours in a row with the same number are one rectangle."""
+    rectangles = []
+    for top, row in enumerate(one.rows):
+        left = 0
+        for value, run in groupby(row):
+            right = left + len(list(run))
+            rectangles.append({"left": left, "right": right, "top": top, "bottom": top + 1, "value": value})
+            left = right
+    return rectangles
+
+
+def _numbers(one: HeatMap, dark: float, x: Any, y: Any) -> Any:
+    """The number in each cell, to two decimals."""
+    cells = [
+        {"left": column + 0.5, "top": row + 0.5, "words": _short(value), "ink": "white" if value > dark else INK}
+        for row, values in enumerate(one.rows)
+        for column, value in enumerate(values)
+    ]
+    text = alt.Chart(alt.Data(values=cells)).mark_text(fontSize=10, font=FONT, baseline="middle")
+    return text.encode(x, y, text="words:N", color=alt.Color("ink:N", scale=None))
+
+
+def _short(value: float) -> str:
+    """`0.35` as `.35`, and a whole number below ten as one digit."""
+    if value == int(value) and 0 <= value < 10:
+        return f"{value:g}"
+    return re.sub(r"^(-?)0\.", r"\1.", f"{value:.2f}")
+
+
+# Curves
+
+MAGENTA = COLOURS[3]
+"""The colour of dashed lines, as in the documents."""
+
+
+def _curves(picture: Curves) -> Any:
+    ways = {series.name: series.way for panel in picture.panels for series in panel.series}
+    chart = _grid(picture, [_panel(picture, place, ways) for place in range(len(picture.panels))], 30)
+    x: Any = "independent" if any(panel.across for panel in picture.panels) else "shared"
+    return chart.resolve_scale(color="shared", shape="shared", strokeDash="shared", x=x, y="shared")
+
+
+def _panel(picture: Curves, place: int, ways: dict[str, Way]) -> Any:
+    panel, first = picture.panels[place], place % picture.columns == 0
+    x = alt.X("x:Q", title=panel.across or picture.across, axis=alt.Axis(tickCount=5, grid=False))
+    y = alt.Y("y:Q", title=picture.up if first else None, axis=alt.Axis(tickCount=5, labels=first, ticks=first))
+    points_first = sorted(panel.series, key=lambda series: series.way is not Way.POINTS)  # lines are drawn over them
+    layers = [_marks(series).encode(x, y, *_styles(series, ways)) for series in points_first]
+    return _titled(layers, panel.title, *picture.size)
+
+
+def _marks(series: Series) -> Any:
+    chart = alt.Chart(alt.Data(values=[{"name": series.name, "x": x, "y": y} for x, y in series.points]))
+    if series.way is Way.POINTS:
+        return chart.mark_point(size=28, opacity=0.6, filled=True)
+    return chart.mark_line(strokeWidth=2)
+
+
+def _styles(series: Series, ways: dict[str, Way]) -> list[Any]:
+    """Colour, and dashes or shape, all by name, so that they make one legend; a single name needs none."""
+
+    def scale(values: list[Any]) -> Any:
+        return alt.Scale(domain=list(ways), range=values)
+
+    legend = alt.Legend(title=None, orient="bottom", symbolSize=80, symbolOpacity=1) if len(ways) > 1 else None
+    others = cycle(colour for colour in COLOURS if colour != MAGENTA)
+    colours = [MAGENTA if way is Way.DASHED else next(others) for way in ways.values()]
+    colour = alt.Color("name:N", scale=scale(colours), legend=legend)
+    if series.way is Way.POINTS:
+        shapes = ["circle" if way is Way.POINTS else "stroke" for way in ways.values()]
+        return [colour, alt.Shape("name:N", scale=scale(shapes), legend=legend)]
+    dashes = [[5, 4] if way is Way.DASHED else [1, 0] for way in ways.values()]
+    return [colour, alt.StrokeDash("name:N", scale=scale(dashes), legend=legend)]
+
+
+# Files
+
+DIGEST = 16
+MARKS = (
+    re.compile(rb"<!-- drawn by attnsuite ([0-9a-f]{16}) -->"),
+    re.compile(rb".{4}tEXtSoftware\0drawn by attnsuite ([0-9a-f]{16}).{4}", re.DOTALL),
+)
+"""The mark of an SVG file, behind its opening tag, and of a PNG file, with its length and checksum."""
+HEADER = 8 + 25
+"""Bytes of a PNG file's signature and first chunk, behind which its mark stands."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The files of one figure."""
+
+    name: str
+    svg: Path
+    png: Path
+
+    def write(self, picture: Picture) -> list[Path]:
+        """Draw the picture into both files, and return their paths. An equal file is left alone.
+
+        Raises UsageError where one cannot be written.
+        """
+        text = svg(self.name, picture)
+        data, pixels = text.encode() + b"\n", png(text)
+        opening, ending, rest = data.partition(b">")
+        _write(self.svg, opening + ending + b"<!-- drawn by attnsuite " + _digest(data) + b" -->" + rest)
+        chunk = b"tEXtSoftware\0drawn by attnsuite " + _digest(pixels)
+        chunk = struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
+        _write(self.png, pixels[:HEADER] + chunk + pixels[HEADER:])
+        return [self.svg, self.png]
+
+
+def targets(folder: Path, names: Sequence[str], overwrite: bool = False) -> list[Target]:
+    """The files of these figures, in a folder that is made if necessary.
+
+    Raises UsageError for a file that attnsuite did not write or that was changed since, unless `overwrite`.
+    """
+    with one_line(folder, "made"):
+        folder.mkdir(parents=True, exist_ok=True)
+    found = [Target(name, folder / f"{name}.svg", folder / f"{name}.png") for name in names]
+    for file in (file for target in found for file in (target.svg, target.png)):
+        if file.is_dir():
+            raise UsageError(f"{file} is a folder: move it away")
+        if (problem := _problem(file)) and not overwrite:
+            raise UsageError(f"{file} {problem}: move it away, or let it be replaced with --overwrite")
+    return found
+
+
+def _problem(file: Path) -> str:
+    """The reason not to replace a file, or empty."""
+    try:
+        data = read_bytes(file)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    mark = next(filter(None, (pattern.search(data) for pattern in MARKS)), None)
+    if mark is None:
+        return "was not drawn by attnsuite"
+    unchanged = mark[1] == _digest(data[: mark.start()] + data[mark.end() :])
+    return "" if unchanged else "was changed or damaged since attnsuite drew it"
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest()[:DIGEST].encode()
+
+
+def _write(path: Path, data: bytes) -> None:
+    with one_line(path, "read"):
+        if path.is_file() and path.read_bytes() == data:
+            return
+    replace_bytes(path, data)

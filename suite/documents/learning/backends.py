@@ -1,0 +1,135 @@
+"""The attention backend of a task, refused before training if it lacks what the task needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnsuite import registry
+from attnsuite.documents.learning.engine import Attention, Task
+from attnsuite.model import UsageError
+from attnsuite.registry import Declaration, Loaded
+from attnsuite.registry.loading import as_plug, told
+from attnsuite.registry.plugging import gaps
+from attnsuite.registry.side_effects import undisturbed
+
+DEFAULT = "attention/matmul"
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "bool_mask": {"attn_mask": torch.ones(1, 1, 1, 2, dtype=torch.bool)},
+    "causal": {"is_causal": True},
+    "dropout": {"dropout_p": 0.5},
+}
+"""By feature, the arguments of a small call that needs it."""
+
+
+@dataclass(frozen=True)
+class Backend:
+    """An attention for a task, and the features that the task does without."""
+
+    attention: Attention
+    without: frozenset[str] = frozenset()
+
+
+def backend(declaration: Declaration, task: Task) -> Backend:
+    """The backend of a task. Raises UsageError, one line, if it is missing, broken, or lacks what the task needs.
+
+    Declared gaps are believed; other features are tried on a few numbers, because a file may declare nothing.
+    """
+    name, loaded = declaration.full_name, _loaded(declaration, task)
+    function, lacks = as_plug(loaded), gaps(loaded.declaration)
+    if missing := sorted(task.needs & set(lacks)):
+        reasons = "; ".join(f"{feature} ({lacks[feature]})" for feature in missing)
+        raise UsageError(f"{task.name} needs what {name} lacks: {reasons}")
+    for feature in ("", *sorted(task.needs & set(OPTIONS))):
+        if complaint := _complaint(function, feature, "gradient" in task.needs):
+            raise UsageError(f"{task.name} needs {feature or 'an attention'}, and {name}, {complaint}")
+    without = {name for name in task.uses if name in lacks or _complaint(function, name, "gradient" in task.needs)}
+    return Backend(_checked(name, function, without), frozenset(without))
+
+
+def _loaded(declaration: Declaration, task: Task) -> Loaded:
+    name = declaration.full_name
+    if declaration.contract != "attention":
+        raise UsageError(f"{name} is no attention, and only an attention can be plugged into {task.name}")
+    loaded = registry.load(declaration)
+    if isinstance(loaded, Loaded):
+        return loaded
+    raise UsageError(f"{name} is {'missing' if isinstance(loaded, registry.Missing) else 'broken'}: {loaded}")
+
+
+def _complaint(function: Attention, feature: str, with_gradient: bool) -> str:
+    """What is wrong with the output of a call that needs a feature, or with its gradient; empty without a fault."""
+    tensors = [torch.ones(1, 1, 2, 2, requires_grad=with_gradient) for _ in range(3)]
+    call = f"called with {', '.join(OPTIONS[feature])}" if feature else "called"
+    try:
+        with told(f"{call}, raises"):
+            expected = _Expected.of(tensors)
+            with undisturbed():
+                output: object = function(*tensors, **OPTIONS.get(feature, {}))
+            if problem := expected.problem(output):
+                return f"{call}, {problem}"
+            if with_gradient and isinstance(output, Tensor):
+                with undisturbed():
+                    torch.autograd.grad(output.sum(), tensors, allow_unused=True)
+    except UsageError as complaint:
+        return str(complaint)
+    return ""
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """The properties of an output with which a model can go on."""
+
+    attributes: Mapping[str, object]
+    """By their names in PyTorch."""
+    gradient: bool
+    finite: bool
+    """Whether scores are computed from it. In a training the loss shows it."""
+
+    @classmethod
+    def of(cls, tensors: Sequence[Tensor]) -> _Expected:
+        """The properties for query, key and value, which the call may change."""
+        query, _, value = tensors
+        shape = torch.Size((*query.shape[:-1], value.shape[-1]))
+        attributes = {"shape": shape, "dtype": query.dtype, "device": query.device, "layout": torch.strided}
+        learns = torch.is_grad_enabled()
+        return cls(attributes, learns and any(tensor.requires_grad for tensor in tensors), not learns)
+
+    def problem(self, output: object) -> str:
+        """Why a model cannot go on with an output; empty where it can."""
+        if not isinstance(output, Tensor):
+            return f"returns {type(output).__name__}, expected a tensor"
+        for name, expected in self.attributes.items():
+            if (actual := getattr(output, name)) != expected:
+                return f"returns a tensor of {name} {_word(actual)}, expected {_word(expected)}"
+        if self.gradient and not output.requires_grad:
+            return "gives an output without a gradient"
+        if self.finite and not bool(output.isfinite().all()):
+            return "gives numbers that are not finite, while the model is scored"
+        return ""
+
+
+def _word(attribute: object) -> str:
+    return str(tuple(attribute) if isinstance(attribute, torch.Size) else attribute).removeprefix("torch.")
+
+
+def _checked(name: str, function: Attention, without: set[str]) -> Attention:
+    """The attention, called without arguments that it lacks. Its exceptions and faulty outputs become UsageErrors."""
+    left_out = {argument for feature in without for argument in OPTIONS[feature]}
+
+    @wraps(function)
+    def attention(*tensors: Tensor, **options: Any) -> Tensor:
+        options, expected = {key: options[key] for key in options if key not in left_out}, _Expected.of(tensors)
+        with told(f"{name} raised in training:"), undisturbed(seeds=False):
+            output = function(*tensors, **options)
+            problem = expected.problem(output)
+        if problem:
+            raise UsageError(f"{name}, called in training, {problem}")
+        return output
+
+    return attention

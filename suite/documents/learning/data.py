@@ -1,0 +1,211 @@
+"""Data that models learn from: pairs of sentences as tokens and numbers, their translations, images in idx files."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from unicodedata import category
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnsuite import registry
+from attnsuite.contracts.models.greedy import Run, Translating
+from attnsuite.model import UsageError
+from attnsuite.model.regular import read_bytes
+from attnsuite.registry import Loaded
+
+Pair = tuple[str, str]
+SHIPPED = Path(__file__).with_name("english_french.tsv")
+"""The English–French set that ships."""
+PAD, BEGIN, END, UNKNOWN = RESERVED = ("<pad>", "<bos>", "<eos>", "<unk>")
+"""The first tokens of every vocabulary."""
+SPACES = str.maketrans({"\N{NARROW NO-BREAK SPACE}": " ", "\N{NO-BREAK SPACE}": " "})
+GRAMS = 2
+"""The longest n-grams that BLEU counts, as documents, section 11.4.3, counts them."""
+
+# Pairs of sentences
+
+
+def pairs(path: Path = SHIPPED) -> list[Pair]:
+    """The pairs of a file in the format of fra.txt: source, tab, target; a second tab and what follows is ignored.
+
+    Raises UsageError for a file that is absent, empty or not UTF-8, and for a line that is no pair or has control
+    characters, such as a lone carriage return.
+    """
+    found = [_pair(path, number, line) for number, line in enumerate(_text(path).split("\n"), 1) if line.strip()]
+    if not found:
+        raise UsageError(f"{path} has no pair; expected a pair of sentences on each line, with a tab between the two")
+    return found
+
+
+def _text(path: Path) -> str:
+    data = _read(path, "a file of pairs of sentences")
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path}, line {line}: the byte {data[error.start]:#04x} is not UTF-8") from None
+
+
+def _read(path: Path, what: str) -> bytes:
+    try:
+        return read_bytes(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}); expected {what}") from None
+
+
+def _pair(path: Path, number: int, line: str) -> Pair:
+    where = f"{path}, line {number}:"
+    if controls := [sign for sign in line if category(sign) == "Cc" and sign != "\t"]:
+        raise UsageError(f"{where} {controls[0]!r} in {line!r:.60}; expected text, a pair on each line")
+    source, *rest = line.split("\t")
+    if not rest or not source.strip() or not rest[0].strip():
+        problem = "no tab" if not rest else "nothing on one side of the tab"
+        raise UsageError(f"{where} {problem} in {line!r:.60}; expected source, tab, target")
+    if reserved := [token for token in (*tokens(source), *tokens(rest[0])) if token in RESERVED]:
+        raise UsageError(f"{where} {reserved[0]} in {line!r:.60} is a token of attnsuite's own; expected words")
+    return source, rest[0]
+
+
+def tokens(sentence: str) -> list[str]:
+    """The sentence in lower case, cut at spaces and before the signs , . ! ?: `Va !` is `va`, `!`."""
+    spaced = "".join(f" {sign}" if sign in ",.!?" else sign for sign in sentence.translate(SPACES).lower())
+    return spaced.split()
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Tokens and their numbers."""
+
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, sentences: Iterable[Sequence[str]], min_frequency: int = 2) -> Vocabulary:
+        """The reserved tokens, and those that occur `min_frequency` times or more, sorted."""
+        count = Counter(token for sentence in sentences for token in sentence)
+        return cls((*RESERVED, *sorted(token for token, times in count.items() if times >= min_frequency)))
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, token: str) -> int:
+        """The number of a token, or of `<unk>`."""
+        return self.numbers.get(token, self.numbers[UNKNOWN])
+
+    def known(self, sentence: str) -> list[str]:
+        """The tokens of a sentence. Raises UsageError for words that are not in the vocabulary."""
+        found = tokens(sentence)
+        if unknown := [token for token in dict.fromkeys(found) if token not in self.numbers]:
+            raise UsageError(f"unknown words in {sentence!r:.80}: {', '.join(unknown)}; {len(self)} words are known")
+        return found
+
+    def rows(self, sentences: Sequence[Sequence[str]], steps: int, begin: bool = False) -> tuple[Tensor, Tensor]:
+        """The sentences as numbers, b steps, and their lengths, b.
+
+        Each ends with `<eos>`, is cut at `steps` and padded; with `begin` it starts with `<bos>`.
+        """
+        framed = [([BEGIN] if begin else []) + [*sentence, END] for sentence in sentences]
+        padded = [(row + [PAD] * steps)[:steps] for row in framed]
+        numbers = torch.tensor([[self[token] for token in row] for row in padded], dtype=torch.int64)
+        return numbers.reshape(-1, steps), torch.tensor([min(len(row), steps) for row in framed], dtype=torch.int64)
+
+    def sentence(self, numbers: Iterable[int]) -> list[str]:
+        """The tokens before the first `<eos>`."""
+        found = [self.words[number] for number in numbers]
+        return found[: found.index(END)] if END in found else found
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Pairs of sentences as a model reads them."""
+
+    source: Vocabulary
+    target: Vocabulary
+    steps: int
+    arrays: tuple[Tensor, Tensor, Tensor, Tensor]
+    """Source, b s; lengths, b; decoder's input, b t, with `<bos>` first; the token that follows each of it, b t."""
+
+    @classmethod
+    def of(cls, pairs: Sequence[Pair], steps: int, min_frequency: int = 2) -> Corpus:
+        """The corpus of these pairs, with their vocabularies."""
+        sources, targets = ([tokens(pair[side]) for pair in pairs] for side in (0, 1))
+        source, target = Vocabulary.of(sources, min_frequency), Vocabulary.of(targets, min_frequency)
+        read, lengths = source.rows(sources, steps)
+        begun, _ = target.rows(targets, steps + 1, begin=True)
+        return cls(source, target, steps, (read, lengths, begun[:, :-1].clone(), begun[:, 1:].clone()))
+
+
+# Translations
+
+
+def greedy(model: Run, source: Tensor, lengths: Tensor, target: Vocabulary, steps: int) -> Tensor:
+    """The likeliest token after those before it, b steps, for source b s and lengths b. `<eos>` fills finished rows."""
+    options = {"begin": target[BEGIN], "end": target[END], "steps": steps}
+    return Translating().translated(model, options, source, lengths)
+
+
+def translate(model: Run, corpus: Corpus, sentences: Sequence[str]) -> list[list[str]]:
+    """The translations of sentences, as tokens. An unknown word is read as `<unk>`."""
+    source, lengths = corpus.source.rows([tokens(sentence) for sentence in sentences], corpus.steps)
+    numbers = greedy(model, source, lengths, corpus.target, corpus.steps)
+    return [corpus.target.sentence(row) for row in numbers.tolist()]
+
+
+def bleu(translation: Sequence[str], reference: Sequence[str]) -> float:
+    """BLEU of a translation's tokens, as the contract `bleu` defines it, with n-grams up to `GRAMS`."""
+    numbers = {word: number for number, word in enumerate(dict.fromkeys((*translation, *reference)))}
+    rows = (torch.tensor([numbers[word] for word in words], dtype=torch.int64) for words in (translation, reference))
+    return float(_bleu()(*rows, k=GRAMS))
+
+
+@cache
+def _bleu() -> Callable[..., float]:
+    loaded = registry.load(registry.find(["bleu/eager"])[0])
+    assert isinstance(loaded, Loaded), loaded
+    return loaded.function
+
+
+# Images
+
+
+def images(path: Path) -> NDArray[np.uint8]:
+    """The images of an idx file, as of MNIST, gzipped or not, n h w. Raises UsageError with the offset of a fault."""
+    return _idx(path, 3)
+
+
+def labels(path: Path, count: int | None = None) -> NDArray[np.uint8]:
+    """The labels of an idx file, n. Raises UsageError for another file, or another number of labels than `count`."""
+    found = _idx(path, 1)
+    if count is not None and len(found) != count:
+        raise UsageError(f"{path} has {len(found)} labels, expected {count}, one for each image")
+    return found
+
+
+def _idx(path: Path, axes: int) -> NDArray[np.uint8]:
+    data = _read(path, "an idx file")
+    if data.startswith(b"\x1f\x8b"):
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise UsageError(f"{path} cannot be unpacked ({error}); it has {len(data)} bytes") from None
+    begin, magic = 4 + 4 * axes, bytes((0, 0, 8, axes))  # 8: unsigned bytes
+    if data[:4] != magic:
+        raise UsageError(f"{path}, offset 0: got {data[:4].hex(' ') or 'nothing'}, expected {magic.hex(' ')}")
+    shape = tuple(int.from_bytes(data[at : at + 4], "big") for at in range(4, begin, 4))
+    if len(data) < begin or len(data) - begin != math.prod(shape) or not all(shape):
+        sizes = f"{' × '.join(map(str, shape))} bytes from offset {begin} on"
+        raise UsageError(f"{path}: {len(data)} bytes do not hold {sizes}; expected {axes} sizes above 0, then pixels")
+    return np.frombuffer(data, np.uint8, offset=begin).reshape(shape).copy()

@@ -1,0 +1,430 @@
+"""Claims: the verdict of a measurement, the table, and measuring functions that see what they should."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnsuite.benchmark.measure import FEWEST
+from attnsuite.contracts.models.transformer.contract import shapes
+from attnsuite.documents.claims import (
+    Claim,
+    Measured,
+    Range,
+    above,
+    at_least,
+    at_most,
+    claims,
+    every,
+    exactly,
+    number,
+    power,
+    sampled,
+    slower,
+    timed,
+)
+from attnsuite.documents.claims.exact import dependence, flops, largest_bytes, layers_until, longest_chain
+from attnsuite.documents.claims.timed import LAYERS, Sizes, inputs
+from attnsuite.documents.claims.trained import (
+    LENGTH,
+    Importance,
+    Model,
+    Small,
+    accuracy,
+    difference_of_heads,
+    heads,
+    least_important,
+    loss,
+    ranked,
+    seeded,
+    sequences,
+    train,
+    without,
+)
+from attnsuite.implementations.transformer.eager import softmax_attention, transformer
+from attnsuite.model import Evidence, Holds, UsageError
+
+TWENTY = [0.90 + 0.01 * place for place in range(20)]
+"""Samples with the median 0.995, whose interval is about 0.94 to 1.05."""
+
+
+def claim(measure: Callable[[], Measured], expected: Range) -> Claim:
+    return Claim("topic/what", "doc-004", "1.1", "one is one", "a number", expected, Evidence.DRAWN, measure)
+
+
+# Verdicts
+
+
+@pytest.mark.parametrize(
+    ("expected", "value", "holds"),
+    [
+        (power(2), 1.6, True), (power(2), 1.4, False), (power(-1), -1.2, True),
+        (exactly(2), 2.0, True), (exactly(2), 2.0001, False), (exactly(2, 1e-3), 2.0001, True),
+        (at_most(1), 1.0, True), (at_most(1), 1.1, False), (at_least(1), 0.9, False),
+        (above(0), 5e-324, True), (above(0), 0.0, False), (above(1), 1.001, True), (above(1), 1.0, False),
+        (slower(), 1.04, True), (slower(), 1.02, False),
+    ],
+)  # fmt: skip
+def test_an_exact_number_holds_or_does_not(expected: Range, value: float, holds: bool) -> None:
+    assert claim(lambda: number(value), expected).examine().holds == (Holds.HOLDS if holds else Holds.DOES_NOT)
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected", "holds"),
+    [
+        (TWENTY, at_most(1.2), Holds.HOLDS),
+        (TWENTY, at_least(1.2), Holds.DOES_NOT),
+        (TWENTY, at_least(1.0), Holds.UNCLEAR),
+        (TWENTY, at_most(1.0), Holds.UNCLEAR),
+        ([1.0] * 7, at_most(2), Holds.UNCLEAR),
+    ],
+    ids=["inside", "outside", "across", "across, turned", "too few samples"],
+)
+def test_samples_hold_where_their_interval_lies_inside(samples: list[float], expected: Range, holds: Holds) -> None:
+    row = claim(lambda: sampled(samples), expected).examine()
+
+    assert (row.holds, row.samples) == (holds, tuple(samples))
+
+
+@pytest.mark.parametrize(
+    ("error", "holds", "detail"),
+    [
+        (ZeroDivisionError("by nothing"), Holds.RAISED, "ZeroDivisionError: by nothing"),
+        (ModuleNotFoundError("No module named 'absent'"), Holds.MISSING, "No module named 'absent'"),
+    ],
+)
+def test_an_exception_is_reported_and_an_absent_library_is_no_failure(
+    error: Exception, holds: Holds, detail: str
+) -> None:
+    def measure() -> Measured:
+        raise error
+
+    row = claim(measure, exactly(1)).examine()
+
+    assert (row.holds, row.detail, row.value, row.fails) == (holds, detail, None, holds == Holds.RAISED)
+
+
+# The table
+
+
+def test_claims_have_names_of_their_own_and_topics_in_order_which_the_page_names() -> None:
+    topics = list(dict.fromkeys(claim.topic for claim in every()))
+    page = Path(__file__).parents[2] / "docs" / "claims.md"
+
+    assert len({claim.name for claim in every()}) == len(every()) > 50
+    assert {claim.document for claim in every()} >= {f"doc-00{number}" for number in range(5)}
+    assert topics == sorted(topics)
+    assert set(topics) <= set(re.findall(r"`(\w+)`", page.read_text(encoding="utf-8")))
+
+
+def test_claims_are_chosen_by_name_topic_pattern_and_evidence() -> None:
+    names = [claim.name for claim in claims(["softmax/never_vanishes", "normalisation", "complexity/r*"], ["exact"])]
+
+    assert names == [
+        *("complexity/recurrence_length_flops", "complexity/recurrence_width_flops"),
+        *("normalisation/layer", "normalisation/batch", "softmax/never_vanishes"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "evidence", "message"),
+    [
+        (["softmaxes"], [], "no claim is named 'softmaxes'; topics are: causal, complexity, "),
+        ([], ["guessed"], "there is no evidence 'guessed'; there is: exact, drawn, trained, timed"),
+        (["normalisation"], ["timed"], "no claim of normalisation has the evidence timed"),
+    ],
+)
+def test_a_pattern_without_a_claim_is_one_line(patterns: list[str], evidence: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        claims(patterns, evidence)
+    assert str(raised.value).startswith(message)
+
+
+WRONG = {
+    "causal/own", "dropout_factor/one_over_p", "image_size/flops_of_patches", "keys_and_values/widths",
+    "kernels/similar", "normalisation/layer", "notes/channels", "notes/feed_forward", "notes/masked", "notes/sines",
+    "softmax/never_vanishes", "unscaled_scores/same",
+}  # fmt: skip
+"""Claims of the documents that do not hold."""
+OPPOSITE: Mapping[str, Range] = {
+    **{f"complexity/{layer}_{variable}_flops": power(other) for layer, variable, other in (
+        ("convolution", "length", 2), ("convolution", "width", 1), ("convolution", "kernel", 2),
+        ("recurrence", "length", 2), ("recurrence", "width", 1),
+        ("self_attention", "length", 1), ("self_attention", "width", 2),
+    )},
+    **{f"softmax/variance_{width}": at_least(1.1) for width in (16, 64, 256)},
+    "causal/later": exactly(8), "causal/own": exactly(8),
+    "dropout_factor/one_over_kept": exactly(1.0, 1e-6), "dropout_factor/one_over_p": exactly(1 / 0.9, 1e-6),
+    "image_size/attention_alone": power(1), "image_size/flops_of_patches": power(1),
+    "initialisation/any_width": power(1), "initialisation/stable": at_most(1),
+    "kernels/consistent": at_most(1), "kernels/constant": at_least(0.01), "kernels/narrow": at_most(1),
+    "kernels/similar": at_least(1), "kernels/translation": at_least(0.01),
+    "keys_and_values/counts": exactly(5), "keys_and_values/widths": exactly(5),
+    "norm_placement/gradients": at_most(1),
+    "normalisation/batch": exactly(0), "normalisation/layer": exactly(0),
+    "notes/channels": exactly(3), "notes/feed_forward": exactly(0), "notes/masked": at_most(0.13),
+    "notes/masked_of_chosen": at_least(0.13), "notes/sines": exactly(1),
+    "path_length/convolution_kernel": power(0), "path_length/convolution_length": power(0),
+    "path_length/recurrence_length": power(0), "path_length/self_attention_length": power(1),
+    "path_length/two_convolutions": exactly(1),
+    "pooling/average": at_least(0.01), "pooling/convex": at_least(0.01), "pooling/key_norms": at_least(0.1),
+    "pooling/query_cancels": at_least(0.01),
+    "positions/order_with": at_most(1e-10), "positions/order_without": at_least(0.01),
+    "positions/shift_is_a_rotation": at_least(0.01),
+    "scoring/additive_features": exactly(1), "scoring/additive_memory": at_most(1), "scoring/waiting_steps": at_most(1),
+    "sequential_steps/convolution": power(1), "sequential_steps/recurrence": power(0),
+    "sequential_steps/self_attention": power(1),
+    "softmax/never_vanishes": exactly(0), "softmax/scaled_at_any_width": at_most(0.5),
+    "softmax/scaling_keeps_gradients": at_most(1), "softmax/small_not_zero": exactly(0),
+    "truncation/growing": at_most(1), "truncation/not_better": at_most(0.97), "truncation/unbiased": at_most(0.9),
+    "truncation/vanishing": at_least(1), "truncation/variance": exactly(0),
+    "unscaled_scores/causal_ways": at_least(0.01), "unscaled_scores/same": at_least(0.01),
+}  # fmt: skip
+"""A range for the opposite of each claim."""
+COUNTED = [claim for claim in every() if claim.evidence in (Evidence.EXACT, Evidence.DRAWN)]
+
+
+def test_every_exact_or_drawn_claim_has_its_opposite_here() -> None:
+    assert set(OPPOSITE) == {claim.name for claim in COUNTED}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("claim", COUNTED, ids=lambda claim: claim.name)
+def test_a_claim_has_its_known_verdict_and_its_opposite_has_the_other(claim: Claim) -> None:
+    wrong, row = claim.name in WRONG, claim.examine()
+
+    assert row.holds == (Holds.DOES_NOT if wrong else Holds.HOLDS), row
+    assert OPPOSITE[claim.name].judge(claim.measure().interval) == (Holds.HOLDS if wrong else Holds.DOES_NOT), row
+
+
+@pytest.mark.parametrize("name", ["kernels/constant", "scoring/additive_memory", "kernels/narrow"])
+def test_an_exact_or_drawn_number_is_the_same_each_time(name: str) -> None:
+    (claim,) = claims([name])
+
+    assert claim.measure() == claim.measure()
+
+
+# Counting
+
+
+def test_layers_have_the_flops_of_the_document_s_table() -> None:
+    sizes = Sizes(length=16, width=8, kernel=5)
+    products = {"convolution": 5 * 16 * 8**2, "recurrence": 2 * 16 * 8**2, "self_attention": 2 * 16**2 * 8}
+
+    assert {name: flops(lambda make=make: make(sizes)(inputs(sizes))) for name, make in LAYERS.items()} == {
+        name: 2 * count for name, count in products.items()
+    }
+
+
+def test_the_longest_chain_counts_the_products_that_wait_for_each_other() -> None:
+    x, late = (torch.eye(3, requires_grad=True) for _ in range(2))
+    total = x
+    for _ in range(1500):
+        total = total @ x
+
+    assert longest_chain((x @ x) + (x @ x)) == 1
+    assert longest_chain((x @ x) @ (x @ x)) == 2
+    assert longest_chain(output := (x @ x @ x @ x) @ late) == 4
+    assert longest_chain(output, late) == 1, "paths that end elsewhere are left out"
+    assert longest_chain(total) == 1500
+
+
+def shifted(x: Tensor) -> Tensor:
+    return torch.cat([torch.zeros_like(x[:1]), x[:-1]])
+
+
+def test_dependence_is_where_the_jacobian_is_not_zero_and_multiplies_along_layers() -> None:
+    sizes, ones = Sizes(length=9, width=2), torch.ones(4, 2, dtype=torch.float64)
+    layer, x = LAYERS["convolution"](sizes, torch.float64), inputs(sizes, torch.float64)
+    once = dependence(layer, x).double()
+
+    assert dependence(lambda x: x.cumsum(0), ones).tolist() == torch.ones(4, 4).tril().bool().tolist()
+    assert dependence(shifted, ones).tolist() == torch.ones(3).diag(-1).bool().tolist()
+    assert torch.equal(once @ once > 0, dependence(lambda x: layer(layer(x)), x))
+
+
+def test_layers_are_counted_until_the_dependence_is_reached_or_given_up() -> None:
+    x = torch.ones(5, 2, dtype=torch.float64)
+
+    assert layers_until(lambda sees: bool(sees.all()), lambda x: x + shifted(x), x, most=8) == 9
+    assert layers_until(lambda sees: bool(sees[4, 0]), lambda x: x + shifted(x), x, most=8) == 4
+
+
+def test_the_largest_tensor_counts_where_it_is_an_intermediate_result() -> None:
+    assert largest_bytes(lambda: (torch.ones(10, 3) @ torch.ones(3, 10)).sum()) == 10 * 10 * 4
+
+
+# Times
+
+
+NOISE = [1.0, 1.02, 0.97, 1.01, 0.99, 1.04, 0.98, 1.0, 1.03, 0.96, 1.02, 1.01]
+
+
+def grown(exponent: int, noise_exponent: int = 1) -> dict[str, list[float]]:
+    """Times that grow by this power, with another noise for each size."""
+    return {
+        str(size): [1e-6 * size**exponent * noise**noise_exponent for noise in NOISE[place:] + NOISE[:place]]
+        for place, size in enumerate((16, 32, 64))
+    }
+
+
+def test_the_power_of_times_is_that_by_which_they_grow_and_noise_makes_it_unclear() -> None:
+    measured = timed.power_of((16, 32, 64), grown(2)).interval
+    noisy = timed.power_of((16, 32, 64), grown(0, 80)).interval
+
+    assert power(2).judge(measured) == Holds.HOLDS
+    assert {power(other).judge(measured) for other in (0, 1, 3)} == {Holds.DOES_NOT}
+    assert power(0).judge(noisy) == Holds.UNCLEAR
+
+
+def test_a_ratio_is_taken_within_rounds() -> None:
+    slow_rounds = [1.0 + 10 * (place % 3 == 0) for place in range(12)]
+    seconds = {"a": [2e-3 * slow for slow in slow_rounds], "b": [1e-3 * slow for slow in slow_rounds]}
+
+    assert (timed.ratio("a", "b", seconds).interval.low, timed.ratio("a", "b", seconds).interval.high) == (2.0, 2.0)
+    assert slower().judge(timed.ratio("b", "a", seconds).interval) == Holds.DOES_NOT
+
+
+def test_calls_take_turns_and_each_has_a_sample_of_each_round() -> None:
+    calls, threads = {"small": 0, "other": 0}, torch.get_num_threads()
+
+    def counted(name: str) -> None:
+        calls[name] += 1
+
+    seconds = timed.times({name: lambda name=name: counted(name) for name in calls}, budget=0.0)
+
+    assert {len(samples) for samples in seconds.values()} == {FEWEST}
+    assert min(calls.values()) >= FEWEST
+    assert torch.get_num_threads() == threads
+
+
+STEPS: Mapping[str, Callable[[], Callable[[], Tensor]]] = {
+    "image": lambda: timed.vision_step(16),
+    "gru": lambda: timed.recurrent_step(cell="gru"),
+    "lstm": lambda: timed.recurrent_step(cell="lstm"),
+    "scaled_dot": lambda: timed.recurrent_step(score="scaled_dot"),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_training_step_lowers_the_loss_of_its_own_batch(name: str) -> None:
+    step = STEPS[name]()
+    losses = [float(step().detach()) for _ in range(6)]
+
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0]
+
+
+def test_both_decoders_give_a_row_for_each_step_and_only_one_waits_for_the_context() -> None:
+    waits, follows = (timed.decoder(choice, steps=4)() for choice in (True, False))
+
+    assert (waits.shape, follows.shape) == ((timed.ITEMS, 4, timed.WIDTH), (timed.ITEMS, 4, 2 * timed.WIDTH))
+    assert not torch.allclose(waits, follows[..., : timed.WIDTH])
+
+
+def test_every_power_of_the_table_is_timed_and_layers_keep_the_shape_of_their_input() -> None:
+    counted = {tuple(claim.name[11:].rsplit("_", 2)[:2]) for claim in claims(["complexity"], ["exact"])}
+
+    assert set(timed.TIMED) == counted
+    for (layer, _), (sizes, _) in timed.TIMED.items():
+        assert LAYERS[layer](sizes)(inputs(sizes)).shape == (sizes.length, sizes.width)
+
+
+# Trained models
+
+
+@pytest.mark.slow
+def test_a_shift_is_learned_with_positions_and_not_without() -> None:
+    shares = {}
+    for positions in ("none", "sinusoids"):
+        with seeded(0) as random:
+            model = Model(Small(positions))
+            train(model, random, 200, 0.01)
+            shares[positions] = accuracy(model, random)
+
+    assert shares["none"] < 0.5 < 0.9 < shares["sinusoids"]
+
+
+def test_the_same_seed_makes_the_same_training_and_leaves_torch_s_generator_alone() -> None:
+    torch.manual_seed(5)
+    expected, curves = torch.rand(1), []
+    torch.manual_seed(5)
+    for seed in (1, 1, 2):
+        with seeded(seed) as random:
+            curves.append(train(Model(Small()), random, 3, 0.01))
+
+    assert curves[0] == curves[1] != curves[2]
+    assert torch.equal(torch.rand(1), expected)
+
+
+@pytest.mark.parametrize("positions", ["none", "learned", "relative", "sinusoids"])
+@pytest.mark.parametrize("norms", ["pre", "post"])
+def test_every_model_takes_twice_the_length_and_has_the_gradients_of_its_kind(positions: str, norms: str) -> None:
+    with seeded(3) as random:
+        model = Model(Small(positions, norms, blocks=2))
+        loss(model, sequences(random, 2 * LENGTH, count=3)).backward()
+
+    unused = {"learned"} - {positions}
+    unused |= {"blocks.0.distances", "blocks.1.distances"} if positions != "relative" else set()
+    assert {name for name, weight in model.named_parameters() if weight.grad is None} == unused
+    assert isinstance(model.last, nn.LayerNorm if norms == "pre" else nn.Identity)
+
+
+CONFIG = {"source_vocab": 11, "target_vocab": 13, "width": 16, "heads": 4, "ffn_width": 8, "encoder_blocks": 1,
+          "decoder_blocks": 2, "decoding": "full"}  # fmt: skip
+
+
+@pytest.mark.parametrize("head", range(4))
+def test_a_head_that_is_taken_out_mixes_nothing_into_the_output(head: int) -> None:
+    """The same as an attention whose head gives zeros."""
+    source, lengths, target = torch.tensor([[1, 2, 3]]), torch.tensor([3]), torch.tensor([[4, 5]])
+    random, calls = torch.Generator().manual_seed(1), []
+    weights = {name: torch.randn(*shape, generator=random) for name, shape in shapes(CONFIG).items()}
+
+    def silenced(query: Tensor, key: Tensor, value: Tensor, **options: object) -> Tensor:
+        mixed = softmax_attention(query, key, value, **options)  # type: ignore[arg-type]
+        calls.append(None)
+        if len(calls) == 1:  # the encoder's only attention
+            mixed[:, head] = 0
+        return mixed
+
+    actual = transformer(CONFIG, without(weights, "encoder.0.attention", head, 4))(source, lengths, target)
+
+    torch.testing.assert_close(actual, transformer(CONFIG, weights, attention=silenced)(source, lengths, target))
+    assert not torch.allclose(actual, transformer(CONFIG, weights)(source, lengths, target))
+
+
+def test_every_head_is_listed_once_with_the_name_of_its_weights() -> None:
+    assert len(set(heads(CONFIG))) == len(heads(CONFIG)) == 4 * (1 + 2 * 2)
+    assert {f"{attention}.w_output" for attention, _ in heads(CONFIG)} <= set(shapes(CONFIG))
+
+
+def importance(*changes: tuple[float, float]) -> Importance:
+    """Heads whose losses change by these means, of choosing and of held-out sentences."""
+    spread = torch.linspace(-0.001, 0.001, 20)
+    return {("a", place): (spread + known, spread * (place + 1) + held) for place, (known, held) in enumerate(changes)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "least", "differs"),
+    [
+        ([(0.2, 0.3), (0.0, 0.01), (0.1, -5.0)], Holds.HOLDS, Holds.HOLDS),
+        ([(0.2, 0.3), (0.21, 0.3)], Holds.DOES_NOT, Holds.UNCLEAR),
+        ([(0.2, 0.3), (0.21, 0.2)], Holds.DOES_NOT, Holds.DOES_NOT),
+    ],
+    ids=["one can be pruned", "alike", "held-out sentences disagree"],
+)
+def test_heads_are_chosen_by_some_sentences_and_judged_by_others(
+    changes: list[tuple[float, float]], least: Holds, differs: Holds
+) -> None:
+    heads = importance(*changes)
+
+    assert ranked(heads)[-1] == ("a", max(range(len(changes)), key=lambda place: changes[place][0]))
+    assert at_most(math.log1p(0.03)).judge(least_important(heads).interval) == least
+    assert above(0).judge(difference_of_heads(heads).interval) == differs

@@ -1,0 +1,651 @@
+"""What is learned: attention backends that lack something are refused, and data, models and tasks are as documented."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+from toys import TOY
+
+from attnsuite import registry
+from attnsuite.contracts import contract
+from attnsuite.contracts.models.vision_transformer.cases.draws import model as vision
+from attnsuite.documents.learning import data, models, tasks, translator
+from attnsuite.documents.learning.backends import Backend, backend
+from attnsuite.documents.learning.data import BEGIN, END, PAD, RESERVED, UNKNOWN, Corpus, Vocabulary, bleu, tokens
+from attnsuite.documents.learning.engine import Training, deterministic, generator, train
+from attnsuite.documents.learning.tasks import (
+    BAHDANAU,
+    DIGITS,
+    DOCUMENTS,
+    MISTAKES,
+    PRINTED,
+    RECALL,
+    TRANSFORMER,
+    UNIFORM,
+    USUAL,
+)
+from attnsuite.model import RIGHT_GRADIENT, WRONG_GRADIENTS, UsageError
+
+Write = Callable[[str, str], Path]
+
+# Attention backends
+
+TASK = replace(TOY, own="", needs=frozenset({"bool_mask", "causal", "gradient"}), uses=frozenset({"dropout"}))
+TENSORS = [torch.randn(1, 2, 3, 4) for _ in range(3)]
+SUM = "query + key + value"
+SMALL = f"    if query.shape[-1] == 2:\n        return {SUM}\n"
+"""The small calls before training are answered."""
+
+
+def of(target: str | Path) -> Backend:
+    return backend(registry.find([str(target)])[0], TASK)
+
+
+def refused(call: Callable[[], object]) -> str:
+    with pytest.raises(UsageError) as raised:
+        call()
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def function(write: Write, body: str, head: str = "import torch") -> Path:
+    return write("odd.py", f"{head}\n\n\ndef attention(query, key, value, **options):\n{body}\n")
+
+
+@pytest.mark.parametrize("name", ["matmul", "chunked", "torch_sdpa.automatic"])
+def test_an_attention_with_all_features_is_used_as_it_is(name: str) -> None:
+    assert not of(name).without
+    torch.testing.assert_close(of(name).attention(*TENSORS), sdpa(*TENSORS))
+
+
+STUCK = """
+import torch
+
+
+class Stuck(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, query):
+        return query.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise NotImplementedError("forward only")
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def attention(query, key, value, *, is_causal=False):\n    return query",
+         "toy needs what attention/odd lacks: bool_mask (attention/odd takes no attn_mask)"),
+        ("def attention(query, key, value, **options):\n    if options.get('is_causal'):\n"
+         "        raise NotImplementedError('no causal masks')\n    return query + key + value",
+         "toy needs causal, and attention/odd, called with is_causal, raises NotImplementedError: no causal masks"),
+        (STUCK + "\n\ndef attention(query, key, value, **options):\n    return Stuck.apply(query)",
+         "toy needs an attention, and attention/odd, called, raises NotImplementedError: forward only"),
+        ("from attnsuite import implementation\n\n\n@implementation(requires=['not_there'])\n"
+         "def attention(query, key, value): ...", "attention/odd is missing: No module named 'not_there'"),
+        ("1 / 0\n\n\ndef attention(q, k, v): ...", "attention/odd is broken: ZeroDivisionError"),
+    ],
+)  # fmt: skip
+def test_a_file_that_lacks_something_is_refused_before_training(write: Write, source: str, message: str) -> None:
+    file = write("odd.py", source + "\n")
+
+    assert refused(lambda: of(file)).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("onnx_operator", "toy needs what attention/onnx_operator lacks: gradient (attention/onnx_operator: "
+                          "onnxruntime sessions compute no gradients)"),
+        ("transformer/eager", "transformer/eager is no attention, and only an attention can be plugged into toy"),
+    ],
+)  # fmt: skip
+def test_a_shipped_implementation_that_does_not_fit_is_refused(target: str, message: str) -> None:
+    assert refused(lambda: of(target)) == message
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ("[query, key, value]", "returns list, expected a tensor"),
+        ("query.sum()", "returns a tensor of shape (), expected {shape}"),
+        ("query[..., :1]", "returns a tensor of shape {narrow}, expected {shape}"),
+        ("query.double()", "returns a tensor of dtype float64, expected float32"),
+        ("query.to('meta')", "returns a tensor of device meta, expected cpu"),
+        ("query.to_sparse()", "returns a tensor of layout sparse_coo, expected strided"),
+        ("query.detach()", "gives an output without a gradient"),
+        ("exit(0)", "SystemExit: 0"),
+    ],
+)
+@pytest.mark.parametrize("in_training", [False, True])
+def test_a_faulty_output_is_refused_before_and_in_a_training(
+    write: Write, returned: str, message: str, in_training: bool
+) -> None:
+    file = function(write, f"{SMALL * in_training}    return {returned}")
+    if in_training:
+        attention, tensors = of(file).attention, [tensor.clone().requires_grad_() for tensor in TENSORS]
+        said = refused(lambda: attention(*tensors))
+    else:
+        said = refused(lambda: of(file))
+
+    sizes = ("(1, 2, 3, 4)", "(1, 2, 3, 1)") if in_training else ("(1, 1, 2, 2)", "(1, 1, 2, 1)")
+    assert said.startswith("attention/odd" if in_training else "toy needs an attention, and attention/odd, called, ")
+    assert said.endswith(message.format(shape=sizes[0], narrow=sizes[1]))
+
+
+KIND = """
+import torch
+
+
+class Kind(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        raise RuntimeError("no questions")
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "message"),
+    [
+        ("", "    query.data = query.data.double()\n    return query",
+         ", called in training, returns a tensor of dtype float64, expected float32"),
+        (KIND, f"    return ({SUM}).as_subclass(Kind)", " raised in training: RuntimeError: no questions"),
+        ("from math import nan", f"    return ({SUM}) * nan",
+         ", called in training, gives numbers that are not finite, while the model is scored"),
+    ],
+    ids=["inputs are changed", "a subclass that raises", "NaN in scores"],
+)  # fmt: skip
+def test_what_goes_wrong_in_a_training_is_one_line(write: Write, head: str, body: str, message: str) -> None:
+    attention = of(function(write, SMALL + body, head)).attention
+
+    with torch.no_grad():
+        assert refused(lambda: attention(*[tensor.clone() for tensor in TENSORS])) == f"attention/odd{message}"
+
+
+def test_ctrl_c_passes_through_an_attention(write: Write) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        of(function(write, f"{SMALL}    raise KeyboardInterrupt")).attention(*TENSORS)
+
+
+def test_of_an_output_and_weights_the_output_is_taken(write: Write) -> None:
+    attention = of(function(write, f"    return {SUM}, query")).attention
+
+    assert torch.equal(attention(*TENSORS), sum(TENSORS[1:], TENSORS[0]))
+
+
+def test_changes_to_the_process_are_undone(write: Write) -> None:
+    changes = "torch.set_default_dtype(torch.float64), torch.set_grad_enabled(False), torch.set_num_threads(2)"
+    body = (
+        f"    {changes}, torch.use_deterministic_algorithms(False)\n    with torch.enable_grad():\n        return {SUM}"
+    )
+    file = function(write, body)
+
+    def state() -> tuple[object, ...]:
+        strict = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+        return torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads(), *strict
+
+    with deterministic():
+        of(file).attention(*TENSORS)
+        assert state() == (torch.float32, True, 1, True, True)
+
+
+def test_an_attention_without_dropout_is_never_called_with_it(write: Write) -> None:
+    head = "def attention(query, key, value, *, attn_mask=None, is_causal=False):\n    import torch\n"
+    call = (
+        "torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask, is_causal=is_causal)"
+    )
+    plain = of(write("plain.py", f"{head}    return {call}\n"))
+
+    assert plain.without == {"dropout"}
+    assert torch.equal(plain.attention(*TENSORS, dropout_p=0.5), plain.attention(*TENSORS))
+
+
+# Data
+
+
+def test_the_set_has_a_thousand_short_pairs_each_english_once() -> None:
+    pairs = data.pairs()
+
+    assert len({source for source, _ in pairs}) == len(pairs) >= 1000
+    assert all(len(tokens(sentence)) < 9 for pair in pairs for sentence in pair)  # the end token fits into 9 steps
+    assert dict(pairs)["Go."] == "Va\N{NARROW NO-BREAK SPACE}!"
+
+
+def test_tokens_are_lower_case_and_cut_before_signs() -> None:
+    assert tokens("He's calm.") == ["he's", "calm", "."]
+    assert tokens("Merci,\N{NO-BREAK SPACE}Tom\N{NARROW NO-BREAK SPACE}!") == ["merci", ",", "tom", "!"]
+
+
+def test_a_vocabulary_has_the_frequent_words_and_rows_end_are_padded_and_cut() -> None:
+    found = Vocabulary.of([["a", "b"], ["b", "c"], ["c"]])
+    rows, lengths = found.rows([["b"], ["b", "c", "b", "c"]], steps=4)
+
+    assert found.words == (*RESERVED, "b", "c")
+    assert found["a"] == found[UNKNOWN]
+    assert [[found.words[each] for each in row] for row in rows.tolist()] == [["b", END, PAD, PAD], ["b", "c"] * 2]
+    assert (lengths.tolist(), found.sentence(rows[0].tolist())) == ([2, 4], ["b"])
+
+
+def test_the_decoder_reads_what_follows_shifted_by_one() -> None:
+    corpus = Corpus.of([("A b.", "C d.")] * 2, steps=5)
+    _, lengths, begun, following = corpus.arrays
+
+    words = [[corpus.target.words[each] for each in array[0].tolist()] for array in (begun, following)]
+    assert words == [[BEGIN, "c", "d", ".", END], ["c", "d", ".", END, PAD]]
+    assert lengths.tolist() == [4, 4]
+
+
+def test_unknown_words_are_named() -> None:
+    known = Corpus.of(data.pairs(), 9).source
+
+    message = refused(lambda: known.known("The zebra is calm."))
+    assert re.fullmatch(r"unknown words in 'The zebra is calm\.': the, zebra; \d+ words are known", message)
+
+
+def test_line_ends_of_windows_a_byte_order_mark_and_licences_are_no_part_of_pairs(tmp_path: Path) -> None:
+    (tmp_path / "fra.txt").write_bytes("\ufeffGo.\tVa !\tCC-BY 2.0\r\nHi.\tSalut !\r\n\n".encode())
+
+    assert data.pairs(tmp_path / "fra.txt") == [("Go.", "Va !"), ("Hi.", "Salut !")]
+
+
+PIXELS = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
+IMAGES = bytes.fromhex("00000803 00000002 00000003 00000004") + PIXELS.tobytes()
+LABELS = bytes.fromhex("00000801 00000002") + bytes([7, 9])
+PACKED = gzip.compress(IMAGES, mtime=0)
+
+
+@pytest.mark.parametrize(
+    ("read", "content", "message"),
+    [
+        (data.pairs, b"", "file has no pair; expected a pair of sentences on each line"),
+        (
+            data.pairs,
+            b"Go.\tVa !\nHi. Salut !\n",
+            r"file, line 2: no tab in 'Hi. Salut !'; expected source, tab, target",
+        ),
+        (data.pairs, b"Go.\tVa !\n\tSalut !\n", "file, line 2: nothing on one side of the tab"),
+        (data.pairs, b"Go.\tVa !\nHi.\t\xff\n", "file, line 2: the byte 0xff is not UTF-8"),
+        (
+            data.pairs,
+            b"Go.\tVa !\nHi <EOS> .\tSalut !\n",
+            "file, line 2: <eos> in 'Hi <EOS> .\\tSalut !' is a token of",
+        ),
+        (data.pairs, b"Go.\tVa !\rHi.\tSalut !\r", "file, line 1: '\\r' in "),
+        (data.pairs, "Go.\tVa !\n".encode("utf-16-le"), "file, line 1: '\\x00' in "),
+        (data.images, b"", "file, offset 0: got nothing, expected 00 00 08 03"),
+        (data.images, LABELS, "file, offset 0: got 00 00 08 01, expected 00 00 08 03"),
+        (data.images, IMAGES[:10], "file: 10 bytes do not hold 2 × 3 × 0 bytes from offset 16 on"),
+        (data.images, IMAGES[:-1], "file: 39 bytes do not hold 2 × 3 × 4 bytes from offset 16 on"),
+        (data.images, IMAGES + b"!", "file: 41 bytes do not hold 2 × 3 × 4 bytes"),
+        (data.images, IMAGES[:4] + bytes(12), "file: 16 bytes do not hold 0 × 0 × 0 bytes"),
+        (data.images, PACKED[:-9], "file cannot be unpacked"),
+        (data.images, PACKED[:-8] + b"12345678", "file cannot be unpacked"),
+        (lambda path: data.labels(path, 3), LABELS, "file has 2 labels, expected 3, one for each image"),
+    ],
+)
+def test_a_faulty_file_is_named_with_the_place(tmp_path: Path, read: Any, content: bytes, message: str) -> None:
+    (tmp_path / "file").write_bytes(content)
+
+    assert refused(lambda: read(tmp_path / "file")).startswith(f"{tmp_path}/{message}")
+    assert refused(lambda: read(tmp_path / "absent")).startswith(f"{tmp_path}/absent cannot be read (No such file")
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_images_and_labels_are_read(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    (tmp_path / "images").write_bytes(pack(IMAGES))
+    (tmp_path / "labels").write_bytes(pack(LABELS))
+
+    assert np.array_equal(data.images(tmp_path / "images"), PIXELS)
+    assert data.labels(tmp_path / "labels", 2).tolist() == [7, 9]
+
+
+# Models
+
+SIZES: Mapping[str, dict[str, Any]] = {
+    "transformer": {"source_vocab": 11, "target_vocab": 13, "width": 16, "heads": 4, "ffn_width": 24,
+                    "encoder_blocks": 2, "decoder_blocks": 2, "decoding": "full"},
+    "seq2seq_attention": {"source_vocab": 11, "target_vocab": 13, "embedding": 12, "hidden": 16, "layers": 2,
+                          "score": "additive", "cell": "gru", "window": None},
+    "vision_transformer": {name: DIGITS.config[name] for name in tasks.VISION},
+}  # fmt: skip
+TEXT = (torch.arange(21).reshape(3, 7) % 11, torch.tensor([7, 4, 1]), torch.arange(15).reshape(3, 5) % 13)
+PICTURES = (torch.randn(3, 1, 8, 8, generator=torch.Generator().manual_seed(0)),)
+
+
+def loaded(name: str) -> Callable[..., Any]:
+    found = registry.load(registry.find([name])[0])
+    assert isinstance(found, registry.Loaded)
+    return found.function
+
+
+def weights(name: str) -> dict[str, Tensor]:
+    return models.initial(models.SHAPES[name](SIZES[name]), generator(0, "test"))
+
+
+def output(name: str, p: float = 0.0, random: torch.Generator | None = None, attention: Any = sdpa) -> Tensor:
+    """The output of a model that is trained."""
+    if name == "seq2seq_attention":
+        return models.seq2seq_attention(SIZES[name], weights(name), p, random)(*TEXT)
+    model = getattr(models, name)(SIZES[name], weights(name), attention, p, random)
+    return model(*(TEXT if name == "transformer" else PICTURES))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize(("p", "seeded"), [(0.0, False), (0.5, False), (0.0, True)])
+def test_without_dropout_it_is_the_contract_s_model(name: str, p: float, seeded: bool) -> None:
+    eager = vision.eager if name == "vision_transformer" else loaded(f"{name}/eager")
+
+    actual = output(name, p, generator(0, "draws") if seeded else None)
+
+    expected = eager(SIZES[name], weights(name))(*(PICTURES if name == "vision_transformer" else TEXT))
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["transformer/torch_nn", "transformer/eager+chunked"])
+def test_its_weights_run_in_other_implementations(name: str) -> None:
+    actual = loaded(name)(SIZES["transformer"], weights("transformer"))(*TEXT)
+
+    torch.testing.assert_close(actual, output("transformer"), atol=1e-4, rtol=1e-4)
+
+
+def test_the_attention_gets_what_is_hidden_and_how_much_is_dropped() -> None:
+    calls: list[set[str]] = []
+
+    def attention(*tensors: Tensor, **options: Any) -> Tensor:
+        calls.append({name for name, value in options.items() if value is not None})
+        return loaded("attention/matmul")(*tensors, **options)  # type: ignore[no-any-return]
+
+    output("transformer", 0.25, generator(0, "draws"), attention)
+    text, calls = calls, []
+    output("vision_transformer", 0.25, generator(0, "draws"), attention)
+
+    padded, causal = {"attn_mask", "dropout_p"}, {"is_causal", "dropout_p"}
+    assert text == [padded, padded, causal, padded, causal, padded]
+    assert calls == [{"dropout_p"}] * 2
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_dropout_draws_from_its_generator_alone_and_as_often_as_the_documents_say(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes, draw = list[int](), torch.rand
+
+    def counted(shape: Any, **options: Any) -> Tensor:
+        sizes.append(math.prod(shape))
+        return draw(shape, **options)
+
+    def dropped(seed: int) -> Tensor:
+        return output(name, 0.5, generator(seed, "draws"), lambda *tensors, **_: sdpa(*tensors))
+
+    one, same, other = map(dropped, (1, 1, 2))
+    monkeypatch.setattr(torch, "rand", counted)
+    output(name)
+    initial = len(sizes)
+    dropped(0)
+
+    assert torch.equal(one, same)
+    assert not torch.allclose(one, other)
+    assert (
+        len(sizes) - 2 * initial
+        == {
+            "transformer": 2 + 2 * 2 + 2 * 3,  # positions of both sides; layers of two blocks on each
+            "seq2seq_attention": 7 + 5 + 5,  # between two layers at each step, and the weights of each context
+            "vision_transformer": 1 + 2 * 2,  # positions; both layers of each mlp
+        }[name]
+    )
+
+
+def test_dropout_keeps_the_mean_and_drops_the_share() -> None:
+    dropped = models.dropout(0.2, generator(0, "draws"))(torch.ones(100_000))
+
+    assert set(dropped.unique().tolist()) == {0.0, 1.25}
+    assert dropped.mean() == pytest.approx(1.0, abs=0.0125)  # 8 standard deviations
+
+
+def test_initial_weights_have_the_scales_of_pytorch_and_xavier() -> None:
+    attention, recurrent = weights("transformer"), weights("seq2seq_attention")
+    bounds = {
+        "encoder.0.attention.w_query": 1 / 4, "encoder.0.ffn.b1": 1 / 4,  # of 16 rows of w1
+        "encoder.0.ffn.b2": 1 / math.sqrt(24), "b_logits": 1 / 4,
+    }  # fmt: skip
+    assert all(0.5 * bound < attention[name].abs().max() <= bound for name, bound in bounds.items())
+    assert torch.equal(attention["encoder.0.norm1.weight"], torch.ones(16))
+    bounds = {"encoder.0.w_input": math.sqrt(6 / (12 + 48)), "encoder.0.b_input": 1 / 4, "attention.w_score": 1 / 4}
+    assert all(0.5 * bound < recurrent[name].abs().max() <= bound for name, bound in bounds.items())
+    assert all(tensor.requires_grad and tensor.is_leaf for tensor in attention.values())
+
+
+# Translation
+
+
+def training(task: Any, **config: Any) -> Training:
+    return task.prepare({**task.config, **config}, 0, sdpa)  # type: ignore[no-any-return]
+
+
+def test_the_documents_sentences_are_trained_on_with_known_words_and_others_held_out() -> None:
+    trained, held_out = tasks.divided(USUAL)
+    corpus = Corpus.of(trained, 9, 2)
+
+    assert set(DOCUMENTS) <= {(source, target.replace("\N{NARROW NO-BREAK SPACE}", " ")) for source, target in trained}
+    assert not set(trained) & set(held_out)
+    assert (len(trained) + len(held_out), len(held_out) > 40) == (len(data.pairs()), True)
+    for source, target in DOCUMENTS:
+        assert set(tokens(source)) <= corpus.source.numbers.keys()
+        assert set(tokens(target)) <= corpus.target.numbers.keys()
+
+
+def test_the_first_pairs_of_a_file_are_read(tmp_path: Path) -> None:
+    (tmp_path / "fra.txt").write_text("".join(f"Say {number}.\tDis {number}.\n" for number in range(60)))
+    trained, held_out = tasks.divided({**USUAL, "pairs": str(tmp_path / "fra.txt"), "examples": 30})
+
+    assert (len(trained), held_out) == (29, [("Say 24.", "Dis 24.")])
+
+
+@pytest.mark.parametrize(
+    ("task", "printed"),
+    [
+        (BAHDANAU, ("va !", "j'ai perdu .", "je l'ai .", "je suis chez moi .")),
+        (TRANSFORMER, ("va !", "j'ai perdu .", "calme .", "je suis chez moi .")),
+    ],
+    ids=["seq2seq_attention", "transformer"],
+)
+def test_the_translations_that_the_documents_print_have_the_scores_that_they_print(
+    task: Any, printed: tuple[str, ...]
+) -> None:
+    pairs = zip(printed, DOCUMENTS, strict=True)
+    scores = [bleu(translation.split(), tokens(target)) for translation, (_, target) in pairs]
+
+    assert [round(score, 3) for score in scores] == list(PRINTED[task.name.partition("/")[2]])
+    assert task.printed["BLEU"] == pytest.approx(sum(scores) / 4, abs=1e-3)
+
+
+def test_the_loss_is_the_mean_over_tokens_that_are_no_padding() -> None:
+    translating, corpus = training(BAHDANAU, dropout=0.0), tasks.corpus(BAHDANAU.config)
+    source, lengths, begun, following = batch = next(iter(translating.batches(generator(0, "order"))))
+    config = tasks.model_config("seq2seq_attention", BAHDANAU.config, corpus)
+    logits = models.seq2seq_attention(config, translating.weights)(source, lengths, begun)
+    surprise = -logits.log_softmax(-1).gather(-1, following[..., None])[..., 0].detach()
+    real = following != corpus.target[PAD]
+
+    assert not real.all()
+    loss = float(translating.loss(batch, generator(0, "dropout")).detach())
+    assert loss == pytest.approx(float(surprise[real].mean()), rel=1e-5)
+
+
+def test_an_epoch_has_every_pair_once_in_an_order_of_the_seed() -> None:
+    translating = training(BAHDANAU)
+    one, other = (torch.cat([batch[0] for batch in translating.batches(generator(seed, "order"))]) for seed in (0, 1))
+
+    assert len(one) == len(tasks.divided(USUAL)[0])
+    assert not torch.equal(one, other)
+    assert sorted(map(tuple, one.tolist())) == sorted(map(tuple, other.tolist()))
+
+
+def test_greedy_decoding_takes_the_likeliest_and_cuts_at_the_end() -> None:
+    corpus = Corpus.of([("A b.", "C d e.")] * 2, steps=5)
+    said = [corpus.target[word] for word in ("c", "e", END, "d", "d")]
+
+    def model(source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
+        logits = torch.zeros(*target.shape, len(corpus.target))
+        logits[:, -1, said[target.shape[1] - 1]] = 1.0
+        assert target[:, 0].eq(corpus.target[BEGIN]).all()
+        return logits
+
+    source, lengths, *_ = corpus.arrays
+    expected = [*said[:2], *[corpus.target[END]] * 3]
+    assert data.greedy(model, source, lengths, corpus.target, 5).tolist() == [expected] * 2
+    assert data.translate(model, corpus, ["A b.", "b"]) == [["c", "e"]] * 2
+
+
+@pytest.mark.parametrize("task", [BAHDANAU, TRANSFORMER], ids=["seq2seq_attention", "transformer"])
+def test_a_few_sentences_are_learned_by_heart(task: Any) -> None:
+    def prepare(config: Any, seed: int, attention: Any) -> Training:
+        translating = task.prepare(config, seed, attention)
+        few = tuple(array[:16] for array in next(iter(translating.batches(generator(0, "order")))))
+        return replace(translating, batches=lambda random: [few], scores=dict)
+
+    finished = train(replace(task, prepare=prepare).changed(epochs=20), 0, loaded("attention/matmul"))
+
+    assert finished.curve[-1] < 0.75 * finished.curve[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["transformer", "seq2seq_attention"])
+def test_a_translator_is_trained_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path))
+    first = translator(name, seed=1, epochs=1)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.checkpoint")}
+    again = translator(name, seed=1, epochs=1)
+
+    assert {weight: tuple(each.shape) for weight, each in first.weights.items()} == models.SHAPES[name](first.config)
+    assert all(torch.equal(again.weights[weight], first.weights[weight]) for weight in first.weights)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.checkpoint")} == before
+
+
+def test_unknown_names_and_names_on_the_page_and_in_tox() -> None:
+    home = Path(__file__).parents[2]
+    page, tox = ((home / name).read_text(encoding="utf-8") for name in ("docs/learning.md", "tox.ini"))
+    named = re.findall(r"--task ([a-z][\w/-]+)", page + tox)
+
+    assert (
+        refused(lambda: translator("vit")) == "there is no translator 'vit'; there are: transformer, seq2seq_attention"
+    )
+    assert refused(lambda: tasks.of_table("vit")).startswith("unknown task 'vit'; there are: digits, ")
+    assert len(named) >= 4
+    assert all(tasks.of_table(name) for name in named), named
+    assert f"{len(data.pairs()):,} pairs of short sentences" in page
+
+
+# Digits, recall, wrong gradients
+
+
+def test_no_image_is_trained_on_and_held_out() -> None:
+    pytest.importorskip("sklearn")
+    (images, labels), (others, held_out) = tasks.digits()
+
+    assert (images.shape, others.shape) == ((1438, 1, 8, 8), (359, 1, 8, 8))
+    assert set(labels.tolist()) == set(held_out.tolist()) == set(range(10))
+    assert abs(float(images.mean())) < 1e-5
+
+
+def test_without_scikit_learn_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    tasks.digits.cache_clear()
+
+    message = refused(lambda: training(DIGITS))
+
+    tasks.digits.cache_clear()
+    assert re.fullmatch(r"the task digits needs .* scikit-learn, .*: pip install 'attnsuite\[learn\]'", message)
+
+
+@pytest.mark.slow
+def test_a_few_epochs_learn_digits_and_logistic_regression_is_the_baseline() -> None:
+    pytest.importorskip("sklearn")
+
+    found = train(DIGITS.changed(epochs=3), 0, sdpa)
+
+    assert found.curve[2] < found.curve[0]
+    assert found.scores[tasks.ACCURACY] > 0.5
+    assert 0.95 < found.baselines["logistic regression"] < 0.98
+
+
+def test_the_value_to_recall_stood_after_the_key_at_the_end() -> None:
+    rows, values = tasks.recall_sequences(RECALL.config, 50, generator(1, "test"))
+
+    for row, value in zip(rows.tolist(), values.tolist(), strict=True):
+        memory = dict(zip(row[:-1:2], row[1:-1:2], strict=True))
+        assert len(memory) == len(set(memory.values())) == 8, "no key and no value occurs twice"
+        assert memory[row[-1]] == RECALL.config["keys"] + value
+
+
+def test_recall_asks_for_causal_attention_and_a_loss_of_nan_ends_it() -> None:
+    def broken(*tensors: Tensor, is_causal: bool = False) -> Tensor:
+        assert is_causal
+        return sdpa(*tensors, is_causal=True) / 0 * 0
+
+    message = refused(lambda: train(RECALL, 0, broken))
+    assert message == "recall: the loss is nan in epoch 1, batch 1, and should be finite"
+
+
+@pytest.mark.slow
+def test_attention_recalls_and_equal_weights_stay_at_chance() -> None:
+    found, guessed = train(RECALL, 0, sdpa), train(UNIFORM, 0, sdpa)
+
+    chance = guessed.baselines[tasks.CHANCE]
+    assert found.scores[tasks.RECALLED] >= 0.99
+    assert abs(guessed.scores[tasks.RECALLED] - chance) < 4 * (chance * (1 - chance) / tasks.HELD_OUT) ** 0.5
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_uniform_attention_is_the_mean_of_the_visible_values(is_causal: bool) -> None:
+    query, key, value = torch.randn(3, 2, 1, 5, 4).unbind()
+    count = torch.arange(1, 6)[:, None] if is_causal else 5
+
+    actual = tasks.uniform(query, key, value, is_causal=is_causal)
+
+    expected = (value.cumsum(-2) if is_causal else value.sum(-2, keepdim=True)) / count
+    assert torch.allclose(actual, expected.expand_as(actual), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_wrong_gradient_is_a_mutant_of_the_contract_with_a_right_output(name: str) -> None:
+    """With dropout, which some of them mistake; all draw from the same seed."""
+    query, key, value = torch.randn(3, 2, 4, 5, 8).unbind()
+
+    def gradients(attention: str) -> list[Tensor]:
+        tensors = [each.clone().requires_grad_() for each in torch.randn(3, 2, 4, 5, 8, generator=generator(0, "q"))]
+        torch.manual_seed(3)
+        output = tasks.gradients()[attention](*tensors, dropout_p=0.3)
+        return list(torch.autograd.grad((10 * output).square().sum(), tensors))
+
+    assert name in {mutant.name for mutant in contract("attention").deviations()}
+    assert torch.allclose(tasks.gradients()[name](query, key, value), sdpa(query, key, value), atol=1e-5)
+    pairs = zip(gradients(RIGHT_GRADIENT), gradients(name), strict=True)
+    assert any(not torch.allclose(right, wrong, rtol=1e-4) for right, wrong in pairs)
+
+
+@pytest.mark.slow
+def test_a_wrong_gradient_gives_another_curve() -> None:
+    pytest.importorskip("sklearn")
+    wrong = tasks.of_table(WRONG_GRADIENTS)
+    assert [task.own for task in wrong] == [RIGHT_GRADIENT, *MISTAKES]
+
+    right, negated = (
+        train(task.changed(epochs=2), 0, sdpa) for task in wrong if task.own in (RIGHT_GRADIENT, "negates_key_gradient")
+    )
+
+    assert right.curve != negated.curve
