@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
-from attnsuite.machine import nvidia
+from attnsuite.machine.telemetry import Meter
 
 FIRST, SECOND = "GPU-4d0a9b1e-52c7-8f3b-9a61-0c5f2e7d8b34", "GPU-4d77aa01-0e9c-1b2d-3c4e-5f6071829304"
 INSTANCE = "MIG-7f1c6f0a-7c3e-5d55-8a52-3f0f6f1f2a10"
@@ -111,8 +111,8 @@ class Library:
         return 0x4
 
 
-def measured(device="cuda:0"):
-    with nvidia.meter(device) as meter:
+def measured(device=FIRST):
+    with Meter(device) as meter:
         pass
     assert json.loads(json.dumps(meter.telemetry)) == meter.telemetry
     return meter.telemetry

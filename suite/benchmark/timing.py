@@ -20,7 +20,7 @@ from attnsuite.benchmark.race import race
 from attnsuite.benchmark.request import Request, Table
 from attnsuite.benchmark.verification import verify
 from attnsuite.cases import Contract
-from attnsuite.machine import nvidia
+from attnsuite.machine.telemetry import Meter
 from attnsuite.model import Reason, Status
 
 TELLING = 0.1
@@ -115,7 +115,7 @@ class Timing:
         if not entries:
             return TimedTable([], failed, {})
         beside = self._prepared_beside(yardstick, table) if yardstick else None
-        with nvidia.meter(device_uuid(self.request.device) or self.request.device) as meter:
+        with Meter(device_uuid(self.request.device) or self.request.device) as meter:
             load = self._race(table, entries, beside)
         if beside:
             beside.participant.release()

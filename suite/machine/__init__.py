@@ -1,29 +1,30 @@
-"""What machine this is: processor, memory, system, accelerators, versions and commit."""
+"""The machine of a run: processor, memory, system, accelerators; versions, commit, and a hash of the sources."""
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
-from attnsuite.machine import nvidia as nvidia
+import attnsuite
+from attnsuite.machine import nvml as nvml
 from attnsuite.machine import system as system
-from attnsuite.machine.sources import suite_hash as suite_hash
 from attnsuite.model import Machine, Run
 
 DISTRIBUTIONS = (
     "attnsuite", "torch", "numpy", "onnx", "onnxruntime", "onnxruntime-gpu", "onnxscript", "jax", "jaxlib", "triton",
     "flash-attn", "xformers", "scipy", "mpmath",
 )  # fmt: skip
-"""What an answer or a time may depend on."""
-
+"""Packages on which an output or a time may depend."""
 _MARKETING = re.compile(r"\((?:R|TM|C)\)|@.*|\b\d+-Core\b|\bw/.*|\bwith Radeon.*|\b(?:CPU|Processor)\b", re.IGNORECASE)
 
 
@@ -32,7 +33,7 @@ def here() -> Machine:
     processor = system.processor()
     threads = psutil.cpu_count() or 1
     cores = psutil.cpu_count(logical=False) or threads
-    accelerators = nvidia.devices()
+    accelerators = nvml.devices()
     return Machine(
         name=_name(processor, cores, accelerators),
         processor=processor,
@@ -42,17 +43,40 @@ def here() -> Machine:
         system=system.system(),
         accelerators=accelerators,
         caches=system.caches(),
-        accelerator_facts=nvidia.facts(),
+        accelerator_facts=nvml.facts(),
     )
 
 
 def versions() -> dict[str, str]:
-    """The versions of what is installed, without importing any of it. What is absent is left out."""
+    """The versions of the installed packages, without importing any of them."""
     found = {"python": platform.python_version()}
     for name in DISTRIBUTIONS:
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
+
+
+def suite_hash(folder: Path | None = None) -> str:
+    """The first 12 hexadecimal digits of a SHA-256 over the suite's own sources and data, or over those in a folder.
+
+    Its own are read once in a process, which goes on with the modules that it has imported.
+    """
+    return _own_hash() if folder is None else _hash(folder)
+
+
+@cache
+def _own_hash() -> str:
+    return _hash(Path(attnsuite.__file__).parent)
+
+
+def _hash(folder: Path) -> str:
+    hashed = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        path = file.relative_to(folder)
+        if file.suffix in (".py", ".json", ".toml") and path.parts[0] != "implementations":  # each has its own hash
+            hashed.update(str(path).encode())
+            hashed.update(file.read_bytes())
+    return hashed.hexdigest()[:12]
 
 
 def commit(folder: Path | str = ".") -> str:
@@ -87,4 +111,4 @@ def _name(processor: str, cores: int, accelerators: Iterable[str]) -> str:
 
 
 def _git(folder: Path | str, *arguments: str) -> str:
-    return system.answer("git", "-C", str(folder), *arguments)
+    return system.output("git", "-C", str(folder), *arguments)

@@ -1,4 +1,4 @@
-"""The folder of what can be made again: the user's cache, unless a variable of the environment names another."""
+"""The folder of files that can be made again: the user's cache, unless a variable of the environment names another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from pathlib import Path
 from attnsuite.model import temporary
 
 VARIABLE = "ATTNSUITE_CACHE"
-"""The environment variable that names this folder in place of `attnsuite` in the user's cache folder."""
+"""The environment variable that replaces `attnsuite` in the user's cache folder."""
+
+
+@functools.cache
+def _of_this_process() -> Path:
+    folder = temporary.make("cache")
+    atexit.register(temporary.remove, folder)
+    return folder
 
 
 def cache() -> Path:
@@ -19,10 +26,3 @@ def cache() -> Path:
         return Path(named)
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  pathlib's raises
     return _of_this_process() if home.startswith("~") else Path(home) / "attnsuite"
-
-
-@functools.cache
-def _of_this_process() -> Path:
-    folder = temporary.make("cache")
-    atexit.register(temporary.remove, folder)
-    return folder

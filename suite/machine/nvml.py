@@ -1,26 +1,103 @@
-"""NVML, opened and asked about one device. The only place that imports pynvml."""
+"""NVML: names and facts of the NVIDIA devices, and readings of one of them. The only module that imports pynvml.
+
+A device is named by the UUID that torch gives, `torch.cuda.get_device_properties(index).uuid`, with or without `GPU-`
+or `MIG-`, because CUDA's numbers depend on the environment. Torch is not needed here.
+"""
 
 from __future__ import annotations
 
-import os
+import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
-from attnsuite.machine.telemetry import Absent
-from attnsuite.machine.visible import addressed, uuid_of
+from attnsuite.machine import system
 
-_SM, _MEMORY, _DIE, _INSTANT_POWER, _FUNCTION_NOT_FOUND = 1, 2, 0, 186, 13
+SM, MEMORY, DIE, INSTANT_POWER, FUNCTION_NOT_FOUND = 1, 2, 0, 186, 13
 """NVML's numbers of two clocks, a sensor, a field and an error. They are part of its interface, and do not change."""
+SILENT = "NVIDIA device that does not answer"
+"""The name of a device that NVML lists but cannot name."""
+TOOL = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+"""The driver's own tool, which uses NVML, so that it gives the same names."""
+DRIVERS = tuple(map(Path, ("/dev/nvidiactl", "/dev/dxg")))
+"""Files of an NVIDIA driver on Linux, its own or that of Windows below. Without one, PyTorch is not imported for names,
+because that takes seconds."""
+ASK_TORCH = "import torch; print(*map(torch.cuda.get_device_name, range(torch.cuda.device_count())), sep='\\n')"
+"""A program, because a process that has used a device can make no copies of itself."""
+UUID = re.compile(r"(GPU-|MIG-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|MIG-GPU-[0-9a-f-]{36}/\d+/\d+", re.IGNORECASE)
+"""The UUID of a device; the last form is that of a MIG instance in older drivers."""
+
+
+class Absent(Exception):
+    """There is no such number or device. The message says why."""
+
+
+def devices() -> tuple[str, ...]:
+    """The names of the NVIDIA devices, without pynvml too; empty without a driver or without a device."""
+    try:
+        with connected() as library:
+            return tuple(_texts(library, "nvmlDeviceGetName", SILENT))
+    except Absent:
+        return names_without_nvml()
+    except Exception:  # the driver is there, but cannot count its devices
+        return (SILENT,)
+
+
+@cache
+def names_without_nvml() -> tuple[str, ...]:
+    """The names that the driver's tool gives, or else PyTorch, in their order. Determined once in a process."""
+    return _lines(*TOOL) or (_lines(sys.executable, "-c", ASK_TORCH) if any(map(Path.exists, DRIVERS)) else ())
+
+
+def _lines(*command: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in system.output(*command).splitlines() if line.strip())
+
+
+def facts() -> dict[str, Any]:
+    """`Machine.accelerator_facts`: only facts that survive a reboot, because a run resumes on an equal machine."""
+    found: dict[str, Any] = {}
+    if not devices():
+        return found
+    with suppress(Absent), connected() as library:
+        for name, read in (
+            ("driver", lambda: _text(library.nvmlSystemGetDriverVersion())),
+            ("cuda", lambda: _cuda_version(library)),
+            ("memory_bytes", lambda: [int(library.nvmlDeviceGetMemoryInfo(h).total) for h in _handles(library)]),
+            ("power_limit", lambda: [library.nvmlDeviceGetPowerManagementLimit(h) / 1000 for h in _handles(library)]),
+        ):
+            try:
+                found[name] = read()
+            except Exception as error:  # the other facts may still be available
+                found |= {name: None, f"{name}_absent": reason(error)}
+    return found
+
+
+def _cuda_version(library: Any) -> str:
+    version = library.nvmlSystemGetCudaDriverVersion()  # 12080 means 12.8
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def used_memory(device: str) -> int | None:
+    """Bytes in use on the device, by all processes; None if NVML does not say.
+
+    Each call opens NVML, which takes milliseconds or more: do not call this inside a timed window.
+    """
+    try:
+        with opened(device) as found:
+            return found.used_memory()
+    except Exception:  # a `Meter` gives the reason
+        return None
 
 
 @dataclass(frozen=True)
 class Device:
-    """One device that NVML knows. Each reading asks NVML again, and raises what NVML raises.
+    """One device of NVML. Each reading raises what NVML raises.
 
-    `instance` says that it is a MIG instance, which has no power of its own: that is of the card it shares.
+    `instance`: it is a MIG instance, which has no power of its own, but shares that of its card.
     """
 
     library: Any
@@ -30,12 +107,14 @@ class Device:
     def readers(self) -> dict[str, Callable[[], float]]:
         """The readings of a sample, by the names of `telemetry.SUMMARIES`."""
         return {
-            "sm_clock": lambda: self._clock(_SM),
-            "memory_clock": lambda: self._clock(_MEMORY),
-            "temperature": lambda: int(self._either("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", _DIE)),
+            "sm_clock": lambda: int(self.library.nvmlDeviceGetClockInfo(self.handle, SM)),
+            "memory_clock": lambda: int(self.library.nvmlDeviceGetClockInfo(self.handle, MEMORY)),
+            "temperature": lambda: self._either("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", DIE),
             "power": self._instant_power if self.power_from == "instant" else self._power_usage,
             "used_memory": self.used_memory,
-            "throttle": self._throttle,
+            "throttle": lambda: self._either(
+                "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
+            ),
         }
 
     @cached_property
@@ -49,41 +128,35 @@ class Device:
 
     def joules(self) -> float:
         """The energy that the card took since its driver was loaded."""
-        return float(self._of_the_card("nvmlDeviceGetTotalEnergyConsumption")) / 1000
+        return float(self._of_card("nvmlDeviceGetTotalEnergyConsumption")) / 1000
 
     def used_memory(self) -> int:
         return int(self.library.nvmlDeviceGetMemoryInfo(self.handle).used)
 
-    def _clock(self, domain: int) -> int:
-        return int(self.library.nvmlDeviceGetClockInfo(self.handle, domain))
-
-    def _throttle(self) -> int:
-        return int(self._either("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"))
-
     def _power_usage(self) -> float:
-        return float(self._of_the_card("nvmlDeviceGetPowerUsage")) / 1000
+        return float(self._of_card("nvmlDeviceGetPowerUsage")) / 1000
 
     def _instant_power(self) -> float:
-        (answer,) = self._of_the_card("nvmlDeviceGetFieldValues", [_INSTANT_POWER])
+        (answer,) = self._of_card("nvmlDeviceGetFieldValues", [INSTANT_POWER])
         if answer.nvmlReturn:
             raise self.library.NVMLError(answer.nvmlReturn)
         return float(answer.value.uiVal) / 1000
 
-    def _of_the_card(self, name: str, *arguments: Any) -> Any:
+    def _of_card(self, name: str, *arguments: Any) -> Any:
         if self.instance:
             raise Absent("a MIG instance has no power meter of its own")
         return getattr(self.library, name)(self.handle, *arguments)
 
-    def _either(self, name: str, other: str, *arguments: Any) -> Any:
+    def _either(self, name: str, other: str, *arguments: Any) -> int:
         """The answer of one function of NVML, or of the other if this pynvml or driver does not have the first."""
         try:
-            return getattr(self.library, name)(self.handle, *arguments)
+            return int(getattr(self.library, name)(self.handle, *arguments))
         except AttributeError:
             pass
         except self.library.NVMLError as error:
-            if getattr(error, "value", None) != _FUNCTION_NOT_FOUND:
+            if getattr(error, "value", None) != FUNCTION_NOT_FOUND:
                 raise
-        return getattr(self.library, other)(self.handle, *arguments)
+        return int(getattr(self.library, other)(self.handle, *arguments))
 
 
 @contextmanager
@@ -91,11 +164,9 @@ def connected() -> Iterator[Any]:
     """Open NVML and yield the library. Raises Absent if the library or its driver is missing."""
     try:
         import pynvml  # type: ignore[import-not-found, import-untyped, unused-ignore]  # optional
-    except ImportError as error:
-        raise Absent(f"no NVML: {error}") from None
-    try:
+
         pynvml.nvmlInit()
-    except Exception as error:  # the library is there, the driver is not
+    except Exception as error:  # the library, or its driver, is missing
         raise Absent(f"no NVML: {error}") from None
     try:
         yield pynvml
@@ -107,44 +178,23 @@ def connected() -> Iterator[Any]:
 @contextmanager
 def opened(device: str) -> Iterator[Device]:
     """Open NVML and yield a device. Raises Absent if NVML has no such device, or what NVML raises."""
-    if not addressed(device):
-        raise Absent(f"{device} has no NVML device")
+    if not UUID.fullmatch(device):
+        raise Absent(f"{device} has no NVML device: a UUID is expected")
     with connected() as library:
-        uuids, names = (texts(library, question, "") for question in ("nvmlDeviceGetUUID", "nvmlDeviceGetName"))
-        uuid = uuid_of(device, uuids, names, os.environ)
-        if uuid.startswith("MIG-"):
-            yield Device(library, library.nvmlDeviceGetHandleByUUID(uuid), instance=True)
+        uuids = [uuid.lower().removeprefix("gpu-") for uuid in _texts(library, "nvmlDeviceGetUUID", "")]
+        uuid = device.lower().removeprefix("gpu-")
+        if uuid not in uuids and device.lower().startswith("gpu-"):
+            raise Absent(f"NVML has no device {device}")
+        if uuid not in uuids:  # of no whole card, so perhaps of an instance
+            instance = library.nvmlDeviceGetHandleByUUID(f"MIG-{device.removeprefix('MIG-')}")
+            yield Device(library, instance, instance=True)
             return
         handle = library.nvmlDeviceGetHandleByIndex(uuids.index(uuid))
         if _divided(library, handle):
-            raise Absent(f"{uuid} is divided by MIG, and {device} does not say which instance: give its UUID, MIG-…")
+            raise Absent(
+                f"GPU-{uuid} is divided by MIG, and {device} does not say which instance: give its UUID, MIG-…"
+            )
         yield Device(library, handle, instance=False)
-
-
-def handles(library: Any) -> list[Any]:
-    """All devices in NVML's order. Raises what NVML raises if one does not answer."""
-    return [library.nvmlDeviceGetHandleByIndex(index) for index in range(library.nvmlDeviceGetCount())]
-
-
-def texts(library: Any, question: str, otherwise: str) -> list[str]:
-    """The answer of each device in NVML's order; `otherwise` for one that does not answer."""
-    answers = []
-    for index in range(library.nvmlDeviceGetCount()):
-        try:
-            answers.append(text(getattr(library, question)(library.nvmlDeviceGetHandleByIndex(index))))
-        except library.NVMLError:
-            answers.append(otherwise)
-    return answers
-
-
-def text(answer: str | bytes) -> str:
-    """An answer of pynvml as text: older versions answer in bytes."""
-    return answer.decode() if isinstance(answer, bytes) else str(answer)
-
-
-def reason(error: Exception) -> str:
-    """The error as the reason for having no number, in one line."""
-    return str(error) if isinstance(error, Absent) else f"NVML: {str(error) or type(error).__name__}"
 
 
 def _divided(library: Any, handle: Any) -> bool:
@@ -152,3 +202,27 @@ def _divided(library: Any, handle: Any) -> bool:
         return bool(library.nvmlDeviceGetMigMode(handle)[0])
     except (AttributeError, library.NVMLError):  # this library, driver or device does not have MIG
         return False
+
+
+def _handles(library: Any) -> list[Any]:
+    return [library.nvmlDeviceGetHandleByIndex(index) for index in range(library.nvmlDeviceGetCount())]
+
+
+def _texts(library: Any, function: str, otherwise: str) -> list[str]:
+    """The answer of each device in NVML's order; `otherwise` for one that does not answer."""
+    answers = []
+    for index in range(library.nvmlDeviceGetCount()):
+        try:
+            answers.append(_text(getattr(library, function)(library.nvmlDeviceGetHandleByIndex(index))))
+        except library.NVMLError:
+            answers.append(otherwise)
+    return answers
+
+
+def _text(answer: str | bytes) -> str:
+    return answer.decode() if isinstance(answer, bytes) else str(answer)  # older versions answer in bytes
+
+
+def reason(error: Exception) -> str:
+    """The error as the reason for having no number, in one line."""
+    return str(error) if isinstance(error, Absent) else f"NVML: {str(error) or type(error).__name__}"

@@ -1,4 +1,4 @@
-"""What the processor and the system say of themselves."""
+"""The processor, its caches, and the operating system."""
 
 from __future__ import annotations
 
@@ -15,35 +15,37 @@ _KINDS = {"Data": "d", "Instruction": "i", "Unified": ""}
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "": 1}
 
 
-def processor(told: Path = CPUINFO) -> str:
+def processor(cpuinfo: Path = CPUINFO) -> str:
     """The processor's model: /proc/cpuinfo names it on x86, lscpu on ARM, sysctl on a Mac.
 
     A virtual machine's "Xeon Processor" may be any of several. Family and model number tell which, and are added to a
     name that has no number of its own.
     """
     with suppress(OSError):
-        said = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.+)$", told.read_text(), re.MULTILINE))
-        if name := " ".join(said.pop("model name", "").split()):
+        facts = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.+)$", cpuinfo.read_text(), re.MULTILINE))
+        if name := " ".join(facts.pop("model name", "").split()):
             numbered = re.search(r"\d", name.partition("@")[0])
-            return name if numbered else ", ".join([name, *(f"{key.split()[-1]} {said[key]}" for key in sorted(said))])
-    listed = re.search(r"^Model name:\s*(.+)$", answer("lscpu"), re.MULTILINE)
+            return (
+                name if numbered else ", ".join([name, *(f"{key.split()[-1]} {facts[key]}" for key in sorted(facts))])
+            )
+    listed = re.search(r"^Model name:\s*(.+)$", output("lscpu"), re.MULTILINE)
     if listed and listed[1].strip() != "-":
         return " ".join(listed[1].split())
-    apple = answer("sysctl", "-n", "machdep.cpu.brand_string")
+    apple = output("sysctl", "-n", "machdep.cpu.brand_string")
     return apple or platform.processor() or platform.machine() or "unknown processor"
 
 
 def caches(folder: Path = CACHES) -> dict[str, int]:
-    """Bytes by level, `L1d`, `L1i`, `L2`, `L3`: one instance of each, as the first processor sees it. What the system
-    does not tell is left out, so outside Linux, and in containers without /sys, nothing is here.
+    """Bytes by level, `L1d`, `L1i`, `L2`, `L3`, of one instance each, as the first processor sees it.
+
+    Unknown ones are left out: all of them outside Linux, and in containers without /sys.
     """
     found = {}
     for cache in sorted(folder.glob("index*")):
-        with suppress(OSError, KeyError):  # what is not there, or of a kind that has no letter
+        with suppress(OSError, KeyError):  # missing, or of a kind that has no letter
             level, kind, size = ((cache / name).read_text().strip() for name in ("level", "type", "size"))
-            told = re.fullmatch(r"(\d+)([KMG]?)", size)
-            if told:
-                found[f"L{level}{_KINDS[kind]}"] = int(told[1]) * _UNITS[told[2]]
+            if number := re.fullmatch(r"(\d+)([KMG]?)", size):
+                found[f"L{level}{_KINDS[kind]}"] = int(number[1]) * _UNITS[number[2]]
     return found
 
 
@@ -56,12 +58,12 @@ def system() -> str:
     return named
 
 
-def answer(*command: str) -> str:
-    """What a command prints, or nothing where it is absent, fails or takes too long."""
-    surroundings = {**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+def output(*command: str) -> str:
+    """The output of a command; empty where it is absent, fails or takes more than 10 s."""
+    environment = {**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=10, env=surroundings, check=False
+            command, capture_output=True, text=True, errors="replace", timeout=10, env=environment, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -1,28 +1,33 @@
-"""A window of samples → telemetry: spreads, throttle reasons and joules, or the reason for having none."""
+"""The clocks, temperature, power, energy and memory of a GPU while something is measured, sampled in a thread."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
+from time import perf_counter
 from typing import Any
 
-Point = tuple[float, float]
-"""Seconds of a monotonic clock, and a value."""
+from attnsuite.machine import nvml
+from attnsuite.machine.nvml import Absent
 
+INTERVAL = 0.05
+"""Seconds from sample to sample: drivers refresh their readings every 10 to 100 ms."""
+LONGEST_ANSWER = 5.0
+"""Seconds to wait for NVML at the end. Answers take milliseconds, so a call that takes longer hangs."""
 SHORTEST = {"counter": 1.0, "instant": 1.0, "usage": 5.0}
 """The shortest window, in seconds, for which energy is given, by the source of the energy.
 
-Drivers refresh the energy counter and the momentary power every 10 to 100 ms. So a reading at either end may be 0.1 s
-old: 10 % of a window of one second, half of one of 0.2 s. `usage` is, since Ampere, an average over the last second. It
-counts about half a second from before the window and misses half a second at its end: 10 % of 5 s.
+Drivers refresh the energy counter and the momentary power every 10 to 100 ms, so a reading at either end may be 0.1 s
+old: 10 % of a window of one second. `usage` is, since Ampere, an average over the last second: it counts about half a
+second from before the window and misses half a second at its end, 10 % of 5 s.
 """
-
 FEWEST_SAMPLES = 10
 """The fewest power samples that are integrated. There are few if the measured code holds Python's lock for long."""
-
-REASONS = {
+THROTTLE_REASONS = {
     0x002: "applications_clocks_setting",
     0x004: "sw_power_cap",
     0x008: "hw_slowdown",
@@ -34,68 +39,148 @@ REASONS = {
     0x200: "board_limit",
     0x400: "reliability",
 }
-"""NVML's clocks event reasons by bit. Another bit becomes `unknown_0x…`."""
-_IDLE = 0x001
-"""The bit of an idle GPU, which is not throttled."""
-
-
-class Absent(Exception):
-    """There is no such number here. The message says why."""
+"""NVML's clocks event reasons by bit, without 0x001: an idle GPU is not throttled. Others become `unknown_0x…`."""
 
 
 @dataclass
 class Window:
-    """The readings of a device from `begin` to `end`, and the reasons for missing ones.
+    """Readings from `begin` to `end` (each with its time in seconds), and the reasons for missing ones, by name.
 
-    `seen` and `absent` have the names of `FIELDS` as keys; `counter` is the energy counter in joules, read at begin and
-    end. `power_from` is `instant` or `usage`.
+    `counter` is the energy counter in joules, read at both ends. `power_from` is `instant` or `usage`.
     """
 
     begin: float = 0.0
     end: float = 0.0
-    seen: dict[str, list[Point]] = field(default_factory=dict)
+    readings: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     power_from: str = ""
 
 
+class Meter:
+    """Samples a device from `start` to `stop`, which returns `Measurement.telemetry`.
+
+    The telemetry has JSON's types; a field that is None has its reason in `<name>_absent`:
+
+        sm_clock, memory_clock   MHz, each as median, low and high, like the three that follow
+        temperature              °C
+        power                    W; power_from is instant, or usage: since Ampere the average over a second
+        used_memory              bytes
+        throttle                 a list of reasons in words; empty if the clocks were not held back
+        joules                   of the whole window; joules_from is counter or power samples
+        seconds, samples         the length of the window, and the number of samples
+
+    All fields are about the whole card, with every process on it. A field that fails once is absent, because half a
+    window would look like a whole one. NVML's errors become reasons and are never raised. Without an NVIDIA device no
+    thread is started.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.telemetry: dict[str, Any] = summarised(Window(absent=_all_absent("nothing was measured")))
+        self._window = Window()
+        self._opened: nvml.Device | None = None
+        self._connection = ExitStack()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name=f"NVML {device}", daemon=True)
+
+    def start(self) -> Meter:
+        """Begin the window. Raises RuntimeError if it was begun before: each window needs a meter of its own."""
+        if self._window.begin:
+            raise RuntimeError("this meter was started before")
+        try:
+            self._opened = self._connection.enter_context(nvml.opened(self.device))
+            self._window.power_from = self._opened.power_from
+            self._read("counter", self._opened.joules)
+            self._thread.start()
+        except Exception as error:  # an error of NVML is the reason for having no numbers
+            self._opened, self._window.absent = None, _all_absent(nvml.reason(error))
+        self._window.begin = perf_counter()
+        return self
+
+    def stop(self) -> dict[str, Any]:
+        """End the window and return its telemetry. A second call returns the same."""
+        if self._window.begin and not self._window.end:
+            self._close()
+            self.telemetry = summarised(self._window)
+        return self.telemetry
+
+    def __enter__(self) -> Meter:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _close(self) -> None:
+        self._ended.set()
+        if self._opened is not None:
+            self._thread.join(LONGEST_ANSWER)
+            if self._thread.is_alive():  # it waits for NVML, which therefore stays open
+                reason = f"NVML has not answered for {LONGEST_ANSWER:g} s"
+                self._window = Window(self._window.begin, perf_counter(), absent=_all_absent(reason))
+                return
+            self._read("counter", self._opened.joules)
+        self._window.end = perf_counter()
+        self._connection.close()
+
+    def _sample(self) -> None:
+        readers = self._opened.readers() if self._opened else {}
+        while readers:
+            readers = {name: read for name, read in readers.items() if self._read(name, read)}
+            if self._ended.wait(INTERVAL):
+                return
+
+    def _read(self, name: str, read: Callable[[], float]) -> bool:
+        """Note the reading, or the reason for having none. Returns whether to read it again."""
+        try:
+            self._window.readings.setdefault(name, []).append((perf_counter(), read()))
+        except Exception as error:  # also if the device was lost in the meantime
+            self._window.absent[name] = nvml.reason(error)
+        return name not in self._window.absent
+
+
+# Summaries
+
+
 def summarised(window: Window) -> dict[str, Any]:
-    """The window as `Measurement.telemetry`, in JSON's types; a null has its reason in `<name>_absent`."""
+    """The window as `Measurement.telemetry`."""
     found: dict[str, Any] = {}
     for name, summary in SUMMARIES.items():
-        points = window.seen.get(name, [])
-        reason = window.absent.get(name) or ("" if points else "no sample was taken")
-        found |= {name: None, f"{name}_absent": reason} if reason else {name: summary([value for _, value in points])}
+        try:
+            found[name] = summary([value for _, value in _readings(window, name)])
+        except Absent as absent:
+            found |= {name: None, f"{name}_absent": str(absent)}
     if found["power"]:
         found["power_from"] = window.power_from
-    samples = max(len(window.seen.get(name, ())) for name in SUMMARIES)
+    samples = max(len(window.readings.get(name, ())) for name in SUMMARIES)
     return {**found, **_joules(window), "seconds": round(window.end - window.begin, 6), "samples": samples}
 
 
-def throttle(masks: Sequence[float]) -> list[str]:
+def _throttle(masks: Sequence[float]) -> list[str]:
     """The reasons in words that any of the samples gives."""
-    every = 0
+    together = 0
     for mask in masks:
-        every |= int(mask)
-    bits = (1 << position for position in range(every.bit_length()))
-    return [REASONS.get(bit, f"unknown_{bit:#x}") for bit in bits if every & bit and bit != _IDLE]
+        together |= int(mask)
+    bits = [1 << position for position in range(1, together.bit_length())]
+    return [THROTTLE_REASONS.get(bit, f"unknown_{bit:#x}") for bit in bits if together & bit]
 
 
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """The median, the lowest and the highest value."""
+def _spread(values: Sequence[float]) -> dict[str, float]:
     return {name: round(of(values), 3) for name, of in (("median", median), ("low", min), ("high", max))}
 
 
 SUMMARIES: Mapping[str, Callable[[Sequence[float]], Any]] = {
-    **dict.fromkeys(("sm_clock", "memory_clock", "temperature", "power", "used_memory"), spread),
-    "throttle": throttle,
+    **dict.fromkeys(("sm_clock", "memory_clock", "temperature", "power", "used_memory"), _spread),
+    "throttle": _throttle,
 }
-"""The readings of a sample, and how those of a window are summed up."""
-FIELDS = (*SUMMARIES, "counter")
-"""All readings; the energy counter is read at the ends of a window only."""
+"""How the readings of a window are summed up."""
+
+
+def _all_absent(reason: str) -> dict[str, str]:
+    return dict.fromkeys((*SUMMARIES, "counter"), reason)
 
 
 def _joules(window: Window) -> dict[str, Any]:
-    """The energy of the window: by the counter if possible, else by the power samples; `joules_from` says which."""
+    """The energy by the counter if possible, else by the power samples; `joules_from` says which."""
     reasons = []
     for source, joules in (("counter", _counted), ("power samples", _integrated)):
         try:
@@ -106,9 +191,8 @@ def _joules(window: Window) -> dict[str, Any]:
 
 
 def _counted(window: Window) -> float:
-    points = _points(window, "counter")
-    _long_enough(window, "counter")
-    before, after = points[0][1], points[-1][1]
+    readings = _readings(window, "counter", "counter")
+    before, after = readings[0][1], readings[-1][1]
     if after <= before:  # the driver was reloaded, or its counter stands still: every GPU takes some energy
         raise Absent(f"the energy counter went from {before:g} to {after:g} J")
     return after - before
@@ -116,22 +200,19 @@ def _counted(window: Window) -> float:
 
 def _integrated(window: Window) -> float:
     """The trapezoid rule over the power samples; the first and the last hold until the ends of the window."""
-    points = _points(window, "power")
-    _long_enough(window, window.power_from)
-    if len(points) < FEWEST_SAMPLES:
-        raise Absent(f"{len(points)} power samples are too few: energy needs {FEWEST_SAMPLES}")
-    points = [(window.begin, points[0][1]), *points, (window.end, points[-1][1])]
-    return sum((late - early) * (one + other) / 2 for (early, one), (late, other) in pairwise(points))
+    readings = _readings(window, "power", window.power_from)
+    if len(readings) < FEWEST_SAMPLES:
+        raise Absent(f"{len(readings)} power samples are too few: energy needs {FEWEST_SAMPLES}")
+    readings = [(window.begin, readings[0][1]), *readings, (window.end, readings[-1][1])]
+    return sum((late - early) * (one + other) / 2 for (early, one), (late, other) in pairwise(readings))
 
 
-def _points(window: Window, name: str) -> list[Point]:
-    points = window.seen.get(name, [])
-    if name in window.absent or not points:
+def _readings(window: Window, name: str, energy_from: str = "") -> list[tuple[float, float]]:
+    """The readings of a name. Raises Absent without any, and where the window is too short for energy."""
+    readings = window.readings.get(name, [])
+    if name in window.absent or not readings:
         raise Absent(window.absent.get(name, "no sample was taken"))
-    return points
-
-
-def _long_enough(window: Window, source: str) -> None:
     seconds = window.end - window.begin
-    if seconds < SHORTEST[source]:
-        raise Absent(f"{seconds:.3g} s are too short: energy needs {SHORTEST[source]:g} s")
+    if energy_from and seconds < SHORTEST[energy_from]:
+        raise Absent(f"{seconds:.3g} s are too short: energy needs {SHORTEST[energy_from]:g} s")
+    return readings

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-RESULTS = Path(__file__).parents[3] / "results"
+RESULTS = Path(__file__).parents[2] / "results"
 TABLES = sorted(RESULTS.glob("*/learning.csv"))
 
 

@@ -150,7 +150,7 @@ def test_a_query_finds_its_own_key():
     assert torch.equal(shown("identity"), torch.eye(10).double())
 
 
-@pytest.mark.parametrize(("place", "example"), enumerate(["11.3.3-dot-product-shape", "11.3.4-additive-shape"]))
+@pytest.mark.parametrize(("place", "example"), [(0, "11.3.3-dot-product-shape"), (1, "11.3.4-additive-shape")])
 def test_scores_weigh_the_keys_that_the_document_says(place, example):
     actual = shown("scoring", place)
 

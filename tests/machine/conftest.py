@@ -1,38 +1,31 @@
-"""What the tests of NVIDIA devices have in common."""
+"""The seams of the tests of NVIDIA devices: NVML and the clock."""
 
 import sys
 from itertools import count
 
 import pytest
 
-from attnsuite.machine import nvidia, unaided
+from attnsuite.machine import nvml, telemetry
 
 
 @pytest.fixture(autouse=True)
-def _nobody_else_tells(monkeypatch):
-    """Devices that this machine may have are not among those of the tests."""
-    monkeypatch.setattr(unaided, "TOOL", ("no-such-tool",))
-    monkeypatch.setattr(unaided, "DEVICES", ())
-    unaided.names.cache_clear()
+def _no_devices_of_this_machine(monkeypatch):
+    monkeypatch.setattr(nvml, "TOOL", ("no-such-tool",))
+    monkeypatch.setattr(nvml, "DRIVERS", ())
+    nvml.names_without_nvml.cache_clear()
     yield
-    unaided.names.cache_clear()
-
-
-@pytest.fixture(autouse=True)
-def _no_choice_of_devices(monkeypatch):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    nvml.names_without_nvml.cache_clear()
 
 
 @pytest.fixture
 def install(monkeypatch):
-    """Puts a library in pynvml's place, and a clock that goes a second from look to look in the meter's."""
+    """Puts a library in pynvml's place, and a clock that advances by a second per reading in the meter's."""
 
     def put(library):
         monkeypatch.setitem(sys.modules, "pynvml", library)
         ticks = count(100.0)
-        monkeypatch.setattr(nvidia, "perf_counter", lambda: next(ticks))
-        monkeypatch.setattr(nvidia, "INTERVAL", 0.001)
+        monkeypatch.setattr(telemetry, "perf_counter", lambda: next(ticks))
+        monkeypatch.setattr(telemetry, "INTERVAL", 0.001)
         return library
 
     return put

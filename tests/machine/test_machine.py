@@ -1,4 +1,4 @@
-"""What a machine is called, and what is said of it where things are absent."""
+"""The name and the facts of a machine, also where some are absent."""
 
 import getpass
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from attnsuite import machine
+from attnsuite.machine import nvml
 from attnsuite.model import Machine
 from attnsuite.results.store import runs
 
@@ -97,8 +98,8 @@ def test_a_cache_that_does_not_tell_is_left_out(tmp_path):
 
 def test_a_machine_comes_back_from_its_row_as_it_was(monkeypatch):
     monkeypatch.setattr(machine.system, "caches", lambda: {"L1d": 49152, "L2": 2097152})
-    monkeypatch.setattr(machine.nvidia, "devices", lambda: ("NVIDIA H200",))
-    monkeypatch.setattr(machine.nvidia, "facts", lambda: {"driver": "570.86.15", "memory_bytes": [150754820096]})
+    monkeypatch.setattr(machine.nvml, "devices", lambda: ("NVIDIA H200",))
+    monkeypatch.setattr(machine.nvml, "facts", lambda: {"driver": "570.86.15", "memory_bytes": [150754820096]})
     run = machine.new_run({}, "suite-hash")
 
     read = runs.run(json.loads(json.dumps(runs.open_row(run))))
@@ -190,3 +191,48 @@ def test_a_user_without_a_home_folder_has_a_cache_of_this_process(tmp_path):
 
     assert Path(done.stdout.strip()).parent == tmp_path
     assert not list(tmp_path.iterdir()), "it is removed at the end"
+
+
+# GPUs without pynvml
+
+NAME = "NVIDIA H100 80GB HBM3"
+
+
+@pytest.fixture
+def tool(tmp_path, monkeypatch):
+    """Puts a program in nvidia-smi's place, which prints these lines and ends with a status."""
+
+    def put(lines, status=0):
+        file = tmp_path / "nvidia-smi"
+        file.write_text(f"#!{sys.executable}\nprint({lines!r})\nraise SystemExit({status})\n")
+        file.chmod(0o755)
+        monkeypatch.setattr(nvml, "TOOL", (str(file), "--query-gpu=name", "--format=csv,noheader"))
+        monkeypatch.setitem(sys.modules, "pynvml", None)
+
+    return put
+
+
+def test_the_driver_s_tool_names_the_devices_where_pynvml_is_absent(tool):
+    tool(f"{NAME}\n{NAME}\n")
+
+    assert nvml.devices() == (NAME, NAME)
+    assert machine.here().name.endswith("-2-nvidia-h100-80gb-hbm3")
+
+
+def test_a_tool_that_fails_names_nothing(tool):
+    tool("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", status=9)
+
+    assert nvml.devices() == ()
+
+
+def test_pytorch_names_them_where_there_is_a_driver_without_its_tool(tmp_path, monkeypatch):
+    program = f"class cuda:\n    device_count = lambda: 1\n    get_device_name = lambda index: {NAME!r}\n"
+    (tmp_path / "torch.py").write_text(program)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert nvml.devices() == (), "without a driver PyTorch is not imported"
+
+    nvml.names_without_nvml.cache_clear()
+    monkeypatch.setattr(nvml, "DRIVERS", (tmp_path,))
+
+    assert nvml.devices() == (NAME,)

@@ -38,7 +38,7 @@ from attnsuite.benchmark.measure.protocol import (
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.benchmark.measure.weighing import Scale, make_task
 from attnsuite.judging import float32
-from attnsuite.machine import nvidia
+from attnsuite.machine.telemetry import Meter
 from attnsuite.worker.turns import Taken, Turn, take_turns
 
 ENERGY_SECONDS = 2.0
@@ -178,7 +178,7 @@ class Bench:
         """
         made, task = 0, self._task[0]
         stopwatch = Stopwatch(task.call, before=task.before, device=self._device, cache="hot")
-        with nvidia.meter(device_uuid(self._device) or self._device) as meter:
+        with Meter(device_uuid(self._device) or self._device) as meter:
             began = perf_counter()
             while perf_counter() < began + ENERGY_SECONDS:
                 stopwatch.sample(calls)

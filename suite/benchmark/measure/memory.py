@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.machine import nvidia
+from attnsuite.machine import nvml
 from attnsuite.model.measurement import METERS
 
 KNOWN_ALLOCATIONS = (2**20, 2**22, 2**24, 2**26)
@@ -115,10 +115,10 @@ def _freeze() -> None:
 
 def _of_cuda(call: Callable[[], Any], device: str) -> dict[str, float | None]:
     torch.cuda.empty_cache()
-    used = nvidia.used_memory(device_uuid(device) or device)
+    used = nvml.used_memory(device_uuid(device) or device)
     call()
     torch.cuda.synchronize(device)
-    used_after = nvidia.used_memory(device_uuid(device) or device)
+    used_after = nvml.used_memory(device_uuid(device) or device)
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)

@@ -348,7 +348,7 @@ def gradients() -> Mapping[str, Attention]:
     """The right gradient and the wrong ones, by name."""
     of = contract("attention")
     right = of.controls()["correct_backward"]
-    return {RIGHT_GRADIENT: right, **{mutant.name: mutant.function for mutant in of.deviations()}}
+    return {RIGHT_GRADIENT: right, **{mutant.name: mutant.function for mutant in of.mutants()}}
 
 
 def _wrong_gradient(name: str) -> Task:

@@ -271,7 +271,7 @@ def test_joules_are_those_of_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     def meter(device: str) -> Iterator[Any]:
         yield SimpleNamespace(telemetry={"joules": 1000.0, "sm_clock": {"median": 1500}})
 
-    monkeypatch.setattr(bench.nvidia, "meter", meter)
+    monkeypatch.setattr(bench, "Meter", meter)
     monkeypatch.setattr(bench, "ENERGY_SECONDS", 0.01)
     calls = 0
 

@@ -121,7 +121,7 @@ def test_a_gpu_s_memory_is_its_allocator_s_peak_and_what_the_driver_gave(monkeyp
     ):  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, lambda *_, n=name, a=answer: said.append(n) or a)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(uuid="GPU-1"))
-    monkeypatch.setattr(memory.nvidia, "used_memory", lambda device: {"GPU-1": next(used)}[device])
+    monkeypatch.setattr(memory.nvml, "used_memory", lambda device: {"GPU-1": next(used)}[device])
 
     found = memory.of_call(lambda: said.append("call"), "cuda", lambda: said.append("warm"))
 
