@@ -144,9 +144,11 @@ def test_a_device_that_is_lost_before_or_meanwhile_is_the_reason(install):
     while ("nvmlDeviceGetCurrentClocksEventReasons", FIRST) not in library.asked:
         threading.Event().wait(0.001)
     library.lost = True
+    while f"NVML {FIRST}" in [thread.name for thread in threading.enumerate()]:
+        threading.Event().wait(0.001)
 
     assert all_absent(meter.stop(), "NVML: GPU is lost")
-    assert all_absent(measured(), "NVML: GPU is lost")
+    assert all_absent(measured(), f"NVML has no device {FIRST}"), "a lost device has no UUID"
     assert library.open == 0
 
 

@@ -40,7 +40,7 @@ from attnsuite.report.cells import plain
 
 
 @dataclass(frozen=True)
-class Figure:
+class DrawnFigure:
     """A figure that can be drawn."""
 
     title: str
@@ -54,14 +54,14 @@ class Figure:
     """The translator that it shows, which is trained unless the cache has it; empty for figures without one."""
 
 
-_figures: dict[str, Figure] = {}
+_figures: dict[str, DrawnFigure] = {}
 
 
 def _figure(title: str, source: str, takes: tuple[str, ...] = (), trains: str = "") -> Callable[[Any], Any]:
     """Registers a function as the figure of its name."""
 
     def register(picture: Callable[..., Picture]) -> Callable[..., Picture]:
-        _figures[picture.__name__] = Figure(title, source, picture, takes, trains)
+        _figures[picture.__name__] = DrawnFigure(title, source, picture, takes, trains)
         return picture
 
     return register
@@ -227,7 +227,7 @@ def _of_transformer(kind: str, title: str) -> None:
 
     name = {"self_attention": "decoder_attention", "attention": "encoder_attention"}.get(kind, kind)
     takes = ("sentence", "attention", "seed")
-    _figures[name] = Figure(title, "doc-004, section 11.7.6", picture, takes, "transformer")
+    _figures[name] = DrawnFigure(title, "doc-004, section 11.7.6", picture, takes, "transformer")
 
 
 _of_transformer("attention", "Encoder attention of a translated sentence")
@@ -532,7 +532,7 @@ for _name, _draw, _choices, _title in (
     ("kernel_weights", _weight_maps, BY_KERNEL, "Weights of the training points: four kernels"),
     ("width_weights", _weight_maps, BY_WIDTH, "Weights of the training points: Gaussians of four widths"),
 ):
-    _figures[_name] = Figure(_title, "doc-004, section 11.2", partial(_draw, _title, _choices))
+    _figures[_name] = DrawnFigure(_title, "doc-004, section 11.2", partial(_draw, _title, _choices))
 
 
 def distances() -> Tensor:
@@ -664,5 +664,5 @@ def _weights_of_target(target: str, query: Tensor, key: Tensor, causal: bool) ->
     )
 
 
-FIGURES: Mapping[str, Figure] = dict(sorted(_figures.items()))
+FIGURES: Mapping[str, DrawnFigure] = dict(sorted(_figures.items()))
 """Every figure by its name."""
