@@ -5,7 +5,7 @@ from __future__ import annotations
 from attnsuite.cli.options import words
 from attnsuite.cli.requests import Draw
 from attnsuite.cli.targets import told
-from attnsuite.documents.figures import FIGURES, chosen, targets
+from attnsuite.documents.figures import FIGURES, chosen
 from attnsuite.model import UsageError
 from attnsuite.report.charting import absent
 
@@ -31,6 +31,8 @@ def run(options: Draw) -> None:
         _refuse_untaken(option, options.figures)
     if lacking := absent():
         raise UsageError(f'drawing needs {" and ".join(lacking)}: python -m pip install "attnsuite[charts]"')
+    from attnsuite.documents.figures.drawing import targets  # needs these libraries
+
     trained: set[str] = set()
     for target in targets(options.to, figures, options.overwrite):
         figure = FIGURES[target.name]

@@ -19,9 +19,8 @@ from attnsuite.report import refuse_foreign_index
 from attnsuite.results.store import Results, RunWriter
 
 if TYPE_CHECKING:
-    from attnsuite.documents.learning.engine import Watch
-    from attnsuite.documents.learning.task import Task
-    from attnsuite.documents.learning.trained import Job
+    from attnsuite.documents.learning.engine import Task, Watch
+    from attnsuite.documents.learning.tasks import Job
 
 DEVICE = "cpu"
 """Where models are trained: these models are small, and equal bits are promised."""
@@ -32,9 +31,9 @@ def run(options: Learn) -> int:
 
     Raises UsageError before any training for a target that lacks what a task needs.
     """
-    from attnsuite.documents.learning.apart import Work, apart
-    from attnsuite.documents.learning.attentions import DEFAULT
-    from attnsuite.documents.learning.trained import Job
+    from attnsuite.documents.learning.backends import DEFAULT
+    from attnsuite.documents.learning.processes import Work, in_copies
+    from attnsuite.documents.learning.tasks import Job
 
     refuse_foreign_index(options.results)
     declarations = registry.find(options.targets or [DEFAULT])
@@ -45,7 +44,8 @@ def run(options: Learn) -> int:
         for seed in (options.seeds or [0])
     ]
     backends = {(job.task.name, job.implementation): job for job in jobs}.values()
-    list(apart([Work(partial(_check, job), job.implementation, due=type(None)) for job in backends], options.jobs))
+    works = [Work(partial(_check, job), job.implementation, result=type(None)) for job in backends]
+    list(in_copies(works, options.jobs))
     with Results(options.results).open_run(_run(jobs)) as writer:
         _train(jobs, writer, options)
         writer.finish()
@@ -55,8 +55,8 @@ def run(options: Learn) -> int:
 
 def _train(jobs: Sequence[Job], writer: RunWriter, options: Learn) -> None:
     """Train what the run does not have yet, write and print each result."""
-    from attnsuite.documents.learning.apart import Work, apart
     from attnsuite.documents.learning.engine import import_ahead
+    from attnsuite.documents.learning.processes import Work, in_copies
 
     if writer.resumed:
         there = f"{len(writer.recorded_learned)} of {len(jobs)} trainings are there already"
@@ -70,7 +70,7 @@ def _train(jobs: Sequence[Job], writer: RunWriter, options: Learn) -> None:
             for job, title in zip(left, titles, strict=True)
         ]
         try:
-            with closing(apart(works, options.jobs)) as results:
+            with closing(in_copies(works, options.jobs)) as results:
                 for title, learned in zip(titles, results, strict=True):
                     writer.write(learned)
                     shown.ended(title, line(learned))
@@ -96,11 +96,11 @@ def line(learned: Learned) -> str:
 
 def _changes(options: Learn) -> dict[str, Any]:
     """What changes in a task's config. UsageError for a file without pairs, and for more examples than there are."""
-    from attnsuite.documents.learning.sentences import loading
+    from attnsuite.documents.learning import data
 
     pairs, examples = options.pairs, options.examples
     changes: dict[str, Any] = {"epochs": options.epochs, "examples": examples}
-    there = len(loading.pairs(pairs or loading.SHIPPED))
+    there = len(data.pairs(pairs or data.SHIPPED))
     if examples is not None and examples > there:
         raise UsageError(f"--examples {examples}: {pairs or 'the set that ships'} has {there} pairs")
     if pairs is not None:
@@ -114,7 +114,6 @@ def _tasks(options: Learn) -> list[Task]:
     Raises UsageError for unknown names, and for pairs of which nothing can be learned.
     """
     from attnsuite.documents.learning import tasks
-    from attnsuite.documents.learning.tasks import translation
 
     changes = _changes(options)
     reads = changes.keys() - {"epochs"}
@@ -127,7 +126,7 @@ def _tasks(options: Learn) -> list[Task]:
         raise UsageError(f"{chosen[0].name} reads no pairs of sentences: leave --pairs and --examples out")
     changed = [task.changed(**changes) for task in reading]
     for task in changed if reads else ():
-        translation.corpus(task.config)
+        tasks.corpus(task.config)
     return changed
 
 
@@ -142,12 +141,12 @@ def _run(jobs: Sequence[Job]) -> Run:
 
 def _check(job: Job, watch: Watch) -> None:
     """Raise UsageError for an attention that lacks what the task needs."""
-    job.plug()
+    job.backend()
 
 
 def _learned(job: Job, checkpoints: Path | None, watch: Watch) -> Learned:
-    plug = job.plug()
-    finished = job.run(plug.attention, checkpoints, watch)
+    backend = job.backend()
+    finished = job.run(backend.attention, checkpoints, watch)
     return Learned(
         job.implementation,
         job.task.stands_in,
@@ -156,8 +155,8 @@ def _learned(job: Job, checkpoints: Path | None, watch: Watch) -> Learned:
         finished.curve,
         finished.scores,
         (job.task.printed or {}) if not job.task.config.get("pairs") else {},
-        finished.beside,
+        finished.baselines,
         job.task.config,
         finished.seconds,
-        tuple(sorted(plug.without)),
+        tuple(sorted(backend.without)),
     )

@@ -16,7 +16,7 @@ from attnsuite.cli.progress import Shown
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Check, Run
 from attnsuite.cli.targets import chosen, refuse_broken, say_how_it_starts, single_threaded, told
-from attnsuite.machine.committed import differs
+from attnsuite.machine import differs
 from attnsuite.model import Measurement, Outcome, UsageError
 from attnsuite.model.uncollected import importing
 from attnsuite.registry import Declaration

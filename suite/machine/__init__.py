@@ -88,6 +88,11 @@ def commit(folder: Path | str = ".") -> str:
     return head + "-dirty" if changes else head
 
 
+def differs(folder: Path) -> bool:
+    """Whether git shows changes in a folder, new files included; False outside a checkout and where git is absent."""
+    return bool(_git(folder, "status", "--porcelain", "--", "."))
+
+
 def new_run(sources: Mapping[str, str], suite: str, asked: str = "") -> Run:
     """A run that starts now, on this machine; `Results.open_run` may resume an older one in its place."""
     now = datetime.now(UTC)

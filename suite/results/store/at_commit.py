@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
-from attnsuite.machine.committed import unpack
 from attnsuite.model import UsageError
 from attnsuite.model.limits import TIME_LIMIT
 from attnsuite.model.temporary import temporary
@@ -42,6 +43,16 @@ def results_at(folder: Path, commit: str) -> Iterator[Path]:
         place.mkdir()
         unpack(packed.stdout, place)
         yield place
+
+
+def unpack(packed: bytes, folder: Path) -> None:
+    """Unpack the files of an archive; links, and names that lead out of the folder, are left out."""
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        for member in archive:
+            path, file = (folder / member.name).resolve(), archive.extractfile(member) if member.isreg() else None
+            if file is not None and path.is_relative_to(folder):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(file.read())
 
 
 def commits(folder: Path, words: str) -> list[str]:
