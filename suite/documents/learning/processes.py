@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from attnsuite.documents.learning.engine import Watch
 from attnsuite.model import UsageError
 from attnsuite.worker.copies import Copy, compute_gradients
-from attnsuite.worker.sandbox.descent import end_all_below
+from attnsuite.worker.sandbox.processes import end_descendants
 
 Result = TypeVar("Result")
 
@@ -138,7 +138,7 @@ def _run(connection: Connection, work: Work[Any]) -> None:
         signal.signal(signal.SIGINT, interrupt)
     outcome = _outcome(work, send, signals)
     if os.getpid() == here:
-        end_all_below(here)
+        end_descendants(here)
     with suppress(OSError, KeyboardInterrupt):  # the reader has ended, or a second Ctrl-C
         send(outcome)
 
