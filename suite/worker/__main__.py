@@ -19,7 +19,7 @@ from attnsuite.registry.loading import in_one_line
 from attnsuite.worker import asking
 from attnsuite.worker.children import make_importable
 from attnsuite.worker.compiling import announcing
-from attnsuite.worker.context import lost
+from attnsuite.worker.device import lost
 from attnsuite.worker.files import answering
 from attnsuite.worker.messages import TOKEN, Greeting, Hello, ImportStatus, Request, Response, pack, unpack
 from attnsuite.worker.sandbox.processes import die_with_the_parent

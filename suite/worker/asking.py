@@ -1,85 +1,70 @@
-"""Calls made and replies taken: the same code where the implementation shares our process and where it has its own."""
+"""Calls made and replies taken: the same code in the suite's process and in an implementation's own."""
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from attnsuite.cases import Call, Reply
+from attnsuite.cases.layouts import JUNK
 from attnsuite.cases.returned_weights import ambiguous_pair, is_pair, output_of, weights_name, weights_of
 from attnsuite.judging import float32
 from attnsuite.registry import undisturbed
 from attnsuite.registry.loading import in_one_line
-from attnsuite.worker.answers import Answer, Pass, parted
-from attnsuite.worker.at_once import at_once
-from attnsuite.worker.context import beside, lost
-from attnsuite.worker.inputs import (
-    AS_SENT,
-    OUTPUT_GRADIENT,
-    compared,
-    compared_itself,
-    left_of,
-    name_of_weight,
-    sent_with,
-)
+from attnsuite.worker.device import lost, with_memory
+from attnsuite.worker.inputs import AS_SENT, OUTPUT_GRADIENT, compared, compared_itself, left_of, sent_with, weight_name
 from attnsuite.worker.messages import calls_from, storage_of
 from attnsuite.worker.operators import recorded
 from attnsuite.worker.probe import Probe
-from attnsuite.worker.setting import setting, unwritable
 from attnsuite.worker.snapshots import (
     SUBCLASS,
     kind_of,
     layout,
+    overlap,
+    place_of,
     placed,
     plain_tensor,
+    same_bits,
     seen_through,
     snapshot_of,
-)
+)  # fmt: skip
 
 LOST_BEFORE = "not called: an earlier call has lost this process's CUDA context"
-"""What is answered in the suite's own process, which no other replaces."""
-Weights = dict[str, Tensor]
-"""A model's weights, by the names that they have beside inputs."""
+"""The reply in the suite's own process, which no other replaces."""
+REPEATS = 8
+"""Times that each of several threads makes its call: one that goes wrong only now and then does so in some of them."""
+SWITCH_INTERVAL = 1e-5
+"""Seconds after which Python hands over from one of several threads to the next. Its own 5 ms are longer than most
+calls, which would then hardly ever overlap."""
+Result = TypeVar("Result")
 
 
 def ask(
     function: Callable[..., Any], calls: Sequence[Call], device: str = "cpu", *, alone: bool = False
 ) -> tuple[Reply, ...]:
-    """Make the calls in order and snapshot what comes back. Whatever the function raises is its answer.
+    """Make the calls in order and snapshot what they return. Whatever the function raises is its answer.
 
-    A KeyboardInterrupt is the user's and passes through, except where the function is `alone` in its process. Whoever
-    asks it there has to compare what is left of the inputs; else that is done here.
+    A KeyboardInterrupt is the user's and passes through, except where the function is `alone` in its process. There the
+    parent compares what is left of the inputs; else that is done here.
     """
     if alone:
-        return _asked(function, calls, device, None)
+        return Calls(function, device).replies(calls)
+    if reason := lost(device):
+        return (Reply(raised=f"{LOST_BEFORE}: {reason}"),) * len(calls)
     sent = sent_with(calls)
-    return compared(calls, _asked(function, calls, device, sent), [dict.fromkeys(each, AS_SENT) for each in sent])
-
-
-def _asked(function: Callable[..., Any], calls: Sequence[Call], device: str, sent: Sent | None) -> tuple[Reply, ...]:
-    if said := "" if sent is None else lost(device):
-        return (Reply(raised=f"{LOST_BEFORE}: {said}"),) * len(calls)
-    answers: list[Answer] = []
-    shared = _Shared(function, device, sent, frozenset(call.backward_of for call in calls[1:]))
-    with undisturbed(seeds=False), float32.exact(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for together, group in groupby(enumerate(calls), lambda numbered: numbered[1].at_once):
-            if together:
-                ready = [(number, call, shared.prepared(call)) for number, call in group]
-                several = at_once([partial(_answer, shared, *each) for each in ready], AGAIN)
-                answers += [next((one for one in each if one.unlike(each[0])), each[0]) for each in several]
-            else:
-                answers += [_made(shared, *numbered) for numbered in group]
-    return tuple(a.reply if len(calls) == 1 else a.looked_at_again() for a in answers)
+    replies = Calls(function, device, sent).replies(calls)
+    return compared(calls, replies, [dict.fromkeys(tensors, AS_SENT) for tensors in sent])
 
 
 def serve(function: Callable[..., Any], device: str, arguments: Mapping[str, Any]) -> tuple[Reply, ...]:
@@ -87,43 +72,115 @@ def serve(function: Callable[..., Any], device: str, arguments: Mapping[str, Any
     return ask(function, calls_from(arguments["calls"]), device, alone=True)
 
 
-AGAIN = 8
-"""How often each of several threads makes its call: one that goes wrong only now and then is met in some of them."""
-Prepared = tuple[Callable[..., Any], dict[str, Tensor]]
-"""What is called, and its inputs by name."""
-Sent = Sequence[Mapping[str, Tensor]]
-"""What inputs and weights of each call have to be afterwards."""
-
-
-class _NoModel(Exception):
-    """A factory returned nothing that can be called; the message says what."""
-
-
 @dataclass
-class _Shared:
-    """What the calls of a question share: the function, the storages of inputs, and models that were built."""
+class Calls:
+    """The calls of one request, and what they share: the function, storages of inputs, and models that were built."""
 
     function: Callable[..., Any]
     device: str
-    sent: Sent | None
-    """None where it is elsewhere: the function is alone in its process."""
-    again: frozenset[int | None] = frozenset()
-    """The calls whose backward pass a later call runs."""
+    sent: Sequence[Mapping[str, Tensor]] | None = None
+    """The inputs and weights of each call as they were; None where the function is alone in its process."""
     passes: dict[int, Pass] = field(default_factory=dict)
-    """Their forward passes."""
-    given: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    """Forward passes whose backward pass a later call runs."""
+    inputs: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
     """The storage of each input, and the input itself."""
-    weights: Weights = field(default_factory=dict)
-    models: list[tuple[Callable[..., Any], Weights] | None] = field(default_factory=list)
+    weights: dict[str, Tensor] = field(default_factory=dict)
+    """Those of the model of the moment, by the names that they have next to inputs."""
+    models: list[tuple[Callable[..., Any], dict[str, Tensor]] | None] = field(default_factory=list)
     """The model that each call has built, with its weights; None for a call that built none."""
     probe: Probe = field(default_factory=Probe)
-    """What is plugged in where a call asks for it; it has a record of each call's own."""
+    """The backend where a call wants to know how it is called; it has a record of each call's own."""
 
-    def left(self, number: int, tensors: Mapping[str, Tensor]) -> dict[str, str]:
-        """What is left of the tensors of a call."""
-        return left_of(tensors) if self.sent is None else compared_itself(tensors, self.sent[number])
+    def replies(self, calls: Sequence[Call]) -> tuple[Reply, ...]:
+        """The reply to each call."""
+        self.again = {call.backward_of for call in calls[1:]}
+        answers: list[Answer] = []
+        with undisturbed(seeds=False), float32.exact(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for together, group in groupby(enumerate(calls), lambda numbered: numbered[1].at_once):
+                if together:
+                    prepared = [(number, call, self._callee(call), self._inputs(call)) for number, call in group]
+                    several = at_once([partial(self._answer, *each) for each in prepared], REPEATS)
+                    answers += [next((other for other in made if other.unlike(made[0])), made[0]) for made in several]
+                else:
+                    answers += [self._in_its_thread(*numbered) for numbered in group]
+        return tuple(answer.reply if len(calls) == 1 else answer.by_now() for answer in answers)
 
-    def callee(self, call: Call) -> Callable[..., Any]:
+    def _in_its_thread(self, number: int, call: Call) -> Answer:
+        work = partial(self._answer, number, call)
+        return at_once([work])[0][0] if call.own_thread else work()
+
+    def _answer(self, number: int, call: Call, *prepared: Any) -> Answer:
+        self.probe.lines.clear()
+        try:
+            return self._taken(number, call, *prepared)
+        except _NoModel as error:
+            return Answer(Reply(kind=str(error), no_model=True))
+        except NotImplementedError as error:
+            reason = in_one_line(error).partition(": ")[2]
+            return Answer(Reply(declined=reason or "NotImplementedError without a reason"))
+        except KeyboardInterrupt as error:
+            if self.sent is not None:
+                raise
+            return Answer(Reply(raised=in_one_line(error)))
+        except BaseException as error:  # whatever a submission raises is its answer
+            return Answer(Reply(raised=with_memory(in_one_line(error), self.device)))
+
+    def _taken(self, number: int, call: Call, *prepared: Any) -> Answer:
+        started = time.perf_counter()
+        with setting(call):
+            if call.backward_of is None:
+                function, inputs = prepared or (self._callee(call), self._inputs(call))
+                with recorded(call.operators) as operators:
+                    done = _forward(call, function, inputs)
+            else:
+                done, operators = self._earlier(call.backward_of), []
+            if number in self.again:
+                self.passes[number] = done
+            kind, output = _looked_at(done.output)
+            weights = _looked_at(done.weights)[1]
+            given: dict[str, Tensor] = {}
+            retain = number in self.again or call.backward_of is not None
+            gradients = _gradients(done, call, given, retain) if output is not None else {}
+        seconds = time.perf_counter() - started
+        tensors = {**done.inputs, **self.weights, **given}
+        left = left_of(tensors) if self.sent is None else compared_itself(tensors, self.sent[number])
+        reply = Reply(
+            kind=kind,
+            device=done.output.device.type if isinstance(done.output, Tensor) else "cpu",
+            left=left,
+            attended=tuple(self.probe.lines),
+            operators=tuple(operators),
+            seconds=seconds,
+        )
+        if output is None:
+            return Answer(reply)
+        plain = plain_tensor(done.output)
+        reply = replace(
+            reply,
+            output=output,
+            pair=done.pair,
+            weights=weights,
+            weights_name=done.name,
+            gradients={name: None if tensor is None else snapshot_of(tensor) for name, tensor in gradients.items()},
+            aliased=done.inputs_sharing(plain),
+            attention_weights={name: _snapshot(tensor) for name, tensor in done.attentions.items()},
+        )
+        if call.written:
+            return Answer(replace(reply, raised=unwritable(plain)))
+        attentions = {
+            name: plain_tensor(done.attentions[name])
+            for name, tensor in reply.attention_weights.items()
+            if tensor is not None
+        }
+        return Answer(reply, plain, {name: each for name, each in gradients.items() if each is not None}, attentions)
+
+    def _earlier(self, number: int) -> Pass:
+        if number not in self.passes:
+            raise RuntimeError(f"there is no way back, for call {number + 1} gave no output")
+        return self.passes[number]
+
+    def _callee(self, call: Call) -> Callable[..., Any]:
         """What the inputs are given to: the function, or the model that it makes of config and weights."""
         self.models.append(None)
         if call.model_of is not None:
@@ -132,113 +189,162 @@ class _Shared:
                 raise RuntimeError("there is no model, for it could not be built")
             self.weights = built[1]
             return built[0]
-        plug = {"attention": self.probe} if call.probed else {}
+        backend = {"attention": self.probe} if call.probed else {}
         self.weights = {}
         if call.config is None:
-            return partial(self.function, **plug)
+            return partial(self.function, **backend)
         weights = {name: placed(tensor, self.device) for name, tensor in call.weights.items()}
-        self.weights = {name_of_weight(name): tensor for name, tensor in weights.items()}
-        model: Callable[..., Any] = self.function(dict(call.config), weights, **call.making, **plug)
+        self.weights = {weight_name(name): tensor for name, tensor in weights.items()}
+        model: Callable[..., Any] = self.function(dict(call.config), weights, **call.making, **backend)
         if not callable(model):
             raise _NoModel(kind_of(model) or "a Tensor")
         self.models[-1] = model, self.weights
         return model
 
-    def prepared(self, call: Call) -> Prepared:
-        """What is called, and with which tensors."""
-        return self.callee(call), self.inputs(call)
-
-    def inputs(self, call: Call) -> dict[str, Tensor]:
+    def _inputs(self, call: Call) -> dict[str, Tensor]:
         """The tensors for one call: fresh ones, or those of the call before with other numbers in them."""
         for name, tensor in call.tensors.items():
-            storage, seen = self.given.get(name, (None, None))
+            storage, seen = self.inputs.get(name, (None, None))
             if call.same_storage and storage is not None and seen is not None:
                 storage.copy_(storage_of(tensor))
                 if layout(seen) == layout(tensor) and not seen.requires_grad:
                     continue
             else:
                 storage = storage_of(tensor).to(self.device, copy=True)
-            self.given[name] = storage, seen_through(storage, tensor)
+            self.inputs[name] = storage, seen_through(storage, tensor)
         for name in call.same_tensor:
-            self.given[name] = self.given[call.same_tensor[0]]
-        return {name: self.given[name][1] for name in call.tensors}
+            self.inputs[name] = self.inputs[call.same_tensor[0]]
+        return {name: self.inputs[name][1] for name in call.tensors}
 
 
-def _made(shared: _Shared, number: int, call: Call) -> Answer:
-    work = partial(_answer, shared, number, call)
-    return at_once([work])[0][0] if call.own_thread else work()
+@dataclass(frozen=True)
+class Pass:
+    """A forward pass: what was given, and what was returned."""
+
+    inputs: dict[str, Tensor]
+    output: Any
+    weights: Tensor | None = None
+    """What was returned next to the output."""
+    pair: bool = False
+    name: str = ""
+    """That of the weights, where they came in a dictionary."""
+    attentions: Mapping[str, Any] = field(default_factory=dict)
+    """The same by name, where attention weights were asked for."""
+
+    def inputs_sharing(self, output: Tensor) -> tuple[str, ...]:
+        """The inputs whose storage an output shares."""
+        place = place_of(output)
+        return tuple(name for name, tensor in self.inputs.items() if overlap(place, place_of(tensor)))
 
 
-def _answer(shared: _Shared, number: int, call: Call, prepared: Prepared | None = None) -> Answer:
-    shared.probe.lines.clear()
+@dataclass(frozen=True)
+class Answer:
+    """A reply with the output and the gradients themselves, which a later call may still change."""
+
+    reply: Reply
+    output: Tensor | None = None
+    gradients: Mapping[str, Tensor] = field(default_factory=dict)
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    """The attention weights that came with the output."""
+
+    def unlike(self, other: Answer) -> bool:
+        """Whether the same call has another result."""
+        one, two = self.reply, other.reply
+        if one.output is None or two.output is None:
+            return (one.output, one.raised, one.declined) != (two.output, two.raised, two.declined)
+        return not same_bits(one.output, two.output)
+
+    def by_now(self) -> Reply:
+        """The reply, with what later calls have changed."""
+        reply = self.reply
+        changed = [name for name, now in self.gradients.items() if _differs(now, reply.gradients[name])]
+        weights = [name for name, now in self.weights.items() if _differs(now, reply.attention_weights[name])]
+        overwritten = self.output is not None and _differs(self.output, reply.output)
+        return replace(
+            reply, overwritten=overwritten, gradients_overwritten=tuple(changed), weights_overwritten=tuple(weights)
+        )
+
+
+def _differs(now: Tensor, snapshot: Tensor | None) -> bool:
     try:
-        return _taken(shared, number, call, prepared)
-    except _NoModel as error:
-        return Answer(Reply(kind=str(error), no_model=True))
-    except NotImplementedError as error:
-        said = in_one_line(error).partition(": ")[2]
-        return Answer(Reply(declined=said or "NotImplementedError without a reason"))
-    except KeyboardInterrupt as error:
-        if shared.sent is not None:
-            raise
-        return Answer(Reply(raised=in_one_line(error)))
-    except BaseException as error:  # whatever a submission raises is its answer
-        said = in_one_line(error)
-        return Answer(Reply(raised=said + beside(said, shared.device)))
+        return snapshot is not None and not same_bits(now, snapshot)
+    except Exception:  # it was resized, freed or moved
+        return True
 
 
-def _taken(shared: _Shared, number: int, call: Call, prepared: Prepared | None) -> Answer:
-    started = time.perf_counter()
-    with setting(call):
-        if call.backward_of is None:
-            function, inputs = prepared or shared.prepared(call)
-            with recorded(call.operators) as ran:
-                done = _forward(call, function, inputs)
-        else:
-            done, ran = _gone_forward(shared, call.backward_of), []
-        if number in shared.again:
-            shared.passes[number] = done
-        kind, snapshot = _looked_at(done.output)
-        weights = _looked_at(done.weights)[1]
-        given: dict[str, Tensor] = {}
-        retain = number in shared.again or call.backward_of is not None
-        gradients = _gradients(done, call, given, retain) if snapshot is not None else {}
-    seconds = time.perf_counter() - started
-    left = shared.left(number, {**done.inputs, **shared.weights, **given})
-    if snapshot is None:
-        where = done.output.device.type if isinstance(done.output, Tensor) else "cpu"
-        attended = tuple(shared.probe.lines)
-        reply = Reply(kind=kind, device=where, left=left, attended=attended, operators=tuple(ran), seconds=seconds)
-        return Answer(reply)
-    output = plain_tensor(done.output)
-    reply = Reply(
-        output=snapshot,
-        kind=kind,
-        pair=done.pair,
-        weights=weights,
-        weights_name=done.name,
-        device=output.device.type,
-        gradients={name: None if each is None else snapshot_of(each) for name, each in gradients.items()},
-        left=left,
-        aliased=done.shared_with(output),
-        attention_weights={name: _snapshot(each) for name, each in done.attentions.items()},
-        attended=tuple(shared.probe.lines),
-        operators=tuple(ran),
-        seconds=seconds,
-    )
-    if call.written:
-        return Answer(replace(reply, raised=unwritable(output)))
-    kept = {
-        name: plain_tensor(done.attentions[name]) for name, each in reply.attention_weights.items() if each is not None
-    }
-    return Answer(reply, output, {name: each for name, each in gradients.items() if each is not None}, kept)
+class _NoModel(Exception):
+    """A factory returned nothing that can be called; the message says what."""
+
+
+def at_once(works: Sequence[Callable[[], Result]], times: int = 1) -> list[list[Result]]:
+    """The results of each piece of work, done so often, each in a thread of its own; what it raises is raised here.
+
+    Threads do not start together. So each goes on until all have done their work.
+    """
+    results: list[list[Result]] = [[] for _ in works]
+    raised: list[BaseException] = []
+
+    def do(number: int) -> None:
+        try:
+            while not raised and (len(results[number]) < times or any(len(other) < times for other in results)):
+                results[number].append(works[number]())
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=do, args=(number,), daemon=True) for number in range(len(works))]
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL if len(works) > 1 else usual)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(usual)
+    if raised:
+        raise raised[0]
+    return results
+
+
+@contextmanager
+def setting(call: Call) -> Iterator[None]:
+    """What the call wants of PyTorch as a whole, forward and backward; restored afterwards."""
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    if call.threads is not None:
+        torch.set_num_threads(call.threads)
+    if call.default_dtype is not None:
+        torch.set_default_dtype(getattr(torch, call.default_dtype))
+    try:
+        yield
+    finally:
+        if call.threads is not None:
+            torch.set_num_threads(threads)
+        if call.default_dtype is not None:
+            torch.set_default_dtype(dtype)
+
+
+def unwritable(output: Tensor) -> str:
+    """Write to the output, as its owner may: what is raised then, as where numbers share a place, or empty."""
+    try:
+        output.mul_(0).add_(JUNK)
+    except RuntimeError as error:
+        return f"the output cannot be written to: {in_one_line(error)}"
+    return ""
+
+
+def parted(returned: Any) -> tuple[Any, Mapping[str, Any]]:
+    """An output and its attention weights by name, of a pair of them; of anything else that itself, and none."""
+    if not isinstance(returned, tuple | list) or len(returned) != 2:
+        return returned, {}
+    output, weights = returned
+    return output, {str(name): weights[name] for name in weights} if isinstance(weights, dict) else {"": weights}
 
 
 def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]) -> Pass:
     for name in (*call.gradient_of, *call.requires_gradient):
         inputs[name].requires_grad_(True)
-    if call.seed is not None:
-        _seed(call.seed)
+    if call.seed is not None:  # without a CUDA device torch.manual_seed takes a millisecond to prepare for one
+        (torch.manual_seed if torch.cuda.is_available() else torch.default_generator.manual_seed)(call.seed)
     with torch.inference_mode() if call.inference else torch.set_grad_enabled(call.grad_mode):
         returned = function(
             *(inputs[name] for name in call.positional if name in inputs),
@@ -249,12 +355,6 @@ def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]
         output, attentions = parted(returned)
         return Pass(inputs, output, attentions=attentions)
     return Pass(inputs, output_of(returned), weights_of(returned), is_pair(returned), weights_name(returned))
-
-
-def _gone_forward(shared: _Shared, number: int) -> Pass:
-    if number not in shared.passes:
-        raise RuntimeError(f"there is no way back, for call {number + 1} gave no output")
-    return shared.passes[number]
 
 
 def _looked_at(output: Any) -> tuple[str, Tensor | None]:
@@ -269,20 +369,12 @@ def _looked_at(output: Any) -> tuple[str, Tensor | None]:
 
 
 def _snapshot(weights: Any) -> Tensor | None:
-    """A snapshot of attention weights; None of what is no tensor."""
+    """A snapshot of attention weights; None where they are no tensor."""
     return snapshot_of(weights) if kind_of(weights) is None else None
 
 
-def _seed(seed: int) -> None:
-    """Seed as torch.manual_seed does, but without a CUDA device do not spend a millisecond on preparing for one."""
-    if torch.cuda.is_available():
-        torch.manual_seed(seed)
-    else:
-        torch.default_generator.manual_seed(seed)
-
-
 class _End(torch.autograd.Function):
-    """A number at the end of a graph, whose way back begins with the output's gradient, that very tensor.
+    """A number at the end of a graph, whose backward pass begins with the output's gradient, that very tensor.
 
     PyTorch checks a gradient that is given to `torch.autograd.grad` with sympy, which takes each process half a second
     to import.
@@ -314,8 +406,6 @@ def _gradients(done: Pass, call: Call, given: dict[str, Tensor], retain: bool) -
     with torch.enable_grad():
         end: Tensor = _End.apply(output, given[OUTPUT_GRADIENT])  # type: ignore[no-untyped-call]
     wanted = [inputs[name] for name in call.gradient_of]
-    found: tuple[Tensor | None, ...] = torch.autograd.grad(end, wanted, retain_graph=retain, allow_unused=True)
-    return {
-        name: gradient if gradient is not None and kind_of(gradient) is None else None
-        for name, gradient in zip(call.gradient_of, found, strict=True)
-    }
+    gradients: tuple[Tensor | None, ...] = torch.autograd.grad(end, wanted, retain_graph=retain, allow_unused=True)
+    named = zip(call.gradient_of, gradients, strict=True)
+    return {name: gradient if gradient is not None and kind_of(gradient) is None else None for name, gradient in named}

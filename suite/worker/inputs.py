@@ -1,4 +1,4 @@
-"""Whether inputs are as they were: whoever made a call compares what is left of them with what it has sent."""
+"""Whether inputs are as they were: what is left of them is compared with what was sent."""
 
 from __future__ import annotations
 
@@ -23,16 +23,13 @@ def left_of(tensors: Mapping[str, Tensor]) -> dict[str, str]:
 
 
 def compared_itself(tensors: Mapping[str, Tensor], sent: Mapping[str, Tensor]) -> dict[str, str]:
-    """The same where what was sent is at hand: comparing takes a twentieth of the time of two fingerprints.
-
-    Of what was not sent, the fingerprint.
-    """
-    known = {name: AS_SENT if is_copy(tensor, sent[name]) else "" for name, tensor in tensors.items() if name in sent}
-    return known | left_of({name: tensor for name, tensor in tensors.items() if name not in sent})
+    """The same where what was sent is at hand: comparing takes a twentieth of the time of two fingerprints."""
+    same = {name: AS_SENT if is_copy(tensor, sent[name]) else "" for name, tensor in tensors.items() if name in sent}
+    return same | left_of({name: tensor for name, tensor in tensors.items() if name not in sent})
 
 
-def name_of_weight(name: str) -> str:
-    """What a model's weight is called beside inputs."""
+def weight_name(name: str) -> str:
+    """What a model's weight is called next to inputs."""
     return f"weights[{name!r}]"
 
 
@@ -41,44 +38,42 @@ def sent_with(calls: Sequence[Call]) -> list[dict[str, Tensor]]:
 
     def sent(number: int) -> dict[str, Tensor]:
         call = calls[number]
-        given = call if call.backward_of is None else calls[call.backward_of]
-        roles = dict.fromkeys(given.same_tensor, next(iter(given.same_tensor), ""))
-        inputs = {name: given.tensors[roles.get(name, name)] for name in given.tensors}
-        weights = _built(calls, number).weights
-        return inputs | {name_of_weight(name): tensor for name, tensor in weights.items()}
+        forward = call if call.backward_of is None else calls[call.backward_of]
+        roles = dict.fromkeys(forward.same_tensor, next(iter(forward.same_tensor), ""))
+        inputs = {name: forward.tensors[roles.get(name, name)] for name in forward.tensors}
+        return inputs | {weight_name(name): tensor for name, tensor in _built(calls, number).weights.items()}
 
     return [sent(number) for number in range(len(calls))]
 
 
 def fingerprints(sent: Sequence[Mapping[str, Tensor]]) -> list[Left]:
     """The fingerprints of what was sent with each call. Calls may share tensors."""
-    once = {id(tensor): tensor for tensors in sent for tensor in tensors.values()}
-    known = {key: fingerprint(tensor).hex() for key, tensor in once.items()}
-    return [{name: known[id(tensor)] for name, tensor in tensors.items()} for tensors in sent]
+    tensors = {id(tensor): tensor for each in sent for tensor in each.values()}
+    known = {key: fingerprint(tensor).hex() for key, tensor in tensors.items()}
+    return [{name: known[id(tensor)] for name, tensor in each.items()} for each in sent]
 
 
 def _built(calls: Sequence[Call], number: int) -> Call:
     """The call whose model a call was made of. Those that are made at once have the models of the last one."""
     while calls[number].at_once and number + 1 < len(calls) and calls[number + 1].at_once:
         number += 1
-    of = calls[number].model_of
-    return calls[number if of is None else of]
+    earlier = calls[number].model_of
+    return calls[number if earlier is None else earlier]
 
 
 def compared(calls: Sequence[Call], replies: Sequence[Reply], sent: Sequence[Left]) -> tuple[Reply, ...]:
-    """The replies, saying which inputs the calls have changed. What is not said to be left has changed, too."""
+    """The replies with the inputs that the calls have changed. An input of which nothing is said has changed, too."""
     return tuple(
-        replace(reply, changed=tuple(sorted(_changed(call, reply, due))), left={})
-        for call, reply, due in zip(calls, replies, sent, strict=True)
+        replace(reply, changed=tuple(sorted(_changed(call, reply, expected))), left={})
+        for call, reply, expected in zip(calls, replies, sent, strict=True)
     )
 
 
 def _changed(call: Call, reply: Reply, sent: Left) -> set[str]:
     if not reply.left and (reply.raised or reply.declined or reply.no_model):
-        return set()  # it did not come to that
-    due = dict(sent)
-    if reply.output is not None and any(each is not None for each in reply.gradients.values()):
+        return set()  # there was no call
+    expected = dict(sent)
+    if reply.output is not None and any(gradient is not None for gradient in reply.gradients.values()):
         assert call.output_gradient is not None
-        given = placed(call.output_gradient, "cpu").to(reply.output.dtype)
-        due |= left_of({OUTPUT_GRADIENT: given})
-    return {name for name, fingerprint in due.items() if reply.left.get(name) != fingerprint}
+        expected |= left_of({OUTPUT_GRADIENT: placed(call.output_gradient, "cpu").to(reply.output.dtype)})
+    return {name for name, mark in expected.items() if reply.left.get(name) != mark}

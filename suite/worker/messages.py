@@ -223,7 +223,7 @@ def declared_by(greeting: Greeting, known: Declaration) -> Declaration:
     fields = {name: shortened(getattr(told, name)) for name in TOLD}
     if not known.signature:
         fields |= {"signature": told.signature, "signature_by": told.signature_by}
-    parameters = (*(told.parameters or ()), *told.unasked, *told.signature_by, *told.function.split("."))
+    parameters = (*(told.parameters or ()), *told.unasked, *told.signature_by, *filter(None, told.function.split(".")))
     if not all(name.isidentifier() or name in (ASKED_FOR, DECLARED) for name in parameters):
         raise Garbage("parameters without names")
     if told.signature and told.signature not in names():

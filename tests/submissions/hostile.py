@@ -358,6 +358,8 @@ def replace_functions(place: str, process: int) -> Any:
     import pickle
     import struct
 
+    import msgspec
+
     class Same:
         def __init__(self, *_: Any) -> None:
             pass
@@ -370,6 +372,7 @@ def replace_functions(place: str, process: int) -> Any:
 
     hashlib.sha256 = Same  # type: ignore[assignment,misc]
     json.loads = pickle.dumps = struct.unpack = lambda *_, **__: None  # type: ignore[assignment]
+    msgspec.msgpack.decode = lambda *_, **__: None  # type: ignore[assignment]
     return "replaced"
 
 

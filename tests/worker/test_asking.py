@@ -21,7 +21,7 @@ from attnsuite.cases import Call, Reply
 from attnsuite.cases.backends import BackendCall
 from attnsuite.worker import Worker, ask
 from attnsuite.worker.asking import LOST_BEFORE
-from attnsuite.worker.context import beside, lost
+from attnsuite.worker.device import lost, with_memory
 from attnsuite.worker.snapshots import fingerprint, is_copy
 
 
@@ -51,8 +51,9 @@ def test_who_holds_a_device_s_memory_is_said_where_it_is_out(monkeypatch: pytest
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 3 * 2**28)
     out = "AcceleratorError: CUDA error: out of memory"
 
-    assert beside(out, "cuda") == " (0.5 of 79.0 GiB were free; tensors of this process held 0.8)"
-    assert beside(out, "cpu") == beside("AcceleratorError: CUDA error: misaligned address", "cuda") == ""
+    assert with_memory(out, "cuda") == f"{out} (0.5 of 79.0 GiB were free; tensors of this process held 0.8)"
+    assert with_memory(out, "cpu") == out
+    assert with_memory("CUDA error: misaligned address", "cuda") == "CUDA error: misaligned address"
 
 
 def spoiled(tensor: Tensor, byte: int) -> Tensor:

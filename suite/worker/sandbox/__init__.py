@@ -28,16 +28,6 @@ MECHANISMS: Sequence[Mechanism] = (
 )
 """All there are, in the order in which they are applied: a cgroup is made before files are read-only, and after the
 filter of system calls nothing more can be."""
-NAMES = {
-    Protection.PROCESSES: "what it starts",
-    Protection.READING: "the memory of others",
-    Protection.SIGNALS: "signals",
-    Protection.FILES: "files",
-    Protection.NETWORK: "the network",
-    Protection.SIZE: "its memory",
-    Protection.TOTAL: "the memory of all its processes together",
-}
-"""What each protection is about, in a word or two."""
 
 
 @cache
@@ -57,7 +47,7 @@ def begin_detection() -> None:
 
 
 @cache
-def _detection(process: int) -> subprocess.Popen[str]:
+def _detection(process: int) -> subprocess.Popen[bytes]:
     """The program that detects mechanisms, for this process: a fork of it, which has another number, needs its own."""
     path = os.pathsep.join(filter(None, (str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH"))))
     return subprocess.Popen(
@@ -65,14 +55,13 @@ def _detection(process: int) -> subprocess.Popen[str]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="replace",
-        env={**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"},
+        env={**os.environ, "PYTHONPATH": path},
         start_new_session=True,  # Ctrl-C is for the suite, which may still need the answer to end well
     )
 
 
 _waiting = threading.Lock()
+_detected: tuple[str, ...] | None = None
 
 
 def detected() -> tuple[str, ...]:
@@ -80,18 +69,17 @@ def detected() -> tuple[str, ...]:
 
     Raises UsageError where that fails: no submission runs without a sandbox because of it.
     """
+    global _detected
     with _waiting:
-        return _detected()
-
-
-@cache
-def _detected() -> tuple[str, ...]:
-    detection = _detection(os.getpid())
-    output, errors = detection.communicate()
-    if detection.returncode or not output:  # the status is unknown where this process ignores SIGCHLD
-        last = errors.strip().rpartition("\n")[2] or f"it ended with status {detection.returncode}"
-        raise UsageError(f"cannot determine which sandbox this machine has: {last}")
-    return tuple(json.loads(output))
+        if _detected is None:
+            detection = _detection(os.getpid())
+            output, errors = detection.communicate()
+            if detection.returncode or not output:  # the status is unknown where this process ignores SIGCHLD
+                last = errors.decode(errors="replace").strip().rpartition("\n")[2]
+                reason = last or f"it ended with status {detection.returncode}"
+                raise UsageError(f"cannot determine which sandbox this machine has: {reason}")
+            _detected = tuple(json.loads(output))
+        return _detected
 
 
 def _try(mechanism: Mechanism, space: Space) -> None:
@@ -117,16 +105,14 @@ def take_down(space: Space) -> None:
     remove(Path(space.folder))
 
 
-@cache
-def sweep() -> None:
-    """Take down, once in a process, what suites that were killed have left."""
-    take_down_leftovers()
-
-
 def take_down_leftovers() -> None:
     """Take down what processes of suites have left that were killed, or ended while they started another."""
     for folder in left_behind():
         take_down(Space(str(folder)))
+
+
+sweep = cache(take_down_leftovers)
+"""The same, once in a process."""
 
 
 def _clean(space: Space) -> None:
@@ -143,7 +129,7 @@ def protects(protection: Protection, names: Collection[str]) -> bool:
 def in_short(names: Collection[str]) -> str:
     """How many kinds of protection there are, and those that are missing, in a short line."""
     by = _by_protection(names)
-    missing = [NAMES[protection] for protection, mechanisms in by.items() if not mechanisms]
+    missing = [protection for protection, mechanisms in by.items() if not mechanisms]
     if not missing:
         return f"walls: all {len(by)} stand"
     return f"walls: {len(by) - len(missing)} of {len(by)} stand; not kept on this machine: {', '.join(missing)}"
@@ -153,8 +139,8 @@ def in_words(names: Collection[str]) -> str:
     """What is protected and by which mechanisms, in one line, and what nothing protects."""
     by = _by_protection(names)
     present = "; ".join(f"{each} ({', '.join(mechanisms)})" for each, mechanisms in by.items() if mechanisms)
-    missing = "; ".join(each for each, mechanisms in by.items() if not mechanisms)
-    return f"walls: {present or 'none'}" + (f"; not so on this machine: {missing}" if missing else "")
+    missing = ", ".join(each for each, mechanisms in by.items() if not mechanisms)
+    return f"walls: {present or 'none'}" + (f"; not kept on this machine: {missing}" if missing else "")
 
 
 def _by_protection(names: Collection[str]) -> dict[Protection, list[str]]:

@@ -12,15 +12,15 @@ from msgspec import Struct
 
 
 class Protection(StrEnum):
-    """What a mechanism is good for, in whole words."""
+    """What a mechanism protects, or limits."""
 
-    PROCESSES = "what it starts ends with it"
-    READING = "the memory of other processes cannot be read"
-    SIGNALS = "nor signalled"
-    FILES = "files are read-only but for a folder of its own"
-    NETWORK = "no network"
-    SIZE = "memory and the size of files are limited"
-    TOTAL = "the memory and the number of all its processes together, too"
+    PROCESSES = "what it starts"
+    READING = "the memory of others"
+    SIGNALS = "signals"
+    FILES = "files"
+    NETWORK = "the network"
+    SIZE = "its memory"
+    TOTAL = "the memory of all its processes together"
 
 
 class Space(Struct, frozen=True):

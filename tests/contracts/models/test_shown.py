@@ -21,7 +21,7 @@ from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES
 from attnsuite.worker import ask
-from attnsuite.worker.answers import parted
+from attnsuite.worker.asking import parted
 
 NO_DICTIONARY = (
     "the attention weights are no dictionary, should be one of encoder.0.attention, encoder.1.attention, "
