@@ -365,7 +365,7 @@ def _judge(
 
     A failure ends with the command that repeats it, and the first of a cause with the smallest input that shows it.
     """
-    from attnsuite.report.conformance.tally import Group
+    from attnsuite.report.tally import Group
 
     outcomes = list(outcomes)
     if failures := [f"{of.implementation} {of.case} ({of.dtype}): {of.says}" for of in outcomes if of.fails]:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from attnsuite.model import FAILURES, Outcome, Status, UsageError, escaped
-from attnsuite.report.conformance.tally import groups
+from attnsuite.report.tally import groups
 from attnsuite.results.store.files import replace_bytes
 
 NAME = "attnsuite"

@@ -9,7 +9,8 @@ from typing import TextIO
 from attnsuite.cli.requests import Report
 from attnsuite.model import UsageError
 from attnsuite.model.uncollected import uncollected
-from attnsuite.report import past, write_index, write_machine, write_report
+from attnsuite.report import write_report
+from attnsuite.report.charting import absent
 from attnsuite.results.store import read_outcomes
 
 
@@ -20,20 +21,15 @@ def run(options: Report) -> None:
 
 @uncollected()
 def report(results: Path, only: str = "", lines: TextIO | None = None, draws: bool = True) -> None:
-    """Write the pages of every machine in `results`, or of one, and the index; print their paths to `lines`.
+    """Write the pages of all machines in `results`; print the paths, of one machine if `only`, to `lines`.
 
     Without `draws` there are no charts. Raises UsageError if there are no results.
     """
     machines = read_outcomes(results)
     if not machines:
         raise UsageError(f"{results} holds no results; `attnsuite run` makes them")
-    for name, recorded in machines.items():
-        if name == (only or name):
-            written, note = write_machine(results / name, recorded, draws)
-            if note:
-                print(f"{results / name}: {note}", file=sys.stderr)
-            for path in written:
-                print(path, file=lines)
-    page = write_report(results, machines, past(results))
-    print(write_index(results, machines), file=lines)
-    print(page, file=lines)
+    if draws and absent():
+        print(f"no charts: {', '.join(absent())} is not installed (the extra `charts`)", file=sys.stderr)
+    for path in write_report(results, machines, draws):
+        if not only or path.parent.name == only or path.parent == results:
+            print(path, file=lines)

@@ -10,7 +10,7 @@ from attnsuite.cli.interrupting import FAILED
 from attnsuite.cli.requests import Verify
 from attnsuite.model import RESULTS, Refusal, UsageError, escaped
 from attnsuite.model.uncollected import uncollected
-from attnsuite.report import verification as pages
+from attnsuite.report import amiss_pages, pages
 from attnsuite.results.store import Recorded, Results
 from attnsuite.results.store import verify as verify_rows
 
@@ -44,9 +44,9 @@ class Findings:
 
 @uncollected()
 def run(options: Verify) -> int:
-    """Verify folders of results, machines' folders or single files, and print errors or what was verified.
+    """Verify folders of results, and print errors or what was verified.
 
-    Returns 1 if anything is refused. Raises UsageError for a path that is none of these.
+    Returns 1 if anything is refused. Raises UsageError for a path that is no folder of results.
     """
     refused = 0
     for path in options.paths or (RESULTS,):
@@ -64,31 +64,19 @@ def run(options: Verify) -> int:
 
 
 def verified(path: Path) -> Findings:
-    """The errors of a folder of results, of a machine's folder, or of one file and the files it is read with."""
-    if not path.exists():
-        raise UsageError(f"there is no {path}; `attnsuite verify` takes a folder of results, a machine's, or one file")
-    folder = path.absolute() if path.is_dir() else path.absolute().parent
-    if folder.name in Results(folder.parent).machines():
-        return _machines([folder])
-    names = Results(folder).machines()
+    """The errors of a folder of results: its rows, and where these have none, its pages."""
+    if not path.is_dir():
+        raise UsageError(f"there is no folder {path}; `attnsuite verify` takes folders of results")
+    names = Results(path).machines()
     if not names:
         raise UsageError(f"{path} holds no results; `attnsuite run` makes them")
-    found = _machines([path / name if path.is_dir() else folder / name for name in names])
-    readable = {name: each for name, each in found.machines.items() if each.runs} if not found.errors else None
-    found.errors += pages.of_results(folder, readable)
-    return found
-
-
-def _machines(folders: Sequence[Path]) -> Findings:
     found = Findings()
-    for folder in folders:
-        rows = verify_rows(folder)
+    for name in names:
+        rows = verify_rows(path / name)
         found.errors += rows.refusals
-        if rows.refusals:
-            continue
-        found.machines[folder.name] = rows.recorded
-        shown = pages.of_machine(folder, rows.recorded)
-        found.errors += shown.refusals
-        found.not_checked += [*rows.not_checked, *shown.not_checked]
-        found.files += shown.compared
+        found.not_checked += rows.not_checked
+        found.machines[name] = rows.recorded
+    if not found.errors:
+        found.errors = [Refusal(str(file), "", why) for file, why in amiss_pages(path, found.machines)]
+        found.files = sum((path / name).exists() for name in pages(path, found.machines))
     return found

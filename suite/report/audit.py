@@ -8,8 +8,7 @@ from pathlib import Path
 from attnsuite.model import EXEMPT, Audit, Combinations, Meetings, Run
 from attnsuite.report import provenance
 from attnsuite.report.cells import LONGEST_CODE, code, joined, listed, plain, said
-from attnsuite.report.files import write
-from attnsuite.report.ours import refuse_foreign
+from attnsuite.report.files import refuse_foreign, texts, write
 from attnsuite.report.page import Column, Page, Section, Table, beside_page, blocks, note, points, section, table
 
 TITLE = "The suite against itself"
@@ -19,7 +18,7 @@ MOST_NAMED = 4
 
 def write_audit(folder: Path, audits: Sequence[Audit], run: Run) -> Path:
     """Write audit.md and its tables into `folder`, atomically, and return the page's path."""
-    return write(folder, "audit", [audit_page(audits, run)], stamped=True)[0]
+    return write(folder, texts("audit", audit_page(audits, run)))[0]
 
 
 def refuse_foreign_audit(folder: Path) -> None:
@@ -41,6 +40,7 @@ def audit_page(audits: Sequence[Audit], run: Run) -> Page:
     amiss = points(f"{audit.contract}: {line}" for audit in audits for line in _amiss(audit))
     meeting = [(audit.contract, audit.combinations) for audit in audits if audit.combinations]
     data = {
+        "audit": _totals(audits),
         "audit_families": _families(audits),
         "audit_strangers": _strangers(audits),
         "audit_deviations": _deviations(audits),
@@ -111,6 +111,15 @@ def _redrawn(audits: Sequence[Audit]) -> Section:
     ]
     heads = ("contract", "what is drawn", "seeds", "correct answers", "accused", "largest error (bounds)")
     return section("Drawn from other seeds", table(heads, rows))
+
+
+def _totals(audits: Sequence[Audit]) -> Table:
+    """A row of counts per contract, for programs."""
+    rows = [
+        (of.contract, len(of.catches), len(of.catches) - len(of.missed), len(of.strangers), len(of.accusations))
+        for of in audits
+    ]
+    return _for_programs(("contract", "mutants", "killed", "variants", "accused"), rows)
 
 
 def _families(audits: Sequence[Audit]) -> Table:

@@ -8,7 +8,7 @@ from pathlib import Path
 from attnsuite.model import MUST, CheatsAudit, Run, Trial
 from attnsuite.report import provenance
 from attnsuite.report.cells import LONGEST_CODE, code, plain
-from attnsuite.report.files import write
+from attnsuite.report.files import texts, write
 from attnsuite.report.page import Page, Section, Table, blocks, note, points, section, table
 
 LONGEST_COMPLAINT = 160
@@ -17,7 +17,7 @@ LONGEST_COMPLAINT = 160
 
 def write_cheats(folder: Path, audit: CheatsAudit, run: Run) -> Path:
     """Write cheats.md into `folder`, atomically, and return its path."""
-    return write(folder, "cheats", [cheats_page(audit, run)], stamped=True)[0]
+    return write(folder, texts("cheats", cheats_page(audit, run)))[0]
 
 
 def cheats_lines(audit: CheatsAudit) -> list[str]:

@@ -1,80 +1,77 @@
-"""Pages → files beside the rows that they are made of: one in each form, and a CSV for each table for programs."""
+"""Pages → files. A file that attnsuite did not write is never replaced or removed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from attnsuite.report import stamps
-from attnsuite.report.ours import is_page, is_table, refuse_foreign, same_kind, text_of
-from attnsuite.report.page import Block, Page, Table
-from attnsuite.report.render import csv, html, markdown
+from attnsuite.model import UsageError
+from attnsuite.model.regular import read_text
+from attnsuite.report import csv_text, markdown
+from attnsuite.report.page import Page
 from attnsuite.results.store import replace_file
-from attnsuite.results.store.files import one_line
 
-FORMS = (markdown,)
-"""What a page is written as."""
-LONGEST_PAGE = 250
-"""Lines of a Markdown file: a longer one is not read. report.html and the CSV files have the rest."""
+HEADER = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
+"""The first line of a CSV file: the keys of its columns."""
 
 
-def write(folder: Path | str, name: str, pages: Iterable[Page], stamped: bool = False) -> list[Path]:
-    """Write a page in every form and its tables into `folder`, atomically, and return their paths.
+def texts(name: str, page: Page) -> dict[str, str]:
+    """The texts of a page and of its tables, by the names of their files."""
+    tables = {f"{key}.csv": csv_text.render(table) for key, table in page.data.items()}
+    return {f"{name}.md": markdown.render(page), **tables}
 
-    Of several pages, the first that is short enough is written, or else the last. One of which no rows are kept is
-    `stamped`. Raises UsageError when the folder cannot be written, and, before anything is, where it holds a file of
-    such a name that was not written here.
+
+def write(folder: Path | str, files: dict[str, str]) -> list[Path]:
+    """Write these texts into `folder`, atomically, and return their paths.
+
+    Raises UsageError when the folder cannot be written, and before any write where it holds a foreign file.
     """
-    written = rendered(name, pages)
-    if stamped:
-        written = stamps.stamped(written)
-    for file, content in written.items():
-        refuse_foreign(Path(folder) / file, partial(same_kind, content))
-    for file, content in written.items():
-        replace_file(Path(folder) / file, content)
-    return [Path(folder) / file for file in written]
+    paths = {Path(folder) / name: text for name, text in files.items()}
+    for path, text in paths.items():
+        refuse_foreign(path, partial(same_kind, text))
+    for path, text in paths.items():
+        replace_file(path, text)
+    return list(paths)
 
 
-def refuse_foreign_page(folder: Path | str, name: str, page: Page) -> None:
-    """Raise UsageError where the folder holds a page of this name that was not written here; `page` is of its kind."""
-    for form in FORMS:
-        refuse_foreign(Path(folder) / f"{name}{form.SUFFIX}", partial(same_kind, form.render(page)))
+def refuse_foreign(path: Path, is_ours: Callable[[str], bool]) -> None:
+    """Raise UsageError where `path` holds a text that is not ours, a folder, or a link that leads nowhere."""
+    text = text_of(path)
+    if text is not None and not is_ours(text):
+        raise UsageError(f"{path} was not written by attnsuite: move it away, or name another folder")
 
 
-def as_markdown(page: Page) -> str:
-    """The page as the text of a Markdown file, for who keeps it elsewhere."""
-    return markdown.render(page)
+def text_of(path: Path) -> str | None:
+    """The text of a file; None where there is no file. Raises UsageError where it cannot be read."""
+    try:
+        return read_text(path, "replace")
+    except FileNotFoundError:
+        if not path.is_symlink():
+            return None
+        raise UsageError(f"{path} is a link that leads nowhere: remove it") from None
+    except NotADirectoryError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def as_csv(table: Table) -> str:
-    """The table as the text of a CSV file, for who keeps it elsewhere."""
-    return csv.render(table)
+def same_kind(written: str, there: str) -> bool:
+    """Whether two texts are of one kind: pages with one opening, tables with columns in common, drawings."""
+    if written.startswith("# "):
+        return page_opening(there) == page_opening(written)
+    if written.startswith("<"):
+        return there[:OPENING] == written[:OPENING]
+    ours, theirs = (set(text.split("\n", 1)[0].split(",")) for text in (written, there))
+    return HEADER.fullmatch(there.split("\n", 1)[0]) is not None and len(ours & theirs) * 2 >= len(theirs)
 
 
-def as_html(blocks: Iterable[Block], level: int, name: str) -> str:
-    """Blocks as a part of an HTML page; `level` is that of headings in them, `name` what their tables are called."""
-    return html.render(blocks, level, name)
+OPENING = 28
+"""Characters of an HTML page or a drawing by which it is recognised: `<!doctype html><!-- attnsuite`, `<svg …`."""
 
 
-def rendered(name: str, pages: Iterable[Page]) -> dict[str, str]:
-    """The texts of the files of a page, by their names."""
-    page = _first_that_fits(pages)
-    found = {f"{name}{form.SUFFIX}": form.render(page) for form in FORMS}
-    return found | {f"{key}{csv.SUFFIX}": csv.render(table) for key, table in page.data.items()}
-
-
-def remove(folder: Path | str, *names: str) -> None:
-    """Remove files of a former report; others of the same name stay. Raises UsageError when that cannot be done."""
-    for path in (Path(folder) / name for name in names):
-        text = text_of(path)
-        if text is not None and (is_page(text) or is_table(text)):
-            with one_line(path, "removed"):
-                path.unlink(missing_ok=True)
-
-
-def _first_that_fits(pages: Iterable[Page]) -> Page:
-    for page in pages:
-        if markdown.render(page).count("\n") <= LONGEST_PAGE:
-            break
-    return page
+def page_opening(text: str) -> tuple[str, str]:
+    """The title of a Markdown page without the machine's name, and its author where its first paragraph names one."""
+    title, _, second, *_ = *text.split("\n", 3), "", ""
+    return title.partition(" on ")[0], second.partition(",")[0] if second.startswith("Written by ") else ""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from attnsuite.model import FAILURES, Explanation, Outcome, escaped
 from attnsuite.report.cells import code, said
-from attnsuite.report.conformance.tally import (
+from attnsuite.report.page import Block, Page, Section, Table, note, points, section, table
+from attnsuite.report.tally import (
     Group,
     breakdown,
     by_implementation,
@@ -16,7 +17,6 @@ from attnsuite.report.conformance.tally import (
     groups,
     validation,
 )
-from attnsuite.report.page import Block, Page, Section, Table, note, points, section, table
 
 LONGEST_SAID = 400
 """Characters of a message: five lines of a job's summary."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from attnsuite.model import Change, Changed, History, KeptRun, Series
 from attnsuite.report.cells import plain
-from attnsuite.report.files import as_csv
+from attnsuite.report.csv_text import render as as_csv
 from attnsuite.report.page import Column, table
 from attnsuite.report.units import significant, size, speed, time_unit, times
 

@@ -1,149 +1,116 @@
-"""results/README.md: each machine with the dates and versions of its runs, and their results in short."""
+"""results/README.md: one screen for each machine, with links to what else there is."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from attnsuite.model import Measurement, Outcome
-from attnsuite.report import facts, provenance
-from attnsuite.report.benchmark import pivots
-from attnsuite.report.benchmark.views import material
-from attnsuite.report.benchmark.wording import ATTENTION
-from attnsuite.report.cells import NOTHING, Span, code, joined, listed, said, text
-from attnsuite.report.conformance.page import LONGEST_FINDING, headline, sample_note
-from attnsuite.report.conformance.tally import by_implementation, count
-from attnsuite.report.files import refuse_foreign_page, write
-from attnsuite.report.page import Block, Chart, Note, Page, Section, Table, blocks, note, section, table
+from attnsuite.report import facts, markdown, provenance
+from attnsuite.report.cells import NOTHING, Span, code, joined
+from attnsuite.report.files import page_opening, refuse_foreign
+from attnsuite.report.page import Block, Note, Page, Section, Table, blocks, note, section, table
+from attnsuite.report.report_page import REPORT
+from attnsuite.report.tally import by_implementation, correctness, count
+from attnsuite.report.timed import ATTENTION, BASELINE, TimedTable, verdict
 from attnsuite.results.store import Recorded
 
-INDEX = "README"
-"""The name of the index, without its ending."""
-REPORT = "report.html"
-"""The page for a browser, beside the index."""
-AUDIT = "audit.md"
-"""The audit of the suite, beside the index."""
-CHEATS = "cheats.md"
-"""What became of submissions that try to fool the suite, beside the index."""
-AUDIT_TABLES = ("audit_families.csv", "audit_strangers.csv", "audit_deviations.csv")
-"""Its tables, beside it. An audit of an earlier version has none."""
-PAGES = ("conformance.md", "benchmark.md", "learning.md", "claims.md", "stopwatch.md")
-"""The pages of a machine that the index links to."""
-CHARTS = {
-    "time.svg": "time over sequence length",
-    "memory.svg": "peak memory over sequence length",
-    "tradeoff.svg": "memory against time",
-}
-"""The charts of a machine that the index shows, each with what it shows in words."""
+INDEX = "README.md"
+BESIDE = (REPORT, "audit.md", "cheats.md", "history.csv")
+"""Files beside the index that it links to."""
+OF_MACHINE = ("cases.html", "conformance.csv", "benchmark.csv", "stopwatch.md", "time.svg", "memory.svg")
+"""Files in a machine's folder that the index links to."""
+MOST_SHAPES = 3
+"""Shapes whose times stand in the table of a machine: more would not fit on a screen of GitHub."""
 
 
 def refuse_foreign_index(folder: Path | str) -> None:
-    """Raise UsageError where the README.md of a folder is somebody else's, before minutes are spent on results."""
-    refuse_foreign_page(folder, "README", index({}, []))
+    """Raise UsageError where the README.md of a folder is not ours, before minutes are spent on results."""
+    ours = page_opening(markdown.render(index({}, {}, Path(folder), ())))
+    refuse_foreign(Path(folder) / INDEX, lambda there: page_opening(there) == ours)
 
 
-def write_index(folder: Path | str, machines: Mapping[str, Recorded]) -> Path:
-    """Write README.md into `folder`, a section for each machine, with links to the pages and charts in its folder."""
-    folder = Path(folder)
-    return write(folder, INDEX, [index(machines, there(folder, machines))])[0]
+def index(
+    machines: Mapping[str, Recorded],
+    timed: Mapping[str, Sequence[TimedTable]],
+    folder: Path,
+    written: Container[str],
+) -> Page:
+    """The page: the newest machine first. Links lead to what exists in `folder`, and to what is `written` with it."""
 
+    def is_there(name: str) -> bool:
+        return name in written or name == REPORT or (folder / name).exists()
 
-def there(folder: Path, machines: Iterable[str]) -> list[str]:
-    """The pages and charts that exist, as paths relative to the index."""
-    of_machines = (f"{name}/{file}" for name in machines for file in (*PAGES, *CHARTS))
-    return [name for name in (AUDIT, CHEATS, REPORT, *of_machines) if (folder / name).exists()]
-
-
-def index(machines: Mapping[str, Recorded], there: list[str]) -> Page:
-    """The page. `there` are the pages and charts that exist, as paths relative to it."""
-    shown = [machines[name] for name in sorted(machines) if machines[name].runs]
-    heads = ("machine", "date", "commit", "torch", "contracts", "passed/asked", "failures", "known failures")
-    of_all = table(heads, map(_row, shown))
-    audits = [Span(page.removesuffix(".md"), link=page) for page in (AUDIT, CHEATS) if page in there]
-    audit = (" How the suite audits itself: ", joined(audits), ".") if audits else ()
-    browser = (" To choose, sort and search in a browser: ", Span(REPORT, link=REPORT), ".") if REPORT in there else ()
-    opening = note("Written by ", code("attnsuite report"), ", never by hand.", *browser, *audit)
-    machines_of = (_machine(recorded, there) for recorded in shown)
-    return Page("Results", blocks(opening, of_all, machines_of, section("Findings", _findings(shown))))
-
-
-def _machine(recorded: Recorded, there: list[str]) -> Section:
-    def place(file: str) -> str:
-        return f"{recorded.machine}/{file}"
-
-    links = [Span(page.removesuffix(".md"), link=place(page)) for page in PAGES if place(page) in there]
-    charts = [Chart(place(name), words) for name, words in CHARTS.items() if place(name) in there]
-    checked = recorded.outcomes or not (recorded.measured or recorded.trained or recorded.examined)
-    return section(
-        recorded.machine,
-        note(joined(links)),
-        provenance.run_note(recorded.run),
-        _dates(recorded),
-        section("Conformance", _conformance(recorded) if checked else ()),
-        section("Benchmark", _benchmark(recorded, charts)),
+    ordered = sorted(
+        (recorded for recorded in machines.values() if recorded.runs),
+        key=lambda recorded: recorded.run.started,
+        reverse=True,
+    )
+    links = joined([Span(name, link=name) for name in BESIDE if is_there(name)])
+    opening = note("Written by ", code("attnsuite report"), ", never by hand. ", *(links or ()))
+    return Page(
+        "Results", blocks(opening, (_machine(recorded, timed[recorded.machine], is_there) for recorded in ordered))
     )
 
 
-def _row(recorded: Recorded) -> list[object]:
-    counts, run = count(recorded.outcomes), recorded.run
-    contracts = {outcome.contract for outcome in recorded.outcomes}
-    told = (recorded.machine, provenance.date(run), run.commit or NOTHING, run.versions.get("torch", NOTHING))
-    return [*told, len(contracts), str(counts), counts.failures, counts.known]
+def _machine(recorded: Recorded, timed: Sequence[TimedTable], is_there: Callable[[str], bool]) -> Section:
+    run, name = recorded.run, recorded.machine
+    machine = run.machine
+    parts = [machine.processor, f"{machine.cores} cores", *machine.accelerators, provenance.torch([run]), run.commit]
+    links = joined([Span(file, link=f"{name}/{file}") for file in OF_MACHINE if is_there(f"{name}/{file}")])
+    return section(
+        name,
+        note(f"{', '.join(filter(None, parts))}, {provenance.date(run)}. ", *(links or ())),
+        _attention(recorded, timed),
+        _others(recorded),
+    )
 
 
-def _dates(recorded: Recorded) -> Note:
-    """When the machine was checked and when measured; nothing if one run did both, for its date stands above."""
-    checked, measured = recorded.checked_runs, recorded.measured_runs
-    if not checked or (len(checked) == 1 and measured in ([], checked)):
-        return note()
-    also = f", measured {provenance.when(measured)}" if measured else ""
-    return note(f"Checked {provenance.when(checked)}{also}.")
+def _attention(recorded: Recorded, tables: Sequence[TimedTable]) -> Table:
+    """A row for each implementation of attention: tests, known bugs, and times of a few shapes."""
+    tested = {
+        name: outcomes
+        for (name, _), outcomes in by_implementation(recorded.outcomes).items()
+        if name.startswith(f"{ATTENTION}/") and count(outcomes).asked
+    }
+    timed = _shapes(tables)
+    rows_of = [{row.of.implementation: row for row in each.measured} for each in timed]
+    names = sorted({*tested, *(name for rows in rows_of for name in rows)})
+    sampled = facts.sampled(recorded)
+
+    def cells(name: str) -> Iterator[object]:
+        counts = count(correctness(tested.get(name, ())))
+        yield code(name.partition("/")[2])
+        yield (f"{counts.passed:,}/{counts.asked:,}" + " (a sample)" * (name in sampled)) if counts.asked else NOTHING
+        yield f"{counts.failures} failed" if counts.failures else f"{counts.known} known" if counts.known else NOTHING
+        for each, rows in zip(timed, rows_of, strict=True):
+            row = rows.get(name)
+            compared = "" if row is None or row.verdict == BASELINE or not verdict(row) else f", {verdict(row)}"
+            yield f"{each.unit.of(row.time.median)}{compared}" if row and row.time else NOTHING
+
+    heads = ("implementation", "passed/run", "failures", *(_head(each) for each in timed))
+    return table(heads, map(cells, names))
 
 
-def _conformance(recorded: Recorded) -> Iterator[Block]:
-    """Who passes what of the first contract, and a line for each of the others."""
-    outcomes, sampled = recorded.outcomes, facts.sampled(recorded)
-    by_contract: dict[str, list[Outcome]] = defaultdict(list)
-    for of in outcomes:
-        by_contract[of.contract].append(of)
-    first_contract, *others = sorted(by_contract, key=lambda name: (name != ATTENTION, name)) or [""]
-    yield from headline(by_contract[first_contract], sampled)
-    rows = [(code(name), *_counts(by_contract[name])) for name in others]
-    yield table(("contract", "implementations", "passed/asked", "declined", "failures", "known failures"), rows)
-    yield sample_note({name: of for name, of in sampled.items() if name.partition("/")[0] in others})
+def _head(of: TimedTable) -> str:
+    return f"{of.workload}, {of.setting.dtype}"
 
 
-def _counts(outcomes: Sequence[Outcome]) -> tuple[object, ...]:
-    asked = [members for members in by_implementation(outcomes).values() if count(members).asked]
-    total = count(outcomes)
-    return len(asked), f"{total.passed}/{total.asked}", total.declined, total.failures, total.known
+def _shapes(tables: Sequence[TimedTable]) -> list[TimedTable]:
+    """The forward tables on one thread with the longest sequence of each group of attention's workloads."""
+    longest: dict[str, TimedTable] = {}
+    for each in tables:
+        at = each.setting
+        if at.contract == ATTENTION and at.direction == "forward" and at.threads <= 1 and len(each.measured) > 1:
+            longest[each.facts.group] = max(longest.get(each.facts.group, each), each, key=lambda of: of.facts.length)
+    return list(longest.values())[:MOST_SHAPES]
 
 
-def _benchmark(recorded: Recorded, charts: list[Chart]) -> Iterator[Block]:
-    """The first contract at length, with its charts; which others were timed."""
-    of, above = material(recorded), recorded.run
-    first_contract = of.views[0].setting.contract if of.views else ""
-    for view in of.views:
-        if view.setting.contract == first_contract:
-            yield from pivots.headline(view, of, above)
-    yield from charts
-    others = dict.fromkeys(view.setting.contract for view in of.views if view.setting.contract != first_contract)
-    yield note("Timed as well: ", listed(list(others)), ".") if others else note()
-
-
-def _findings(machines: Sequence[Recorded]) -> Table:
-    """The findings that explain failures: their implementations, how many rows, and what the newest run knows of it."""
-    who: dict[str, list[str]] = defaultdict(list)
-    words: dict[str, str] = {}
-    for recorded in sorted(machines, key=lambda of: (of.run.started, of.machine)):
-        words |= facts.findings(recorded)
-        rows: list[Outcome | Measurement] = [*recorded.outcomes, *recorded.measurements]
-        for row in rows:
-            if row.known:
-                who[row.known].append(row.implementation)
-    lines = [
-        (code(name), said(listed(sorted(set(of)))), len(of), text(words.get(name, NOTHING), LONGEST_FINDING))
-        for name, of in sorted(who.items())
-    ]
-    return table(("finding", "implementation", "rows", "what it is"), lines)
+def _others(recorded: Recorded) -> Block:
+    """The other contracts in one line: how many of their tests passed."""
+    others = [outcome for outcome in recorded.outcomes if outcome.contract != ATTENTION]
+    counts = count(others)
+    contracts = len({outcome.contract for outcome in others})
+    if not counts.asked:
+        return Note(())
+    words = f"{contracts} other contracts: {counts.passed:,} of {counts.asked:,} tests passed"
+    return note(f"{words}, {counts.failures:,} failed, {counts.known:,} are known bugs.")

@@ -11,9 +11,9 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from attnsuite.model import Measurement, Run, Status
-from attnsuite.report.benchmark import wording
 from attnsuite.report.cells import plain
-from attnsuite.report.ours import refuse_foreign, text_of
+from attnsuite.report.files import refuse_foreign, text_of
+from attnsuite.report.timed import ATTENTION
 from attnsuite.results.store import Recorded, replace_file
 from attnsuite.results.store.files import one_line
 from attnsuite.results.store.rows import lean
@@ -112,7 +112,7 @@ def _newest_of_tables(runs: Mapping[str, Run], timed: Sequence[tuple[str, Measur
 
 def _benchmark(run: Run, of: Measurement, earlier: bool) -> dict[str, Any]:
     values = {name: plain(getattr(of, name)) for name in AXES}
-    group = plain(" ".join(filter(None, (wording.contract(of.contract), of.group))))
+    group = plain(" ".join(filter(None, ("" if of.contract == ATTENTION else of.contract, of.group))))
     parameters, name = "-".join(values.values()), plain(of.implementation)
     return {
         "group": f"{group} run {plain(run.id)}" if earlier else group,

@@ -22,10 +22,9 @@ from attnsuite.model.stopwatch import (
     Trial,
     percent,
 )  # fmt: skip
-from attnsuite.report import provenance
-from attnsuite.report.benchmark import wording
+from attnsuite.report import provenance, timed
 from attnsuite.report.cells import Cell, code, number, text
-from attnsuite.report.files import write
+from attnsuite.report.files import texts, write
 from attnsuite.report.page import Column, Page, Section, Table, blocks, points, section, table
 from attnsuite.report.units import duration, significant, time_unit
 from attnsuite.results.store.files import one_line
@@ -38,7 +37,7 @@ def write_stopwatch(folder: Path, audit: StopwatchAudit, run: Run) -> list[Path]
     """Write stopwatch.md and its CSV into `folder`, atomically, and return their paths. UsageError if it cannot."""
     with one_line(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
-    return write(folder, STOPWATCH, [stopwatch_page(audit, run)], stamped=True)
+    return write(folder, texts(STOPWATCH, stopwatch_page(audit, run)))
 
 
 def stopwatch_page(audit: StopwatchAudit, run: Run) -> Page:
@@ -92,7 +91,7 @@ def _as_kept(audit: StopwatchAudit) -> StopwatchAudit:
 
 def _shares(audit: StopwatchAudit, machine: Machine) -> Iterator[str]:
     for threads in audit.threads:
-        claims, tables, where = audit.claimed(0.0, threads), audit.tables(threads), wording.threads(threads, machine)
+        claims, tables, where = audit.claimed(0.0, threads), audit.tables(threads), timed.threads(threads, machine)
         said = f"false claims on {where}: {claims.count} of {claims.total} ({_share(audit, 0.0, threads)})"
         yield f"{said}, in {tables.count} of {tables.total} tables"
         for injected in SLOWDOWNS:
@@ -115,7 +114,7 @@ def _identical(audit: StopwatchAudit, machine: Machine) -> Table:
         for workload in [*audit.workloads, ""]:
             trials = audit.of(0.0, threads, workload)
             counts = [sum(trial.verdict == verdict for trial in trials) for verdict in VERDICTS]
-            where = (wording.threads(threads, machine), _workload(workload))
+            where = (timed.threads(threads, machine), _workload(workload))
             rows.append([*where, len(trials), *counts, _share(audit, 0.0, threads, workload)])
     return table(("threads", "workload", "comparisons", *VERDICTS, "false claims"), rows)
 
@@ -126,7 +125,7 @@ def _slowed(audit: StopwatchAudit, machine: Machine) -> Table:
         if trials := audit.of(injected, threads, workload):
             found = audit.claimed(injected, threads, workload)
             slower = median(trial.slowdown for trial in trials)
-            where = (wording.threads(threads, machine), number(injected, percent(injected)), _workload(workload))
+            where = (timed.threads(threads, machine), number(injected, percent(injected)), _workload(workload))
             share = _share(audit, injected, threads, workload)
             rows.append([*where, f"{found.count} of {found.total}", share, number(slower, percent(slower, 1))])
     return table(("threads", "injected", "workload", "found", "share", "measured, in the median"), rows)

@@ -19,11 +19,11 @@ from attnsuite.model import (
 from attnsuite.model.bounded import NOT_BOUNDED
 from attnsuite.model.compared import Compared
 from attnsuite.model.statistics import Interval
-from attnsuite.report.benchmark import wording
-from attnsuite.report.benchmark.timed_tables import BASELINE, Row, tables
+from attnsuite.report import terminal, timed
 from attnsuite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
 from attnsuite.report.comparison import comparison_page
-from attnsuite.report.conformance.tally import (
+from attnsuite.report.page import Block, Column, Note, Page, Points, Section, Table, note, points, section
+from attnsuite.report.tally import (
     breakdown,
     by_implementation,
     correctness,
@@ -32,10 +32,8 @@ from attnsuite.report.conformance.tally import (
     groups,
     validation,
 )
-from attnsuite.report.page import Block, Column, Note, Page, Points, Section, Table, note, points, section
-from attnsuite.report.render import terminal
+from attnsuite.report.timed import BASELINE, Row, tables
 from attnsuite.report.units import Unit, percent, time_unit
-from attnsuite.report.versions import Tried, versions_page
 
 MOST_REASONS = 8
 """The most reasons for declining that are listed; of more, the others are counted."""
@@ -76,11 +74,6 @@ def summary_lines(
 def comparison_lines(found: Sequence[Compared]) -> list[str]:
     """What two sides differ in, machine by machine: outcomes, times, memory."""
     return terminal.render(comparison_page(found))
-
-
-def versions_lines(tried: Sequence[Tried]) -> list[str]:
-    """Which version gets what wrong."""
-    return terminal.render(versions_page(tried))
 
 
 def _name(words: str) -> Cell:
@@ -167,7 +160,7 @@ def benchmark_lines(measurements: Sequence[Measurement], shape: str = "", baseli
     lines: list[Block] = [Table(columns, rows)] if rows else []
     contracts = {of.contract: ContractFacts(baseline=baseline) for of in measurements}
     for found in tables((("", of) for of in measurements if of.workload != EVERY_CASE), contracts):
-        heading = ", ".join(filter(None, (found.workload, shape, wording.setting(found.setting))))
+        heading = ", ".join(filter(None, (found.workload, shape, timed.setting_words(found.setting))))
         lines.append(_timed(found.rows, heading))
     return terminal.render(Page("Benchmark", tuple(lines)))
 
@@ -189,12 +182,12 @@ def _line(row: Row, unit: Unit) -> tuple[Cell, ...]:
     name = _name(row.of.implementation)
     if not row.time:
         return name, text(_without_time(row.of), LONGEST_SAID)
-    compared = row.verdict if row.verdict == BASELINE else wording.reasoned(row)
-    return name, *map(cell, (unit.of(row.time.median), _spread(row.time), compared, wording.peak(row)))
+    compared = row.verdict if row.verdict == BASELINE else timed.verdict(row)
+    return name, *map(cell, (unit.of(row.time.median), _spread(row.time), compared, timed.peak(row)))
 
 
 def _without_time(of: Measurement) -> str:
-    status = wording.status(of)
+    status = timed.absence(of)
     said = of.detail if of.detail.startswith(status) else f"{status}: {of.detail}" if of.detail else status
     return plain(said, LONGEST_SAID)
 
@@ -202,6 +195,6 @@ def _without_time(of: Measurement) -> str:
 def _spread(of: Interval) -> str:
     """How far the ends of the interval lie from the median."""
     if of.low <= 0:
-        return wording.TOO_FEW
+        return timed.TOO_FEW
     below, above = (percent(abs(end - of.median) / of.median) for end in (of.low, of.high))
     return f"±{below}" if below == above else f"−{below} +{above}"

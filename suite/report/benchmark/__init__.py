@@ -1,1 +1,0 @@
-"""Measurements → benchmark.md: the page, and what it is made of."""

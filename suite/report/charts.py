@@ -1,0 +1,79 @@
+"""time.svg and memory.svg: time and memory over sequence length, by Altair, where the extra `charts` is installed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from attnsuite.report.charting import COLOURS, CONFIG, absent, svg_of
+from attnsuite.report.files import write
+from attnsuite.report.timed import ATTENTION, Row, Setting, TimedTable, setting_words, tables_of
+from attnsuite.results.store import Recorded
+
+LEAST_LENGTHS = 3
+"""Lengths of a series that is drawn."""
+MOST_PANELS = 4
+QUANTITIES: dict[str, tuple[str, Callable[[Row], float | None], float]] = {
+    "time": ("milliseconds of a call", lambda row: row.median, 1e-3),
+    "memory": ("MiB at the peak of a call", lambda row: row.shown_peak or None, 2.0**20),
+}
+"""Each chart: the title of its axis, its value of a row, and the axis' unit."""
+
+BASES = {"time": 10, "memory": 2}
+"""The base of each chart's logarithmic axis."""
+
+
+def write_charts(folder: Path, recorded: Recorded) -> list[Path]:
+    """Draw time.svg and memory.svg of a machine into `folder` and return their paths; none without series or Altair."""
+    series = series_of(tables_of(recorded))
+    if absent() or not series:
+        return []
+    return write(folder, {f"{name}.svg": _drawn(name, series, recorded) for name in QUANTITIES})
+
+
+def series_of(tables: Sequence[TimedTable]) -> dict[tuple[str, Setting], list[TimedTable]]:
+    """Attention's tables of one group and setting over length, where there are enough lengths."""
+    series: dict[tuple[str, Setting], list[TimedTable]] = defaultdict(list)
+    for each in tables:
+        if each.setting.contract == ATTENTION and each.facts.length and each.measured and each.facts.group == "ladder":
+            series[each.facts.group, each.setting].append(each)
+    return {
+        key: sorted(of, key=lambda table: table.facts.length)
+        for key, of in series.items()
+        if len({table.facts.length for table in of}) >= LEAST_LENGTHS
+    }
+
+
+def _drawn(name: str, series: dict[tuple[str, Setting], list[TimedTable]], recorded: Recorded) -> str:
+    """One panel for each series; a line that ends before the longest length ends with ×."""
+    import altair
+
+    title, value, unit = QUANTITIES[name]
+    rows: list[dict[str, Any]] = []
+    for (_, setting), tables in list(series.items())[:MOST_PANELS]:
+        longest = {row.name: table.facts.length for table in tables for row in table.measured if value(row)}
+        for table in tables:
+            rows += [
+                {
+                    "panel": setting_words(setting, recorded.run.machine), "implementation": row.name,
+                    "tokens": table.facts.length, "value": (value(row) or 0.0) / unit,
+                    "stops": longest[row.name] == table.facts.length < tables[-1].facts.length,
+                }
+                for row in table.measured if value(row)
+            ]  # fmt: skip
+    names = sorted({row["implementation"] for row in rows})
+    colours = altair.Scale(domain=names, range=[COLOURS[place % len(COLOURS)] for place in range(len(names))])
+    base = altair.Chart(altair.Data(values=rows)).encode(
+        x=altair.X("tokens:Q", scale=altair.Scale(type="log", base=2), axis=altair.Axis(title="tokens", format="~s")),
+        y=altair.Y(
+            "value:Q", scale=altair.Scale(type="log", base=2 if name == "memory" else 10), axis=altair.Axis(title=title)
+        ),
+        color=altair.Color("implementation:N", scale=colours),
+        shape=altair.condition("datum.stops", altair.value("cross"), altair.value("circle")),
+        strokeDash=altair.StrokeDash("implementation:N", legend=None),
+    )
+    lines = base.mark_line() + base.mark_point(size=50)
+    facets = lines.properties(width=360, height=260).facet(altair.Facet("panel:N", title=None), columns=2)
+    return svg_of(facets.configure(**CONFIG))

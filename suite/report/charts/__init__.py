@@ -1,1 +1,0 @@
-"""Measurements → charts: what they show, and which files they are."""

@@ -1,0 +1,92 @@
+"""The tables for spreadsheets: benchmark.csv, a row per measurement, and conformance.csv, a row per implementation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+from attnsuite.model import EVERY_CASE, Measurement
+from attnsuite.report.page import Column, Table, table
+from attnsuite.report.tally import COUNTS, by_implementation, count, validation
+from attnsuite.report.timed import Row, TimedTable
+from attnsuite.results.store import Recorded
+
+Value = Callable[[Row], Any]
+
+ASKED: Mapping[str, Value] = {
+    name: attrgetter(f"of.{name}")
+    for name in (
+        *("implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache"),
+        *("status", "known", "detail"),
+    )
+}
+"""What was timed, and what became of it."""
+NUMBERS: Mapping[str, Value] = {
+    "median": attrgetter("median"),
+    "low": lambda row: row.time and row.time.low,
+    "high": lambda row: row.time and row.time.high,
+    "verdict": attrgetter("verdict"),
+    "speedup": lambda row: row.against and row.against.speedup,
+    "speedup_low": lambda row: row.against and row.against.low,
+    "speedup_high": lambda row: row.against and row.against.high,
+    "pairs": lambda row: row.against and row.against.pairs,
+    "why": lambda row: row.against and row.against.why,
+    "rounds": lambda row: len(row.of.seconds),
+    "calls": attrgetter("of.calls"),
+    "own_clock": attrgetter("of.own_clock"),
+    "stopped": attrgetter("of.stopped"),
+    "first_call": attrgetter("of.first_call"),
+    "warm_up": attrgetter("of.warm_up"),
+    "tokens_per_second": lambda row: row.rate("tokens"),
+    "images_per_second": lambda row: row.rate("images"),
+    "flops_per_second": lambda row: row.rate(),
+    "flops_per_second_by_convention": lambda row: row.rate("convention"),
+    "of_roofline": attrgetter("roofline"),
+    "net_peak": attrgetter("shown_peak"),
+    "peak": attrgetter("of.peak"),
+    "joules": attrgetter("joules"),
+    "error_ratio": attrgetter("of.error_ratio"),
+    "kernel": attrgetter("of.kernel"),
+}
+"""Seconds, bytes, FLOPs per second, joules; docs/results.md says what each is."""
+GROUPS = ("making", "memory", "work", "ceilings", "relative_error", "telemetry")
+"""The fields of a measurement whose entries become columns, `<field>_<entry>`."""
+
+
+def benchmark_table(recorded: Recorded, tables: Sequence[TimedTable]) -> Table:
+    """A row for each measurement of a machine."""
+    compared = {row.of.key: row for each in tables for row in each.rows if row.of.workload != EVERY_CASE}
+    shapes = {each.workload: each.facts for each in tables}
+    rows = [compared.get(of.key, Row(run, of)) for run, of in recorded.measured]
+    entries = [dict(_entries(row.of)) for row in rows]
+    named = list(dict.fromkeys(name for group in GROUPS for of in entries for name in of if name.startswith(group)))
+    origin: Mapping[str, Value] = {
+        "run": attrgetter("run"),
+        "started": lambda row: recorded.runs[row.run].started,
+        "shape": lambda row: shapes[row.of.workload].shape if row.of.workload in shapes else "",
+    }
+    columns = origin | ASKED | NUMBERS
+    cells = [
+        [*(value(row) for value in columns.values()), *(of.get(name) for name in named)]
+        for row, of in zip(rows, entries, strict=True)
+    ]
+    return table([Column(key=key) for key in (*columns, *named)], cells)
+
+
+def _entries(of: Measurement) -> Iterator[tuple[str, object]]:
+    """The named numbers of a measurement by their columns; why telemetry lacks one is in the rows alone."""
+    for group in GROUPS:
+        for name, value in getattr(of, group).items():
+            if not name.endswith("_absent"):
+                yield f"{group}_{name}", " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def conformance_table(recorded: Recorded) -> Table:
+    """A row for each implementation and device: tests by status, and refused bad inputs."""
+    heads = ("implementation", "contract", "device", *COUNTS, "bad_inputs_refused", "bad_inputs")
+    rows = []
+    for (name, device), outcomes in by_implementation(recorded.outcomes).items():
+        bad = validation(outcomes)
+        rows.append([name, outcomes[0].contract, device, *count(outcomes).numbers, bad.refused, bad.given])
+    return table([Column(key=head) for head in heads], rows)

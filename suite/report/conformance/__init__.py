@@ -1,1 +1,0 @@
-"""Outcomes → conformance.md: the page, and what it is made of."""
