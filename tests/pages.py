@@ -1,6 +1,5 @@
-"""What tests of reports share: a run that was timed, its page, and the cells of a table in Markdown."""
+"""What tests of reports share: a run that was timed, and what is recorded of it."""
 
-import re
 from collections import defaultdict
 
 import builders
@@ -8,9 +7,6 @@ from builders import BASELINES, RUN, measured, without_time
 from msgspec.structs import replace
 
 from attnsuite.model import EVERY_CASE, Facts, WorkloadFacts
-from attnsuite.report.benchmark.page import benchmark
-from attnsuite.report.charts.files import Charts
-from attnsuite.report.render import markdown
 
 LENGTHS = (1, 2, 8, 16, 32)
 WORKLOADS = {
@@ -32,12 +28,6 @@ def recorded(*rows, runs=(TIMED,)):
     return builders.recorded(found, runs)
 
 
-def page(*rows, runs=(TIMED,)):
-    """The page of a benchmark with all its long tables."""
-    of = recorded(*rows, runs=runs)
-    return markdown.render(next(benchmark(of, of.measured_run, Charts())))
-
-
 def about_all(name="jax_nn", status="missing", detail="No module named 'jax'", device="cpu"):
     """A row about all workloads of an implementation."""
     every = {"dtype": "*", "threads": 0, "direction": "*", "cache": "*"}
@@ -51,19 +41,3 @@ def ladder(name, seconds_of, bytes_of, lengths=LENGTHS, **others):
         memory = {"output": 0.0, "resident": float(bytes_of(k * 1024) + 2**16), "retained": 0.0, "constant": 2.0**16}
         rows.append(measured(name, f"ladder/{k}k", float(seconds_of(k * 1024)), memory=memory, **others))
     return rows
-
-
-def cells(text, start, after=""):
-    """The cells of the first table row that starts with `start`, below the line that starts with `after`."""
-    below = text[text.index(f"\n{after}") :]
-    row = next(line for line in below.splitlines() if line.startswith(f"| {start} |"))
-    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
-
-
-def column(text, start, head, after=""):
-    """The cell of a row under a heading of its table."""
-    lines = text[text.index(f"\n{after}") :].splitlines()
-    place = next(number for number, line in enumerate(lines) if line.startswith(f"| {start} |"))
-    header = next(lines[number - 1] for number in range(place, 0, -1) if lines[number].startswith("|---"))
-    names = [cell.strip() for cell in header.strip("|").split("|")]
-    return cells("\n" + "\n".join(lines), start)[names.index(head)]

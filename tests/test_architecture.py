@@ -163,12 +163,6 @@ def test_the_page_answers_fifteen_changes_at_least() -> None:
     assert len(rows) >= 15
 
 
-def test_a_number_of_the_benchmark_table_is_declared_in_one_file() -> None:
-    declaring = [name for name, file in modules().items() if re.search(r"\bFigure\(", file.read_text(encoding="utf-8"))]
-
-    assert declaring == ["attnsuite.report.benchmark.columns"]
-
-
 def test_the_confidence_level_is_written_once() -> None:
     literal = re.compile(r"^(?!\s*(#|\"\"\")).*\b(0\.99|99 %)", re.MULTILINE)
     rooms = ("model", "benchmark", "report", "cli")
@@ -187,14 +181,3 @@ def test_a_case_is_forbidden_on_a_device_where_it_is_declared(name: str) -> None
 
     assert list_tests([case], "cuda") == []
     assert {dtype for _, dtype in list_tests([case], "cpu")} == set(case.dtypes)
-
-
-def test_a_format_of_pages_is_one_file_that_nothing_else_names() -> None:
-    naming = {
-        name
-        for name, of in imports().items()
-        for to in of
-        if to.startswith("attnsuite.report.render.") and "render" not in name
-    }
-
-    assert naming == {"attnsuite.report.files", "attnsuite.report.summary", "attnsuite.report.charts.files"}

@@ -13,7 +13,7 @@ from attnsuite import registry
 from attnsuite.model import Explanation, Outcome, UsageError
 from attnsuite.registry import Declaration
 from attnsuite.report import github
-from attnsuite.report.files import as_markdown
+from attnsuite.report.markdown import render as as_markdown
 
 SUMMARY = "GITHUB_STEP_SUMMARY"
 """The variable that names the file of the summary."""

@@ -11,7 +11,7 @@ import pytest
 from attnsuite.model import Borrowed, BorrowedFinding, Explanation, Outcome, Reason
 from attnsuite.model import Status as OutcomeStatus
 from attnsuite.report import github
-from attnsuite.report.files import as_markdown
+from attnsuite.report.markdown import render as as_markdown
 
 Status = Callable[..., object]
 Write = Callable[[str, str], Path]

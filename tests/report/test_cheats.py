@@ -8,10 +8,7 @@ from builders import RUN
 from builders_of_cheats import an_audit
 
 from attnsuite.report.cheats import cheats_lines, cheats_page, write_cheats
-from attnsuite.report.index import index, there
 from attnsuite.report.page import Section, Table
-from attnsuite.report.render import markdown
-from attnsuite.report.verification.index import of_results
 
 
 def sections(page):
@@ -47,15 +44,3 @@ def test_what_a_submission_says_is_escaped(tmp_path: Path):
     assert "\x1b" not in text
     assert "<b>" not in text
     assert "clock|halved" not in text
-
-
-def test_a_page_that_was_altered_is_found_and_the_index_links_to_it(tmp_path: Path):
-    page = write_cheats(tmp_path, an_audit(), RUN)
-    assert list(of_results(tmp_path, None)) == []
-    assert "How the suite audits itself: [cheats](cheats.md)." in markdown.render(index({}, there(tmp_path, ())))
-
-    page.write_text(page.read_text().replace("refused", "measured"))
-
-    (altered,) = of_results(tmp_path, None)
-    assert altered.path == str(page)
-    assert "`attnsuite audit --cheats` writes it anew" in altered.why

@@ -7,8 +7,8 @@ import pytest
 from builders import NASTY
 
 from attnsuite.report.cells import code, number, text
+from attnsuite.report.csv_text import render
 from attnsuite.report.page import Column, table
-from attnsuite.report.render.csv import render
 
 
 def rows(of):

@@ -1,75 +1,60 @@
-"""Pages as files: in every form, with a CSV for each table for programs; another form needs no change to any page."""
-
-from html import escape
-from types import SimpleNamespace
+"""Pages as files: written whole, never over a file that attnsuite did not write."""
 
 import pytest
-from builders import NASTY, measured, outcome
-from pages import TIMED, recorded
 
 from attnsuite.model import UsageError
-from attnsuite.report import files, write_machine
-from attnsuite.report.page import Chart, Column, Note, Page, Points, Section, Table, note, table
+from attnsuite.report.files import page_opening, refuse_foreign, same_kind, texts, write
+from attnsuite.report.page import Column, Page, note, table
 
 
-def html(page):
-    """A form that pages have never heard of: every block as HTML."""
+def test_a_page_has_a_table_file_for_each_of_its_tables(tmp_path):
+    page = Page("t", (note("words"),), {"numbers": table((Column(key="a"),), [("b",)])})
 
-    def cell(of):
-        return f'<td data-kind="{of.kind}" data-value="{escape(str(of.value))}">{escape(of.words)}</td>'
+    written = write(tmp_path, texts("t", page))
 
-    def block(of):
-        match of:
-            case Note(spans):
-                return "".join(escape(span.words) for span in spans)
-            case Points(points):
-                return f"<ul>{''.join(map(block, points))}</ul>"
-            case Table():
-                return "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in of.shown.rows)
-            case Chart(file, title):
-                return f'<img src="{file}" alt="{escape(title)}">'
-            case Section(title, inner):
-                return f"<section><h2>{escape(title)}</h2>{''.join(map(block, inner))}</section>"
-
-    return f"<h1>{escape(page.title)}</h1>{''.join(map(block, page.blocks))}"
+    assert [path.name for path in written] == ["t.md", "numbers.csv"]
+    assert [path.read_text() for path in written] == ["# t\n\nwords\n", "a\nb\n"]
 
 
-@pytest.fixture
-def with_html(monkeypatch):
-    monkeypatch.setattr(files, "FORMS", (*files.FORMS, SimpleNamespace(SUFFIX=".html", render=html)))
+@pytest.mark.parametrize("there", ["my notes\n", "# Another title\n", "<!doctype html><!-- mine -->"])
+def test_a_foreign_file_refuses_the_whole_write(tmp_path, there):
+    (tmp_path / "b.md").write_text(there)
+
+    with pytest.raises(UsageError, match=r"b.md was not written by attnsuite: move it away"):
+        write(tmp_path, {"a.md": "# t\n", "b.md": "# t\n"})
+
+    assert not (tmp_path / "a.md").exists()
+    assert (tmp_path / "b.md").read_text() == there
 
 
-def test_another_form_needs_no_change_to_any_page(with_html, tmp_path):
-    rows = [measured(), measured("chunked", seconds=0.05)]
-    outcomes = [outcome(), *(outcome(f"c/{place}", "wrong", detail=words) for place, words in enumerate(NASTY))]
+def test_a_link_that_leads_nowhere_is_refused(tmp_path):
+    (tmp_path / "t.md").symlink_to(tmp_path / "nowhere")
 
-    written, _ = write_machine(tmp_path, recorded(*rows, *outcomes, runs=(TIMED,)))
-
-    assert {"conformance.html", "benchmark.html", "benchmark.md"} <= {path.name for path in written}
-    benchmark = (tmp_path / "benchmark.html").read_text()
-    assert 'data-kind="verdict" data-value="faster">2.00× faster (2.00–2.00)<' in benchmark
-    assert 'data-kind="number" data-value="0.05">50.0 ms<' in benchmark
-    conformance = (tmp_path / "conformance.html").read_text()
-    assert 'data-kind="status"' not in conformance.split("Failures")[0]
-    assert "<script>" not in conformance + benchmark
-
-
-def test_of_several_pages_the_first_that_is_short_enough_is_written(monkeypatch, tmp_path):
-    pages = [
-        Page("t", tuple(map(note, words)), {"t": table((Column(key="a"),), [(words[0],)])})
-        for words in ("long", "b", "c")
-    ]
-    monkeypatch.setattr(files, "LONGEST_PAGE", 3)
-
-    written = files.write(tmp_path, "t", iter(pages))
-
-    assert [path.name for path in written] == ["t.md", "t.csv"]
-    assert (tmp_path / "t.md").read_text() == "# t\n\nb\n"
-    assert (tmp_path / "t.csv").read_text() == "a\nb\n"
+    with pytest.raises(UsageError, match="is a link that leads nowhere: remove it"):
+        refuse_foreign(tmp_path / "t.md", lambda text: True)
 
 
 def test_a_folder_that_is_a_file_is_refused_in_one_line(tmp_path):
     (tmp_path / "file").write_text("")
 
     with pytest.raises(UsageError, match="cannot be written: Not a directory"):
-        files.write(tmp_path / "file", "t", [Page("t", ())])
+        write(tmp_path / "file", {"t.md": "# t\n"})
+
+
+@pytest.mark.parametrize(
+    ("written", "there", "same"),
+    [
+        ("# Conformance on a\n\nx\n", "# Conformance on b\n\ny\n", True),
+        ("# Results\n\nWritten by me\n", "# Results\n\nmy own\n", False),
+        ("a,b,c\n1,2,3\n", "a,b\n1,2\n", True),
+        ("a,b,c\n1,2,3\n", "x,y\n1,2\n", False),
+        ("<!doctype html><!-- attnsuite -->1", "<!doctype html><!-- attnsuite -->2", True),
+        ("<!doctype html><!-- attnsuite -->1", "<!doctype html><html>", False),
+    ],
+)
+def test_files_of_one_kind(written, there, same):
+    assert same_kind(written, there) is same
+
+
+def test_the_opening_of_a_page_is_without_its_machine():
+    assert page_opening("# Timer on here\n\nWritten by me, never by hand\n") == ("Timer", "Written by me")

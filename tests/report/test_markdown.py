@@ -5,8 +5,8 @@ from builders import NASTY
 from markdown_it import MarkdownIt
 
 from attnsuite.report.cells import code, emphasis, plain, strong, text
+from attnsuite.report.markdown import render
 from attnsuite.report.page import Chart, Column, Page, Points, Section, Table, blocks, note, section, table
-from attnsuite.report.render.markdown import render
 
 
 def parsed(markdown):

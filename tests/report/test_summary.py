@@ -5,7 +5,7 @@ from builders import NASTY, measured, outcome, without_time
 from attnsuite.model import EVERY_CASE, Reason
 from attnsuite.model.bounded import NOT_BOUNDED
 from attnsuite.report import benchmark_lines, summary_lines
-from attnsuite.report.benchmark import wording
+from attnsuite.report import timed as wording
 
 UNSCALED = {"detail": 'output[0] is -0.68, should be -0.69; equals "unscaled"', "diagnosis": ("unscaled",)}
 
@@ -153,10 +153,10 @@ def test_a_table_is_a_heading_and_a_line_each():
 
     assert benchmark_lines(rows, "12 heads", "matmul") == [
         "vit/b16, 12 heads, float32 on cpu, one thread, forward, hot cache",
-        "  attention/matmul   20.0 ms         ±0.50 %      baseline  3.94 MiB",
-        "  attention/chunked  5.00 ms         ±0.50 %  4.00× faster  3.94 MiB",
-        "  attention/einsum   20.0 ms  too few rounds       unclear         –",
-        "  attention/flex     refused (known): it fails gqa/rows",
+        "  attention/matmul   20.0 ms         ±0.50 %                      baseline  3.94 MiB",
+        "  attention/chunked  5.00 ms         ±0.50 %                  4.00× faster  3.94 MiB",
+        "  attention/einsum   20.0 ms  too few rounds  inconclusive: too few rounds         –",
+        "  attention/flex     refused (known bug): it fails gqa/rows",
         "  attention/loops    out of memory",
     ]
 
@@ -183,9 +183,9 @@ def test_what_was_too_slow_says_so_and_is_not_called_declined():
     said = "too slow to time here: a call takes 13 s, more than 5.5 s"
     slow = without_time("attention/loops", "declined", said, reason=Reason.TOO_SLOW)
 
-    assert wording.status(slow) == "too slow"
+    assert wording.absence(slow) == "too slow"
     assert benchmark_lines([slow])[1] == f"  attention/loops  {slow.detail}"
-    assert wording.status(without_time("attention/loops", "declined", "takes no scale")) == "declined"
+    assert wording.absence(without_time("attention/loops", "declined", "takes no scale")) == "declined"
 
 
 def test_what_speaks_of_all_workloads_is_a_line_without_a_heading():

@@ -3,7 +3,7 @@
 import pytest
 from builders import outcome
 
-from attnsuite.report.conformance.tally import MOST_GROUPS, count, groups, pattern
+from attnsuite.report.tally import MOST_GROUPS, count, groups, pattern
 
 UNSCALED = {"detail": "output[0] is -0.68, should be -0.69", "diagnosis": ("unscaled",)}
 

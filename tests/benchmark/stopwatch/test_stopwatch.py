@@ -24,7 +24,7 @@ from attnsuite.implementations.attention import matmul
 from attnsuite.model import Machine, Run, Status, UsageError
 from attnsuite.model.statistics import VERDICTS
 from attnsuite.model.stopwatch import SLOWDOWNS, Agreement, Share, StopwatchAudit, Trial
-from attnsuite.report.benchmark import wording
+from attnsuite.report import timed as wording
 from attnsuite.report.stopwatch import stopwatch_lines, write_stopwatch
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux")

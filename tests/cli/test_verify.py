@@ -1,0 +1,47 @@
+"""`attnsuite verify` on the committed results, whole and damaged."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from attnsuite.cli.verifying import verify as verify_folders
+from attnsuite.model import UsageError
+
+RESULTS = Path(__file__).parents[2] / "results"
+SMALL = "amd-epyc-2-cores"
+
+
+@pytest.fixture
+def copy(tmp_path):
+    shutil.copytree(RESULTS / SMALL, tmp_path / "results" / SMALL)
+    return tmp_path / "results"
+
+
+def verify(path, capsys):
+    status = verify_folders([path])
+    return status, capsys.readouterr().out
+
+
+def test_rows_as_they_were_written_are_counted(copy, capsys):
+    status, said = verify(copy, capsys)
+
+    assert status == 0
+    assert "verified: 1 machines" in said
+    assert "not proven" in said
+
+
+def test_an_edited_page_is_named(copy, capsys):
+    page = copy / SMALL / "cases.html"
+    page.write_text("<!doctype html><!-- attnsuite -->")
+
+    status, said = verify(copy, capsys)
+
+    assert status == 1
+    assert f"{page}: the rows give another page" in said
+
+
+@pytest.mark.parametrize(("name", "words"), [("", "`attnsuite run` makes them"), ("nosuch", "there is no folder")])
+def test_a_folder_without_results_is_refused(tmp_path, name, words):
+    with pytest.raises(UsageError, match=words):
+        verify_folders([tmp_path / name])

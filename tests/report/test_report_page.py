@@ -1,0 +1,184 @@
+"""report.html: its sentences, its marks of what is right, its numbers, and that nothing in it can break out of it."""
+
+import base64
+import csv
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+from builders import NASTY, RUN, measured, outcome, recorded, run, without_time
+
+from attnsuite.model import ContractFacts, Facts, WorkloadFacts
+from attnsuite.report import amiss_pages, pages, write_report
+from attnsuite.report.report_page import GROUPS, group_of, report_text
+from attnsuite.report.timed import tables_of
+
+FACTS = Facts(
+    {"attention": ContractFacts(baseline="matmul")},
+    workloads={"attention": {"ladder/16k": WorkloadFacts("ladder", "batch 1, length 16384", "growth", 16384)}},
+)
+HERE = run("r1", "2026-01-02", FACTS)
+MACHINE = RUN.machine.name
+
+
+def page(*rows):
+    of = recorded({"r1": rows}, [HERE])
+    return report_text({MACHINE: of}, {MACHINE: tables_of(of)}, Path("nowhere"))
+
+
+def data(text):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+def answer(*rows):
+    return data(page(*rows))["machines"][0]["tables"][0]["answer"]
+
+
+FAST, SLOW = measured("flash", "ladder/16k", 0.05), measured("matmul", "ladder/16k", 0.1)
+PASSED = [outcome(name=f"attention/{name}") for name in ("flash", "matmul")]
+KNOWN = outcome("mask/b", "wrong", "attention/flash", known="B-1")
+
+
+def test_the_fastest_that_passes_every_test_is_the_whole_answer():
+    first, second = answer(FAST, SLOW, *PASSED)
+
+    assert first.startswith("Fastest: flash, 50.0 ms, ")
+    assert second == "It passes every test on this machine."
+
+
+@pytest.mark.parametrize(
+    ("rows", "doubt"),
+    [
+        ([KNOWN, *PASSED], "1 of 2 tests passed, 1 failure of known bugs"),
+        ([outcome("mask/b", "wrong", "attention/flash"), *PASSED], "1 of 2 tests passed, 1 failed"),
+        (PASSED[1:], "not tested on this machine"),
+    ],
+)
+def test_the_fastest_with_a_doubt_is_followed_by_the_fastest_without(rows, doubt):
+    _, second = answer(FAST, SLOW, *rows)
+
+    assert second.startswith(f"flash: {doubt}")
+    assert second.endswith("Fastest that passes every test: matmul, 100 ms, 3.94 MiB.")
+
+
+def test_equally_fast_ones_are_named():
+    close = measured("chunked", "ladder/16k", 0.0501)
+
+    assert "Equally fast: chunked." in answer(FAST, SLOW, close, *PASSED)[0]
+
+
+def test_where_each_has_a_doubt_the_page_says_so():
+    assert answer(FAST, SLOW)[1].startswith("Each implementation has a known bug")
+
+
+def test_a_table_without_a_time_says_why():
+    absent = without_time("flash", "out_of_memory", "17 GB", "ladder/16k")
+
+    (table,) = data(page(SLOW, absent))["machines"][0]["tables"]
+
+    assert [row["name"] for row in table["rows"]] == ["matmul"]
+    assert table["absent"] == "No time: flash: out of memory."
+
+
+def test_the_page_without_results_says_what_to_run():
+    text = report_text({}, {}, Path("nowhere"))
+
+    assert "<code>attnsuite run</code>" in text
+
+
+def test_a_known_bug_is_a_card_with_an_anchor_and_a_command():
+    text = page(FAST, SLOW, *PASSED, KNOWN)
+
+    assert '<article class="bug" id="bug-B-1"' in text
+    assert "attnsuite check attention/flash --case mask/b --dtype float32" in text
+
+
+def test_failures_stand_before_known_bugs():
+    failed = outcome("mask/c", "wrong", "attention/matmul", detail="off by 2.5")
+
+    text = page(FAST, SLOW, *PASSED, KNOWN, failed)
+
+    assert text.index("off by 2.5") < text.index('id="bug-B-1"')
+
+
+def test_every_family_of_attention_has_a_group():
+    from attnsuite.contracts import contract
+
+    families = {case.name.partition("/")[0] for case in contract("attention").cases()}
+
+    assert families == {family for group in GROUPS.values() for family in group} & families
+    assert len(GROUPS) <= 10
+    assert group_of("window/both") == "causal, window"
+
+
+@pytest.mark.parametrize("words", [text for text in NASTY if text])
+def test_no_text_of_a_submission_becomes_markup(words):
+    hostile = outcome("mask/b", "wrong", f"attention/{words}", detail=words, known=words)
+    plain = page(FAST, SLOW, outcome("mask/b", "wrong", "attention/x", detail="x", known="x"))
+
+    text = page(FAST, SLOW, hostile)
+
+    assert re.findall(r"<\w+", text) == re.findall(r"<\w+", plain)
+    assert data(text)["bugs"] == [hostile.known.encode(errors="backslashreplace").decode()]
+
+
+def test_only_the_page_s_own_style_and_script_are_allowed():
+    text = page(FAST, SLOW)
+
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1].replace("&#39;", "'")
+    script = re.search(r"<script>(.*?)</script>", text, re.S)[1]
+
+    assert "default-src 'none'" in policy
+    assert f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" in policy
+    assert not re.search(r'(src|href)="(https?:)?//', text)
+    assert " style=" not in text
+
+
+def test_the_audits_are_counted_from_their_tables(tmp_path):
+    (tmp_path / "audit.csv").write_text("contract,mutants,killed,variants,accused\na,10,9,3,0\nb,5,5,2,1\n")
+    (tmp_path / "m").mkdir()
+    rows = ["table,threads,injected,verdict", "0,1,0.0,same", "0,1,0.0,faster", "0,1,0.05,slower", "0,2,0.05,same"]
+    (tmp_path / "m" / "stopwatch.csv").write_text("\n".join(rows))
+
+    text = report_text({}, {}, tmp_path)
+
+    assert "14 of 15 known mistakes" in text
+    assert "1 of 5 correct implementations" in text
+    assert "1 of 2 comparisons of identical code" in text
+    assert "1 of 1 slow-downs of 5 %" in text
+
+
+def test_pages_of_the_same_rows_are_the_same_and_another_is_named(tmp_path):
+    machines = {MACHINE: recorded({"r1": [FAST, SLOW, *PASSED]}, [HERE])}
+    (tmp_path / MACHINE).mkdir()
+    written = write_report(tmp_path, machines, draws=False)
+
+    assert [*amiss_pages(tmp_path, machines)] == []
+    written[-1].write_text(written[-1].read_text().replace("50.0 ms", "49.0 ms"))
+    (line,) = amiss_pages(tmp_path, machines)
+    assert line.startswith(f"{written[-1]}: the rows give another page")
+
+
+def test_the_table_for_spreadsheets_has_a_row_per_measurement(tmp_path):
+    machines = {MACHINE: recorded({"r1": [FAST, SLOW]}, [HERE])}
+
+    rows = list(csv.DictReader(pages(tmp_path, machines)[f"{MACHINE}/benchmark.csv"].splitlines()))
+
+    assert [(row["implementation"], float(row["median"]), row["verdict"]) for row in rows] == [
+        ("attention/flash", 0.05, "faster"),
+        ("attention/matmul", 0.1, "baseline"),
+    ]
+    assert rows[0]["memory_output"] == str(2.0**19)
+
+
+def test_the_index_links_to_what_exists_alone(tmp_path):
+    machines = {MACHINE: recorded({"r1": [FAST, SLOW, *PASSED]}, [HERE])}
+
+    text = pages(tmp_path, machines)["README.md"]
+
+    assert "[report.html](report.html)" in text
+    assert "audit.md" not in text
+    assert f"[cases.html]({MACHINE}/cases.html)" in text
+    assert "| `flash` | 1/1 | – | 50.0 ms, 2.00× faster |" in text
