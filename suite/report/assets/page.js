@@ -131,7 +131,7 @@
       group.addEventListener("mouseenter", () => { for (const other of drawn.querySelectorAll("g")) other.classList.toggle("dim", other !== group); });
       drawn.append(group);
     }
-    box.append(element("h3", "Time over sequence length"), drawn, element("p", "The three fastest at the chosen length stand out; point at another name to see its line. ×: not measured at greater lengths.", { class: "note" }));
+    box.append(element("h2", "Time over sequence length"), drawn, element("p", "The three fastest at the chosen length stand out; point at another name to see its line. ×: not measured at greater lengths.", { class: "note" }));
     return box;
   };
 
