@@ -13,6 +13,7 @@ from msgspec import structs
 
 from attnsuite import machine
 from attnsuite.cli.interrupting import FAILED
+from attnsuite.cli.report import report
 from attnsuite.cli.requests import Audit
 from attnsuite.cli.targets import single_threaded, told
 from attnsuite.contracts import contract as contract_named
@@ -20,7 +21,6 @@ from attnsuite.contracts import names as contract_names
 from attnsuite.model import Run, UsageError
 from attnsuite.model.statistics import LEVEL
 from attnsuite.model.stopwatch import percent
-from attnsuite.report import write_index
 from attnsuite.results.comparison.spread import FEWEST_RUNS, Spread, spreads, width
 from attnsuite.results.store import Results, between_runs, read_outcomes
 from attnsuite.results.store.files import one_line
@@ -157,5 +157,5 @@ def _finished(started: Run) -> Run:
 
 def _index(results: Path) -> None:
     """Let the index link to what was written, where there is one."""
-    if machines := read_outcomes(results):
-        print(write_index(results, machines))
+    if read_outcomes(results):
+        report(results, draws=False)

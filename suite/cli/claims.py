@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from attnsuite import machine
 from attnsuite.cli.interrupting import FAILED
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Claims
 from attnsuite.cli.targets import single_threaded, told
+from attnsuite.model import Claimed
 from attnsuite.report import refuse_foreign_index
+from attnsuite.report.report_page import claim_value
 from attnsuite.results.store import Results
 
 
@@ -20,7 +25,6 @@ def run(options: Claims) -> int:
     refuse_foreign_index(options.results)
     single_threaded()
     from attnsuite.documents.claims import claims
-    from attnsuite.report.claims import headline, line
 
     chosen = claims(options.patterns, options.evidence)
     asked = " ".join(("claims", *(each.name for each in chosen)))
@@ -32,8 +36,21 @@ def run(options: Claims) -> int:
             if claim.key not in writer.examined:
                 rows.append(claim.examine())
                 writer.write(rows[-1])
-                print(line(rows[-1]), flush=True)
+                print(_line(rows[-1]), flush=True)
         writer.finish(claims=[each.name for each in claims()])
     report(options.results, writer.run.machine.name)
-    print(headline(rows))
+    print(_counted(rows))
     return FAILED if any(row.fails for row in rows) else 0
+
+
+def _line(of: Claimed) -> str:
+    """A claim in a line of a terminal."""
+    return f"{of.claim}  {of.holds}: {of.quantity}: {claim_value(of) or of.detail} (expected {of.due})"
+
+
+def _counted(rows: Sequence[Claimed]) -> str:
+    """How many claims hold: "49 claims: 40 holds, 6 does not hold"."""
+    counts = Counter(str(of.holds) for of in rows)
+    return (
+        f"{len(rows)} claim{'s' * (len(rows) != 1)}: {', '.join(f'{count} {word}' for word, count in counts.items())}"
+    )

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite.cli.reporting import report
-from attnsuite.cli.verifying import verify as verify_folders
+from attnsuite.cli.report import report
+from attnsuite.cli.requests import Verify
+from attnsuite.cli.verify import run
 from attnsuite.model import UsageError
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -22,7 +23,7 @@ def copy(tmp_path):
 
 
 def verify(path, capsys):
-    status = verify_folders([path])
+    status = run(Verify(paths=(path,)))
     return status, capsys.readouterr().out
 
 
@@ -30,7 +31,7 @@ def test_rows_as_they_were_written_are_counted(copy, capsys):
     status, said = verify(copy, capsys)
 
     assert status == 0
-    assert "verified: 1 machines" in said
+    assert "verified: 1 machine, " in said
     assert "not proven" in said
 
 
@@ -47,4 +48,4 @@ def test_an_edited_page_is_named(copy, capsys):
 @pytest.mark.parametrize(("name", "words"), [("", "`attnsuite run` makes them"), ("nosuch", "there is no folder")])
 def test_a_folder_without_results_is_refused(tmp_path, name, words):
     with pytest.raises(UsageError, match=words):
-        verify_folders([tmp_path / name])
+        run(Verify(paths=(tmp_path / name,)))
