@@ -21,9 +21,9 @@ from attnsuite.model import Outcome, UsageError
 if TYPE_CHECKING:
     from attnsuite.benchmark.fixture import Plan
     from attnsuite.cases import Case
-    from attnsuite.conformance.explaining import Explainer
+    from attnsuite.conformance.check import Check
+    from attnsuite.conformance.explanation import Explainer
     from attnsuite.conformance.forwarding import Forwarding
-    from attnsuite.conformance.runner import Check
     from attnsuite.conformance.session import Session
     from attnsuite.registry import Declaration
 
@@ -65,20 +65,21 @@ def conformance(
     UsageError for an unknown contract, case, dtype or device, and for a file that is no such.
     """
     from attnsuite import registry
-    from attnsuite.conformance.explaining import Explainer
-    from attnsuite.conformance.session import Session, requested
+    from attnsuite.conformance.explanation import Explainer
+    from attnsuite.conformance.request import requested
+    from attnsuite.conformance.session import Session
     from attnsuite.contracts import contract as contract_named
 
     contract_named(contract)
     session = Session(requested(cases, dtypes, device, known_gaps, strict), several=False)
     loaded = registry.from_function(function, contract)
-    session.refuse_idle_gaps([loaded.declaration])
+    session.refuse_unmatched_xfails([loaded.declaration])
     check = session.check(loaded, _processes)
     assert not isinstance(check, Outcome), "a function at hand can always be asked"
     explainer, forwarding = Explainer(check), session.forwarding(check, _processes)
-    names = [f"{case.name}-{dtype}" for case, dtype in check.asked]
+    names = [f"{case.name}-{dtype}" for case, dtype in check.tests]
 
-    @pytest.mark.parametrize(("case", "dtype"), [*check.asked, (None, "")], ids=[*names, "declarations"])
+    @pytest.mark.parametrize(("case", "dtype"), [*check.tests, (None, "")], ids=[*names, "declarations"])
     def test_conformance(case: Case | None, dtype: str) -> None:
         _judge(
             _answered(check, case, dtype) if case else check.misdeclared(), loaded.declaration, explainer, forwarding
@@ -166,7 +167,7 @@ def pytest_configure(config: pytest.Config) -> None:
                 _plan(config).tables(contract)
         else:
             session = _session(config)
-            session.refuse_idle_gaps(declarations)
+            session.refuse_unmatched_xfails(declarations)
             for declaration in declarations:
                 session.count(declaration)
     except UsageError as error:
@@ -197,7 +198,7 @@ class ImplementationCollector(pytest.Collector):
     """One implementation, whose children are its cases, and one item about its declarations."""
 
     def __init__(self, *, declaration: Declaration, check: Check | Outcome, asking: Session, **arguments: Any) -> None:
-        from attnsuite.conformance.explaining import Explainer
+        from attnsuite.conformance.explanation import Explainer
 
         super().__init__(**arguments)
         self.declaration, self.check = declaration, check
@@ -209,7 +210,7 @@ class ImplementationCollector(pytest.Collector):
         if isinstance(check, Outcome):  # it cannot be imported
             yield CaseItem.from_parent(self, name="import", why=self.declaration.summary, ask=lambda: [check])
             return
-        for case, dtype in check.asked:
+        for case, dtype in check.tests:
             asked = (check, case, dtype)
             yield CaseItem.from_parent(
                 self, name=f"{case.name}[{dtype}]", why=case.why, ask=lambda asked=asked: _answered(*asked)
@@ -289,7 +290,8 @@ def _plan(config: pytest.Config) -> Plan:
 
 
 def _session(config: pytest.Config) -> Session:
-    from attnsuite.conformance.session import Session, requested
+    from attnsuite.conformance.request import requested
+    from attnsuite.conformance.session import Session
 
     options = ("case", "dtype", "device", "known-gaps", "strict")
     wanted = requested(*(config.getoption(f"--attention-{option}") for option in options))
@@ -300,7 +302,7 @@ def _answered(check: Check, case: Case, dtype: str) -> list[Outcome]:
     """The outcome of one case, and outcomes for findings and gaps that say it fails although it passes."""
     from attnsuite.conformance.session import alone
 
-    with alone(check.subject.device):
+    with alone(check.implementation.device):
         outcome = check.outcome(case, dtype)
     return [outcome, *check.outdated([outcome])]
 
@@ -311,7 +313,7 @@ def _reproduction(outcome: Outcome, explainer: Explainer | None) -> Sequence[str
 
     if explainer is None:
         return ()
-    with alone(explainer.check.subject.device):
+    with alone(explainer.check.implementation.device):
         found = explainer.reproduction(outcome)
     return found.pasted if found else ()
 
@@ -322,7 +324,7 @@ def _borrowed(outcomes: Sequence[Outcome], forwarding: Forwarding | None) -> lis
 
     if forwarding is None:
         return []
-    with alone(forwarding.check.subject.device):
+    with alone(forwarding.check.implementation.device):
         found = (forwarding.borrowed([outcome]) for outcome in outcomes)
         return [each.of_one for each in found if each]
 

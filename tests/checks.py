@@ -10,10 +10,10 @@ from typing import Any
 from torch import Tensor
 
 from attnsuite import registry, worker
-from attnsuite.conformance import findings
-from attnsuite.conformance.questions import Questions, Subject
-from attnsuite.conformance.runner import Check
-from attnsuite.conformance.session import CheckRequest
+from attnsuite.conformance.case_tests import CaseTests, Implementation
+from attnsuite.conformance.check import Check
+from attnsuite.conformance.known import Known
+from attnsuite.conformance.request import CheckRequest
 from attnsuite.contracts.attention.contract import CONTRACT
 from attnsuite.model import EVERY_CASE, Outcome
 from attnsuite.registry import Declaration
@@ -25,24 +25,28 @@ CASES = {case.name: case for case in CONTRACT.cases()}
 NOWHERE = Declaration("attention", "mine", "attention", "")
 
 
-def subject(function: Function, **declared: Any) -> Subject:
-    """The function as the runner sees it, asked in this process."""
+def implementation(function: Function, **declared: Any) -> Implementation:
+    """An implementation that runs the function in this process."""
     parameters = registry.from_function(function).declaration.parameters
-    ask = partial(worker.ask, function)
+    run = partial(worker.ask, function)
     taken = None if parameters is None else frozenset(parameters)
-    return Subject("attention/mine", CONTRACT, **{"ask": ask, "ask_apart": ask, "parameters": taken} | declared)
+    return Implementation(
+        "attention/mine", CONTRACT, **{"run": run, "run_isolated": run, "parameters": taken} | declared
+    )
 
 
 def check(
     function: Function,
     *cases: str,
     dtypes: Sequence[str] = ("float32",),
-    found: Sequence[findings.Finding] = (),
+    known: Sequence[Known] = (),
     earlier: Sequence[Outcome] = (),
     **declared: Any,
 ) -> list[Outcome]:
-    asked = CheckRequest(cases, tuple(dtypes)).asked(CONTRACT)
-    return list(Check(subject(function, **declared), Questions(CONTRACT, keep=True), asked, found, earlier).run())
+    tests = CheckRequest(cases, tuple(dtypes)).tests(CONTRACT)
+    return list(
+        Check(implementation(function, **declared), CaseTests(CONTRACT, keep=True), tests, known, earlier).run()
+    )
 
 
 def only(outcomes: Iterable[Outcome]) -> Outcome:

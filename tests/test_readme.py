@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from attnsuite.cases.case import list_tests
-from attnsuite.conformance.coverage import summary, told
+from attnsuite.conformance.coverage import given_by_documents, summary
 from attnsuite.contracts import contract
 
 HOME = Path(__file__).parent.parent
@@ -103,7 +103,9 @@ def test_the_documents_page_counts_their_examples() -> None:
 
 
 def test_the_readme_says_what_the_documents_themselves_give() -> None:
-    assert told() in " ".join(README.split()), "python -m attnsuite.conformance.coverage prints what is due"
+    assert given_by_documents() in " ".join(README.split()), (
+        "python -m attnsuite.conformance.coverage prints what is due"
+    )
 
 
 def test_the_readme_s_example_says_what_a_check_of_it_says(tmp_path: Path) -> None:

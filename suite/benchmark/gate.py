@@ -15,8 +15,9 @@ from attnsuite.benchmark.kept import Keeping, Kept, needs_of
 from attnsuite.benchmark.measure.protocol import Failed
 from attnsuite.benchmark.processes import MEASURED, cores, cores_of, with_threads
 from attnsuite.cases import Case, Contract, list_tests
-from attnsuite.conformance.patience import Patience
-from attnsuite.conformance.session import CheckRequest, Session, alone, has_findings
+from attnsuite.conformance.check import Timeouts
+from attnsuite.conformance.request import CheckRequest
+from attnsuite.conformance.session import Session, alone
 from attnsuite.model import EVERY_CASE, FAILURES, SILENT, Outcome, Status
 from attnsuite.registry import Declaration
 
@@ -143,7 +144,7 @@ class Gate:
 
     def _concerning(self, session: Session, declaration: Declaration, wanted: Sequence[Key]) -> list[Key]:
         """What is wanted of an implementation, without what it is known to fail where no workload is concerned."""
-        found = session.findings(self.contract) if has_findings(declaration) else []
+        found = session.known_bugs(self.contract) if declaration.shipped else []
         known = [each for each in found if not each.concerns_workloads]
         name, contract = declaration.full_name, self.contract.name
         failed = [Outcome(name, contract, *key, self.device, Status.WRONG) for key in wanted] if known else []
@@ -187,23 +188,25 @@ class Gate:
             if isinstance(check, Outcome):
                 known[check.case, check.dtype] = check
                 return
-            keeping = Keeping(keeps, declaration, before, check.subject.files) if keeps else None
-            patience = Patience(self.time_limit, lost=SILENT)
+            keeping = Keeping(keeps, declaration, before, check.implementation.files) if keeps else None
+            timeouts = Timeouts(self.time_limit, counted=SILENT)
             lost: Outcome | None = None  # the last answer that did not come
             named: list[frozenset[str]] = []  # what failures need whose mistakes have names
             asked = ((self._asked(dtype)[case, dtype], dtype) for case, dtype in missing)
-            # a refusal for what needs no less than a named one shows that one
-            found = check.outcomes(asked, lambda question: not any(each <= question.needs for each in named))
+            found = check.outcomes(asked)
             for case, dtype in missing:
                 if self._over.is_set():
                     return
-                if lost and patience.ended:  # each answer would take the time limit, or a process of its own
+                if lost and timeouts.reason:  # each answer would take the time limit, or a process of its own
                     known[case, dtype] = structs.replace(lost, case=case, dtype=dtype)
                     continue
-                outcome = known[case, dtype] = next(found)
-                named += [self._needed(dtype)[case, dtype]] if outcome.fails else []
-                patience.hear(outcome)
-                lost = outcome if outcome.status in patience.lost else lost
+                outcome, needed = next(found), self._needed(dtype)[case, dtype]
+                if not any(other <= needed for other in named):  # else a refusal shows the failure that has a name
+                    outcome = check.diagnosed_alone(outcome)
+                known[case, dtype] = outcome
+                named += [needed] if outcome.fails else []
+                timeouts.add(outcome)
+                lost = outcome if outcome.status in SILENT else lost
                 if keeping and lost is None:
                     keeping.add(outcome)
             if keeping and lost is None:

@@ -13,8 +13,8 @@ import torch
 from attnsuite.benchmark.measure.protocol import Failed, Job
 from attnsuite.benchmark.processes import check_threads, cores
 from attnsuite.cases import ALL_CORES, Contract, Conventions, Workload
+from attnsuite.conformance.request import check_device
 from attnsuite.conformance.selection import matches
-from attnsuite.conformance.session import check_device
 from attnsuite.model import PASSES, PROFILES, SHAPE, STEP, Measurement, Shard, Status, UsageError
 from attnsuite.model.limits import TIME_LIMIT
 from attnsuite.model.options import check_cache, check_dtypes, check_processes, check_profile, check_seconds

@@ -35,7 +35,8 @@ from attnsuite.worker.sandbox import detected, in_words
 if TYPE_CHECKING:
     from attnsuite.benchmark import Benchmark, Request
     from attnsuite.cases import Contract
-    from attnsuite.conformance.session import CheckRequest, Session
+    from attnsuite.conformance.request import CheckRequest
+    from attnsuite.conformance.session import Session
 
 T = TypeVar("T")
 
@@ -62,14 +63,14 @@ def new_run(declarations: Iterable[Declaration], asked: str, facts: Facts) -> Ru
 
 def sampled(request: CheckRequest, declarations: Iterable[Declaration]) -> CheckRequest:
     """The request in which these implementations are tested on a sample: every feature and every dtype once."""
-    from attnsuite.conformance.sampling import sample
+    from attnsuite.conformance.request import sample
 
     only, total = dict(request.only), dict(request.sampled)
     for each in declarations:
         if each.broken or each.contract not in contract_names():
             continue
         contract = contract_named(each.contract)
-        tests = request.asked(contract)
+        tests = request.tests(contract)
         chosen = sample(each, contract, tests, _needs_of(contract), request.device.split(":")[0])
         only[each.full_name] = frozenset((case.name, dtype) for case, dtype in chosen)
         total[each.full_name] = len(tests)
@@ -91,36 +92,35 @@ def check(
     outcomes have been shown.
     """
     earlier = by_implementation(writer.recorded) if writer else {}
-    outcomes: list[Outcome] = list(writer.recorded) if writer else []
+    outcomes = {outcome.key: outcome for outcome in (writer.recorded if writer else ())}
     refused = {} if refused is None else refused
     for declaration in declarations:
         name = declaration.full_name
         shown.begins(name)
-        own, stopped = list(earlier.get(name, ())), None
+        own, stopped = {outcome.key: outcome for outcome in earlier.get(name, ())}, None
         try:
-            for outcome in own:
+            for outcome in own.values():
                 shown.asked(outcome)
-            tests = _outcomes(session, loaded.get(name, declaration), own, refused, alone=len(declarations) == 1)
+            known, alone = list(own.values()), len(declarations) == 1
+            tests = _outcomes(session, loaded.get(name, declaration), known, refused, alone)
             with closing(tests) as running:
                 for outcome in shown.introduced_by(running, session.signed, name):
-                    shown.asked(outcome)
-                    if writer and outcome.key in writer.done:
-                        continue
-                    if writer:
+                    if outcome.key not in own:
+                        shown.asked(outcome)
+                    if writer and own.get(outcome.key) != outcome:  # a failure comes again with its name
                         writer.write(outcome)
-                    own.append(outcome)
-                    outcomes.append(outcome)
+                    own[outcome.key] = outcomes[outcome.key] = outcome
         except KeyboardInterrupt as error:
             stopped = error
         if own or not stopped:
-            shown.checked(own)
+            shown.checked(list(own.values()))
         if stopped:
-            raise Interrupted(outcomes) from stopped
+            raise Interrupted(list(outcomes.values())) from stopped
         if name in session.explanations:
             shown.explained(session.explanations[name])
-        if session.is_decided(own):
+        if session.is_decided(own.values()):
             break
-    return outcomes
+    return list(outcomes.values())
 
 
 def _outcomes(
@@ -131,7 +131,7 @@ def _outcomes(
     alone: bool,
 ) -> Generator[Outcome]:
     """The outcomes of one implementation. `alone` raises UsageError where its import shows that it cannot run."""
-    from attnsuite.conformance.session import unaskable
+    from attnsuite.conformance.session import cannot_run
 
     declaration = subject.declaration if isinstance(subject, Loaded) else subject
     if declaration.broken:
@@ -143,7 +143,7 @@ def _outcomes(
             raise
         reason = str(error).partition("\n")[0].removeprefix(f"{declaration.full_name}: ").rstrip(":")
         refused[declaration.full_name] = reason
-        yield unaskable(Broken(declaration, reason), session.request.device, declaration)
+        yield cannot_run(Broken(declaration, reason), session.request.device, declaration)
 
 
 def bench(benchmarks: Sequence[Benchmark], writer: RunWriter, shown: Shown) -> list[Measurement]:
@@ -225,7 +225,7 @@ def prepare(benchmarks: Sequence[Benchmark], request: Request, believed: bool) -
 
 def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]]) -> Facts:
     """What pages say with outcomes; `again` has the words of a command line that name an implementation."""
-    from attnsuite.conformance import findings
+    from attnsuite.conformance.known import known_bugs
 
     contracts: dict[str, ContractFacts] = {}
     examples: list[Example] = []
@@ -236,7 +236,7 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
         why = {case.name: case.why for case in contract.cases() if case.why}
         contracts[name] = ContractFacts(dict(contract.features), needs, contract.baseline, contract.is_model, why)
         examples += contract.examples()
-        bugs = findings.load(contract.findings, machine.versions())
+        bugs = known_bugs(contract.findings, machine.versions())
         known |= {each.id: f"{each.says} {each.judgement}" for each in bugs}
     return Facts(
         contracts=contracts,

@@ -31,7 +31,7 @@ from attnsuite.cli.targets import (
     single_threaded,
     told,
 )
-from attnsuite.conformance import gaps
+from attnsuite.conformance.known import read_xfails
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.model import EVERY_CASE, Facts, Outcome, Reason, Run, Status, UsageError, escaped
@@ -46,7 +46,8 @@ from attnsuite.worker.sandbox import begin_detection
 if TYPE_CHECKING:
     import torch
 
-    from attnsuite.conformance.session import CheckRequest, Session
+    from attnsuite.conformance.request import CheckRequest
+    from attnsuite.conformance.session import Session
 
 Target = str | PathLike[str] | Callable[..., Any]
 AGAIN = ("signature", "isolate", "time_limit", "profile", "strict", "seed", "known_gaps")
@@ -161,7 +162,7 @@ class _Check:
         request = request_of(options, self.declarations, self.tell)
         session = self._session(request)
         self.declarations = askable(session, self.declarations, self.tell)
-        session.refuse_idle_gaps(self.declarations)
+        session.refuse_unmatched_xfails(self.declarations)
         here, stored = self._in_shard(session), self._stored_shard()
         again = repeating(options, self.declarations) if lines or options.junit or options.results else {}
         if request.seed and lines and not options.quiet:
@@ -178,17 +179,17 @@ class _Check:
             outcomes, stopped = self._tested(session, here, shown, writer, stored)
             if writer and not stopped and not session.is_decided(outcomes):
                 whole = () if options.narrows else self.declarations
-                campaign.finish(writer, checked=whole, operators=session.ran, lacks=session.lacks)
+                campaign.finish(writer, checked=whole, operators=session.operators, lacks=session.lacks)
         self._conclude(session, outcomes, again, writer, stopped, sum(map(session.count, here)))
         return outcomes
 
     def _session(self, request: CheckRequest) -> Session:
-        from attnsuite.conformance.divided import jobs_of, session_of
+        from attnsuite.conformance.parallel import jobs_of, session_of
 
         options, count = self.options, len(self.declarations)
         explains = self.lines is not None and not options.quiet
         jobs = jobs_of(options.jobs, request, self.declarations)
-        return session_of(request, count, jobs, explains, options.fail_fast, looks=bool(options.results))
+        return session_of(request, count, jobs, explains, options.fail_fast, records_operators=bool(options.results))
 
     def _in_shard(self, session: Session) -> list[Declaration]:
         """The implementations with any test in the shard; all without --shard."""
@@ -289,22 +290,22 @@ class _Check:
 
     def _say_how_to_run_fewer(self, session: Session, outcomes: Sequence[Outcome]) -> None:
         """Name for each submission with slow tests the option that runs fewer, unless the user has chosen some."""
-        from attnsuite.conformance.hinting import how_to_run_fewer
+        from attnsuite.conformance.hints import how_to_run_fewer
 
         by_name = campaign.by_implementation(outcomes)
         for each in () if session.request.cases or session.request.shard else self.declarations:
             if each.full_name in by_name and not each.shipped and each.contract in contract_names():
-                tests = session.asked_of(each, contract_named(each.contract))
+                tests = session.tests_of(each, contract_named(each.contract))
                 if hint := how_to_run_fewer(tests, by_name[each.full_name]):
                     self.tell(f"{each.full_name}: {hint}")
 
 
 def request_of(options: Check, declarations: Sequence[Declaration], tell: Tell = told) -> CheckRequest:
     """What is tested of the implementations."""
-    from attnsuite.conformance.session import CheckRequest
+    from attnsuite.conformance.request import CheckRequest
 
     request = campaign.request_of(
-        CheckRequest, options, gaps=gaps.read(options.known_gaps) if options.known_gaps is not None else ()
+        CheckRequest, options, xfails=read_xfails(options.known_gaps) if options.known_gaps is not None else ()
     )
     if options.sample:
         request = campaign.sampled(request, declarations)
@@ -321,7 +322,7 @@ def askable(session: Session, declarations: Sequence[Declaration], tell: Tell) -
     skipped: dict[str, UsageError] = {}
     for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
         try:
-            session.asked(contract_named(name))
+            session.tests(contract_named(name))
         except UsageError as error:
             skipped[name] = error
     left = [each for each in declarations if each.contract not in skipped]

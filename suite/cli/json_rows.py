@@ -42,7 +42,7 @@ def _holds_rows(file: Path) -> bool:
 
 
 class JsonRows:
-    """Writes rows as JSON lines, flushed one by one, so that a crash loses none."""
+    """Writes rows as JSON lines, flushed one by one, so that a crash loses none that is final."""
 
     def __init__(self, target: str | None) -> None:
         self.target = target

@@ -64,12 +64,12 @@ def show_workloads(contracts: list[str]) -> None:
 
 def show_cases(contracts: list[str], patterns: tuple[str, ...]) -> None:
     """Print the cases of contracts that match: name, dtypes, and why each is tested. UsageError where none matches."""
-    from attnsuite.conformance.session import CheckRequest
+    from attnsuite.conformance.request import CheckRequest
 
     request, problems, tests = CheckRequest(patterns), [], {}
     for name in (name for name in contract_names() if name in contracts):
         try:
-            tests[name] = request.asked(contract_named(name))
+            tests[name] = request.tests(contract_named(name))
         except UsageError as error:
             problems.append(error)
     if problems and not tests:

@@ -204,14 +204,15 @@ class Shown:
 
     def asked(self, outcome: Outcome) -> None:
         """Count an outcome, of now or of the run that is resumed."""
-        self._outcome(outcome)
         if self._heartbeat:
             self._heartbeat.count(outcome)
         if self._bar:
             self._bar.advance(self._task)
 
     def checked(self, outcomes: Sequence[Outcome]) -> None:
-        """Print the summary of an implementation."""
+        """Print the summary of an implementation, and write a row for each outcome, which is final now."""
+        for outcome in outcomes:
+            self._outcome(outcome)
         introduction, self._introduction = self._introduction, []
         if not self._quiet or any(outcome.fails for outcome in outcomes):
             summary = summary_lines(outcomes, self._again, self._reasons, self._verbose, self._sampled)

@@ -97,8 +97,8 @@ def run(options: Run) -> int:
 
 def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
     from attnsuite.benchmark import Request
-    from attnsuite.conformance.divided import jobs_of, session_of
-    from attnsuite.conformance.session import CheckRequest
+    from attnsuite.conformance.parallel import jobs_of, session_of
+    from attnsuite.conformance.request import CheckRequest
 
     request = CheckRequest(device=options.device, isolate=options.isolate, strict=True)
     if not options.full:
@@ -112,7 +112,7 @@ def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
     except UsageError:  # the profile has no workload of these contracts
         benchmarks = []
     processes = jobs_of(options.jobs, request, declarations)
-    session = session_of(request, len(declarations), processes, looks=True)
+    session = session_of(request, len(declarations), processes, records_operators=True)
     return Job(declarations, session, benchmarks, timed, quick, processes)
 
 
@@ -151,5 +151,5 @@ def _done(job: Job, writer: RunWriter, again: dict[str, list[str]]) -> tuple[lis
     with Shown(tables, sys.stdout, what="tables") as shown:
         measurements = campaign.bench(job.benchmarks, writer, shown)
     whole = [each for each in job.declarations if each.full_name not in job.sampled]
-    campaign.finish(writer, job.benchmarks, job.quick, whole, job.session.ran, job.session.lacks)
+    campaign.finish(writer, job.benchmarks, job.quick, whole, job.session.operators, job.session.lacks)
     return outcomes, measurements

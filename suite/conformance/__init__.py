@@ -1,1 +1,1 @@
-"""Implementations and cases in, outcomes out: sessions, the runner, diagnosis, findings and the audit."""
+"""Run tests and turn them into outcomes, diagnose failures, known bugs and expected failures, and audit the suite."""

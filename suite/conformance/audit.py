@@ -1,126 +1,361 @@
-"""The suite against itself: every deviation must be caught, every family needed, and no correct stranger accused."""
+"""The suite against itself: every mutant must be killed, every family needed, and no correct variant accused."""
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
 
-from attnsuite import machine
-from attnsuite.cases import Case, Contract, list_tests
-from attnsuite.conformance import findings
-from attnsuite.conformance.catching import catches, failure
-from attnsuite.conformance.combinations import combinations
-from attnsuite.conformance.questions import Questions
-from attnsuite.conformance.redrawn import lacking, rearranged, redrawn, stranger_as_subject
-from attnsuite.conformance.runner import Check
+import torch
+
+from attnsuite import machine, registry
+from attnsuite.cases import Call, Case, Contract, Mutant, Variant, list_tests
+from attnsuite.cases.contract import FULL, QUICK, CoveringArray
+from attnsuite.cases.covering import Meeting, Row, met_in
+from attnsuite.cases.tensors import seed
+from attnsuite.conformance.case_tests import CaseTests, Implementation
+from attnsuite.conformance.check import Check
+from attnsuite.conformance.known import known_bugs
+from attnsuite.conformance.request import CaseDtype, CheckRequest
+from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract as contract_named
-from attnsuite.model import COMBINED, EXEMPT, Audit, Outcome, Status
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.model import (
+    COMBINED,
+    EXEMPT,
+    FAILURES,
+    Audit,
+    Combinations,
+    Meetings,
+    Outcome,
+    Redrawn,
+    Status,
+    UsageError,
+)
+from attnsuite.registry import from_function
+from attnsuite.worker import ask
 
-Catch = tuple[str, str, str]
-"""A deviation, the case that caught it, and the dtype."""
+Kill = tuple[str, str, str]
+"""A mutant, the case that killed it, and the dtype."""
+Progress = Callable[[str], None]
+SLIP = re.compile(
+    r"(NameError|UnboundLocalError|ImportError|ModuleNotFoundError|SyntaxError): "
+    r"|TypeError: .*\(\) (takes \d+ positional|missing \d+ required|got an unexpected keyword)"
+)
+"""Python's messages about a slip in the code of a mutant, which is not the mistake that it is named for."""
+COMPILED = frozenset({"flex"})
+"""Shipped implementations that other seeds leave out: they are compiled for every shape, which takes minutes a seed."""
+PARTS_PER_JOB = 4
+"""Parts for each process, so that none waits long for another."""
+PARTS_PER_SEED = 8
 
 
-def audit(
-    name: str,
-    progress: Callable[[str], None] = lambda _: None,
-    jobs: int | None = None,
-    seeds: int = 0,
-    arrays: int = 0,
-) -> Audit:
-    """Run the whole audit of a contract, its cases spread over `jobs` processes (by default one per core).
+def silent(message: str) -> None:
+    """Discard messages."""
 
-    Correct implementations are asked with the numbers of so many further `seeds`, and so many other `arrays` of
-    features, too. Deviations are asked of all cases but those that combine features, which have mistakes of their own.
+
+def audit(name: str, progress: Progress = silent, jobs: int | None = None, seeds: int = 0, arrays: int = 0) -> Audit:
+    """Run the whole audit of a contract, its cases divided between `jobs` processes (by default one per core).
+
+    Correct implementations are also tested with the numbers of `seeds` further seeds, and on `arrays` other covering
+    arrays. Mutants run on all cases but those that combine features, which have mutants of their own.
     """
     contract = contract_named(name)
-    cases = contract.cases()
+    cases, mutants = contract.cases(), contract.mutants()
     jobs = jobs or os.cpu_count() or 1
-    progress(f"{name}: {len(contract.mutants())} mutants on {len(cases)} cases in {jobs} processes")
-    shards = [range(start, len(cases), jobs * 4) for start in range(jobs * 4)]
-    caught: list[Catch] = []
-    controls: list[str] = []
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for number, (found, complaints) in enumerate(pool.map(_shard, [name] * len(shards), shards), start=1):
-            caught += found
-            controls += complaints
-            progress(f"{number} of {len(shards)} parts: {len({catch[0] for catch in caught})} deviations caught so far")
-    strangers, absent, accusations = ask_strangers(contract, cases, Questions(contract, keep=True), progress)
-    deviations = contract.mutants()
+    progress(f"{name}: {len(mutants)} deviations on {len(cases)} cases in {jobs} processes")
+    kills: list[Kill] = []
+    complaints: list[str] = []
+    parts = [range(start, len(cases), jobs * PARTS_PER_JOB) for start in range(jobs * PARTS_PER_JOB)]
+    for number, (killed, complained) in enumerate(_in_processes(_kills, jobs, [(name, part) for part in parts]), 1):
+        kills += killed
+        complaints += complained
+        progress(f"{number} of {len(parts)} parts: {len({kill[0] for kill in kills})} deviations caught so far")
+    present, absent, accusations = run_correct_variants(contract, cases, CaseTests(contract, keep=True), progress)
     return Audit(
-        catches={deviation.name: _by_family(deviation.name, caught) for deviation in deviations},
-        says={deviation.name: deviation.says for deviation in deviations},
-        sources={deviation.name: deviation.source for deviation in deviations},
+        catches={mutant.name: _by_family(mutant.name, kills) for mutant in mutants},
+        says={mutant.name: mutant.says for mutant in mutants},
+        sources={mutant.name: mutant.source for mutant in mutants},
         families=Counter(case.family for case in cases),
-        strangers=strangers,
+        strangers=present,
         accusations=accusations,
-        controls=controls,
+        controls=complaints,
         absent=absent,
         contract=name,
         exempt=exempt(contract),
         combinations=combinations(name, jobs, progress),
-        redrawn=redrawn(name, seeds, jobs, progress) if seeds else None,
-        rearranged=rearranged(name, arrays, jobs, progress) if arrays else None,
+        redrawn=other_seeds(name, seeds, jobs, progress) if seeds else None,
+        rearranged=other_arrays(name, arrays, jobs, progress) if arrays else None,
     )
 
 
 def exempt(contract: Contract) -> frozenset[str]:
-    """The families that need not catch a deviation alone: documents' examples, and the core that nobody may decline.
+    """The families that need not kill a mutant alone: documents' examples, and the core, which is mandatory.
 
-    The core of `attention` is not exempt: its plain cases catch mistakes that nothing else does.
+    The core of `attention` is not exempt: its plain cases kill mutants that no other family kills.
     """
     return EXEMPT if contract.strict_core else EXEMPT | {contract.core}
 
 
-def _by_family(deviation: str, caught: Sequence[Catch]) -> dict[str, frozenset[str]]:
+def _in_processes(function: Callable[..., Any], jobs: int, arguments: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+    """The results of a function with these arguments, in their order."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        yield from pool.map(function, *zip(*arguments, strict=True))
+
+
+def _by_family(mutant: str, kills: Sequence[Kill]) -> dict[str, frozenset[str]]:
     cases: dict[str, set[str]] = defaultdict(set)
-    for name, case, dtype in caught:
-        if name == deviation:
+    for name, case, dtype in kills:
+        if name == mutant:
             cases[case.split("/")[0]].add(f"{case} {dtype}")
     return {family: frozenset(names) for family, names in sorted(cases.items())}
 
 
-def _shard(name: str, chosen: Sequence[int]) -> tuple[list[Catch], list[str]]:
-    """The part of one process: what all deviations and all controls do on some of the cases."""
-    import torch
+# Mutants
 
-    torch.set_num_threads(1)
+
+def _kills(name: str, places: Sequence[int]) -> tuple[list[Kill], list[str]]:
+    """The mutants that some of the cases kill, and complaints about the controls, which are correct."""
     contract = contract_named(name)
-    cases, deviations, controls = contract.cases(), contract.mutants(), contract.controls()
-    caught: list[Catch] = []
+    cases, mutants = contract.cases(), contract.mutants()
+    kills: list[Kill] = []
     complaints: list[str] = []
-    for case, dtype in list_tests((cases[index] for index in chosen), "cpu"):
+    for case, dtype in list_tests((cases[place] for place in places), "cpu"):
         calls = case.calls(dtype)
-        truth = case.expected(calls, {})
-        for control, function in controls.items():
-            if failed := failure(case, calls, truth, function):
-                complaints.append(f"{control} fails {case.name} ({dtype}): {failed.detail}")
-        caught += [
-            (deviation.name, case.name, dtype)
-            for deviation in (deviations if case.family != COMBINED else ())
-            if dtype in deviation.dtypes and catches(case, calls, truth, deviation)
+        expected = case.expected(calls, {})
+        for control, function in contract.controls().items():
+            if verdict := failure(case, calls, expected, function):
+                complaints.append(f"{control} fails {case.name} ({dtype}): {verdict.detail}")
+        kills += [
+            (mutant.name, case.name, dtype)
+            for mutant in (mutants if case.family != COMBINED else ())
+            if dtype in mutant.dtypes and kills_mutant(case, calls, expected, mutant)
         ]
-    return caught, complaints
+    return kills, complaints
 
 
-def ask_strangers(
-    contract: Contract, cases: Sequence[Case], kept: Questions, progress: Callable[[str], None] = lambda _: None
+def failure(case: Case, calls: tuple[Call, ...], expected: object, function: Callable[..., object]) -> Verdict | None:
+    """The verdict on a function if it fails the case, else None."""
+    replies = ask(function, calls)
+    if any(reply.declined for reply in replies):
+        return None
+    verdict = case.verdict(calls, replies, expected)
+    return verdict if verdict.status in FAILURES else None
+
+
+def kills_mutant(case: Case, calls: tuple[Call, ...], expected: object, mutant: Mutant) -> bool:
+    """Whether a case kills a mutant by its mistake."""
+    return shows_the_mistake(case, expected, failure(case, calls, expected, mutant.function))
+
+
+def shows_the_mistake(case: Case, expected: object, verdict: Verdict | None) -> bool:
+    """Whether a mutant's failure, if it fails, is that of its mistake.
+
+    Where error bounds are loose only NaN and infinity count: the rest is chance.
+    """
+    if verdict is None or SLIP.search(verdict.detail):
+        return False
+    return case.counts(expected) or verdict.error_ratio == math.inf
+
+
+# Correct implementations
+
+
+def run_correct_variants(
+    contract: Contract, cases: Sequence[Case], inputs: CaseTests, progress: Progress = silent
 ) -> tuple[dict[str, str], dict[str, str], list[Outcome]]:
-    """Ask every stranger every case. Returns those asked, those whose library is missing, and the accusations."""
+    """Run every correct variant on every case; returns the variants, those without their library, and accusations."""
     present: dict[str, str] = {}
     absent: dict[str, str] = {}
     accusations: list[Outcome] = []
-    asked = list_tests(cases, "cpu")
-    known = findings.load(contract.findings, machine.versions())
-    for stranger in contract.variants():
-        if libraries := lacking(stranger):
-            absent[stranger.name] = f"No module named {libraries[0]!r}"
+    tests, bugs = list_tests(cases, "cpu"), known_bugs(contract.findings, machine.versions())
+    for variant in contract.variants():
+        if libraries := missing_libraries(variant):
+            absent[variant.name] = f"No module named {libraries[0]!r}"
             continue
-        present[stranger.name] = stranger.says
-        outcomes = list(Check(stranger_as_subject(stranger, contract), kept, asked, known).run())
-        accusations += [outcome for outcome in outcomes if outcome.fails]
+        present[variant.name] = variant.says
+        outcomes = list(Check(variant_implementation(variant, contract), inputs, tests, bugs).run())
+        accused = [outcome for outcome in outcomes if outcome.fails]
+        accusations += accused
         count = sum(outcome.status == Status.PASSED for outcome in outcomes)
-        progress(f"{stranger.name}: {count} passed, {sum(outcome.fails for outcome in outcomes)} accusations")
+        progress(f"{variant.name}: {count} passed, {len(accused)} accusations")
     return present, absent, accusations
+
+
+def missing_libraries(variant: Variant) -> Sequence[str]:
+    """The libraries that a correct variant needs and that are not installed."""
+    return [library for library in variant.requires if find_spec(library) is None]
+
+
+def variant_implementation(variant: Variant, contract: Contract) -> Implementation:
+    """A correct variant, which runs in this process: it is part of the suite, and does not crash."""
+    parameters = from_function(variant.function, contract.name, variant.name).declaration.parameters
+    run = partial(ask, variant.function)
+    return Implementation(
+        f"strangers/{variant.name}",
+        contract,
+        run=run,
+        run_isolated=run,
+        parameters=None if parameters is None else frozenset(parameters),
+        lacks=variant.lacks,
+        conventions=variant.conventions,
+    )
+
+
+def correct(contract: Contract, stack: ExitStack) -> Iterator[Implementation]:
+    """The correct variants whose libraries are installed, and the shipped implementations that need none."""
+    for variant in contract.variants():
+        if not missing_libraries(variant):
+            yield variant_implementation(variant, contract)
+    session = Session(CheckRequest())
+    for each in registry.discover():
+        if each.contract == contract.name and not (each.requires or each.broken or each.name in COMPILED or each.plug):
+            check = session.check(each, stack, foresee=False)
+            if isinstance(check, Check):
+                yield replace(check.implementation, run_isolated=check.implementation.run)
+
+
+def other_seeds(name: str, seeds: int, jobs: int, progress: Progress = silent) -> Redrawn:
+    """Run every correct implementation of a contract on all tests, with the numbers of further seeds."""
+    parts = [(name, number, part) for number in range(1, seeds + 1) for part in range(PARTS_PER_SEED)]
+    return _redrawn("seed", seeds, _in_processes(_with_seed, jobs, parts), parts, progress)
+
+
+def other_arrays(name: str, arrays: int, jobs: int, progress: Progress = silent) -> Redrawn | None:
+    """Run one correct implementation after the other on other covering arrays; None where a contract has none."""
+    if contract_named(name).array is None:
+        return None
+    parts = [(name, number, PARTS_PER_SEED - 1) for number in range(1, arrays + 1)]
+    return _redrawn("array", arrays, _in_processes(_with_array, jobs, parts), parts, progress)
+
+
+Part = tuple[list[Outcome], int, float]
+"""The accusations, how many results were judged, and the largest error, in error bounds, of those that passed."""
+
+
+def _redrawn(
+    what: str, count: int, results: Iterator[Part], parts: Sequence[tuple[str, int, int]], progress: Progress
+) -> Redrawn:
+    accusations: list[tuple[int, Outcome]] = []
+    answers, largest = 0, 0.0
+    for (name, number, part), (accused, judged, error) in zip(parts, results, strict=True):
+        accusations += [(number, outcome) for outcome in accused]
+        answers, largest = answers + judged, max(largest, error)
+        if part == PARTS_PER_SEED - 1:
+            counts = f"{len(accusations)} accusations in {answers} answers so far"
+            progress(f"{name}: {what} {number} of {count}: {counts}")
+    return Redrawn(count, answers, largest, tuple(accusations))
+
+
+def _with_seed(name: str, number: int, part: int) -> Part:
+    """Every correct implementation on every eighth case, with the numbers of one seed."""
+    contract = contract_named(name)
+    with seed(number), ExitStack() as stack:
+        tests, inputs = list_tests(contract.cases()[part::PARTS_PER_SEED], "cpu"), CaseTests(contract, keep=True)
+        parts = [_judged(implementation, inputs, tests) for implementation in correct(contract, stack)]
+    accused = [outcome for accusations, _, _ in parts for outcome in accusations]
+    return accused, sum(judged for _, judged, _ in parts), max((error for _, _, error in parts), default=0.0)
+
+
+def _with_array(name: str, number: int, _: int) -> Part:
+    """One correct implementation on the covering array of one seed, with its numbers."""
+    contract = contract_named(name)
+    with seed(number), ExitStack() as stack:
+        tests = list_tests(array_of(name).cases(QUICK, number), "cpu")
+        implementations = list(correct(contract, stack))
+        return _judged(implementations[number % len(implementations)], CaseTests(contract, keep=False), tests)
+
+
+def _judged(implementation: Implementation, inputs: CaseTests, tests: Sequence[CaseDtype]) -> Part:
+    bugs = known_bugs(implementation.contract.findings, machine.versions())
+    outcomes = list(Check(implementation, inputs, tests, bugs).outcomes(tests))
+    passed = [outcome for outcome in outcomes if outcome.status == Status.PASSED]
+    accused = [outcome for outcome in outcomes if outcome.fails]
+    return accused, len(passed) + len(accused), max((outcome.error_ratio or 0.0 for outcome in passed), default=0.0)
+
+
+# The covering array: mutants that are wrong only where some levels meet, one for each such meeting. Such a mutant gives
+# the wrong result in rows that have those levels, and the right one in all others. So each row runs every mistake once,
+# and the mutant of a meeting is killed if a row that has these levels kills the mistake.
+
+
+def combinations(name: str, jobs: int, progress: Progress = silent) -> Combinations | None:
+    """What the covering array of a contract covers and kills; None where it has none."""
+    if contract_named(name).array is None:
+        return None
+    array = array_of(name)
+    rows = array.rows(FULL, 0)
+    killed = killed_in(name, rows, jobs)
+    progress(f"{name}: {len(rows)} rows that combine features were asked of {len(array.mistakes())} mistakes")
+    pairs, triples = (_meetings(array, rows, killed, fused) for fused in (False, True))
+    return Combinations(len(array.rows(QUICK, 0)), len(rows), pairs, triples)
+
+
+def array_of(name: str) -> CoveringArray:
+    """The covering array of a contract. UsageError where it has none."""
+    make = contract_named(name).array
+    if make is None:
+        raise UsageError(f"the contract {name} has no cases that combine features")
+    return make()
+
+
+def killed_in(name: str, rows: Sequence[Row], jobs: int) -> list[frozenset[str]]:
+    """The mistakes that each of these rows kills."""
+    count = jobs * PARTS_PER_JOB
+    killed: list[frozenset[str]] = [frozenset()] * len(rows)
+    parts = [(name, rows[start::count]) for start in range(count)]
+    for start, found in enumerate(_in_processes(_killed_in_part, jobs, parts)):
+        killed[start::count] = found
+    return killed
+
+
+def _killed_in_part(name: str, rows: Sequence[Row]) -> list[frozenset[str]]:
+    return [killed_by(contract_named(name), row) for row in rows]
+
+
+def killed_by(contract: Contract, row: Row) -> frozenset[str]:
+    """The mistakes that a row kills; none where it fails a control, which is correct."""
+    array = array_of(contract.name)
+    case = array.case(row)
+    (dtype,) = case.dtypes
+    calls = case.calls(dtype)
+    expected = case.expected(calls, {})
+    if any(failure(case, calls, expected, control) for control in contract.controls().values()):
+        return frozenset()
+    return frozenset(
+        mistake.deviation.name
+        for mistake in array.mistakes()
+        if mistake.made_in(row.values()) and kills_mutant(case, calls, expected, mistake.deviation)
+    )
+
+
+def _meetings(array: CoveringArray, rows: Sequence[Row], killed: Sequence[frozenset[str]], fused: bool) -> Meetings:
+    """How many pairs, or fused triples, exist, meet in a row, and are killed."""
+    coverage = array.space.coverage(rows, fused)
+    seen, wanted = meetings_killed(rows, killed, fused), array.wrong_only_where(fused)
+    missed = [
+        f"{name} {' × '.join(level for _, level in meeting)}"
+        for name, meetings in wanted.items()
+        for meeting in meetings
+        if meeting not in seen.get(name, ())
+    ]
+    return Meetings(coverage.possible, coverage.met, sum(map(len, wanted.values())), tuple(missed))
+
+
+def meetings_killed(rows: Sequence[Row], killed: Sequence[frozenset[str]], fused: bool) -> Mapping[str, set[Meeting]]:
+    """By mistake, the pairs or triples that meet in a row that kills it."""
+    seen: dict[str, set[Meeting]] = defaultdict(set)
+    for row, names in zip(rows, killed, strict=True):
+        for name in names:
+            seen[name].update(met_in(row, fused))
+    return seen

@@ -1,4 +1,4 @@
-"""Which cases ask each example of the documents, and why no case asks the others."""
+"""Which cases test each example of the documents, and why no case tests the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attnsuite.model import GIVEN
 
 @dataclass(frozen=True)
 class Coverage:
-    """One example: the cases that ask it, by contract, or the reason why no case does."""
+    """One example: the names of the cases that test it, by contract, or the reason why no case does."""
 
     id: str
     cases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -25,24 +25,23 @@ class Coverage:
 
 def coverage() -> list[Coverage]:
     """Every example, in the order of the file."""
-    reasons = {id: (heading, reason) for heading, those in documents.left_out().items() for id, reason in those.items()}
-    asking = asked()
-    return [Coverage(id, asking.get(id, {}), *reasons.get(id, ("", ""))) for id in documents.examples()]
+    reasons = {id: (heading, reason) for heading, ids in documents.left_out().items() for id, reason in ids.items()}
+    return [Coverage(id, cases_by_example().get(id, {}), *reasons.get(id, ("", ""))) for id in documents.examples()]
 
 
 @cache
-def asked() -> dict[str, dict[str, tuple[str, ...]]]:
-    """The names of the cases that ask an example, by example and contract."""
-    found: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
+def cases_by_example() -> dict[str, dict[str, tuple[str, ...]]]:
+    """The names of the cases that test an example, by example and contract."""
+    cases: dict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
     for name in names():
         for case in contract(name).cases():
             if case.source is not None:
-                id = case.source.example
-                found[id][name] = (*found[id].get(name, ()), case.name)
-    return dict(found)
+                by_contract = cases[case.source.example]
+                by_contract[name] = (*by_contract.get(name, ()), case.name)
+    return dict(cases)
 
 
-def told() -> str:
+def given_by_documents() -> str:
     """What the documents themselves give of the examples that are cases, in the words of the pages."""
     examples = documents.examples()
     counts = Counter(examples[each.id].given for each in coverage() if each.cases)
@@ -56,7 +55,7 @@ def summary() -> str:
     cases = sum(bool(each.cases) for each in every)
     others = Counter(each.heading for each in every if not each.cases)
     rows = [f"| {heading} | {count} |" for heading, count in sorted(others.items(), key=lambda row: (-row[1], row[0]))]
-    says = f"{cases} of {len(every)} examples of the documents are cases: {told()}. The others:"
+    says = f"{cases} of {len(every)} examples of the documents are cases: {given_by_documents()}. The others:"
     return "\n".join([says, "", "| why not | examples |", "|---|---|", *rows])
 
 

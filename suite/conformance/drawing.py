@@ -1,7 +1,7 @@
-"""Draw the array of a contract anew and write its files: `python -m attnsuite.conformance.drawing attention`.
+"""Draw the covering array of a contract anew and write its files: `python -m attnsuite.conformance.drawing attention`.
 
-A row may hide a mistake, by rounding for example, though the levels meet in it that the mistake needs. So rows are
-added until each mistake is caught that is made only where two levels meet. Of triples so many are caught without that.
+A row may hide a mistake, by rounding for example, though the levels meet in it that the mutant needs. So rows are added
+until each mutant is killed that is wrong only where two levels meet. Of triples enough are killed without that.
 """
 
 from __future__ import annotations
@@ -13,53 +13,55 @@ from random import Random
 
 from attnsuite.cases.contract import CoveringArray
 from attnsuite.cases.covering import Drawing, Meeting, Row, drawn, for_triples
-from attnsuite.conformance.combinations import array_of, caught_by, caught_in, seen_in
+from attnsuite.conformance.audit import array_of, killed_by, killed_in, meetings_killed
 from attnsuite.contracts import contract as contract_named
 
 SEED = 4
-"""Of the array that is kept: among the first 13 seeds, that of the fewest rows."""
-TRIES = 12
-"""Rows that are drawn for a mistake where levels meet, before it is left uncaught."""
+"""The seed of the stored array: of the first 13 seeds, the one with the fewest rows."""
+MAX_TRIES = 12
+"""Rows that are drawn for a mutant where levels meet, before it is left alive."""
 
 
 def draw(name: str) -> None:
-    """Draw, mend and write."""
+    """Draw the rows, add rows for surviving mutants, and write the files."""
     array = array_of(name)
-    pairs = mended(name, array, drawn(array.space, SEED, fused=False))
+    pairs = completed(name, array, drawn(array.space, SEED, fused=False))
     for file, rows in zip(array.files, (pairs, for_triples(array.space, SEED, pairs)), strict=True):
         file.write_text("".join(f"{array.space.write(row)}\n" for row in rows))
         print(f"{len(rows)} rows in {file.name}")
 
 
-def mended(name: str, array: CoveringArray, rows: Sequence[Row]) -> list[Row]:
-    """The rows, and more of them for the mistakes that none catches where two levels meet."""
-    found = list(rows)
-    seen = {each: set(met) for each, met in seen_in(found, caught_in(name, found, os.cpu_count() or 1), False).items()}
-    missed = {
-        (mistake, met)
-        for mistake, mets in array.wrong_only_where(fused=False).items()
-        for met in mets
-        if met not in seen.setdefault(mistake, set())
+def completed(name: str, array: CoveringArray, rows: Sequence[Row]) -> list[Row]:
+    """The rows, and more of them for the mutants that survive where two levels meet."""
+    rows = list(rows)
+    killed = meetings_killed(rows, killed_in(name, rows, os.cpu_count() or 1), fused=False)
+    survivors = {
+        (mistake, meeting)
+        for mistake, meetings in array.wrong_only_where(fused=False).items()
+        for meeting in meetings
+        if meeting not in killed.get(mistake, ())
     }
-    print(f"{len(missed)} mistakes where two levels meet are missed by {len(found)} rows", flush=True)
-    drawing = Drawing(array.space, Random(SEED), {met for _, met in missed})
-    for mistake, met in sorted(missed):
-        if met not in seen[mistake]:
-            row, caught = _catching(name, drawing, mistake, met)
-            found.append(row)
-            for other, mets in seen_in([row], [caught], False).items():
-                seen[other] |= mets
-    return found
+    print(f"{len(survivors)} mistakes where two levels meet are missed by {len(rows)} rows", flush=True)
+    drawing = Drawing(array.space, Random(SEED), {meeting for _, meeting in survivors})
+    added: list[tuple[Row, frozenset[str]]] = []
+    for mistake, meeting in sorted(survivors):
+        if meeting not in meetings_killed(*_columns(added), fused=False).get(mistake, ()):
+            added.append(_killing(name, drawing, mistake, meeting))
+    return [*rows, *(row for row, _ in added)]
 
 
-def _catching(name: str, drawing: Drawing, mistake: str, met: Meeting) -> tuple[Row, frozenset[str]]:
-    """A row with these levels that catches the mistake, and what it catches; the last one tried, where none does."""
-    for left in reversed(range(TRIES)):
-        row = drawing.row(dict(met))
-        caught = caught_by(contract_named(name), row)
-        if mistake in caught or not left:
+def _columns(added: Sequence[tuple[Row, frozenset[str]]]) -> tuple[list[Row], list[frozenset[str]]]:
+    return [row for row, _ in added], [names for _, names in added]
+
+
+def _killing(name: str, drawing: Drawing, mistake: str, meeting: Meeting) -> tuple[Row, frozenset[str]]:
+    """A row with these levels that kills the mistake, and all that it kills; the last one tried, where none does."""
+    for remaining in reversed(range(MAX_TRIES)):
+        row = drawing.row(dict(meeting))
+        killed = killed_by(contract_named(name), row)
+        if mistake in killed or not remaining:
             break
-    return row, caught
+    return row, killed
 
 
 if __name__ == "__main__":

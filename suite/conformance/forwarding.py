@@ -1,154 +1,136 @@
-"""Which failures of a submission are a library's: found where an implementation that ships gives the same answers.
+"""Which failures of a submission are a library's: those of a shipped implementation that gives the same results.
 
-A submission forwards to an implementation if more than half of its answers to the plain questions of the contract are
-the same, bit for bit. (Not all need be: a library may sum in another order where tensors are laid out otherwise.) A
-failure is then the library's if a finding records it of that implementation at the installed version, and the failing
-answer is the same, bit for bit: the same numbers, NaN in the same places, the same error in the same words.
+A submission forwards to an implementation if more than half of its results of plain tests are the same, bit for bit.
+(Not all need be: a library may sum in another order for another memory layout.) A failure is then the library's if a
+known bug records it for that implementation and version, and the failing result is the same, bit for bit, too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
 
 import torch
-from msgspec.structs import replace
+from msgspec import structs
 from torch import Tensor
 
 from attnsuite.cases import Case, Reply
-from attnsuite.conformance.findings import Finding
-from attnsuite.conformance.runner import Check, answer
+from attnsuite.conformance.check import Check, run_test
+from attnsuite.conformance.known import KnownBug
+from attnsuite.conformance.request import CaseDtype
 from attnsuite.model import SILENT, Borrowed, BorrowedFinding, Outcome
 from attnsuite.worker import Hung
 
-MOST_ASKED = 12
-"""Plain questions of which answers are compared: some milliseconds, and no chance that all are alike by accident."""
-Opened = Callable[[str], Check | None]
-"""Gets an implementation that ships ready to be asked, by full name; None where it cannot be."""
+MAX_PLAIN = 12
+"""Plain tests whose results are compared: some milliseconds, and no chance that all are equal by accident."""
 
 
-class _Hangs(Exception):
-    """The submission does not answer: each further question might take the whole time limit."""
+class _TimedOut(Exception):
+    """The submission timed out: each further test might take the whole time limit."""
 
 
 @dataclass
 class Forwarding:
-    """Compares a submission that fails with the implementations that are recorded to fail so."""
+    """Compares a submission that fails with the shipped implementations that are known to fail so."""
 
     check: Check
-    findings: Sequence[Finding]
-    """Those that apply to the installed versions."""
+    bugs: Sequence[KnownBug]
+    """The known bugs that apply to the installed versions."""
     shipped: Sequence[str]
-    """The full names of the implementations of the contract that ship."""
-    opened: Opened
+    """The full names of the shipped implementations of the contract."""
+    opened: Callable[[str], Check | None]
+    """Returns the check of a shipped implementation by full name; None where it cannot run."""
     versions: Mapping[str, str]
-    _others: dict[str, tuple[Check, tuple[int, int]] | None] = field(default_factory=dict)
-    """By name what `_forwards` found; kept, for a test run asks failure by failure."""
+    _others: dict[str, tuple[Check, int] | None] = field(default_factory=dict)
 
     def borrowed(self, outcomes: Sequence[Outcome]) -> Borrowed | None:
-        """The failures that are those of an implementation that ships; None where there are none."""
+        """The failures that are those of a shipped implementation; None where there are none."""
         failing = [outcome for outcome in outcomes if outcome.fails and (outcome.case, outcome.dtype) in self._cases]
-        answered = [outcome for outcome in failing if outcome.status not in SILENT]
         try:
-            found = [each for name, pairs in self._recorded(answered) if (each := self._alike(name, pairs, failing))]
-        except _Hangs:
+            borrowed = [each for name in self.shipped if (each := self._borrowed_from(name, failing))]
+        except _TimedOut:
             return None
-        return max(found, key=lambda each: len(each.questions), default=None)
+        return max(borrowed, key=lambda each: len(each.questions), default=None)
 
-    def _recorded(self, failing: Sequence[Outcome]) -> Iterator[tuple[str, list[tuple[Outcome, Finding]]]]:
-        """By the implementation that ships, the failures that findings record of it, beside the finding."""
-        for name in self.shipped:
-            pairs = ((outcome, _recording(self.findings, replace(outcome, implementation=name))) for outcome in failing)
-            if recorded := [(outcome, finding) for outcome, finding in pairs if finding]:
-                yield name, recorded
-
-    def _alike(
-        self, name: str, recorded: Sequence[tuple[Outcome, Finding]], failing: Sequence[Outcome]
-    ) -> Borrowed | None:
-        if name not in self._others:
-            self._others[name] = self._forwards(name)
-        found = self._others[name]
-        if found is None:
+    def _borrowed_from(self, name: str, failing: Sequence[Outcome]) -> Borrowed | None:
+        """The failures that are known of one shipped implementation, to which the submission forwards."""
+        pairs = [(outcome, self._bug(name, outcome)) for outcome in failing if outcome.status not in SILENT]
+        recorded = [(outcome, bug) for outcome, bug in pairs if bug]
+        other = self._forwards_to(name) if recorded else None
+        if other is None:
             return None
-        other, plain = found
-        alike = [(outcome, finding) for outcome, finding in recorded if self._same(other, outcome.case, outcome.dtype)]
-        if not alike:
+        check, plain_alike = other
+        same = [(outcome, bug) for outcome, bug in recorded if self._same(check, outcome.case, outcome.dtype)]
+        if not same:
             return None
-        libraries = dict.fromkeys(library for _, finding in alike for library in finding.versions)
+        libraries = dict.fromkeys(library for _, bug in same for library in bug.versions)
+        bugs, counts = {bug.id: bug for _, bug in same}, Counter(bug.id for _, bug in same)
         return Borrowed(
             name,
             ", ".join(f"{library} {self.versions[library]}" for library in libraries),
-            _counted([finding for _, finding in alike]),
-            frozenset((outcome.case, outcome.dtype) for outcome, _ in alike),
+            tuple(BorrowedFinding(id, bugs[id].says, bugs[id].upstream, count) for id, count in counts.most_common()),
+            frozenset((outcome.case, outcome.dtype) for outcome, _ in same),
             len(failing),
-            *plain,
-            str(self.check.subject.contract.findings),
+            plain_alike,
+            len(self._plain),
+            str(self.check.implementation.contract.findings),
         )
 
-    def _forwards(self, name: str) -> tuple[Check, tuple[int, int]] | None:
-        """An implementation to which the submission forwards, with the number of plain questions to which both give the
-        same answer, and of all that were asked; None if it does not forward to it.
-        """
-        other = self.opened(name)
-        if other is None:
-            return None
-        same = [self._same(other, case.name, dtype) for case, dtype in self._plain]
-        return (other, (sum(same), len(same))) if 2 * sum(same) > len(same) else None
+    def _bug(self, name: str, outcome: Outcome) -> KnownBug | None:
+        """The known bug that records a failure for a shipped implementation."""
+        shipped = structs.replace(outcome, implementation=name)
+        return next((bug for bug in self.bugs if bug.covers(shipped)), None)
+
+    def _forwards_to(self, name: str) -> tuple[Check, int] | None:
+        """The check of an implementation and the number of plain tests with equal results; None if they are too few."""
+        if name not in self._others:
+            other = self.opened(name)
+            same = sum(self._same(other, case.name, dtype) for case, dtype in self._plain) if other else 0
+            self._others[name] = (other, same) if other and 2 * same > len(self._plain) else None
+        return self._others[name]
 
     def _same(self, other: Check, case: str, dtype: str) -> bool:
-        """Whether both answer a question alike."""
-        question = self.check.question(self._cases[case, dtype], dtype)
-        ours = answer(self.check.subject, question)
+        """Whether both give the same result of a test."""
+        test = self.check.test(self._cases[case, dtype], dtype)
+        ours = run_test(self.check.implementation, test)
         if isinstance(ours, Hung):
-            raise _Hangs
-        theirs = answer(other.subject, question)
-        return isinstance(ours, tuple) and isinstance(theirs, tuple) and all(map(alike, *_evened(ours, theirs)))
+            raise _TimedOut
+        theirs = run_test(other.implementation, test)
+        if not (isinstance(ours, tuple) and isinstance(theirs, tuple)):
+            return False
+        return all(equal_replies(*pair) for pair in zip_longest(ours, theirs))
 
     @cached_property
-    def _plain(self) -> Sequence[tuple[Case, str]]:
-        contract = self.check.subject.contract
-        dtype = contract.core_dtypes[self.check.device]
+    def _plain(self) -> Sequence[CaseDtype]:
+        contract = self.check.implementation.contract
+        dtype = contract.core_dtypes[self.check.implementation.device_kind]
         plain = [case for case in contract.cases() if case.family == contract.core and dtype in case.dtypes]
-        return [(case, dtype) for case in plain[:MOST_ASKED]]
+        return [(case, dtype) for case in plain[:MAX_PLAIN]]
 
     @cached_property
     def _cases(self) -> dict[tuple[str, str], Case]:
-        return {(case.name, dtype): case for case, dtype in (*self._plain, *self.check.asked)}
+        return {(case.name, dtype): case for case, dtype in (*self._plain, *self.check.tests)}
 
 
-def alike(one: Reply | None, other: Reply | None) -> bool:
+def equal_replies(ours: Reply | None, theirs: Reply | None) -> bool:
     """Whether two replies to one call are the same, bit for bit."""
-    if one is None or other is None:
+    if ours is None or theirs is None:
         return False
-    said = [(each.raised, each.declined, each.kind, each.device, sorted(each.gradients)) for each in (one, other)]
-    gradients = [(one.gradients[name], other.gradients.get(name)) for name in one.gradients]
-    return said[0] == said[1] and all(equal(*pair) for pair in ((one.output, other.output), *gradients))
+    words = [
+        (reply.raised, reply.declined, reply.kind, reply.device, sorted(reply.gradients)) for reply in (ours, theirs)
+    ]
+    gradients = [(ours.gradients[name], theirs.gradients.get(name)) for name in ours.gradients]
+    return words[0] == words[1] and all(equal_tensors(*pair) for pair in ((ours.output, theirs.output), *gradients))
 
 
-def equal(one: Tensor | None, other: Tensor | None) -> bool:
-    """Whether two tensors have the same numbers, NaN in the same places; None is like None alone."""
-    if one is None or other is None:
-        return one is other
-    if (one.dtype, one.shape) != (other.dtype, other.shape):
+def equal_tensors(ours: Tensor | None, theirs: Tensor | None) -> bool:
+    """Whether two tensors have the same numbers, NaN in the same places; None equals None alone."""
+    if ours is None or theirs is None:
+        return ours is theirs
+    if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
         return False
-    nowhere = one.isnan()
-    same = torch.equal(nowhere, other.isnan()) and torch.equal(one.nan_to_num(nan=0.0), other.nan_to_num(nan=0.0))
-    return bool(same)
-
-
-def _counted(findings: Sequence[Finding]) -> tuple[BorrowedFinding, ...]:
-    """Each finding once, the commonest first."""
-    known, counts = {each.id: each for each in findings}, Counter(each.id for each in findings)
-    return tuple(BorrowedFinding(name, known[name].says, known[name].upstream, n) for name, n in counts.most_common())
-
-
-def _evened(ours: Sequence[Reply], theirs: Sequence[Reply]) -> tuple[list[Reply | None], list[Reply | None]]:
-    pairs = list(zip_longest(ours, theirs))
-    return [one for one, _ in pairs], [other for _, other in pairs]
-
-
-def _recording(findings: Sequence[Finding], outcome: Outcome) -> Finding | None:
-    return next((finding for finding in findings if finding.covers(outcome)), None)
+    same_nan = torch.equal(ours.isnan(), theirs.isnan())
+    return same_nan and torch.equal(ours.nan_to_num(nan=0.0), theirs.nan_to_num(nan=0.0))

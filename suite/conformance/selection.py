@@ -1,4 +1,4 @@
-"""Which names a pattern means: of cases, and of workloads."""
+"""The syntax of `--case` and `--workload`: which names a pattern selects."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def nothing_matches(
-    pattern: str, names: Iterable[str], families: Sequence[str], contract: str, also_called: Mapping[str, str] = NONE
+    pattern: str, names: Iterable[str], families: Sequence[str], contract: str, synonyms: Mapping[str, str] = NONE
 ) -> str:
-    """The message that no case of a contract has such a name, with what may have been meant and what exists.
+    """The message that no case of a contract matches, with the closest name and the families that exist.
 
-    `also_called` has the families that words of the field mean.
+    `synonyms` has families by other words for them.
     """
     word = pattern.strip("*/").lower().replace("-", "_")
-    close = [also_called[word]] if word in also_called else get_close_matches(pattern, [*families, *names], n=1)
+    close = [synonyms[word]] if word in synonyms else get_close_matches(pattern, [*families, *names], n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     return f"no case of {contract} matches {pattern!r}; {hint}families are: {', '.join(families)}"

@@ -1,4 +1,4 @@
-"""From targets to outcomes: what `attnsuite check`, `attnsuite.check` and the pytest plugin have in common."""
+"""From targets to outcomes: what `attnsuite check`, `attnsuite.check` and the pytest plugin share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from threading import Event
 from typing import Any, Self
 
@@ -15,356 +14,277 @@ from msgspec import structs
 from threadpoolctl import threadpool_limits
 
 from attnsuite import machine, registry
-from attnsuite.cases import Case, Contract, NoReply, list_tests
-from attnsuite.cases.contract import PROFILES, QUICK
-from attnsuite.conformance import findings, gaps, operators
-from attnsuite.conformance.explaining import Explainer
-from attnsuite.conformance.findings import Known
+from attnsuite.cases import Contract, NoReply
+from attnsuite.conformance.case_tests import CaseTests, Implementation, Result, Run
+from attnsuite.conformance.check import Check, Source
+from attnsuite.conformance.explanation import Explainer
 from attnsuite.conformance.forwarding import Forwarding
-from attnsuite.conformance.hinting import Hinting
-from attnsuite.conformance.questions import Answer, Ask, Questions, Subject
-from attnsuite.conformance.runner import Check
-from attnsuite.conformance.selection import matches, nothing_matches
+from attnsuite.conformance.hints import call_hint, operator_hint, operators_used
+from attnsuite.conformance.known import Known, KnownBug, known_bugs, refuse_unmatched, xfails_of
+from attnsuite.conformance.request import CaseDtype, CheckRequest
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.judging import float32
-from attnsuite.model import DTYPES, EVERY_CASE, Explanation, Operators, Outcome, Shard, UsageError
-from attnsuite.model.limits import IMPORT_LIMIT, TIME_LIMIT
-from attnsuite.model.options import check_dtypes, check_name_of_device, check_profile, check_seconds, check_seed
+from attnsuite.model import EVERY_CASE, Explanation, Operators, Outcome, UsageError
+from attnsuite.model.limits import IMPORT_LIMIT
 from attnsuite.registry import Broken, Declaration, Loaded
 from attnsuite.registry.signatures import in_signature, laid
 from attnsuite.registry.signatures import signature as signature_named
 from attnsuite.worker import Ready, Worker, ask
 from attnsuite.worker.sandbox.limits import memory_limit
 
-
-@dataclass(frozen=True)
-class CheckRequest:
-    """What to ask, in which dtypes, on which device; with `isolate`, of every implementation in its own process."""
-
-    cases: tuple[str, ...] = ()
-    dtypes: tuple[str, ...] = ()
-    device: str = "cpu"
-    isolate: bool = False
-    time_limit: float = TIME_LIMIT
-    profile: str = QUICK
-    """Which of the cases that combine features."""
-    seed: int = 0
-    """Of the numbers that cases are made of, and of the array of combinations; 0 is what is asked by default."""
-    only: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
-    """The cases and dtypes that implementations are asked, by full name; who is not named is asked everything."""
-    sampled: Mapping[str, int] = field(default_factory=dict)
-    """The implementations that are tested on a sample, which `only` has, each with the number of its tests in all."""
-    shard: Shard | None = None
-    """The part that is asked, of implementations and families of cases."""
-    gaps: tuple[gaps.Gap, ...] = ()
-    """What implementations that do not ship are known to fail."""
-    strict: bool = False
-    """Whether implementations that do not ship fail for bad input that they accept; those that ship always do."""
-
-    def __post_init__(self) -> None:
-        check_dtypes(self.dtypes)
-        check_device(self.device)
-        check_seconds("time limit", self.time_limit)
-        check_profile(self.profile, PROFILES)
-        check_seed(self.seed)
-
-    @property
-    def apart(self) -> bool:
-        """Whether those that ship answer in processes of their own, too.
-
-        So they do on a GPU: a kernel that goes wrong there may cost its process all further use of the device.
-        """
-        return self.isolate or self.device != "cpu"
-
-    def posed(self, contract: Contract) -> Sequence[Case]:
-        """The cases of the contract; those that combine features are of this profile and seed."""
-        cases = contract.cases()
-        if contract.array is None or (self.profile, self.seed) == (QUICK, 0):
-            return cases
-        array = contract.array()
-        named = array.named(self.cases) if self.cases else None  # drawing an array takes seconds
-        combined = array.cases(self.profile, self.seed) if named is None else named
-        families = {case.family for case in combined}
-        return [*(case for case in cases if case.family not in families), *combined]
-
-    def asked(self, contract: Contract) -> list[tuple[Case, str]]:
-        """The cases and dtypes that the patterns choose, in the order of cases. UsageError if there are none."""
-        cases = self.posed(contract)
-        for pattern in self.cases:
-            if not any(matches(case.name, pattern) for case in cases):
-                families = list(dict.fromkeys(case.family for case in cases))
-                names = [case.name for case in cases]
-                raise UsageError(nothing_matches(pattern, names, families, contract.name, contract.also_called))
-        chosen = [case for case in cases if not self.cases or any(matches(case.name, p) for p in self.cases)]
-        asked = list_tests(chosen, self.device.split(":")[0], self.dtypes or DTYPES)
-        if not asked:
-            where = f"in {', '.join(self.dtypes or DTYPES)} on {self.device}"
-            raise UsageError(f"the cases {', '.join(self.cases)} are not asked {where}")
-        return asked
-
-
-def check_device(device: str) -> None:
-    """Raise UsageError if this machine has no such device."""
-    check_name_of_device(device)
-    try:
-        kind, index = torch.device(device).type, torch.device(device).index or 0
-    except RuntimeError:  # a number that is none to torch
-        raise UsageError(f"unknown device {device!r}; there are: cpu, cuda, cuda:N") from None
-    if kind == "cuda":
-        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if count == 0:
-            raise UsageError(
-                f"{device} was asked for, but torch {torch.__version__} sees no CUDA device here; cpu exists"
-            )
-        if index >= count:
-            raise UsageError(f"{device} was asked for, but there are only {count} CUDA devices, numbered from 0")
+Target = Declaration | Loaded
+"""An implementation, or one that is loaded in this process."""
 
 
 @dataclass
 class Session:
-    """The check of several implementations, which share questions and truths."""
+    """The check of several implementations, which share inputs and expected values."""
 
     request: CheckRequest
     several: bool = True
-    """Whether questions are kept, because more than one implementation will be asked them."""
+    """Whether inputs and expected values are stored, because more than one implementation is tested."""
     explains: bool = False
-    """Whether failures are explained beside their outcomes, which takes seconds."""
+    """Whether failures are explained, which takes seconds."""
     fail_fast: bool = False
-    """Whether nothing more is asked after a failure that no finding records."""
-    explanations: dict[str, Explanation] = field(default_factory=dict)
-    """Of the implementations that were checked, by full name."""
-    signed: dict[str, str] = field(default_factory=dict)
-    """Which signature each was taken to have, and why, in a line; empty for the contract's own."""
-    walls: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
-    """The names of the walls around each; None for what is trusted."""
-    lacks: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    """What each lacks, by feature, and why: its import may tell other gaps than its source does."""
-    looks: bool = False
-    """Whether it is looked at which operators those run that do not ship, also where nothing is explained."""
-    ran: dict[str, Operators] = field(default_factory=dict)
-    """The operators of those that were looked at, by full name."""
+    """Whether no more tests run after the first failure."""
+    records_operators: bool = False
+    """Whether the operators of submissions are recorded, also where nothing is explained."""
+    jobs: int = 1
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Added to that of this process for those that answer in processes of their own."""
+    """Variables for the processes of implementations, added to those of this process."""
     cores: Collection[int] = ()
-    """What those processes are bound to; nothing where it is empty."""
+    """The cores to which those processes are bound; empty for no limit."""
     over: Event | None = None
-    """Set where nobody needs their answers any more: whoever waits for one is told that its process has died."""
-    _asked: dict[str, list[tuple[Case, str]]] = field(default_factory=dict)
-    _questions: dict[str, Questions] = field(default_factory=dict)
-    _findings: dict[str, list[findings.Finding]] = field(default_factory=dict)
+    """Set where no result is needed any more: waiting for one ends as if its process had died."""
+    explanations: dict[str, Explanation] = field(default_factory=dict)
+    """Of the implementations that were checked, by full name, as all dictionaries below."""
+    signed: dict[str, str] = field(default_factory=dict)
+    """Which signature each has, and why, in a line; empty for the contract's own."""
+    walls: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    """The mechanisms of the sandbox of each; None for trusted code."""
+    lacks: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """The gaps of each by feature, with reasons: its import may declare others than its source."""
+    operators: dict[str, Operators] = field(default_factory=dict)
+    _tests: dict[str, list[CaseDtype]] = field(default_factory=dict)
+    _inputs: dict[str, CaseTests] = field(default_factory=dict)
+    _bugs: dict[str, list[KnownBug]] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing outlives the check of an implementation."""
+        """Release nothing: the processes of an implementation end with its check."""
 
-    def run(self, implementation: Declaration | Loaded, earlier: Sequence[Outcome] = ()) -> Generator[Outcome]:
-        """Check one implementation. Questions that have an outcome in `earlier` are not asked again."""
+    # Run
+
+    def run(self, target: Target, earlier: Sequence[Outcome] = ()) -> Generator[Outcome]:
+        """Check one implementation: yield the outcome of each test as it comes, then again the failures with a name.
+
+        Of two outcomes with the same key the later one counts. Tests with an outcome in `earlier` are not run again.
+        """
         with ExitStack() as stack:
-            check = self.check(implementation, stack, earlier)
+            check = self.check(target, stack, earlier, foresee=self.jobs == 1)
             if isinstance(check, Outcome):
                 yield check
-            else:
-                stack.enter_context(alone(self.request.device))
-                yield from self.explained(check, check.run(), implementation)
+                return
+            stack.enter_context(alone(self.request.device))
+            outcomes = {outcome.key: outcome for outcome in check.earlier}
+            for outcome in () if self.is_decided(outcomes.values()) else check.run(self.source(check, target, stack)):
+                outcomes[outcome.key] = outcome
+                yield outcome
+                if self.is_decided([outcome]):
+                    break
+            for outcome in check.diagnosed(list(outcomes.values())):
+                outcomes[outcome.key] = outcome
+                yield outcome
+            self._explain(check, list(outcomes.values()), target)
 
-    def explained(self, check: Check, outcomes: Iterable[Outcome], of: Declaration | Loaded) -> Iterator[Outcome]:
-        """The outcomes of a check; after them its failures are explained, if that is wanted."""
-        found = list(check.earlier)
-        for outcome in () if self.is_decided(found) else outcomes:
-            found.append(outcome)
-            yield outcome
-            if self.is_decided([outcome]):
-                break
-        if (self.explains or self.looks) and not check.subject.shipped and (ran := operators.operators(check, found)):
-            self.ran[check.subject.name] = ran
-        if self.explains:
-            self.explanations[check.subject.name] = self._explanation(check, found, of)
+    def outcomes(self, target: Target, earlier: Sequence[Outcome] = ()) -> list[Outcome]:
+        """The final outcomes of one implementation that are not in `earlier`."""
+        return list({outcome.key: outcome for outcome in self.run(target, earlier)}.values())
 
-    def _explanation(self, check: Check, outcomes: Sequence[Outcome], of: Declaration | Loaded) -> Explanation:
-        """Of all outcomes of a check. What is a library's failure is explained by its finding."""
+    def source(self, check: Check, target: Target, stack: ExitStack) -> Source | None:
+        """What runs the tests of a check; None for this process."""
+        return None
+
+    def is_decided(self, outcomes: Iterable[Outcome]) -> bool:
+        """Whether no more tests are to run after these outcomes."""
+        return self.fail_fast and any(outcome.fails for outcome in outcomes)
+
+    def _explain(self, check: Check, outcomes: Sequence[Outcome], target: Target) -> None:
+        """Record operators and the explanation. Failures of a library are explained by its known bugs."""
+        implementation, operators = check.implementation, None
+        if (self.explains or self.records_operators) and not implementation.shipped:
+            operators = operators_used(check, outcomes)
+        if operators:
+            self.operators[implementation.name] = operators
+        if not self.explains:
+            return
         with ExitStack() as stack:
             borrowed = self.forwarding(check, stack).borrowed(outcomes)
-        others = [
-            structs.replace(o, known=borrowed.implementation) if borrowed and borrowed.is_about(o) else o
-            for o in outcomes
-        ]
-        ran = self.ran.get(check.subject.name)
-        hint = self._hint(check, outcomes, of) or operators.hint(check, outcomes, ran)
-        unasked = () if check.subject.shipped else check.subject.unasked
-        explanation = Explainer(check).explanation(others)
-        return replace(explanation, borrowed=borrowed, operators=ran, hint=hint, unasked=unasked)
+        about = borrowed.is_about if borrowed else lambda outcome: False
+        own = [structs.replace(o, known=borrowed.implementation) if borrowed and about(o) else o for o in outcomes]
+        self.explanations[implementation.name] = replace(
+            Explainer(check).explanation(own),
+            borrowed=borrowed,
+            operators=operators,
+            hint=self._call_hint(check, outcomes, target) or operator_hint(check, outcomes, operators),
+            unasked=() if implementation.shipped else implementation.unasked,
+        )
 
-    def _hint(self, check: Check, outcomes: Sequence[Outcome], of: Declaration | Loaded) -> str:
-        """What helps the author of a file or module that answers nothing: its signature, or how it is called."""
-        if isinstance(of, Loaded) or of.shipped:
+    def _call_hint(self, check: Check, outcomes: Sequence[Outcome], target: Target) -> str:
+        """A hint for the author of a file or a module that passes no plain test."""
+        if isinstance(target, Loaded) or target.shipped:
             return ""
         with ExitStack() as stack:
 
             def opened(name: str) -> Check | None:
+                contract = check.implementation.contract
                 try:
-                    subject = self._subject(registry.asked_in(of, name), check.subject.contract, stack, apart=False)
-                except UsageError:  # its parameters are not that signature's
+                    other = self._implementation(registry.asked_in(target, name), contract, stack, foresee=False)
+                except UsageError:  # its parameters are not those of that signature
                     return None
-                return Check(subject, check.questions, ()) if isinstance(subject, Subject) else None
+                return Check(other, check.inputs, ()) if isinstance(other, Implementation) else None
 
-            return Hinting(check, opened).hint(outcomes)
+            return call_hint(check, outcomes, opened)
 
     def forwarding(self, check: Check, stack: ExitStack) -> Forwarding:
-        """What finds the failures of a submission that are a library's. What it asks besides ends with `stack`."""
-        contract, own = check.subject.contract, check.subject.name
+        """Finds the failures of a submission that are a library's. The processes that it starts end with `stack`."""
+        contract, own = check.implementation.contract, check.implementation.name
         shipped = [each for each in registry.discover() if each.contract == contract.name and each.shipped]
         by_name = {each.full_name: each for each in shipped if each.full_name != own}
 
         def opened(name: str) -> Check | None:
-            found = self.check(by_name[name], stack, foresee=False)
-            return found if isinstance(found, Check) else None
+            other = self.check(by_name[name], stack, foresee=False)
+            return other if isinstance(other, Check) else None
 
-        return Forwarding(check, self.findings(contract), list(by_name), opened, machine.versions())
+        return Forwarding(check, self.known_bugs(contract), list(by_name), opened, machine.versions())
 
-    def is_decided(self, outcomes: Iterable[Outcome]) -> bool:
-        """Whether nothing more is to be asked after these outcomes."""
-        return self.fail_fast and any(outcome.fails for outcome in outcomes)
-
-    def check(
-        self,
-        implementation: Declaration | Loaded,
-        stack: ExitStack,
-        earlier: Sequence[Outcome] = (),
-        foresee: bool = True,
-    ) -> Check | Outcome:
-        """The check of one implementation, ready to run, or the outcome that says why there is none.
-
-        Its process ends with `stack`. With `foresee`, the process that some cases need is prepared at once.
-        """
-        declaration = implementation.declaration if isinstance(implementation, Loaded) else implementation
-        problem = declaration.broken
-        try:
-            contract = contract_named(declaration.contract)
-        except (
-            UsageError
-        ) as error:  # an entry point or a folder of implementations may name a contract that does not exist
-            problem = str(error)
-        if problem:
-            return unaskable(Broken(declaration, problem), self.request.device, declaration)
-        asked = self.asked_of(declaration, contract)
-        apart = foresee and any(case.in_worker for case, _ in asked)
-        subject = self._subject(implementation, contract, stack, apart)
-        if isinstance(subject, Outcome):
-            return subject
-        known = self.known(declaration, contract)
-        self.meet(subject)
-        return Check(
-            subject,
-            self.questions(contract),
-            asked,
-            known,
-            earlier,
-            whole=self.request.shard is None,
-            settles=not self.fail_fast,
-            time_limit=self.request.time_limit,
-        )
-
-    def meet(self, subject: Subject) -> None:
-        """Note what the import of an implementation has told of it."""
-        self.signed[subject.name], self.walls[subject.name] = subject.signed, subject.walls
-        self.lacks[subject.name] = subject.lacks
+    # Tests
 
     def count(self, declaration: Declaration) -> int:
-        """How many outcomes to expect of one implementation. UsageError if the patterns choose no case."""
-        known = declaration.contract in contract_names() and not declaration.broken
-        return len(self.asked_of(declaration, contract_named(declaration.contract))) if known else 1
+        """How many outcomes to expect of one implementation. UsageError if the patterns select no case."""
+        return len(self.tests_of(declaration, contract_named(declaration.contract))) if _has_tests(declaration) else 1
 
-    def asked(self, contract: Contract) -> list[tuple[Case, str]]:
-        if contract.name not in self._asked:
-            self._asked[contract.name] = self.request.asked(contract)
-        return self._asked[contract.name]
+    def tests(self, contract: Contract) -> list[CaseDtype]:
+        if contract.name not in self._tests:
+            self._tests[contract.name] = self.request.tests(contract)
+        return self._tests[contract.name]
 
-    def asked_of(self, declaration: Declaration, contract: Contract) -> list[tuple[Case, str]]:
-        """The questions for one implementation."""
-        asked, only = self.asked(contract), self.request.only.get(declaration.full_name)
+    def tests_of(self, declaration: Declaration, contract: Contract) -> list[CaseDtype]:
+        """The tests of one implementation."""
+        tests, only = self.tests(contract), self.request.only.get(declaration.full_name)
         if shard := self.request.shard:
-            asked = [each for each in asked if shard.takes(declaration.full_name, each[0].family)]
-        return asked if only is None else [each for each in asked if (each[0].name, each[1]) in only]
+            tests = [test for test in tests if shard.takes(declaration.full_name, test[0].family)]
+        return tests if only is None else [test for test in tests if (test[0].name, test[1]) in only]
 
     def falls_here(self, declaration: Declaration) -> bool:
-        """Whether anything is asked of an implementation in the shard of the request, if it has one."""
+        """Whether any test of an implementation is in the shard of the request."""
         shard = self.request.shard
         if shard is None:
             return True
-        if declaration.broken or declaration.contract not in contract_names():  # a single row, about all cases
+        if not _has_tests(declaration):  # a single row, about all cases
             return shard.takes(declaration.full_name, EVERY_CASE)
-        return bool(self.asked_of(declaration, contract_named(declaration.contract)))
+        return bool(self.tests_of(declaration, contract_named(declaration.contract)))
 
     def divided_into(self, declaration: Declaration) -> int:
-        """How many parts of what an implementation is asked may fall into different shards: families of cases."""
-        if declaration.broken or declaration.contract not in contract_names():
+        """How many parts of the tests of an implementation may be in different shards: families of cases."""
+        if not _has_tests(declaration):
             return 1
-        return len({case.family for case, _ in self.asked(contract_named(declaration.contract))})
+        return len({case.family for case, _ in self.tests(contract_named(declaration.contract))})
 
-    def questions(self, contract: Contract) -> Questions:
-        return self._questions.setdefault(contract.name, Questions(contract, keep=self.several))
+    def inputs(self, contract: Contract) -> CaseTests:
+        return self._inputs.setdefault(contract.name, CaseTests(contract, keep=self.several))
 
-    def findings(self, contract: Contract) -> list[findings.Finding]:
-        if contract.name not in self._findings:
-            self._findings[contract.name] = findings.load(contract.findings, machine.versions())
-        return self._findings[contract.name]
+    # Known failures
 
-    def known(self, declaration: Declaration, contract: Contract) -> list[Known]:
-        """What an implementation is known to fail: findings if it ships, else the gaps of the request."""
-        if has_findings(declaration):
-            return list(self.findings(contract))
-        return list(gaps.of_contract(self.request.gaps, contract, self.findings(contract))) if self.request.gaps else []
+    def known_bugs(self, contract: Contract) -> list[KnownBug]:
+        if contract.name not in self._bugs:
+            self._bugs[contract.name] = known_bugs(contract.findings, machine.versions())
+        return self._bugs[contract.name]
 
-    def refuse_idle_gaps(self, declarations: Iterable[Declaration]) -> None:
-        """Raise UsageError for a gap that means no case of any of these, and for gaps of those that ship alone."""
-        if not self.request.gaps:
+    def known(self, declaration: Declaration, contract: Contract) -> Sequence[Known]:
+        """Known bugs of a shipped implementation; expected failures of a submission."""
+        bugs = self.known_bugs(contract) if declaration.shipped or self.request.xfails else []
+        return bugs if declaration.shipped else list(xfails_of(self.request.xfails, bugs))
+
+    def refuse_unmatched_xfails(self, declarations: Iterable[Declaration]) -> None:
+        """Raise UsageError for an expected failure that matches no case of these, and where all of these ship."""
+        if not self.request.xfails:
             return
-        own = [each for each in declarations if not has_findings(each) and each.contract in contract_names()]
+        own = [each for each in declarations if not each.shipped and each.contract in contract_names()]
         if not own:
             raise UsageError("known gaps are about implementations of one's own; what ships here has findings instead")
         contracts = [contract_named(name) for name in dict.fromkeys(each.contract for each in own)]
-        names = {of.name: [case.name for case in (*of.cases(), *self.request.posed(of))] for of in contracts}
-        gaps.refuse_unmatched(self.request.gaps, names, [each for of in contracts for each in self.findings(of)])
+        names = {of.name: [case.name for case in (*of.cases(), *self.request.all_cases(of))] for of in contracts}
+        refuse_unmatched(self.request.xfails, names, [bug for of in contracts for bug in self.known_bugs(of)])
 
-    def _subject(
-        self, implementation: Declaration | Loaded, contract: Contract, stack: ExitStack, apart: bool
-    ) -> Subject | Outcome:
-        """What the runner asks, or the outcome that says why there is nothing to ask."""
+    # Implementations
+
+    def check(
+        self, target: Target, stack: ExitStack, earlier: Sequence[Outcome] = (), foresee: bool = True
+    ) -> Check | Outcome:
+        """The check of one implementation, ready to run, or the outcome that says why it cannot run.
+
+        Its processes end with `stack`. With `foresee`, the process that some cases need is prepared at once.
+        """
+        declaration = target.declaration if isinstance(target, Loaded) else target
+        problem = declaration.broken
+        try:
+            contract = contract_named(declaration.contract)
+        except UsageError as error:  # an entry point or a folder may name a contract that does not exist
+            problem = str(error)
+        if problem:
+            return cannot_run(Broken(declaration, problem), self.request.device, declaration)
+        tests = self.tests_of(declaration, contract)
+        foresee = foresee and any(case.in_worker for case, _ in tests)
+        implementation = self._implementation(target, contract, stack, foresee)
+        if isinstance(implementation, Outcome):
+            return implementation
+        name = implementation.name
+        self.signed[name], self.walls[name] = implementation.signed, implementation.walls
+        self.lacks[name] = implementation.lacks
+        known, whole = self.known(declaration, contract), self.request.shard is None
+        return Check(
+            implementation, self.inputs(contract), tests, known, earlier, whole, time_limit=self.request.time_limit
+        )
+
+    def _implementation(
+        self, target: Target, contract: Contract, stack: ExitStack, foresee: bool
+    ) -> Implementation | Outcome:
+        """An implementation that is ready to run, or the outcome that says why it cannot."""
         device = self.request.device
-        found = self._found(implementation)
+        found = self._function(target)
         if isinstance(found, Outcome):
             return found
         declaration, function = found
-        walls: tuple[str, ...] | None = None
-        here: Ask | None = None if function is None else partial(ask, function, device=device)
-        elsewhere, files = here, Subject.files
+        here: Run | None = None if function is None else partial(ask, function, device=device)
+        isolated, files, walls = here, Implementation.files, None
         if declaration.module or declaration.file:
             worker = stack.enter_context(self._worker(declaration, trusted=function is not None))
-            if apart:
-                worker.foresee()  # while the first questions are answered here
+            if foresee:
+                worker.foresee()  # while the first tests run here
             if here is None:
                 state = worker.ready()
                 if not isinstance(state, Ready):
-                    return unaskable(state, device, declaration)
+                    return cannot_run(state, device, declaration)
                 declaration = state.declaration
                 walls = None if declaration.shipped else worker.walls
-            elsewhere, files = worker.ask, worker.files
-        assert elsewhere is not None, "a declaration has a function, a module or a file"
-        ask_here, ask_apart = (laid_out(each, declaration.signature) for each in (here or elsewhere, elsewhere))
-        return Subject(
+            isolated, files = worker.ask, worker.files
+        assert isolated is not None, "a declaration has a function, a module or a file"
+        run_here, run_isolated = (_laid_out(run, declaration.signature) for run in (here or isolated, isolated))
+        return Implementation(
             declaration.full_name,
             in_signature(contract, declaration.signature),
-            ask=ask_here,
-            ask_apart=ask_apart,
-            ask_meanwhile=ask_apart if here is None else None,
+            run=run_here,
+            run_isolated=run_isolated,
+            run_overlapped=run_isolated if here is None else None,
             parameters=None if declaration.parameters is None else frozenset(declaration.parameters),
             lacks=declaration.lacks,
             conventions=declaration.conventions,
             device=device,
-            plugged=declaration.plug is not None,
+            has_backend=declaration.plug is not None,
             imported=() if declaration.rewritten else registry.import_lines(declaration),
             style=declaration.style,
             signature=declaration.signature,
@@ -376,20 +296,20 @@ class Session:
             lenient=not (declaration.shipped or self.request.strict),
         )
 
-    def _found(self, implementation: Declaration | Loaded) -> tuple[Declaration, Callable[..., Any] | None] | Outcome:
-        """What is asked, and its function where it may answer in this process; or why nothing can be asked."""
-        if isinstance(implementation, Loaded):
-            return implementation.declaration, implementation.function
-        if not self.request.apart and implementation.shipped:
-            loaded = registry.load(implementation)
+    def _function(self, target: Target) -> tuple[Declaration, Callable[..., Any] | None] | Outcome:
+        """A declaration, and its function where it may run in this process; or why it cannot run."""
+        if isinstance(target, Loaded):
+            return target.declaration, target.function
+        if not self.request.isolates_shipped and target.shipped:
+            loaded = registry.load(target)
             if isinstance(loaded, Loaded):
                 return loaded.declaration, loaded.function
-            return unaskable(loaded, self.request.device, implementation)
-        missing = registry.absent(implementation)
-        return unaskable(missing, self.request.device, implementation) if missing else (implementation, None)
+            return cannot_run(loaded, self.request.device, target)
+        missing = registry.absent(target)
+        return cannot_run(missing, self.request.device, target) if missing else (target, None)
 
     def _worker(self, declaration: Declaration, trusted: bool) -> Worker:
-        """A process of its own. What answers in this process as well is trusted, and needs no walls."""
+        """A process for an implementation. Code that runs in this process as well is trusted, and needs no sandbox."""
         walled = not trusted and not declaration.shipped
         return Worker(
             declaration,
@@ -404,12 +324,12 @@ class Session:
         )
 
 
-def laid_out(asked: Callable[..., Answer], name: str) -> Callable[..., Answer]:
-    """Asks with inputs that lie in memory as those of the signature of this name do."""
+def _laid_out(run: Callable[..., Result], name: str) -> Callable[..., Result]:
+    """Runs with inputs in the memory layout of the signature of this name."""
     if not name:
-        return asked
-    of = signature_named(name)
-    return lambda calls, *more: asked([replace(call, tensors=laid(call.tensors, of)) for call in calls], *more)
+        return run
+    layout = signature_named(name)
+    return lambda calls, *more: run([replace(call, tensors=laid(call.tensors, layout)) for call in calls], *more)
 
 
 @contextmanager
@@ -417,8 +337,8 @@ def alone(device: str) -> Iterator[None]:
     """Run the block on one thread if it is on the CPU, with exact products of float32; restore the caller's thread
     counts, precision and random state afterwards.
 
-    Small calls take far longer on several threads than on one, above all beside other work. Numpy's threads, which
-    compute truths wherever the call is made, wait for each other by spinning: two processes took twice the time.
+    Small calls take far longer on several threads than on one, above all next to other work. Numpy's threads, which
+    compute expected values, wait for each other by spinning: two processes took twice the time.
     """
     threads, random = torch.get_num_threads(), torch.get_rng_state()
     if device == "cpu":
@@ -431,28 +351,11 @@ def alone(device: str) -> Iterator[None]:
         torch.set_rng_state(random)
 
 
-def has_findings(declaration: Declaration) -> bool:
-    """Whether findings apply: they are about implementations that ship here, not about others of the same name."""
-    return declaration.shipped
-
-
-def unaskable(problem: NoReply, device: str, declaration: Declaration) -> Outcome:
-    """The one outcome of an implementation that cannot be asked."""
+def cannot_run(problem: NoReply, device: str, declaration: Declaration) -> Outcome:
+    """The one outcome of an implementation that cannot run."""
     where = (declaration.full_name, declaration.contract, EVERY_CASE, EVERY_CASE, device)
     return Outcome(*where, problem.status, str(problem))
 
 
-def requested(
-    cases: str | Iterable[str],
-    dtypes: str | torch.dtype | Iterable[str | torch.dtype] | None,
-    device: str | torch.device,
-    known_gaps: str | Path | None = None,
-    strict: bool = False,
-) -> CheckRequest:
-    """A request from the arguments of Python functions: one name or several, "float32" or torch.float32."""
-    if dtypes is None or isinstance(dtypes, str | torch.dtype):
-        dtypes = () if dtypes is None else (dtypes,)
-    names = tuple(str(dtype).removeprefix("torch.") for dtype in dtypes)
-    chosen = (cases,) if isinstance(cases, str) else tuple(cases)
-    read = gaps.read(known_gaps) if known_gaps is not None else ()
-    return CheckRequest(chosen, names, str(device), gaps=read, strict=strict)
+def _has_tests(declaration: Declaration) -> bool:
+    return not declaration.broken and declaration.contract in contract_names()

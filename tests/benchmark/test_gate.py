@@ -17,16 +17,14 @@ from msgspec import structs
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.protocol import Failed
-from attnsuite.conformance.findings import Finding
-from attnsuite.conformance.patience import HUNG_ALTOGETHER, HUNG_IN_A_ROW
-from attnsuite.conformance.questions import Question, Questions
+from attnsuite.conformance.check import MAX_CONSECUTIVE_TIMEOUTS, MAX_TIMEOUTS
+from attnsuite.conformance.known import KnownBug
 from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract
 from attnsuite.model import Outcome, Status, UsageError
 from attnsuite.registry import Declaration
 
 CONTRACT = contract("attention")
-QUESTIONS = Questions(CONTRACT, keep=False)
 
 
 def failed(name: str, case: str, dtype: str = "float32", **more: Any) -> Outcome:
@@ -109,12 +107,15 @@ class Asked:
         self.status, self.wait, self.cases = status, wait, list[str]()
         self.named = list[str]()
 
-    def outcomes(self, asked: Iterable[tuple[Any, str]], names: Callable[[Question], bool]) -> Iterator[Outcome]:
+    def outcomes(self, asked: Iterable[tuple[Any, str]]) -> Iterator[Outcome]:
         for case, dtype in asked:
             time.sleep(self.wait)
             self.cases.append(case.name)
-            self.named += [case.name] if names(QUESTIONS.question(case, dtype, {})) else []
             yield Outcome("attention/x", "attention", case.name, dtype, "cpu", self.status(case.name), "x")
+
+    def diagnosed_alone(self, outcome: Outcome) -> Outcome:
+        self.named.append(outcome.case)
+        return outcome
 
 
 def gate_of(monkeypatch: pytest.MonkeyPatch, asked: Asked, time_limit: float = 60.0) -> Gate:
@@ -142,8 +143,8 @@ def test_what_a_finding_says_of_inputs_that_no_workload_has_is_not_asked(
     monkeypatch: pytest.MonkeyPatch, concerns: bool
 ) -> None:
     of = ("attention/x",), ("layout/query_*",), {}, "It is wrong.", "It is.", ""
-    finding = Finding("strided", *of, sometimes=("layout/key_offset",), concerns_workloads=concerns)
-    monkeypatch.setattr("attnsuite.conformance.session.Session.findings", lambda *_: [finding])
+    finding = KnownBug("strided", *of, sometimes=("layout/key_offset",), concerns_workloads=concerns)
+    monkeypatch.setattr("attnsuite.conformance.session.Session.known_bugs", lambda *_: [finding])
     shipped = replace(X, file="", module="attnsuite.implementations.attention.x")
     asked, others = Asked(lambda case: "passed"), Asked(lambda case: "passed")
 
@@ -181,7 +182,7 @@ def test_those_that_are_asked_at_once_share_questions_and_no_cores(monkeypatch: 
     )
 
     assert sorted(core for each in sessions for core in each.cores) == [0, 1, 2]
-    assert len({id(each.questions(CONTRACT)) for each in sessions}) == 1
+    assert len({id(each.inputs(CONTRACT)) for each in sessions}) == 1
 
 
 def test_conformance_is_asked_on_as_many_threads_as_any_table_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,22 +203,22 @@ def test_what_never_answers_is_given_up_and_refused(monkeypatch: pytest.MonkeyPa
 
     gate.ask([X], [("float32", CAUSALLY)])
 
-    assert len(asked.cases) == HUNG_IN_A_ROW
-    assert len(gate._known["attention/x"]) > HUNG_IN_A_ROW
+    assert len(asked.cases) == MAX_CONSECUTIVE_TIMEOUTS
+    assert len(gate._known["attention/x"]) > MAX_CONSECUTIVE_TIMEOUTS
     assert {outcome.status for outcome in gate._known["attention/x"].values()} == {status}
     assert gate.refusal("attention/x", "float32", FORWARD)
 
 
 @pytest.mark.parametrize("time_limit", [0.1, 60.0])
 def test_what_hangs_now_and_then_is_asked_for_ten_minutes(monkeypatch: pytest.MonkeyPatch, time_limit: float) -> None:
-    asked = Asked(lambda case: "passed" if len(asked.cases) % HUNG_IN_A_ROW else "hung")
+    asked = Asked(lambda case: "passed" if len(asked.cases) % MAX_CONSECUTIVE_TIMEOUTS else "hung")
     gate = gate_of(monkeypatch, asked, time_limit)
 
     gate.ask([X], [("float32", FORWARD)])
 
     whole = len(gate._known["attention/x"])
-    assert whole > HUNG_IN_A_ROW * HUNG_ALTOGETHER
-    assert len(asked.cases) == (whole if time_limit == 0.1 else HUNG_IN_A_ROW * HUNG_ALTOGETHER)
+    assert whole > MAX_CONSECUTIVE_TIMEOUTS * MAX_TIMEOUTS
+    assert len(asked.cases) == (whole if time_limit == 0.1 else MAX_CONSECUTIVE_TIMEOUTS * MAX_TIMEOUTS)
     assert gate.refusal("attention/x", "float32", FORWARD)
 
 

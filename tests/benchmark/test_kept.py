@@ -14,8 +14,8 @@ from attnsuite import registry
 from attnsuite.benchmark import kept
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.kept import Keeping, Kept, needs_of
-from attnsuite.conformance import runner
-from attnsuite.conformance.questions import Question
+from attnsuite.conformance.case_tests import CaseTest
+from attnsuite.conformance.check import Check
 from attnsuite.contracts import contract
 from attnsuite.model import Outcome, Status
 from attnsuite.registry import Declaration
@@ -157,10 +157,10 @@ def test_a_gate_asks_what_has_not_changed_once(mine: Declaration, monkeypatch: p
     assert first.refusal(declared.full_name, "float32", features) is None
 
     asked: list[str] = []
-    ask = runner.Check.answered
+    ask = Check.result
     monkeypatch.setattr(
-        runner.Check,
-        "answered",
+        Check,
+        "result",
         lambda check, question, *more: (asked.append(question.case.name), ask(check, question, *more))[1],
     )
     second = gate()
@@ -187,9 +187,9 @@ def test_answers_of_a_benchmark_that_is_killed_are_not_asked_again(
     )
     declared = registry.find([mine.file])[0]
     asked: list[str] = []
-    ask, killed_at = runner.Check.answered, 4
+    ask, killed_at = Check.result, 4
 
-    def answered(check: runner.Check, question: Question, *more: Any) -> Any:
+    def answered(check: Check, question: CaseTest, *more: Any) -> Any:
         if len(asked) == killed_at:
             raise SystemExit
         asked.append(question.case.name)
@@ -202,7 +202,7 @@ def test_answers_of_a_benchmark_that_is_killed_are_not_asked_again(
         return found
 
     monkeypatch.setattr(kept, "WRITTEN_EVERY", 0.0)
-    monkeypatch.setattr(runner.Check, "answered", answered)
+    monkeypatch.setattr(Check, "result", answered)
     with pytest.raises(SystemExit):
         gate().ask([declared], [("float32", frozenset({"float32", "large"}))])
     first, killed_at = list(asked), -1

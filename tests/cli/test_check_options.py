@@ -11,7 +11,8 @@ from attnsuite.cli.outcomes import say_how_to_run_fewer
 
 import attnsuite
 from attnsuite import registry
-from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.conformance.request import CheckRequest
+from attnsuite.conformance.session import Session
 from attnsuite.model import Outcome, Status
 
 Exit = Callable[..., object]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from attnsuite import registry
-from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.conformance.request import CheckRequest
+from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract, names
 from attnsuite.registry import Loaded
 from attnsuite.registry.signatures import names as signature_names
@@ -48,7 +49,7 @@ def test_in_every_signature_a_file_passes_at_once(status_of: StatusOf, tmp_path:
         pytest.skip(f"{signature}: its library is not installed")
     loaded = registry.load(declaration)
     assert isinstance(loaded, Loaded), loaded
-    outcomes = list(Session(CheckRequest(PLAIN, ("float32",)), several=False).run(loaded))
+    outcomes = Session(CheckRequest(PLAIN, ("float32",)), several=False).outcomes(loaded)
 
     assert [f"{each.case}: {each.says}" for each in outcomes if each.fails] == []
     assert sum(each.status == "passed" for each in outcomes) >= 10

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite.conformance.session import CheckRequest
+from attnsuite.conformance.request import CheckRequest
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.cases import combined
 

@@ -13,8 +13,8 @@ import attnsuite
 from attnsuite import registry
 from attnsuite.cli import campaign
 from attnsuite.cli.progress import Shown
-from attnsuite.conformance.divided import session_of
-from attnsuite.conformance.session import CheckRequest
+from attnsuite.conformance.parallel import session_of
+from attnsuite.conformance.request import CheckRequest
 from attnsuite.model import Outcome, UsageError
 
 SIGNED = Path(__file__).parents[1] / "submissions" / "signed.py"

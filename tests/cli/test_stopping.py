@@ -31,7 +31,7 @@ from processes import is_served
 from attnsuite import load_results
 from attnsuite.benchmark import request
 from attnsuite.cli.interrupting import until_interrupted
-from attnsuite.conformance.operators import MOST_LOOKED_AT
+from attnsuite.conformance.hints import MAX_SAMPLED
 from attnsuite.contracts import contract
 from attnsuite.model import EVERY_CASE
 
@@ -208,7 +208,7 @@ def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(
     assert set(questions) == {(case.name, dtype) for case in contract("attention").cases() for dtype in case.dtypes}
     assert EVERY_CASE not in {row["dtype"] for row in found}
     again = (tmp_path / "calls").stat().st_size - calls_for(found)
-    assert 0 <= again <= 3 + MOST_LOOKED_AT, "the question it was killed at, and those whose operators are looked at"
+    assert 0 <= again <= 3 + MAX_SAMPLED, "the question it was killed at, and those whose operators are looked at"
     (run,) = rows((machine / "runs.jsonl").read_text())
     assert run["finished"]
     assert all((machine / name).stat().st_size for name in ("conformance.md", "conformance.csv"))

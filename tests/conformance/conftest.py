@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 from kept_answers import KeptAnswers
 
-from attnsuite.conformance.diagnosis import names
+from attnsuite.conformance import diagnosis
 
 
 @pytest.fixture(scope="session", autouse=True)
 def kept_answers() -> Iterator[None]:
     """Diagnosis asks each deviation the same question once in this process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(names, "ask", KeptAnswers(names.ask))
+        patch.setattr(diagnosis, "ask", KeptAnswers(diagnosis.ask))
         yield

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 import torch
+from checks import implementation
 from torch import Tensor
 
-from attnsuite.cases import Mutant
-from attnsuite.conformance.catching import catches
+from attnsuite.cases import Contract, Mutant
+from attnsuite.cases.contract import LocalMutant
+from attnsuite.conformance import audit
+from attnsuite.conformance.audit import (
+    array_of,
+    combinations,
+    correct,
+    kills_mutant,
+    meetings_killed,
+    other_arrays,
+    other_seeds,
+)
+from attnsuite.conformance.case_tests import Implementation
 from attnsuite.contracts import contract
+from attnsuite.contracts.attention.cases import combined
+from attnsuite.contracts.attention.cases.combined import SPACE
+from attnsuite.model import Combinations, Meetings, UsageError
 
 
 def is_caught(function: Callable[..., Any]) -> bool:
     case = contract("attention").cases()[0]
     calls = case.calls("float32")
-    return catches(case, calls, case.expected(calls, {}), Mutant("mistaken", "it is wrong", function))
+    return kills_mutant(case, calls, case.expected(calls, {}), Mutant("mistaken", "it is wrong", function))
 
 
 def zeros(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -54,3 +70,119 @@ def misnames(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 @pytest.mark.parametrize("function", [misspells, miscalls, misnames])
 def test_a_slip_in_the_code_of_a_deviation_is_not_its_mistake(function: Callable[..., Any]) -> None:
     assert not is_caught(function)
+
+
+# Covering arrays
+
+
+def test_a_mistake_is_caught_where_levels_meet_in_a_row_that_catches_it() -> None:
+    rows = [{"a": "a1", "b": "b1"}, {"a": "a2", "b": "b1"}]
+    seen = meetings_killed(rows, [frozenset({"slip"}), frozenset()], fused=False)
+    assert seen == {"slip": {(("a", "a1"), ("b", "b1"))}}
+
+
+@pytest.mark.slow
+def test_mistakes_of_gradients_are_made_where_gradients_are_asked() -> None:
+    local = LocalMutant(None, frozenset({"dq", "dqkv"}))  # type: ignore[arg-type]
+    assert local.made_in(["e8", "dqkv"])
+    assert not local.made_in(["e8", "dv"])
+    wanted = array_of("attention").wrong_only_where(fused=False)
+    assert (("gradient", "dq"), ("width", "e65")) in wanted["gradient_of_query_loses_a_number"]
+    assert (("gradient", "dv"), ("width", "e65")) not in wanted["gradient_of_query_loses_a_number"]
+    assert (("gradient", "dv"), ("width", "e65")) in wanted["one_query_loses_a_key"]
+
+
+@pytest.mark.slow
+def test_what_no_row_catches_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    blind = frozenset({"one_query_loses_a_key"})
+    monkeypatch.setattr(audit, "killed_in", lambda name, rows, jobs: [blind] * len(rows))
+    found = combinations("attention", 1)
+    assert found is not None
+    assert found.pairs.met == found.pairs.possible
+    assert not any(each.startswith("one_query_loses_a_key") for each in found.pairs.missed)
+    assert "last_column_is_not_written causal × e65" in found.pairs.missed
+    assert found.amiss[0] in found.pairs.missed
+
+
+def test_all_pairs_have_to_be_caught_and_nearly_all_triples() -> None:
+    few, many = ("slip a × b",), tuple(f"slip {number}" for number in range(6))
+    assert not Combinations(1, 2, Meetings(9, 9, 100), Meetings(9, 9, 100, many[:5])).amiss
+    assert Combinations(1, 2, Meetings(9, 9, 100, few), Meetings(9, 9, 100)).amiss == list(few)
+    assert Combinations(1, 2, Meetings(9, 9, 100), Meetings(9, 9, 100, many)).amiss == list(many)
+
+
+def test_a_contract_without_combinations_has_none() -> None:
+    assert combinations("add_norm", 1) is None
+    with pytest.raises(UsageError, match="add_norm has no cases that combine features"):
+        array_of("add_norm")
+
+
+def test_the_space_is_named_after_what_it_combines() -> None:
+    assert {"size", "width", "mask", "causal", "window", "gradient", "dtype"} <= set(SPACE.factors)
+
+
+# Other seeds
+
+
+@pytest.mark.slow
+def test_a_contract_is_asked_under_each_seed() -> None:
+    said: list[str] = []
+
+    found = other_seeds("positional_encoding", seeds=2, jobs=1, progress=said.append)
+
+    assert found.seeds == len(said) == 2
+    assert found.accusations == ()
+    assert found.answers > 100
+    assert 0 < found.largest < 2
+
+
+def test_strangers_are_asked_and_what_ships_and_compiles_nothing() -> None:
+    with ExitStack() as stack:
+        names = {each.name for each in correct(contract("attention"), stack)}
+
+    assert {"strangers/einsum", "strangers/in_any_order", "attention/matmul", "attention/torch_sdpa.math"} <= names
+    assert not names & {"attention/flex", "attention/jax_nn"}
+
+
+def test_whoever_is_wrong_for_some_numbers_is_accused_with_their_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrong where the first query is positive, which chance decides: one seed alone would not show it."""
+
+    def kernel(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+        output = torch.nn.functional.scaled_dot_product_attention(query, key, value, **options)
+        return output * 2 if query.flatten()[0] > 0 else output
+
+    def only(of: Contract, stack: ExitStack) -> Iterator[Implementation]:
+        yield implementation(kernel, parameters=frozenset({"query", "key", "value"}))
+
+    monkeypatch.setattr(audit, "correct", only)
+    monkeypatch.setattr(audit, "PARTS_PER_SEED", 15)
+
+    accused = [{outcome.case for outcome in audit._with_seed("attention", number, 0)[0]} for number in (1, 2, 3)]
+
+    assert all(accused)
+    assert accused[0] != accused[1] != accused[2]
+
+
+def test_another_array_is_asked_of_one_who_is_correct(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = combined.rows("quick")[:6]
+    monkeypatch.setattr(combined, "rows", lambda profile, seed: rows)
+
+    accused, answers, largest = audit._with_array("attention", 1, 0)
+
+    assert (accused, answers > 0) == ([], True)
+    assert 0 < largest < 2
+
+
+def test_whoever_is_wrong_in_another_array_is_accused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = combined.rows("quick")[:6]
+    monkeypatch.setattr(combined, "rows", lambda profile, seed: rows)
+    monkeypatch.setattr(audit, "correct", lambda of, stack: [implementation(lambda query, key, value, **_: query * 0)])
+
+    accused, answers, _ = audit._with_array("attention", 1, 0)
+
+    assert accused
+    assert len(accused) <= answers
+
+
+def test_a_contract_that_combines_nothing_has_no_other_arrays() -> None:
+    assert other_arrays("add_norm", 2, 1) is None

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from attnsuite.cases import Reply
-from attnsuite.conformance.forwarding import alike, equal
-from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.conformance.forwarding import equal_replies, equal_tensors
+from attnsuite.conformance.request import CheckRequest
+from attnsuite.conformance.session import Session
 from attnsuite.model import Explanation, Outcome
 from attnsuite.registry import find
 
@@ -27,7 +28,7 @@ def explained(function: str, *cases: str) -> tuple[list[Outcome], Explanation]:
     """What came of the cases in float32, and what is said of it."""
     (declaration,) = find([f"{FORWARDS}:{function}"])
     session = Session(CheckRequest(cases or CASES, ("float32",)), several=False, explains=True)
-    outcomes = list(session.run(declaration))
+    outcomes = session.outcomes(declaration)
     return outcomes, session.explanations[declaration.full_name]
 
 
@@ -91,7 +92,7 @@ def test_the_same_mistake_in_a_computation_of_its_own_is_not_blamed_on_a_library
 
 
 def test_what_passes_is_compared_with_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnsuite.conformance.forwarding.answer", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr("attnsuite.conformance.forwarding.run_test", lambda *_: pytest.fail("asked"))
 
     _, said = explained("attention", "plain/small")
 
@@ -147,15 +148,17 @@ ONE = torch.tensor([1.0, torch.nan, -0.5])
     ],
 )
 def test_replies_are_alike_bit_for_bit_or_not_at_all(other: Reply | None, due: bool) -> None:
-    assert alike(Reply(ONE), other) is due
+    assert equal_replies(Reply(ONE), other) is due
 
 
 def test_errors_are_alike_in_the_same_words() -> None:
-    assert alike(Reply(raised="IndexError: no"), Reply(raised="IndexError: no"))
-    assert not alike(Reply(raised="IndexError: no"), Reply(raised="IndexError: yes"))
+    assert equal_replies(Reply(raised="IndexError: no"), Reply(raised="IndexError: no"))
+    assert not equal_replies(Reply(raised="IndexError: no"), Reply(raised="IndexError: yes"))
 
 
 def test_gradients_count() -> None:
-    assert alike(Reply(ONE, gradients={"query": ONE, "key": None}), Reply(ONE, gradients={"query": ONE, "key": None}))
-    assert not alike(Reply(ONE, gradients={"query": ONE}), Reply(ONE, gradients={"query": ONE * 2}))
-    assert not equal(None, ONE)
+    assert equal_replies(
+        Reply(ONE, gradients={"query": ONE, "key": None}), Reply(ONE, gradients={"query": ONE, "key": None})
+    )
+    assert not equal_replies(Reply(ONE, gradients={"query": ONE}), Reply(ONE, gradients={"query": ONE * 2}))
+    assert not equal_tensors(None, ONE)

@@ -16,7 +16,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import attnsuite
 from attnsuite import registry
-from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.conformance.request import CheckRequest
+from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract
 from attnsuite.model import EVERY_CASE, Outcome, UsageError
 from attnsuite.model.limits import IMPORT_LIMIT
@@ -42,7 +43,7 @@ def run(target: str | Path, *cases: str, time_limit: float = 60.0, **request: An
     """Check one target in a process of its own, in float32."""
     asked = CheckRequest(cases, ("float32",), time_limit=time_limit, **request)
     (declaration,) = registry.find([str(target)])
-    return list(Session(asked).run(declaration))
+    return Session(asked).outcomes(declaration)
 
 
 # attnsuite.check
@@ -143,7 +144,7 @@ def test_cases_are_names_families_or_patterns(cases: Any, chosen: set[str]) -> N
         ({"device": "mps"}, "unknown device 'mps'; there are: cpu, cuda, cuda:N"),
         ({"cases": "dropuot"}, "no case of attention matches 'dropuot'; did you mean dropout? families are: plain, "),
         ({"cases": ["plain", "plain/smal"]}, "did you mean plain/small? families are"),
-        ({"cases": "bad_input", "dtypes": "float16"}, "the cases bad_input are not asked in float16"),
+        ({"cases": "bad_input", "dtypes": "float16"}, "the cases bad_input are not tested in float16"),
     ],
 )
 def test_a_request_that_cannot_be_carried_out_says_what_exists(arguments: dict[str, Any], says: str) -> None:
@@ -159,11 +160,11 @@ def test_a_request_that_cannot_be_carried_out_says_what_exists(arguments: dict[s
 def test_on_a_gpu_those_that_ship_answer_apart_as_well(
     monkeypatch: pytest.MonkeyPatch, device: str, isolate: bool, apart: bool
 ) -> None:
-    monkeypatch.setattr("attnsuite.conformance.session.check_device", lambda device: None)
+    monkeypatch.setattr("attnsuite.conformance.request.check_device", lambda device: None)
     request = CheckRequest(device=device, isolate=isolate)
-    found = Session(request)._found(next(each for each in registry.discover() if each.name == "matmul"))
+    found = Session(request)._function(next(each for each in registry.discover() if each.name == "matmul"))
 
-    assert request.apart == apart
+    assert request.isolates_shipped == apart
     assert isinstance(found, tuple)
     assert (found[1] is None) == apart
 
@@ -369,8 +370,8 @@ def test_findings_excuse_only_what_ships(write: Callable[[str, str], Path]) -> N
     stranger = write("torch_sdpa.py", IMITATION)
     session = Session(CheckRequest(("bad_input/dropout_below_zero",), ("float32",)))
 
-    shipped = list(session.run(*registry.find(["torch_sdpa.math"])))
-    imitated = list(session.run(*registry.find([str(stranger)])))
+    shipped = session.outcomes(*registry.find(["torch_sdpa.math"]))
+    imitated = session.outcomes(*registry.find([str(stranger)]))
 
     assert [outcome.known for outcome in shipped] == ["sdpa-math-negative-dropout"]
     assert [(outcome.implementation, outcome.known) for outcome in imitated] == [("attention/torch_sdpa.math", "")]

@@ -17,9 +17,10 @@ from attnsuite import registry
 from attnsuite.cases import Case, Contract, Mutant, Reply, Variant
 from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.conformance import audit
-from attnsuite.conformance.catching import failure, shows_the_mistake
-from attnsuite.conformance.questions import Question, Questions
-from attnsuite.conformance.session import Session, requested
+from attnsuite.conformance.audit import failure, shows_the_mistake
+from attnsuite.conformance.case_tests import CaseTest, CaseTests
+from attnsuite.conformance.request import requested
+from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract, names
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import Outcome
@@ -61,27 +62,27 @@ SIZES = {
 
 
 @cache
-def kept(name: str) -> Questions:
+def kept(name: str) -> CaseTests:
     """The questions of a contract, whose truths take longer than most answers: made once in this process."""
-    return Questions(contract(name), keep=True)
+    return CaseTests(contract(name), keep=True)
 
 
 class Sharing(Session):
     """Asks the questions that are kept."""
 
-    def questions(self, contract: Contract) -> Questions:
+    def questions(self, contract: Contract) -> CaseTests:
         return kept(contract.name)
 
 
 @cache
-def questions(name: str) -> list[Question]:
+def questions(name: str) -> list[CaseTest]:
     """All questions of a contract."""
     cases = contract(name).cases()
-    return [kept(name).question(case, dtype, {}) for case in cases for dtype in case.dtypes]
+    return [kept(name).test(case, dtype, {}) for case in cases for dtype in case.dtypes]
 
 
-def verdict(asked: Question, function: Any) -> Verdict:
-    return asked.case.verdict(asked.calls, ask(function, asked.calls), asked.truth)
+def verdict(asked: CaseTest, function: Any) -> Verdict:
+    return asked.case.verdict(asked.calls, ask(function, asked.calls), asked.expected)
 
 
 @dataclass
@@ -89,11 +90,11 @@ class Caught:
     """A deviation, and what it was caught by."""
 
     deviation: Mutant
-    due: list[Question]
+    due: list[CaseTest]
     """What it has not been asked, in order."""
-    catching: list[Question] = field(default_factory=list)
+    catching: list[CaseTest] = field(default_factory=list)
     """Questions that catch it."""
-    wrong: list[Question] = field(default_factory=list)
+    wrong: list[CaseTest] = field(default_factory=list)
     """Questions to which its answers are wrong, rather than refused or of another form, and told from right ones."""
     refused: int = 0
     """How many answers were not wrong, but refused or of another form."""
@@ -112,15 +113,15 @@ class Caught:
                 return
             self.ask(asked)
 
-    def ask(self, asked: Question) -> None:
-        failed = failure(asked.case, asked.calls, asked.truth, self.deviation.function)
-        if shows_the_mistake(asked.case, asked.truth, failed):
+    def ask(self, asked: CaseTest) -> None:
+        failed = failure(asked.case, asked.calls, asked.expected, self.deviation.function)
+        if shows_the_mistake(asked.case, asked.expected, failed):
             self.catching.append(asked)
         if failed and failed.output_wrong and self.is_telling(asked, failed):
             self.wrong.append(asked)
         self.refused += failed is not None and not failed.output_wrong
 
-    def is_telling(self, asked: Question, failed: Verdict) -> bool:
+    def is_telling(self, asked: CaseTest, failed: Verdict) -> bool:
         """Whether right and wrong answers lie further apart than both may be off: a document's digits may be failed by
         less than rounding costs.
         """
@@ -169,7 +170,7 @@ def caught(name: str) -> dict[str, Caught]:
     return found
 
 
-def in_turn(asked: list[Question]) -> list[Question]:
+def in_turn(asked: list[CaseTest]) -> list[CaseTest]:
     """One question of each family, then a second of each, and so on; the smallest of each first."""
     place: dict[str, int] = defaultdict(int)
     order = []
@@ -179,7 +180,7 @@ def in_turn(asked: list[Question]) -> list[Question]:
     return [each for _, each in sorted(order, key=lambda pair: pair[0])]
 
 
-def size(asked: Question) -> int:
+def size(asked: CaseTest) -> int:
     """How many numbers a question has, but for weights: the more, the longer an answer takes."""
     return sum(tensor.numel() for call in asked.calls for tensor in call.tensors.values())
 
@@ -247,7 +248,7 @@ def test_the_correct_computations_pass_every_case(name: str) -> None:
 @of_every_contract_long_slowly
 def test_no_correct_stranger_is_accused(name: str) -> None:
     asked = [case for case in contract(name).cases() if case.name not in TOO_LARGE]
-    present, absent, accusations = audit.ask_strangers(contract(name), asked, kept(name))
+    present, absent, accusations = audit.run_correct_variants(contract(name), asked, kept(name))
 
     assert accusations == []
     assert len(present) >= 3
@@ -258,7 +259,7 @@ def test_a_stranger_that_is_wrong_is_accused() -> None:
     of = contract("positionwise_ffn")
     (wrong,) = (each for each in of.mutants() if each.name == "tanh_gelu")
     stranger = Variant(wrong.name, wrong.says, wrong.function)
-    _, _, accusations = audit.ask_strangers(replace(of, variants=lambda: [stranger]), of.cases(), kept(of.name))
+    _, _, accusations = audit.run_correct_variants(replace(of, variants=lambda: [stranger]), of.cases(), kept(of.name))
 
     assert {outcome.case.split("/")[0] for outcome in accusations} >= {"gelu"}
 
@@ -337,5 +338,8 @@ def test_a_deviation_is_recognised_by_its_answers(name: str) -> None:
             if question not in rights:
                 rights[question] = ask(control, asked.calls)
             wrong, right = ask(each.deviation.function, asked.calls), rights[question]
-            assert asked.case.alike(asked.calls, wrong, wrong, asked.truth), (each.deviation.name, asked.case.name)
-            assert not asked.case.alike(asked.calls, wrong, right, asked.truth), (each.deviation.name, asked.case.name)
+            assert asked.case.alike(asked.calls, wrong, wrong, asked.expected), (each.deviation.name, asked.case.name)
+            assert not asked.case.alike(asked.calls, wrong, right, asked.expected), (
+                each.deviation.name,
+                asked.case.name,
+            )

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 from torch.profiler import profile
 
 from attnsuite.cases import Reply
-from attnsuite.conformance.questions import Questions, Subject
-from attnsuite.conformance.runner import Check
+from attnsuite.conformance.case_tests import CaseTests, Implementation
+from attnsuite.conformance.check import Check
 from attnsuite.contracts import contract
 from attnsuite.implementations import _sessions
 from attnsuite.implementations._sessions import Session
@@ -108,9 +108,9 @@ def test_a_device_that_a_library_lacks_may_be_declined_when_it_runs(device: str,
     """The core, which is otherwise nobody's to decline, the CPU's neither."""
     of = contract("transformer")
     replies = (Reply(None, declined=said),)
-    subject = Subject("transformer/a", of, lambda calls: replies, lambda calls: replies, device=device)
+    subject = Implementation("transformer/a", of, lambda calls: replies, lambda calls: replies, device=device)
     case = next(each for each in of.cases() if each.name == "plain/usual")
-    check = Check(subject, Questions(of, keep=False), [(case, "float32")])
+    check = Check(subject, CaseTests(of, keep=False), [(case, "float32")])
 
     outcome = check.outcome(case, "float32")
 

@@ -11,7 +11,8 @@ import pytest
 import torch
 from targets import Write
 
-from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.conformance.request import CheckRequest
+from attnsuite.conformance.session import Session
 from attnsuite.model import Outcome, UsageError
 from attnsuite.registry import Declaration, Loaded, find, load
 from attnsuite.registry.calls import EXAMPLES, never_given
@@ -29,7 +30,7 @@ def loaded(file: Path, signed: str = "", contract: str | None = None) -> Loaded:
 
 
 def outcomes(implementation: Loaded, *cases: str) -> list[Outcome]:
-    return list(Session(CheckRequest(cases, ("float32",)), several=False).run(implementation))
+    return Session(CheckRequest(cases, ("float32",)), several=False).outcomes(implementation)
 
 
 def refusal(file: Path, contract: str | None = None) -> list[str]:

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from attnsuite import registry
-from attnsuite.conformance.session import Session, requested
+from attnsuite.conformance.request import requested
+from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract
 from attnsuite.model import FAILURES, UsageError
 from attnsuite.registry import Broken, Declaration, Loaded, Missing
@@ -194,7 +195,7 @@ def test_what_cannot_be_plugged_is_said(write: Write, tmp_path: Path, target: st
 def test_a_plug_of_one_s_own_that_crashes_is_an_outcome(write: Write) -> None:
     file = write("mine.py", "import ctypes\ndef attention(query, key, value, **options): ctypes.string_at(0)")
 
-    found = list(Session(requested("plain/usual", torch.float32, "cpu")).run(find(f"transformer/eager+{file}")))
+    found = Session(requested("plain/usual", torch.float32, "cpu")).outcomes(find(f"transformer/eager+{file}"))
 
     assert [outcome.detail for outcome in found] == ["died: SIGSEGV"]
 
@@ -218,7 +219,7 @@ def test_the_plugged_attention_is_the_one_that_is_called(write: Write) -> None:
 def test_a_wrong_attention_is_found_inside_a_model_and_named(write: Write, host: str) -> None:
     declaration = find(f"{host}+{write('mine.py', UNSCALED)}")
 
-    found = list(Session(requested("plain/usual", torch.float32, "cpu"), several=False).run(declaration))
+    found = Session(requested("plain/usual", torch.float32, "cpu"), several=False).outcomes(declaration)
 
     assert [outcome.status in FAILURES for outcome in found] == [True]
     assert found[0].detail.startswith('equals "unscaled"')
@@ -267,6 +268,6 @@ def test_a_model_that_does_not_call_its_plug_is_wrong_with_one(write: Write, cas
 
     for host, status in hosts.items():
         (declaration,) = registry.find([f"{host}+chunked"], "transformer")
-        found = list(Session(requested(case, torch.float32, "cpu"), several=False).run(declaration))
+        found = Session(requested(case, torch.float32, "cpu"), several=False).outcomes(declaration)
         assert [outcome.status for outcome in found] == [status], host
         assert status == "passed" or 'equals "ignores_the_plug"' in found[0].detail

@@ -14,7 +14,8 @@ from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.cheats.catalogue import FOLDER, HONEST, catalogue
 from attnsuite.benchmark.cheats.verdicts import of_bench, of_check
 from attnsuite.cases import list_tests
-from attnsuite.conformance.session import CheckRequest, Session, alone
+from attnsuite.conformance.request import CheckRequest
+from attnsuite.conformance.session import Session, alone
 from attnsuite.contracts import contract
 from attnsuite.model import Cheat, CheatsAudit, Measurement, Outcome, Status, Trial
 from attnsuite.model.temporary import temporary
@@ -70,9 +71,8 @@ def _checked(cheat: Cheat, session: Session, progress: Callable[[str], None]) ->
         if isinstance(check, Outcome):
             return [check]
         stack.enter_context(alone(session.request.device))
-        for case, dtype in check.asked:
-            question = check.question(case, dtype)
-            found.append(check.concluded(question, check.answered(question)))
+        for outcome in check.outcomes(check.tests):
+            found.append(outcome)
             if sum(outcome.fails for outcome in found) >= CAUGHT:
                 break
     progress(f"check {cheat.name}: {sum(outcome.fails for outcome in found)} of {len(found)} fail")

@@ -12,7 +12,8 @@ from attnsuite.benchmark.cheats import audit as audit_module
 from attnsuite.benchmark.cheats.audit import audit
 from attnsuite.benchmark.cheats.catalogue import catalogue
 from attnsuite.cli import audit as auditing
-from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.conformance.request import CheckRequest
+from attnsuite.conformance.session import Session
 from attnsuite.model import CheatsAudit
 from attnsuite.model.bounded import NOT_BOUNDED
 from attnsuite.model.temporary import PREFIX

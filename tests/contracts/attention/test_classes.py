@@ -83,7 +83,7 @@ def named(of: Any) -> dict[str, Any]:
 
 def caught(case: Case, deviation: Mutant) -> bool:
     asked = [case.calls(dtype) for dtype in case.dtypes if dtype in deviation.dtypes]
-    return any(audit.catches(case, calls, case.expected(calls, {}), deviation) for calls in asked)
+    return any(audit.kills_mutant(case, calls, case.expected(calls, {}), deviation) for calls in asked)
 
 
 @pytest.mark.parametrize(("deviation", "case"), CAUGHT.items())

@@ -11,8 +11,7 @@ import torch
 
 from attnsuite.cases.contract import QUICK
 from attnsuite.cases.covering import Contradiction, Meeting, Row
-from attnsuite.conformance.catching import failure
-from attnsuite.conformance.combinations import caught_by
+from attnsuite.conformance.audit import failure, killed_by
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention import feature
 from attnsuite.contracts.attention.cases import combined
@@ -88,11 +87,11 @@ def test_a_column_that_is_not_written_is_caught_by_every_row_whose_bounds_are_no
     rows = sample(30)
     firm = [row for row in rows if is_firm(row)]
     assert len(firm) > 0.8 * len(rows)
-    assert all("last_column_is_not_written" in caught_by(CONTRACT, row) for row in firm)
+    assert all("last_column_is_not_written" in killed_by(CONTRACT, row) for row in firm)
 
 
 def test_each_mistake_is_caught_by_some_row_and_some_rows_miss_one() -> None:
-    caught = [caught_by(CONTRACT, row) for row in sample(40)]
+    caught = [killed_by(CONTRACT, row) for row in sample(40)]
     names = {each.deviation.name for each in ARRAY.mistakes()}
     assert frozenset().union(*caught) == names
     assert any(each < names for each in caught)
@@ -100,7 +99,7 @@ def test_each_mistake_is_caught_by_some_row_and_some_rows_miss_one() -> None:
 
 def test_a_row_that_fails_a_right_computation_catches_nothing() -> None:
     wrong = replace(CONTRACT, controls=lambda: {"doubled": lambda *inputs, **options: 2 * correct(*inputs, **options)})
-    assert caught_by(wrong, SPACE.read("causal+float32")) == frozenset()
+    assert killed_by(wrong, SPACE.read("causal+float32")) == frozenset()
 
 
 def only_where(meeting: dict[str, str], mistaken: Any, row: Row) -> Any:

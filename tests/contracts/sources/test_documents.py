@@ -13,7 +13,7 @@ import torch
 from attnsuite.cases import Reply
 from attnsuite.cases.documented import DERIVED, DocumentedNumbers, DocumentedShape
 from attnsuite.cases.tensors import numbers
-from attnsuite.conformance.coverage import asked, coverage
+from attnsuite.conformance.coverage import cases_by_example, coverage
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import as_asked
@@ -125,7 +125,7 @@ def test_reasons_are_given_once_and_for_examples_that_exist() -> None:
 def test_every_case_of_the_documents_asks_an_example() -> None:
     run = {case.figures.source.example for case in forty_points()}
 
-    assert set(asked()) - run <= set(documents.examples())
+    assert set(cases_by_example()) - run <= set(documents.examples())
 
 
 def test_output_and_weights_of_every_asked_example_of_attention_are_asked() -> None:

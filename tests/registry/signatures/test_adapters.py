@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from attnsuite import registry
-from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.conformance.request import CheckRequest
+from attnsuite.conformance.session import Session
 from attnsuite.model import Outcome
 from attnsuite.registry import Loaded, signatures
 from attnsuite.registry.signatures.arrays import Arrays
@@ -51,9 +52,9 @@ def loaded(name: str, signature: str = "", arrays: Arrays | None = None) -> Load
 def asked(implementation: Loaded, cases: Iterable[str], dtypes: Sequence[str] = ("float32",)) -> list[Outcome]:
     """The outcomes of those of the patterns that have cases."""
     known = CheckRequest(dtypes=tuple(dtypes))
-    names = [case.name for case, _ in known.asked(registry_contract())]
+    names = [case.name for case, _ in known.tests(registry_contract())]
     there = [each for each in cases if any(_fits(name, each) for name in names)]
-    return list(Session(replace(known, cases=tuple(there)), several=False).run(implementation))
+    return Session(replace(known, cases=tuple(there)), several=False).outcomes(implementation)
 
 
 def registry_contract() -> Any:
@@ -63,7 +64,7 @@ def registry_contract() -> Any:
 
 
 def _fits(name: str, pattern: str) -> bool:
-    from attnsuite.conformance.session import matches
+    from attnsuite.conformance.selection import matches
 
     return matches(name, pattern)
 

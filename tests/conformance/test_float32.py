@@ -14,9 +14,9 @@ from torch import Tensor
 
 import attnsuite
 from attnsuite.cases import Calls, Case, Mutant
-from attnsuite.conformance.diagnosis import names
-from attnsuite.conformance.diagnosis.in_float32 import InFloat32, in_float32
-from attnsuite.conformance.diagnosis.names import PART_IN_FLOAT32
+from attnsuite.conformance import diagnosis
+from attnsuite.conformance.diagnosis import PART_IN_FLOAT32
+from attnsuite.conformance.float32 import InFloat32, in_float32
 from attnsuite.contracts import contract
 from attnsuite.worker import ask
 
@@ -119,7 +119,7 @@ def test_no_other_mistake_is_taken_for_it(name: str) -> None:
 
 @pytest.mark.slow
 def test_a_factor_as_small_is_not_taken_for_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "PAIR_WORK", 0.0)  # pairs of mistakes are looked for after this is decided
+    monkeypatch.setattr(diagnosis, "WORK_ON_PAIRS", 0.0)  # pairs of mistakes are looked for after this is decided
 
     def divides_by_more(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         powers = dense(query, key, value, None, False)

@@ -7,15 +7,14 @@ import pytest
 from attnsuite import registry
 from attnsuite.cases import Case
 from attnsuite.cli import campaign
-from attnsuite.conformance.sampling import sample
-from attnsuite.conformance.session import CheckRequest
+from attnsuite.conformance.request import CheckRequest, sample
 from attnsuite.contracts import contract
 from attnsuite.model import DTYPES
 from attnsuite.registry import Declaration
 
 
 def all_tests(declaration: Declaration) -> list[tuple[Case, str]]:
-    return CheckRequest().asked(contract(declaration.contract))
+    return CheckRequest().tests(contract(declaration.contract))
 
 
 def sampled(declaration: Declaration) -> list[tuple[Case, str]]:

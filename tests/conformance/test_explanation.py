@@ -6,20 +6,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+import torch
 
 from attnsuite import registry
-from attnsuite.conformance import explaining
-from attnsuite.conformance.diagnosis import names
-from attnsuite.conformance.explaining import MOST_LINES, Explainer
-from attnsuite.conformance.runner import Check
-from attnsuite.conformance.session import CheckRequest, Session
-from attnsuite.model import Explanation, Outcome, Status
+from attnsuite.cases import Call
+from attnsuite.conformance import diagnosis, explanation
+from attnsuite.conformance.explanation import MAX_LINES, Budget, OutOfBudget, shrunk
+from attnsuite.conformance.request import CheckRequest
+from attnsuite.conformance.session import Session
+from attnsuite.model import Explanation, Outcome
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 
@@ -33,7 +32,7 @@ def explained(function: str, *cases: str, dtype: str = "float32") -> tuple[list[
     """The outcomes of a function that is wrong where features meet, and what is said of them."""
     (declaration,) = registry.find([f"{FILE}:{function}"])
     session = Session(CheckRequest(cases, (dtype,), strict=True), several=False, explains=True)
-    outcomes = list(session.run(declaration))
+    outcomes = session.outcomes(declaration)
     return outcomes, session.explanations[declaration.full_name]
 
 
@@ -104,7 +103,7 @@ def test_what_is_pasted_shows_the_failure(
     assert set(where) <= set(found.where), found.where
     reproduction, *_ = found.reproductions
     assert not reproduction.gave_up
-    assert len(reproduction.lines) <= MOST_LINES
+    assert len(reproduction.lines) <= MAX_LINES
     assert printed in pasted(reproduction.lines)
 
 
@@ -142,9 +141,9 @@ def test_wrong_attention_without_an_exponential_is_questioned(tmp_path: Path) ->
 
 
 def test_a_sentence_about_some_failures_says_which() -> None:
-    assert explaining._which(6, 6, "numbers") == ""
-    assert explaining._which(2, 6, "infinite") == "2 of 6 failures are not finite and equal no known mistake: "
-    assert explaining._which(2, 6, "ValueError") == "2 of 6 failures raise ValueError and equal no known mistake: "
+    assert explanation._which(6, 6, "numbers") == ""
+    assert explanation._which(2, 6, "infinite") == "2 of 6 failures are not finite and equal no known mistake: "
+    assert explanation._which(2, 6, "ValueError") == "2 of 6 failures raise ValueError and equal no known mistake: "
 
 
 def test_a_check_that_passes_explains_nothing() -> None:
@@ -154,7 +153,7 @@ def test_a_check_that_passes_explains_nothing() -> None:
 
 
 def test_without_time_there_is_no_reproduction(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explaining.Budget, "__init__", lambda self: vars(self).update(seconds=0.0, asked=0))
+    monkeypatch.setattr(explanation.Budget, "__init__", lambda self: vars(self).update(seconds=0.0, calls=0))
 
     _, found = explained("causal_and_wide", "both/causal_65")
 
@@ -163,7 +162,7 @@ def test_without_time_there_is_no_reproduction(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_line_says_how_many_failures_were_not_compared_and_how_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
     _, whole = explained("nan_beyond_32_keys", "keys/63", "keys/48")
-    monkeypatch.setattr(names, "EXAMINED", 0)
+    monkeypatch.setattr(diagnosis, "MAX_EXAMINED", 0)
 
     outcomes, found = explained("nan_beyond_32_keys", "keys/63", "keys/48")
 
@@ -192,15 +191,45 @@ def test_two_mistakes_that_one_case_alone_shows_together_may_be_chance() -> None
     assert {outcome.case: outcome.diagnosis for outcome in outcomes}["causal/square_5"] == ()
 
 
-def test_no_sentence_says_where_before_every_named_mistake_was_held_against_it() -> None:
-    (declaration,) = registry.find(["attention/matmul"])
-    with ExitStack() as stack:
-        check = Session(CheckRequest(("plain/small",), ("float32",))).check(declaration, stack)
-        assert isinstance(check, Check)
-        named = [each.name for each in check.subject.contract.mutants()[:3]]
-        outcomes = [
-            structs.replace(check.subject.outcome("plain/small", "float32", Status.WRONG), diagnosis=(name,))
-            for count, name in enumerate(named, 1)
-            for _ in range(count)
-        ]
-        assert [each.name for each in Explainer(check)._named(outcomes)] == named[::-1]
+# The smallest call
+
+
+def call(size: int) -> Call:
+    return Call({"query": torch.zeros(size)})
+
+
+def size(of: Call) -> int:
+    return len(of.tensors["query"])
+
+
+def halved(of: Call) -> Iterator[Call]:
+    if size(of) > 1:
+        yield call(size(of) // 2)
+
+
+def one_less(of: Call) -> Iterator[Call]:
+    if size(of) > 1:
+        yield call(size(of) - 1)
+
+
+def test_the_smallest_call_that_fails_is_found() -> None:
+    smallest, gave_up = shrunk(call(100), lambda of: (size(of) > 16, 0.0), (halved, one_less), Budget())
+
+    assert (size(smallest), gave_up) == (17, False)
+
+
+def test_it_gives_up_after_so_many_calls_with_what_it_has() -> None:
+    smallest, gave_up = shrunk(call(100), lambda of: (True, 0.0), (halved,), Budget(calls=2))
+
+    assert (size(smallest), gave_up) == (25, True)
+
+
+def test_waiting_for_slow_answers_counts() -> None:
+    smallest, gave_up = shrunk(call(100), lambda of: (True, 3.0), (halved,), Budget(seconds=5.0))
+
+    assert (size(smallest), gave_up) == (25, True), "two results of three seconds"
+
+
+def test_nothing_is_asked_without_time() -> None:
+    with pytest.raises(OutOfBudget):
+        Budget(seconds=0.0).spend(lambda of: (True, 0.0), call(1))

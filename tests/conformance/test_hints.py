@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from attnsuite import registry
-from attnsuite.conformance.divided import DividedSession
-from attnsuite.conformance.hinting import how_to_run_fewer
-from attnsuite.conformance.session import CheckRequest, Session
+from attnsuite.conformance.hints import how_to_run_fewer
+from attnsuite.conformance.parallel import ParallelSession
+from attnsuite.conformance.request import CheckRequest
+from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract
 from attnsuite.model import Explanation, Outcome, Status
 
@@ -29,7 +30,7 @@ def explained(function: str, *cases: str, of: type[Session] = Session, signature
     return session.explanations[declaration.full_name]
 
 
-@pytest.mark.parametrize("of", [Session, DividedSession])
+@pytest.mark.parametrize("of", [Session, ParallelSession])
 @pytest.mark.parametrize("function", ["of_numpy", "returns_numpy"])
 def test_a_function_of_numpy_is_told_its_signature(function: str, of: type[Session]) -> None:
     said = hint(function, "plain", "causal/square_5", "bad_input/more_keys_than_values", of=of)
@@ -91,13 +92,13 @@ def test_how_another_contract_s_function_is_called_is_said(write: Callable[[str,
 
 def seconds_per_test(seconds: float, status: Status = Status.PASSED, cases: tuple[str, ...] = ()) -> str:
     """The hint about a function that takes so many seconds for each test in float32."""
-    asked = CheckRequest(cases, ("float32",)).asked(contract("attention"))
+    asked = CheckRequest(cases, ("float32",)).tests(contract("attention"))
     found = [Outcome("x", "attention", case.name, dtype, "cpu", status, seconds=seconds) for case, dtype in asked[:30]]
     return how_to_run_fewer(asked, found)
 
 
 def test_who_waits_for_slow_tests_is_told_how_to_run_fewer() -> None:
-    asked = [len(CheckRequest(cases, ("float32",)).asked(contract("attention"))) for cases in ((), ("plain", "causal"))]
+    asked = [len(CheckRequest(cases, ("float32",)).tests(contract("attention"))) for cases in ((), ("plain", "causal"))]
 
     says = f"if each new shape is compiled, run fewer: --case plain --case causal runs {asked[1]} of {asked[0]} tests"
     assert seconds_per_test(3.14) == f"3.1 s per test on average; {says}"

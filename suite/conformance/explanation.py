@@ -1,0 +1,309 @@
+"""Explains a check that failed: which features its failures share, and the smallest input that shows each cause."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from attnsuite.cases import Call, Mutant
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.contract import Reproducer, Simpler
+from attnsuite.cases.returned_weights import WEIGHTS_NOT_JUDGED, WEIGHTS_RIGHT
+from attnsuite.conformance.case_tests import CaseTest
+from attnsuite.conformance.check import Check, judge, run_test
+from attnsuite.conformance.diagnosis import names_convention
+from attnsuite.conformance.hints import plain_outcomes
+from attnsuite.conformance.shared_features import FeatureTest, where_failing
+from attnsuite.model import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
+from attnsuite.worker import ask
+from attnsuite.worker.sandbox import in_short
+
+MAX_REPRODUCTIONS = 2
+"""Causes whose reproduction is printed: each takes ten lines, and one repair may be what several need."""
+MAX_LINES = 10
+"""The lines of a reproduction, so that it is pasted without a second thought."""
+MAX_TRIES = 4
+"""Failing tests of one cause that are tried: in some no single call fails, because calls are compared."""
+MAX_MUTANTS = 8
+"""Named mutants that are tried on a test without a name, a millisecond each."""
+MAX_UNNAMED = 400
+"""Failures without a name on which named mutants are tried, a millisecond each. With more, no features are reported."""
+SECONDS = 5.0
+"""Seconds for all reproductions of an implementation: CPU time of this process, or the time of the results."""
+MAX_CALLS = 600
+"""Calls for all reproductions: one of ordinary size shrinks to its end within 200."""
+Cause = tuple[Status, str, tuple[str, ...]]
+"""The status, the kind of failure, and the mutants."""
+Fails = Callable[[Call], tuple[bool, float]]
+"""Whether a call fails, and the seconds that its result took."""
+
+
+class OutOfBudget(Exception):
+    """The time or the number of calls is used up."""
+
+
+@dataclass
+class Budget:
+    """What may still be spent on reproductions."""
+
+    seconds: float = SECONDS
+    calls: int = MAX_CALLS
+
+    def spend(self, fails: Fails, call: Call) -> bool:
+        """Whether the call fails. Raises OutOfBudget where nothing is left to find out."""
+        if self.seconds <= 0 or self.calls <= 0:
+            raise OutOfBudget
+        started = time.process_time()
+        failed, waited = fails(call)
+        self.seconds -= max(time.process_time() - started, waited)
+        self.calls -= 1
+        return failed
+
+
+def shrunk(call: Call, fails: Fails, simpler: Sequence[Simpler], budget: Budget) -> tuple[Call, bool]:
+    """The smallest call that fails, and whether the budget was used up before it was found.
+
+    Each way to make a call simpler is tried until no simpler one fails, and all of them again until none helps.
+    """
+    before = None
+    try:
+        while before is not call:
+            before = call
+            for step in simpler:
+                while smaller := next((candidate for candidate in step(call) if budget.spend(fails, candidate)), None):
+                    call = smaller
+    except OutOfBudget:
+        return call, True
+    return call, False
+
+
+@dataclass
+class Explainer:
+    """What a check's failures have in common, and the smallest inputs that show them."""
+
+    check: Check
+    budget: Budget = field(default_factory=Budget)
+    reproduced: set[Cause] = field(default_factory=set)
+    """The causes that have a reproduction."""
+
+    def explanation(self, outcomes: Sequence[Outcome]) -> Explanation:
+        """The explanation of all outcomes of the check."""
+        implementation = self.check.implementation
+        adapted = tuple(filter(None, (implementation.style, _pairs(outcomes))))
+        walls = "" if implementation.walls is None else in_short(implementation.walls)
+        failing = [outcome for outcome in outcomes if outcome.fails and _key(outcome) in self.check.cases]
+        if not failing:
+            return Explanation(adapted, walls=walls)
+        plain = plain_outcomes(self.check, outcomes)
+        # "only" means nothing where no plain test passes; nor does an input where every plain test raises
+        some_pass = any(outcome.status == Status.PASSED for outcome in plain)
+        all_raise = bool(plain) and all(outcome.status == Status.RAISED for outcome in plain)
+        where = tuple(self._where(outcomes)) if some_pass else ()
+        shown = [outcome for outcome in failing if not (all_raise and outcome.status == Status.RAISED)]
+        reproductions, uncompared = tuple(self._reproductions(shown)), self._uncompared(failing)
+        return Explanation(adapted, where, reproductions, walls=walls, uncompared=uncompared)
+
+    def reproduction(self, outcome: Outcome) -> Reproduction | None:
+        """The smallest input of a failure; None for causes that have one, and where there is none.
+
+        A crash or a timeout has no minimal input, because a single call cannot reproduce it.
+        """
+        cause = _cause(outcome)
+        done = cause in self.reproduced or len(self.reproduced) >= MAX_REPRODUCTIONS
+        if outcome.status in SILENT or done or _key(outcome) not in self.check.cases:
+            return None
+        if reproduction := self._smallest(outcome):
+            self.reproduced.add(cause)
+        return reproduction
+
+    # Features that failures share
+
+    def _where(self, outcomes: Sequence[Outcome]) -> Iterator[str]:
+        """A sentence for each kind of failure that no mutant explains."""
+        passed = [self._feature_test(outcome) for outcome in outcomes if outcome.status == Status.PASSED]
+        unnamed = [o for o in outcomes if o.fails and not _is_named(o) and _key(o) in self.check.cases]
+        failures = sum(outcome.fails for outcome in outcomes)
+        kinds = Counter((_kind(outcome), str(outcome.status)) for outcome in unnamed if _kind(outcome))
+        for (kind, status), _ in kinds.most_common() if len(unnamed) <= MAX_UNNAMED else ():
+            alike = [o for o in unnamed if _kind(o) == kind and not self._is_explained(o, outcomes)]
+            if sentence := where_failing([*passed, *map(self._feature_test, alike)], status):
+                which = _which(len(alike), failures, kind)
+                yield self.check.implementation.contract.words(f"{which}{sentence}")
+
+    def _feature_test(self, outcome: Outcome) -> FeatureTest:
+        case = self.check.cases.get(_key(outcome))
+        if case is None:
+            return FeatureTest(outcome.case, {}, outcome.fails)
+        return FeatureTest(outcome.case, case.traits(outcome.dtype), outcome.fails, case.lengths())
+
+    def _is_explained(self, outcome: Outcome, outcomes: Sequence[Outcome]) -> bool:
+        """Whether a mutant that is named elsewhere fails this test, too."""
+        test = self._test(outcome)
+        replies = (ask(mutant.function, test.calls) for mutant in self._named_mutants(outcomes))
+        return any(test.case.verdict(test.calls, each, test.expected).status in FAILURES for each in replies)
+
+    def _named_mutants(self, outcomes: Sequence[Outcome]) -> list[Mutant]:
+        """The mutants that explain outcomes, the most frequent first: it explains most of the others."""
+        counts = Counter(name for o in outcomes for names in o.diagnosis[:1] for name in names.split(" + "))
+        return [self._mutants[name] for name, _ in counts.most_common(MAX_MUTANTS) if name in self._mutants]
+
+    @cached_property
+    def _mutants(self) -> dict[str, Mutant]:
+        understood, mutants = self.check.implementation.understood, self.check.implementation.contract.mutants()
+        return {mutant.name: mutant.under(understood) for mutant in mutants}
+
+    def _uncompared(self, failing: Sequence[Outcome]) -> str:
+        """How many failures were not compared with every mutant, and the options that compare the smallest one."""
+        left = [o for o in failing if not o.diagnosis and _key(o) in self.check.uncompared]
+        if not left:
+            return ""
+        count = "1 failure was" if len(left) == 1 else f"{len(left):,} failures were"
+        smallest = min(left, key=self._size)
+        options = shlex.join(("--case", smallest.case, "--dtype", smallest.dtype))
+        return f"{count} not compared with all known mistakes, to save time; this compares one: {options}"
+
+    def _size(self, outcome: Outcome) -> tuple[bool, int]:
+        """A sort key: what a comparison with every mutant costs; unknown sizes come last."""
+        lengths = self.check.cases[_key(outcome)].lengths()
+        return not lengths, math.prod(lengths.values())
+
+    # The smallest input
+
+    def _reproductions(self, failing: Sequence[Outcome]) -> Iterator[Reproduction]:
+        """Reproductions of the most frequent causes."""
+        for cause, _ in Counter(map(_cause, failing)).most_common():
+            outcomes = sorted((o for o in failing if _cause(o) == cause), key=lambda o: o.dtype != "float32")
+            reproductions = filter(None, map(self.reproduction, outcomes[:MAX_TRIES]))
+            yield from [first] if (first := next(reproductions, None)) else []
+
+    def _smallest(self, outcome: Outcome) -> Reproduction | None:
+        imported, reproducing = self.check.implementation.imported, self.check.implementation.contract.reproducing()
+        if reproducing is None or not imported:
+            return None
+        failing = FailingTest(self.check, self._test(outcome), reproducing, outcome)
+        for lines, gave_up in failing.reproductions(self.budget):
+            return Reproduction(outcome.case, outcome.dtype, _joined((*imported, *lines)), gave_up)
+        return None
+
+    def _test(self, outcome: Outcome) -> CaseTest:
+        return self.check.test(self.check.cases[_key(outcome)], outcome.dtype)
+
+
+@dataclass(frozen=True)
+class FailingTest:
+    """A failing test, whose calls are made smaller as long as they fail in the same way."""
+
+    check: Check
+    test: CaseTest
+    reproducing: Reproducer
+    outcome: Outcome
+
+    def reproductions(self, budget: Budget) -> Iterator[tuple[Sequence[str], bool]]:
+        """For each call that fails alone: lines that show it, and whether the budget was used up."""
+        if isinstance(self.test.case, BadInputCase):  # the other calls have the same bad inputs
+            yield from self._accepted(self.test.calls[0])
+            return
+        for call in self.test.calls:
+            yield from self._smallest(replace(call, backward_of=None), budget)  # alone it has a forward of its own
+
+    def _smallest(self, call: Call, budget: Budget) -> Iterator[tuple[Sequence[str], bool]]:
+        try:
+            if not budget.spend(self._fails, call):
+                return
+        except OutOfBudget:
+            return
+        smallest, gave_up = shrunk(call, self._fails, self.reproducing.simpler, budget)
+        test = self._alone(smallest)
+        replies = run_test(self.check.implementation, test)
+        if not isinstance(replies, tuple) or self._depends_on_conventions(test):
+            return
+        if lines := self.reproducing.written(smallest, replies[0], test.expected[0], test.conventions):
+            yield lines, gave_up
+
+    def _accepted(self, call: Call) -> Iterator[tuple[Sequence[str], bool]]:
+        """Lines that show that bad input is accepted."""
+        plain = self.reproducing.blank(call)
+        replies = run_test(self.check.implementation, replace(self.test, calls=(plain,)))
+        if not isinstance(replies, tuple) or replies[0].output is None:
+            return
+        if lines := self.reproducing.written(plain, replies[0], None, self.test.conventions):
+            yield lines, False
+
+    def _alone(self, call: Call) -> CaseTest:
+        implementation = self.check.implementation
+        needs = implementation.contract.needs((call,))
+        case = self.reproducing.posed((call,))
+        return CaseTest(case, self.test.dtype, (call,), needs, implementation.understood).prepared()
+
+    def _fails(self, call: Call) -> tuple[bool, float]:
+        """Whether a call fails with the same status and kind, and the seconds that its result took."""
+        test = self._alone(call)
+        replies = run_test(self.check.implementation, test)
+        if not isinstance(replies, tuple):  # its process has ended, and might again
+            raise OutOfBudget
+        outcome, _ = judge(self.check.implementation, test, replies)
+        same = outcome.status == self.outcome.status and _kind(outcome) == _kind(self.outcome)
+        return same, sum(reply.seconds for reply in replies)
+
+    def _depends_on_conventions(self, test: CaseTest) -> bool:
+        """Whether a declared convention changes the call, or the expected values in a way that lines cannot show."""
+        implementation, (call,) = self.check.implementation, test.calls
+        understood = implementation.understood
+        shown = {point: choice for point, choice in understood.items() if point in self.reproducing.said}
+        if not understood or implementation.contract.adapt(call, understood) != call:
+            return bool(understood)
+        return str(test.case.expected(test.calls, shown)[0].numbers) != str(test.expected[0].numbers)
+
+
+def _key(outcome: Outcome) -> tuple[str, str]:
+    return outcome.case, outcome.dtype
+
+
+def _pairs(outcomes: Sequence[Outcome]) -> str:
+    """How pairs (output, weights) were judged; empty where none was returned."""
+    if not any(
+        outcome.status == Status.PASSED and outcome.detail in (WEIGHTS_RIGHT, WEIGHTS_NOT_JUDGED)
+        for outcome in outcomes
+    ):
+        return ""
+    return "it returns (output, weights): the first is taken as the output, and the second is judged beside it"
+
+
+def _joined(lines: Sequence[str]) -> tuple[str, ...]:
+    """At most MAX_LINES: the shortest neighbours are joined."""
+    joined = list(lines)
+    while len(joined) > MAX_LINES:
+        place = min(range(len(joined) - 1), key=lambda place: len(joined[place]) + len(joined[place + 1]))
+        joined[place : place + 2] = ["; ".join(joined[place : place + 2])]
+    return tuple(joined)
+
+
+def _cause(outcome: Outcome) -> Cause:
+    return outcome.status, _kind(outcome), outcome.diagnosis
+
+
+def _which(count: int, failures: int, kind: str) -> str:
+    """Which failures a sentence is about; empty if it is about all of them."""
+    if count == failures:
+        return ""
+    how = {"numbers": "are wrong in numbers", "infinite": "are not finite"}.get(kind, f"raise {kind}")
+    return f"{count:,} of {failures:,} failures {how} and equal no known mistake: "
+
+
+def _is_named(outcome: Outcome) -> bool:
+    """Whether a mutant or a convention explains it."""
+    return bool(outcome.diagnosis) or names_convention(outcome.detail)
+
+
+def _kind(outcome: Outcome) -> str:
+    """`numbers`, `infinite`, or the type of an error; empty for any other failure."""
+    if outcome.status == Status.RAISED:
+        return outcome.detail.partition(":")[0]
+    if outcome.error_ratio is None:
+        return ""
+    return "infinite" if outcome.error_ratio == math.inf else "numbers"

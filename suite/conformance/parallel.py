@@ -1,0 +1,332 @@
+"""`--jobs`: a pool of processes runs chunks of tests; the outcomes are those of one process, in the same order."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import traceback
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from msgspec import structs
+
+from attnsuite.cases.tensors import seed, seeded
+from attnsuite.conformance.check import Check, Failure, Source
+from attnsuite.conformance.request import CheckRequest
+from attnsuite.conformance.session import Session, Target, alone, cannot_run
+from attnsuite.contracts import contract as contract_named
+from attnsuite.model import Outcome, UsageError
+from attnsuite.model.limits import KILL_LIMIT, LAST_WORDS_LIMIT, MOST_JOBS
+from attnsuite.model.options import check_jobs
+from attnsuite.registry import Declaration, Loaded
+from attnsuite.worker import Died, copies
+from attnsuite.worker.sandbox.processes import ending
+
+CHUNK = 12
+"""Tests of a chunk, at least: some 30 ms of work, so that processes end together without thousands of messages. The
+dtypes of a case stay together: they share its numbers."""
+TESTS_PER_JOB = 300
+"""Tests for which another process pays: they take a second or two, and so does the start of the process."""
+
+
+def jobs_of(jobs: int | None, request: CheckRequest, declarations: Sequence[Declaration]) -> int:
+    """The number of processes that test: by default one per core that this process may use, fewer for few tests."""
+    if jobs is not None:
+        return jobs
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    session, tests = Session(request), 0
+    for declaration in declarations if cores > 1 else ():
+        with suppress(UsageError):  # its contract has no such case
+            tests += session.count(declaration)
+    return max(1, min(cores, MOST_JOBS, tests // TESTS_PER_JOB))
+
+
+def session_of(
+    request: CheckRequest,
+    implementations: int,
+    jobs: int,
+    explains: bool = False,
+    fail_fast: bool = False,
+    records_operators: bool = False,
+) -> Session:
+    """The session of a check of so many implementations in so many processes. UsageError for less than one process."""
+    check_jobs(jobs)
+    options = (request, implementations > 1, explains, fail_fast, records_operators)
+    return Session(*options) if jobs == 1 else ParallelSession(*options, jobs=jobs)
+
+
+@dataclass
+class ParallelSession(Session):
+    """A session whose tests run in several processes. As a context manager it ends them."""
+
+    jobs: int = 2
+    processes: list[Process] = field(default_factory=list)
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            process.process.terminate()  # all of them, before the first is waited for
+        for process in self.processes:
+            process.end()
+
+    def source(self, check: Check, target: Target, stack: ExitStack) -> Source | None:
+        """The pool, for an implementation that other processes can load."""
+        if isinstance(target, Loaded):
+            return None
+        pool = Pool(self, check, target)
+        stack.callback(pool.start, ())
+        return pool
+
+    def process(self, place: int) -> Process:
+        """The process at this place; a new one where there is none, or where it has ended."""
+        if place < len(self.processes) and not self.processes[place].ended:
+            return self.processes[place]
+        forked = self.request.device == "cpu" and copies.possible()
+        context: Any = multiprocessing.get_context("fork" if forked else "spawn")
+        ours, theirs = context.Pipe()
+        inherited = [*(each.connection for each in self.processes if not each.ended), ours] if forked else []
+        session = Session(self.request, self.several, _tests=self._tests if forked else {})
+        process = context.Process(target=serve, args=(theirs, inherited, session, seeded()), daemon=True)
+        process.start()
+        theirs.close()
+        self.processes[place : place + 1] = [Process(process, ours)]
+        return self.processes[place]
+
+
+# Messages
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Run the tests at these places in the check of an implementation; without places, recheck its declarations."""
+
+    target: Declaration
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The outcome of the test at a place, with the failure that can be diagnosed."""
+
+    place: int
+    outcome: Outcome
+    failure: Failure | None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The suite's own code failed."""
+
+    traceback: str
+
+
+def send(connection: Connection, message: Any) -> None:
+    """Send a message. `Connection.send` would leave tensors in shared memory, for the other side to find."""
+    connection.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+
+
+# In this process
+
+
+@dataclass
+class Process:
+    """This end of one process of the pool."""
+
+    process: BaseProcess
+    connection: Connection
+    running: tuple[int, ...] = ()
+    """The places of its chunk that have no outcome yet."""
+    rechecking: bool = False
+    ended: bool = False
+
+    def end(self, grace: float = 0.0) -> str:
+        """End it and the processes that it has started, and return how it ended: `SIGSEGV`, `exit status 3`."""
+        self.ended = True
+        self.process.join(grace)
+        self.connection.close()
+        self.process.terminate()
+        self.process.join(KILL_LIMIT)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        return ending(self.process.exitcode or 0)
+
+
+@dataclass
+class Pool:
+    """The `Source` of a check whose tests run in the processes of a session."""
+
+    session: ParallelSession
+    check: Check
+    target: Declaration
+    places: deque[int] = field(default_factory=deque)
+    """The places whose outcomes have not been returned."""
+    chunks: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """The chunks that no process runs yet, by their numbers."""
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    about_it: list[Outcome] | None = None
+    """The outcomes about the implementation as a whole, once they are known."""
+
+    def start(self, places: Sequence[int]) -> None:
+        """Run the tests at these places, and end the processes that still run others: they may hang."""
+        self.places, self.chunks = deque(places), dict(enumerate(self._chunks(places)))
+        self.outcomes.clear()
+        for process in self.session.processes:
+            if process.running:
+                process.running = ()
+                process.end()
+        for place in range(self.session.jobs if places else 0):
+            self._feed(place)
+
+    def next_outcome(self) -> Outcome:
+        place = self.places.popleft()
+        while place not in self.outcomes:
+            self._receive()
+        return self.outcomes.pop(place)
+
+    def misdeclared(self) -> Iterable[Outcome]:
+        """The outcomes of `Check.misdeclared`, of a process that has rechecked some gaps already."""
+        if not (self.check.implementation.lacks or self.check.implementation.conventions):
+            return ()
+        process = self.session.process(0)
+        process.rechecking = True
+        send(process.connection, Chunk(self.target, ()))
+        while self.about_it is None:
+            self._receive()
+        process.rechecking = False
+        return self.about_it
+
+    def _chunks(self, places: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        """Consecutive places. Tests that need a worker are one chunk, so that just one worker is started for them."""
+        tests = self.check.tests
+        for in_worker, group in groupby(places, lambda place: tests[place][0].in_worker):
+            chunk: tuple[int, ...] = ()
+            for _, of_case in groupby(group, lambda place: tests[place][0]):
+                if len(chunk) >= CHUNK and not in_worker:
+                    yield chunk
+                    chunk = ()
+                chunk += tuple(of_case)
+            yield chunk
+
+    def _feed(self, place: int) -> None:
+        """Give a process its next chunk, if possible one that it had for another implementation: it has the inputs."""
+        if not self.chunks:
+            return
+        own = (number for number in self.chunks if number % self.session.jobs == place)
+        process = self.session.process(place)
+        process.running = self.chunks.pop(next(own, next(reversed(self.chunks))))
+        with suppress(OSError):  # it has ended, as `_receive` finds
+            send(process.connection, Chunk(self.target, process.running))
+
+    def _receive(self) -> None:
+        """Wait until a process sends a message or ends, and act on that."""
+        living = [process for process in self.session.processes if not process.ended]
+        ready = wait([each for process in living for each in (process.connection, process.process.sentinel)])
+        for place, process in enumerate(self.session.processes):
+            if process.connection in ready:
+                try:
+                    self._take(place, pickle.loads(process.connection.recv_bytes()))
+                except (EOFError, ConnectionResetError):
+                    self._lost(place)
+            elif process.process.sentinel in ready:  # another process holds its connection open
+                self._lost(place)
+
+    def _take(self, place: int, message: Any) -> None:
+        if isinstance(message, Failed):
+            raise RuntimeError(f"the suite's own code failed in a process of --jobs:\n{message.traceback}")
+        if isinstance(message, list):
+            self.about_it = message
+            return
+        self.outcomes[message.place] = message.outcome
+        if message.failure:
+            self.check.failures[message.outcome.case, message.outcome.dtype] = message.failure
+        process = self.session.processes[place]
+        process.running = tuple(other for other in process.running if other != message.place)
+        if not process.running:
+            self._feed(place)
+
+    def _lost(self, place: int) -> None:
+        """A process has ended: the test that it ran has died, and a new process runs the others."""
+        process = self.session.processes[place]
+        died = Died(process.end(grace=LAST_WORDS_LIMIT))
+        if process.rechecking:
+            self.about_it = [cannot_run(died, self.session.request.device, self.target)]
+        if process.running:
+            first, *others = process.running
+            self.outcomes[first] = self.check.judged(self.check.test(*self.check.tests[first]), died)
+            if others:
+                self.chunks[max(self.chunks, default=0) + self.session.jobs] = tuple(others)
+        self._feed(place)
+
+
+# In the processes of the pool
+
+
+def serve(connection: Connection, inherited: Sequence[Connection], session: Session, number: int) -> None:
+    """Run chunks until the parent closes the connection; numbers are drawn from the seed `number`.
+
+    `inherited` are the parent's ends in a forked process: open here, they would outlive the parent.
+    """
+    for other in inherited:
+        other.close()
+    gc.freeze()  # inherited objects are never searched for cycles, and so not copied
+    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the parent. Processes started here receive it
+    signal.signal(signal.SIGTERM, _leave)
+    with seed(number), alone(session.request.device), ExitStack() as stack:
+        runner = ChunkRunner(connection, session)
+        stack.callback(runner.close)
+        try:
+            while True:
+                runner.run(pickle.loads(connection.recv_bytes()))
+        except (EOFError, BrokenPipeError):
+            pass  # the parent needs no more
+        except Exception:
+            send(connection, Failed(traceback.format_exc()))
+
+
+def _leave(*_: object) -> None:
+    """End this process and those that it has started at the first SIGTERM: the group's may come before the parent's."""
+    signal.signal(signal.SIGTERM, lambda *_: None)  # another one would interrupt the cleaning up of the first
+    sys.exit(0)
+
+
+@dataclass
+class ChunkRunner:
+    """Runs chunks of the tests of one implementation after the other."""
+
+    connection: Connection
+    session: Session
+    target: Declaration | None = None
+    check: Check | Outcome | None = None
+    stack: ExitStack = field(default_factory=ExitStack)
+
+    def run(self, chunk: Chunk) -> None:
+        if chunk.target != self.target:
+            self.close()
+            self.target, self.check = chunk.target, self.session.check(chunk.target, self.stack, foresee=False)
+        assert self.check is not None
+        if not chunk.places:
+            send(self.connection, list(self.check.misdeclared()) if isinstance(self.check, Check) else [])
+        if isinstance(self.check, Check):
+            outcomes = self.check.outcomes(self.check.tests[place] for place in chunk.places)
+            for place, outcome in zip(chunk.places, outcomes, strict=True):
+                failure = self.check.failures.pop((outcome.case, outcome.dtype), None)
+                send(self.connection, Finished(place, outcome, replace(failure, test=None) if failure else None))
+            return
+        tests = self.session.tests_of(chunk.target, contract_named(chunk.target.contract))
+        for place in chunk.places:  # it could be loaded in the parent alone
+            case, dtype = tests[place]
+            send(self.connection, Finished(place, structs.replace(self.check, case=case.name, dtype=dtype), None))
+
+    def close(self) -> None:
+        """End the processes of the implementation."""
+        self.stack.close()
