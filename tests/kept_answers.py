@@ -32,7 +32,7 @@ class KeptAnswers:
         """Who was asked before. Nothing is kept of two mistakes made together: they are made anew for each question."""
 
     def __call__(self, function: Any, calls: Sequence[Call]) -> tuple[Reply, ...]:
-        if draws._SHOWN or function not in self._seen:
+        if draws._REPLAYED or function not in self._seen:
             self._seen.add(function)
             return self._ask(function, calls)
         key = id(function), self._of(calls)

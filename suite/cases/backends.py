@@ -1,8 +1,8 @@
-"""Cases whose function is given an attention to call in place of its own: a probe, which records how it is called.
+"""Cases whose function gets an attention as its backend: a probe, which records how it is called.
 
-The probe attends to the values' negatives, so that no answer of the function's own passes for one of the probe's: due
-is the answer where all values are mapped to their negatives. Each call of the probe is recorded, and a contract says
-which calls are due, as `ExpectedBackendCall`.
+The probe returns the negative of an attention's output, so that a function that computes its own attention is noticed:
+expected is the result with all values negated. A contract says which calls of the probe it expects, as
+`ExpectedBackendCall`.
 """
 
 from __future__ import annotations
@@ -24,22 +24,21 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 OF_VALUES = ("w_value", "b_value")
-"""How the names of what maps values end."""
+"""Endings of the names of weights that map values."""
 ROLES = ("query", "key", "value")
 TAKEN = ("attn_mask", "is_causal", "dropout_p")
-"""The arguments that a plug may be given beside query, key and value."""
+"""The arguments that a backend may get besides query, key and value."""
 
 
 @dataclass(frozen=True)
 class BackendCall:
-    """One call of the probe: what it was given."""
+    """One recorded call of the probe."""
 
     shapes: Mapping[str, Sequence[int]]
-    """Those of query, key and value."""
+    """The shapes of query, key and value."""
     dtypes: Mapping[str, str]
-    """Theirs, and the mask's where one was given."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What was given by keyword; in place of a tensor its dtype."""
+    """Keyword arguments; in place of a tensor its dtype."""
     seen: str = ""
     """For each item, head, query and key in this order "1" where the query may attend to the key and "0" where not;
     empty where nothing is hidden."""
@@ -48,11 +47,11 @@ class BackendCall:
     def read(cls, line: str) -> BackendCall:
         """A record as the probe wrote it. ValueError for anything else."""
         try:
-            found = cls(**json.loads(line))
-            assert set(found.shapes) == set(ROLES) <= set(found.dtypes)
+            call = cls(**json.loads(line))
+            assert set(call.shapes) == set(ROLES) <= set(call.dtypes)
         except (TypeError, AssertionError, AttributeError) as error:
             raise ValueError(line) from error
-        return found
+        return call
 
     def written(self) -> str:
         """The record as a line of text, in which it leaves the process of an implementation."""
@@ -61,7 +60,7 @@ class BackendCall:
 
 @dataclass(frozen=True)
 class ExpectedBackendCall:
-    """One call of the plug that is due."""
+    """One expected call of the backend."""
 
     query: tuple[int, ...]
     """b h l p, as are key, b h s p, and value, b h s v."""
@@ -69,82 +68,61 @@ class ExpectedBackendCall:
     value: tuple[int, ...]
     dtype: str
     hides: str = ""
-    """What has to be hidden, in words; empty where nothing is."""
+    """What must be hidden, in words."""
     may_attend: Array | None = None
-    """Who may attend to whom, boolean, broadcastable to b h l s; None: everyone to everything."""
+    """The visible keys, boolean, broadcastable to b h l s; None: all."""
     dropout_p: float = 0.0
     spare_keys: bool = False
-    """Whether there may be more keys than are due, if they are hidden: a cache has room for those to come."""
+    """Whether there may be further keys if they are hidden: a cache has room for those to come."""
 
-    def complaint(self, given: BackendCall) -> str | None:
-        """What is wrong with a call in place of this one, or None."""
-        return self._shapes(given) or self._arguments(given) or self._dropout(given) or self._visibility(given)
+    def complaint(self, call: BackendCall) -> str | None:
+        """What is wrong with a call, or None."""
+        return self._shapes(call) or _options(call.options) or self._dropout(call) or self._visibility(call)
 
-    def _shapes(self, given: BackendCall) -> str | None:
+    def _shapes(self, call: BackendCall) -> str | None:
         for role in ROLES:
-            due, came = getattr(self, role), tuple(given.shapes[role])
-            if came != (self._roomier(due, came) if role != "query" else due):
-                return f"{role} is {_sizes(came)}, due is {_sizes(due)}: items, heads, rows, width"
-            if given.dtypes[role] != self.dtype:
-                return f"{role} is {given.dtypes[role]}, due is {self.dtype}"
+            expected, actual = getattr(self, role), tuple(call.shapes[role])
+            if role != "query" and self.spare_keys and len(actual) == 4:
+                expected = (*expected[:2], max(expected[2], actual[2]), expected[3])
+            if actual != expected:
+                return f"{role} is {_sizes(actual)}, due is {_sizes(expected)}: items, heads, rows, width"
+            if call.dtypes[role] != self.dtype:
+                return f"{role} is {call.dtypes[role]}, due is {self.dtype}"
         return None
 
-    def _roomier(self, due: tuple[int, ...], came: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape that is due, with the spare keys that came."""
-        if not self.spare_keys or len(came) != 4:
-            return due
-        return (*due[:2], max(due[2], came[2]), due[3])
-
-    def _arguments(self, given: BackendCall) -> str | None:
-        options = given.options
-        if foreign := [name for name in options if name not in TAKEN]:
-            return f"{foreign[0]} is given, {options[foreign[0]]!r}, which is the plug's own to choose"
-        if idle := [name for name, value in options.items() if value is None or value is False or value == 0]:
-            return f"{idle[0]} is given, {options[idle[0]]!r}, where nothing needs it"
-        if "attn_mask" in options and "is_causal" in options:
-            return "attn_mask and is_causal are both given, which together are undefined"
-        if "attn_mask" in options and options["attn_mask"] != "bool":
-            return f"attn_mask is {options['attn_mask']}, due is bool"
-        return None
-
-    def _dropout(self, given: BackendCall) -> str | None:
-        came = given.options.get("dropout_p", 0.0)
-        if came == self.dropout_p:
+    def _dropout(self, call: BackendCall) -> str | None:
+        p = call.options.get("dropout_p", 0.0)
+        if p == self.dropout_p:
             return None
-        if not came:
+        if not p:
             return f"dropout_p is not given, due is {self.dropout_p}"
-        return f"dropout_p is {came}, due is {self.dropout_p or 'none'}"
+        return f"dropout_p is {p}, due is {self.dropout_p or 'none'}"
 
-    def _visibility(self, given: BackendCall) -> str | None:
-        keys, due_keys = given.shapes["key"][2], self.key[2]
-        shape = (*self.query[:3], keys)
-        due = np.zeros(shape, bool)
-        due[..., :due_keys] = True if self.may_attend is None else self.may_attend
-        seen = np.array([mark == "1" for mark in given.seen], bool) if given.seen else np.ones(shape, bool)
-        if not given.seen and "attn_mask" in given.options and due.all():
+    def _visibility(self, call: BackendCall) -> str | None:
+        expected = np.zeros((*self.query[:3], call.shapes["key"][2]), bool)
+        expected[..., : self.key[2]] = True if self.may_attend is None else self.may_attend
+        seen = np.array([mark == "1" for mark in call.seen], bool) if call.seen else np.ones(expected.shape, bool)
+        if not call.seen and "attn_mask" in call.options and expected.all():
             return "attn_mask is given, which hides nothing"
-        if seen.size == due.size and np.array_equal(seen.reshape(shape), due):
+        if seen.size == expected.size and np.array_equal(seen.reshape(expected.shape), expected):
             return None
-        if not given.seen:
+        if not call.seen:
             return f"nothing is hidden from it, due is to hide {self.hides or 'the spare keys'}"
-        return f"{int(seen.sum())} of {seen.size} pairs of query and key are seen, due are {self._pairs(seen, due)}"
-
-    def _pairs(self, seen: Array, due: Array) -> str:
-        """How many pairs are due, and the first in which what is seen differs."""
-        place = tuple(int(index[0]) for index in np.nonzero(seen.reshape(due.shape) != due))
-        what = "hidden" if due[place] else "seen"
-        return f"{int(due.sum())}; the first that is wrongly {what} is {list(place)}"
+        place = tuple(int(index[0]) for index in np.nonzero(seen.reshape(expected.shape) != expected))
+        return (
+            f"{int(seen.sum())} of {seen.size} pairs of query and key are seen, due are {int(expected.sum())}; "
+            f"the first that is wrongly {'hidden' if expected[place] else 'seen'} is {list(place)}"
+        )
 
 
 Script = Sequence[ExpectedBackendCall]
-"""The calls of the plug during one call of the function, in order."""
+"""The calls of the backend during one call of the function, in order."""
 Scripts = Callable[[Call, Call], Sequence[Script]]
-"""The scripts that are right for a call, of which one is due. It is told the call that made the model, too, which has
-its config and weights; where there is none that is the call itself."""
+"""The scripts of a call, one of which must be followed; the second argument is the call that made its model."""
 
 
 class BackendCase(ChangedCase):
-    """Another case, given the probe: judged by how the probe was called, and then by the answer."""
+    """Another case with the probe as its backend: how the probe is called is judged, and then the result."""
 
     def __init__(self, of: Case, scripts: Scripts) -> None:
         super().__init__(of)
@@ -154,48 +132,64 @@ class BackendCase(ChangedCase):
         return tuple(replace(call, probed=True) for call in self.of.calls(dtype))
 
     def expected(self, calls: Calls, conventions: Conventions) -> Any:
-        """What is due where all values are negatives; the weights that are read off the probe are negatives, too."""
-        due = self.of.expected(_with_negatives(calls), conventions)
-        if any(call.need_weights for call in calls):
-            return tuple(each.negated() for each in due)
-        return due
+        """The results with all values negated; attention weights that are read off the probe are negative, too."""
+        results = self.of.expected(_with_negatives(calls), conventions)
+        if not any(call.need_weights for call in calls):
+            return results
+        return tuple(
+            replace(result, attentions={name: weights.negated() for name, weights in result.attentions.items()})
+            for result in results
+        )
 
     def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
-        found = self.of.verdict(_with_negatives(calls), replies, truth)
-        if found.status == Status.RAISED:
-            return found
-        said = self.complaint(calls, replies)
-        return replace(found, status=Status.WRONG, detail=said) if said else found
+        verdict = self.of.verdict(_with_negatives(calls), replies, truth)
+        if verdict.status == Status.RAISED:
+            return verdict
+        complaint = self.complaint(calls, replies)
+        return replace(verdict, status=Status.WRONG, detail=complaint) if complaint else verdict
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Any) -> bool:
-        """By how the probe was called, too."""
+        """The calls of the probe must be alike, too."""
         if self.complaint(calls, replies) != self.complaint(calls, theirs):
             return False
         return self.of.alike(_with_negatives(calls), replies, theirs, truth)
 
     def complaint(self, calls: Calls, replies: Replies) -> str | None:
-        """What is wrong with how the probe was called, in the first call where anything is."""
+        """What is wrong with the calls of the probe in the first reply where anything is."""
         for call, reply in zip(calls, replies, strict=True):
             scripts = self.scripts(call, call if call.model_of is None else calls[call.model_of])
-            if not reply.raised and (said := _against(scripts, reply)):
-                return said
+            if not reply.raised and (complaint := _unlike(scripts, reply)):
+                return complaint
         return None
 
 
-def _against(scripts: Sequence[Script], reply: Reply) -> str | None:
-    """What is wrong with the calls of the probe in one reply. Several scripts differ in how many calls they have."""
-    counts = {len(script): script for script in scripts}
-    if len(reply.attended) not in counts:
-        came = f"called {len(reply.attended)} times" if reply.attended else "not called"
-        return f"the attention that was plugged in is {came}, due is {' or '.join(map(str, counts))}"
-    pairs = zip(counts[len(reply.attended)], reply.attended, strict=True)
-    for number, (due, line) in enumerate(pairs, start=1):
+def _unlike(scripts: Sequence[Script], reply: Reply) -> str | None:
+    """What is wrong with the calls of the probe in a reply. The scripts differ in their numbers of calls."""
+    by_length = {len(script): script for script in scripts}
+    if len(reply.attended) not in by_length:
+        times = f"called {len(reply.attended)} times" if reply.attended else "not called"
+        return f"the attention that was plugged in is {times}, due is {' or '.join(map(str, by_length))}"
+    pairs = zip(by_length[len(reply.attended)], reply.attended, strict=True)
+    for number, (expected, line) in enumerate(pairs, start=1):
         try:
-            said = due.complaint(BackendCall.read(line))
+            complaint = expected.complaint(BackendCall.read(line))
         except ValueError:
-            said = "what was recorded cannot be read"
-        if said:
-            return f"call {number} of {len(reply.attended)} of the attention that was plugged in: {said}"
+            complaint = "what was recorded cannot be read"
+        if complaint:
+            return f"call {number} of {len(reply.attended)} of the attention that was plugged in: {complaint}"
+    return None
+
+
+def _options(options: Mapping[str, Any]) -> str | None:
+    """What is wrong with the keyword arguments of a call, apart from dropout, or None."""
+    if foreign := [name for name in options if name not in TAKEN]:
+        return f"{foreign[0]} is given, {options[foreign[0]]!r}, which is the plug's own to choose"
+    if idle := [name for name, value in options.items() if value is None or value is False or value == 0]:
+        return f"{idle[0]} is given, {options[idle[0]]!r}, where nothing needs it"
+    if "attn_mask" in options and "is_causal" in options:
+        return "attn_mask and is_causal are both given, which together are undefined"
+    if options.get("attn_mask", "bool") != "bool":
+        return f"attn_mask is {options['attn_mask']}, due is bool"
     return None
 
 
@@ -204,7 +198,7 @@ def _sizes(shape: Sequence[int]) -> str:
 
 
 def _with_negatives(calls: Calls) -> Calls:
-    """The same calls, all values mapped to their negatives."""
+    """The same calls, with all values mapped to their negatives."""
     return tuple(replace(call, tensors=_negated(call.tensors), weights=_negated(call.weights)) for call in calls)
 
 

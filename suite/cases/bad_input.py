@@ -1,4 +1,4 @@
-"""Bad input, which must raise."""
+"""Bad input, which must raise an error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from attnsuite.cases.call import Call, Calls, Conventions, Replies, Reply
+from attnsuite.cases.call import Calls, Conventions, Replies, Reply
 from attnsuite.cases.case import Case, CaseWrapper
 from attnsuite.cases.layouts import JUNK, padded
 from attnsuite.judging.compare import nearly_equal
@@ -14,16 +14,16 @@ from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import BAD_INPUT, INPUT_VALIDATION, Source, Status
 
 Row = tuple[str, str, Mapping[str, Any]]
-"""A case as a row of a table: its name without the family, why it exists, and what is unusual."""
+"""A case as a row of a table: its name without the family, its reason, and what is unusual."""
 AROUND = (JUNK, JUNK, 0)
-"""What surrounds the inputs in memory, in each of the calls. The first two calls are equal, so that a random output
-is not taken for a read outside of the inputs."""
+"""The numbers around the inputs in memory, by call. The first two calls are equal, so that a random output is not taken
+for a read outside of the inputs."""
 
 
 class BadInputCase(CaseWrapper):
-    """A case whose input must be refused; its `why` says what is wrong with it. Asked in a process of its own.
+    """A case whose input must be refused, for the reason in `why`. It runs in a process of its own.
 
-    A function is called several times with the same inputs inside larger storages, to see whether it reads beyond them.
+    A function is called several times with the same inputs inside larger storages, to detect reads beyond them.
     """
 
     in_worker: ClassVar[bool] = True
@@ -36,7 +36,9 @@ class BadInputCase(CaseWrapper):
         calls = self.of.calls(dtype)
         if len(calls) > 1 or calls[0].config is not None:  # a model: to build it three times takes long
             return calls
-        return tuple(_surrounded(calls[0], number) for number in AROUND)
+        tensors = calls[0].tensors
+        surrounded = ({name: padded(tensor, number) for name, tensor in tensors.items()} for number in AROUND)
+        return tuple(replace(calls[0], tensors=padded_tensors) for padded_tensors in surrounded)
 
     def expected(self, calls: Calls, conventions: Conventions) -> None:
         return None
@@ -47,23 +49,17 @@ class BadInputCase(CaseWrapper):
         accepted = f"{self.why} was accepted"
         if changed := sorted({name for reply in replies for name in reply.changed}):
             return Verdict(Status.WRONG, f"{accepted}, and the memory of {' and '.join(changed)} was written")
-        if len(replies) == len(AROUND) and _alike(*replies[:2]) and not _alike(*replies[1:]):
-            return Verdict(
-                Status.WRONG, f"{accepted}, and memory outside the inputs was read: the output depends on it"
-            )
+        if len(replies) == len(AROUND) and _equal(*replies[:2]) and not _equal(*replies[1:]):
+            says = f"{accepted}, and memory outside the inputs was read: the output depends on it"
+            return Verdict(Status.WRONG, says)
         says = f"{INPUT_VALIDATION}{accepted}; the contract requires an error"
         return Verdict(Status.WRONG, says, accepted=self.family == BAD_INPUT)  # else it is a document's example
 
 
-def _surrounded(call: Call, number: int) -> Call:
-    """The call with each tensor inside a larger storage that holds this number elsewhere."""
-    return replace(call, tensors={name: padded(tensor, number) for name, tensor in call.tensors.items()})
-
-
-def _alike(one: Reply, other: Reply) -> bool:
-    """Whether two replies are the same but for rounding."""
-    if one.output is None or other.output is None:
-        return one.output is other.output
-    if (one.output.shape, one.output.dtype) != (other.output.shape, other.output.dtype):
+def _equal(reply: Reply, other: Reply) -> bool:
+    """Whether two replies are equal except for rounding."""
+    if reply.output is None or other.output is None:
+        return reply.output is other.output
+    if (reply.output.shape, reply.output.dtype) != (other.output.shape, other.output.dtype):
         return False
-    return nearly_equal(one.output, other.output)
+    return nearly_equal(reply.output, other.output)

@@ -1,4 +1,4 @@
-"""A call of a function as data, and what came back from it."""
+"""A call of a function as data, and the reply to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL_CORES = 0
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a function, as data: tensors with their layout, options, and what is wanted of it.
+    """One call of a function: tensors with their layout, options, and what is requested.
 
     Tensors named in `positional` are passed by position in that order, all others and the options by keyword.
     """
@@ -28,53 +28,53 @@ class Call:
     options: Mapping[str, float | bool | str | None] = field(default_factory=dict)
     positional: tuple[str, ...] = ("query", "key", "value")
     gradient_of: tuple[str, ...] = ()
-    """The tensors whose gradients are wanted; of a training step the tensors or weights that it changes."""
+    """The tensors whose gradients are requested; of a training step the tensors or weights that it changes."""
     output_gradient: Tensor | None = None
     seed: int | None = None
     grad_mode: bool = True
     inference: bool = False
-    """Made under torch.inference_mode."""
+    """Runs under torch.inference_mode."""
     default_dtype: str | None = None
-    """Torch's default dtype while the call is made; None: as it is."""
+    """PyTorch's default dtype during the call; None: unchanged."""
     threads: int | None = None
-    """How many threads PyTorch may compute with, backward included; None: as many as it may already."""
+    """The number of PyTorch's threads, backward included; None: unchanged."""
     own_thread: bool = False
     at_once: bool = False
-    """Made at the same moment as the calls beside it that say so too, each in a thread of its own, over and over until
-    all have met. Of answers that differ, one that does is taken."""
+    """Runs at the same time as neighbouring calls with this mark, each in a thread of its own, repeatedly until all
+    have met. If the outputs differ, one that differs is the reply."""
     requires_gradient: tuple[str, ...] = ()
-    """Inputs that require a gradient which this call does not ask for: a later one does, by `backward_of`."""
+    """Inputs whose gradient a later call requests, by `backward_of`."""
     backward_of: int | None = None
-    """Nothing is called: the backward pass of an earlier call of the question, counted from 0, is run (again), with
-    this call's output gradient. The reply's output is that of the earlier call, as it is by now."""
+    """Instead of a call, the backward pass of an earlier call, counted from 0, runs (again), with this call's output
+    gradient. The reply's output is that of the earlier call, as it is now."""
     written: bool = False
     """The output is written to afterwards, as its owner may."""
     same_storage: bool = False
-    """Write these numbers into the tensors of the call before: other contents behind the same pointers."""
+    """The numbers are written into the tensors of the call before: other contents behind the same pointers."""
     same_tensor: tuple[str, ...] = ()
-    """These inputs, of equal numbers, are one tensor that is given under several names."""
+    """Inputs of equal numbers that are one tensor under several names."""
     config: Mapping[str, Any] | None = None
-    """Where it is given, the function is a factory, `factory(config, weights)`, and what it returns is called."""
+    """With a config the function is a factory, `factory(config, weights)`, and its result is called."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     making: Mapping[str, Any] = field(default_factory=dict)
-    """What the factory is given by keyword beside them; calls of the model it has made have it too."""
+    """Further keyword arguments of the factory; later calls of its model have them too."""
     model_of: int | None = None
-    """Call the model of an earlier call of the question, counted from 0; config and weights are not given again."""
+    """The model of an earlier call, counted from 0, is called; config and weights are not repeated."""
     probed: bool = False
-    """Give a probe as `attention`: it records how it is called, and answers the negative of what an attention does."""
+    """A probe is passed as `attention`: it records its calls, and returns the negative of an attention's output."""
     operators: bool = False
-    """The reply says which operators ran."""
+    """The reply names the operators that ran."""
 
     @property
     def arguments(self) -> frozenset[str]:
-        """The parameters that a function needs to take this call."""
-        plug = {"attention"} if self.probed else frozenset[str]()
-        given = frozenset(self.options) | frozenset(self.making)
-        return frozenset(self.tensors) - frozenset(self.positional) | given | plug
+        """The parameters that a function needs for this call."""
+        backend = {"attention"} if self.probed else frozenset[str]()
+        named = frozenset(self.options) | frozenset(self.making)
+        return frozenset(self.tensors) - frozenset(self.positional) | named | backend
 
     @property
     def need_weights(self) -> bool:
-        """Whether attention weights are due beside the output."""
+        """Whether attention weights are requested."""
         return bool(self.options.get("need_weights") or self.making.get("need_weights"))
 
 
@@ -83,7 +83,7 @@ Calls = tuple[Call, ...]
 
 
 class NoReply(Protocol):
-    """Why there are no replies to a question: the library is missing, the import raised, the process died or hung."""
+    """Why a test has no replies: a missing library, an error at import, a crash, a timeout."""
 
     @property
     def status(self) -> Status: ...
@@ -93,45 +93,45 @@ class NoReply(Protocol):
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back from one call. Tensors are on the CPU, snapshots taken before anything else ran."""
+    """The reply to one call. Tensors are on the CPU, snapshots taken before anything else ran."""
 
     output: Tensor | None = None
     kind: str = "Tensor"
-    """The type of what was returned, in words, when it is no tensor."""
+    """The type of the output in words, if it is not a tensor."""
     no_model: bool = False
-    """A factory returned nothing that can be called."""
+    """The result of a factory cannot be called."""
     pair: bool = False
-    """It was returned as the first of two, `(output, weights)`."""
+    """The output was the first of two, `(output, weights)`."""
     weights: Tensor | None = None
-    """The weights that were returned beside it."""
+    """The weights of such a pair."""
     weights_name: str = ""
-    """Their name, where they came in a dictionary."""
+    """Their name, if they were in a dictionary."""
     device: str = "cpu"
     gradients: Mapping[str, Tensor | None] = field(default_factory=dict)
     raised: str = ""
-    """`ValueError: what it said`, or empty."""
+    """`ValueError: its message`, or empty."""
     declined: str = ""
-    """The reason given with NotImplementedError, or empty."""
+    """The reason of a NotImplementedError, or empty."""
     changed: tuple[str, ...] = ()
     """Inputs whose bits differ after the call."""
     left: Mapping[str, str] = field(default_factory=dict)
-    """Fingerprints of the inputs after the call, by which whoever has sent them finds out."""
+    """Fingerprints of the inputs after the call, for the sender to compare."""
     aliased: tuple[str, ...] = ()
     """Inputs whose storage the output shares."""
     overwritten: bool = False
-    """A later call of the same question changed this output."""
+    """A later call of the test changed this output."""
     attended: tuple[str, ...] = ()
-    """How a probe was called, a line for each call: `Attended` of plugged.py in writing."""
+    """The calls of a probe, each a `BackendCall` in writing."""
     attention_weights: Mapping[str, Tensor | None] = field(default_factory=dict)
-    """What came beside the output where it was asked for, by name; of a lone tensor the name is "". None: no tensor."""
+    """Requested attention weights by name; "" for a single tensor. None: not a tensor."""
     weights_overwritten: tuple[str, ...] = ()
-    """The attention weights that a later call of the same question changed."""
+    """The attention weights that a later call of the test changed."""
     gradients_overwritten: tuple[str, ...] = ()
-    """The inputs whose gradients a later call of the same question changed."""
+    """The inputs whose gradients a later call of the test changed."""
     operators: tuple[str, ...] = ()
-    """The operators that ran, where the call asked for them."""
+    """The operators that ran, if the call requested them."""
     seconds: float = 0.0
 
 
 Replies = tuple[Reply, ...]
-"""What came back from the calls of one case, in order."""
+"""The replies to the calls of one case, in order."""

@@ -1,4 +1,4 @@
-"""One question: how it is asked, what is true, and how replies are judged."""
+"""A test case as data: the calls that it makes, the results that it expects, and how it judges replies."""
 
 from __future__ import annotations
 
@@ -15,33 +15,29 @@ if TYPE_CHECKING:
 
     from attnsuite.judging.verdicts import Verdict
 
-Traits = Mapping[str, Sequence[str]]
-"""What is unusual about a question, in words, by what it is about: `{"width": ("a width above 64",)}`.
 
-Several may be about the same. A phrase is a noun; those about HOW it is asked are adverbs: `backward`.
+Traits = Mapping[str, Sequence[str]]
+"""Unusual properties of a case in words, by topic: `{"width": ("a width above 64",)}`.
+
+Phrases are nouns; those of the topic `HOW` are adverbs, such as `backward`.
 """
 HOW = "how"
 
 
 class Case(ABC):
-    """One question, as data: a name, why it exists, and only what is unusual about it.
-
-    The name is `family/what`. Subclasses say how to ask (`calls`), what is true (`truth`, computed before any
-    implementation sees the inputs) and how replies are judged (`verdict`).
-    """
+    """One test case: its name `family/what`, its reason, and what is unusual about its inputs."""
 
     name: str
     why: str
     dtypes: tuple[str, ...] = DTYPES
     devices: tuple[str, ...] = ("cpu", "cuda")
-    """The kinds of device on which it is asked; `on` names others."""
     source: Source | None = None
-    """Where a document has the example that is asked, if one has."""
+    """Where a document has this example, if one has it."""
     in_worker: ClassVar[bool] = False
-    """Asked in a process of its own, whatever the implementation: its calls may take the process down."""
+    """Runs in a process of its own for every implementation: its calls may crash the process."""
 
     def on(self, *devices: str) -> Self:
-        """The same case, asked on these kinds of device alone."""
+        """The same case, on these kinds of device alone."""
         limited = copy(self)
         object.__setattr__(limited, "devices", devices)  # a case may be frozen
         return limited
@@ -56,39 +52,39 @@ class Case(ABC):
 
     @abstractmethod
     def expected(self, calls: Calls, conventions: Conventions) -> Any:
-        """What is true, computed from the calls alone."""
+        """The expected results, computed from the calls alone, before an implementation sees the inputs."""
 
     @abstractmethod
     def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
-        """Hold the replies against the truth."""
+        """Compare the replies with the expected results."""
 
     def traits(self, dtype: str) -> Traits:
-        """What is unusual about it in this dtype, from its fields alone; nothing where it cannot be said."""
+        """The unusual properties of the case in this dtype, read from its fields; empty where they are unknown."""
         return {}
 
     def lengths(self) -> Mapping[str, int]:
-        """The numbers of `keys` and `queries` and the `width`, for cases that have one of each; else nothing."""
+        """The numbers of `keys` and `queries` and the `width`, of cases that have one of each; else empty."""
         return {}
 
     def counts(self, truth: Any) -> bool:
-        """Whether catching a deviation here counts: not where bounds had to be so loose that luck decides."""
+        """Whether a mutant that fails here counts as killed: not where loose bounds leave that to chance."""
         return True
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Any) -> bool:
-        """Whether two sets of replies are equal within the bounds, for diagnosis; False where that makes no sense."""
+        """Whether two sets of replies are equal within the bounds, for diagnosis."""
         return False
 
     def draws(self, calls: Calls, replies: Replies, truth: Any) -> Mapping[int, Tensor]:
-        """What the replies show to be kept under each seed, for diagnosis: deviations are asked with these draws."""
+        """The dropout masks that the replies reveal, by seed: diagnosis gives them to the mutants."""
         return {}
 
     def example(self) -> Example | None:
-        """What a document gives beside what the oracle computes; None where no document gives anything."""
+        """The document's result next to the oracle's; None where no document has the case."""
         return None
 
 
 class CaseWrapper(Case):
-    """A case that makes the calls of another one; subclasses say what is true of them, and how replies are judged."""
+    """A case with the calls of another case; subclasses say what they expect and how they judge."""
 
     def __init__(self, of: Case) -> None:
         self.of = of
@@ -105,7 +101,7 @@ class CaseWrapper(Case):
 
 
 class ChangedCase(CaseWrapper):
-    """Another case with a difference. It asks, knows and judges as that one does, but for what a subclass overrides."""
+    """Another case with a difference: all that a subclass does not override is that case's."""
 
     def expected(self, calls: Calls, conventions: Conventions) -> Any:
         return self.of.expected(calls, conventions)
@@ -123,17 +119,8 @@ class ChangedCase(CaseWrapper):
         return self.of.draws(calls, replies, truth)
 
 
-def merged_traits(traits: Iterable[Traits]) -> Traits:
-    """What holds of any of several."""
-    found: dict[str, tuple[str, ...]] = {}
-    for each in traits:
-        for factor, phrases in each.items():
-            found[factor] = tuple(dict.fromkeys((*found.get(factor, ()), *phrases)))
-    return found
-
-
 def list_tests(cases: Iterable[Case], device: str, dtypes: Container[str] = DTYPES) -> list[tuple[Case, str]]:
-    """What is asked of an implementation on a kind of device: each case in each of its dtypes that is wanted."""
+    """The tests on a kind of device: each case in each of its dtypes that is wanted."""
     return [
         (case, dtype)
         for case in cases

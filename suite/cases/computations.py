@@ -1,26 +1,17 @@
-"""The axes of a contract's tensors, declared as letters, and the check that tensors have them.
+"""Correct computations in steps, which mutants replace, and the parts that correct variants share.
 
-    Axes(x="… e", w1="e f", b1="f", w2="f v", b2="v")
-
-Letters are sizes: a letter that stands twice is one size. `…` at the front is any number of axes, alike for all.
-
-Correct computations of small steps, each of which a deviation may replace.
-
-    class Network(Staged):
+    class Network(Steps):
         axes = Axes(x="… e", w1="e f", b1="f", w2="f v", b2="v")
         choices: ClassVar = {"activation": ("relu", "gelu")}
 
         def compute(self, x, w1, b1, w2, b2, *, activation="relu"): ...
 
-Axes and choices are checked before `compute` begins; its steps are static methods. Mistakes in them are rows of tables:
-[mutants.py](mutants.py).
-
-What strangers share: checks and arithmetic around a way of computing, and affine maps in unusual orders.
+Axes and choices are checked before `compute` begins; its steps are static methods. A letter of the axes is one size
+wherever it stands; `…` at the front is any number of axes, the same for all tensors.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -31,37 +22,37 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnsuite.cases.contract import Mutant
-from attnsuite.cases.mutants import (
-    StepChange,
-    Stepwise,
-    reads_in_memory_order,
-    remembers_tensors,
-    reuses_output,
-)
+from attnsuite.cases.mutants import StepChange, Stepwise, reads_in_memory_order, remembers_tensors, reuses_output
 
+Function = Callable[..., Any]
+Step = TypeVar("Step", bound=Function)
+Arguments = Mapping[str, Any]
+"""All arguments of a call by name, defaults included."""
 ANY = "…"
 Sizes = dict[str, Any]
 """The size of each letter; for `…` a tuple of sizes."""
+WHOLE = "whole"
+"""In a table of mistakes, the whole computation in place of a step."""
 
 
 class Axes:
     """The axes of each tensor by its name, as letters with spaces between them."""
 
-    def __init__(self, **due: str) -> None:
-        self.due = due
+    def __init__(self, **axes: str) -> None:
+        self.axes = axes
 
-    def check(self, given: Mapping[str, Any]) -> Sizes:
-        """The size of each letter. ValueError where a tensor does not fit; what is None or not given is left out."""
+    def check(self, arguments: Arguments) -> Sizes:
+        """The size of each letter. ValueError where a tensor does not fit; missing tensors are not checked."""
         sizes: Sizes = {}
-        for name, axes in self.due.items():
-            tensor = given.get(name)
+        for name, axes in self.axes.items():
+            tensor = arguments.get(name)
             if tensor is not None and not _fits(axes.split(), tuple(tensor.shape), sizes):
                 raise ValueError(f"{name} is {tuple(tensor.shape)}, not {axes} with {sizes}")
         return sizes
 
 
 def _fits(letters: list[str], shape: tuple[int, ...], sizes: Sizes) -> bool:
-    """Whether a shape has these axes, in the sizes that are known; new ones are known from now on."""
+    """Whether a shape has these axes in the known sizes; new sizes are added."""
     if letters[0] == ANY:
         front = len(shape) - len(letters) + 1
         if front < 0 or sizes.setdefault(ANY, shape[:front]) != shape[:front]:
@@ -73,16 +64,9 @@ def _fits(letters: list[str], shape: tuple[int, ...], sizes: Sizes) -> bool:
 
 
 def broadcasts(mask: Tensor, *shape: int) -> bool:
-    """Whether the mask can be laid over this shape without making it larger."""
-    sizes = zip(reversed(mask.shape), reversed(shape), strict=False)
-    return mask.dim() <= len(shape) and all(size in (1, due) for size, due in sizes)
-
-
-Step = TypeVar("Step", bound=Callable[..., Any])
-Arguments = Mapping[str, Any]
-"""All arguments of a call by name, those that were left out by their default."""
-WHOLE = "whole"
-"""In a table of mistakes, stands for the whole computation where otherwise a step is named."""
+    """Whether the mask broadcasts to this shape."""
+    pairs = zip(reversed(mask.shape), reversed(shape), strict=False)
+    return mask.dim() <= len(shape) and all(size in (1, whole) for size, whole in pairs)
 
 
 class Steps(Stepwise):
@@ -90,11 +74,11 @@ class Steps(Stepwise):
 
     axes: ClassVar[Axes] = Axes()
     choices: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """By option, the words that it may be."""
-    compute: Callable[..., Any]
+    """The allowed words of each option."""
+    compute: Function
     """The formula, with the contract's signature."""
 
-    def __init__(self, **replacements: Callable[..., Any]) -> None:
+    def __init__(self, **replacements: Function) -> None:
         self.replaced = replacements
         for name, step in replacements.items():
             assert callable(getattr(type(self), name)), name
@@ -105,8 +89,8 @@ class Steps(Stepwise):
         self.refuse(*arguments, **named)
         return self.compute(*arguments, **named)
 
-    def joined(self, other: Any) -> Callable[..., Any] | None:
-        """The computation in which the steps of both are replaced; None where one step is replaced in both."""
+    def joined(self, other: Any) -> Function | None:
+        """The computation with the replaced steps of both; None where both replace one step."""
         if type(other) is not type(self) or self.replaced.keys() & other.replaced.keys():
             return None
         return type(self)(**self.replaced, **other.replaced)
@@ -115,23 +99,22 @@ class Steps(Stepwise):
         """Raise for what the contract calls bad input."""
         bound = self.__signature__.bind(*arguments, **named)
         bound.apply_defaults()
-        given = bound.arguments
-        for option, known in self.choices.items():
-            if given[option] not in known:
-                raise ValueError(f"{option} is {given[option]!r}, none of {', '.join(known)}")
-        self.check(given, self.axes.check(given))
+        for option, words in self.choices.items():
+            if bound.arguments[option] not in words:
+                raise ValueError(f"{option} is {bound.arguments[option]!r}, none of {', '.join(words)}")
+        self.check(bound.arguments, self.axes.check(bound.arguments))
 
     @staticmethod
     def check(given: Arguments, sizes: Sizes) -> None:
-        """Raise for what is bad beside axes and choices."""
+        """Raise for bad input that axes and choices do not describe."""
 
     @staticmethod
     def wide(numbers: Tensor) -> torch.dtype:
-        """What to compute in: half types widen to float32."""
+        """The dtype of the computation: half types widen to float32."""
         return torch.float32 if numbers.dtype.itemsize < 4 else numbers.dtype
 
     @classmethod
-    def wrong(cls, step: str, replacement: Callable[..., Any] | StepChange) -> Callable[..., Any]:
+    def wrong(cls, step: str, replacement: Function | StepChange) -> Function:
         correct = cls()
         if isinstance(replacement, StepChange):
             replacement = replacement.of(correct if step == WHOLE else getattr(correct, step))
@@ -151,24 +134,17 @@ class Steps(Stepwise):
 
 
 def usual_mutants(of: type[Steps]) -> list[Mutant]:
-    """The mistakes that every computation can make.
-
-    Strides are ignored, something is left from one call to the next, or too little precision is kept.
-    """
+    """The mistakes of any computation: strides ignored, leftovers of an earlier call, too little precision."""
     return [reads_in_memory_order(of()), reuses_output(of()), remembers_tensors(of()), *imprecise_mutants(of)]
 
 
 def imprecise_mutants(of: type[Steps]) -> list[Mutant]:
     """The computation in less precision than its dtype has."""
+    in_float32 = of(wide=lambda _: torch.float32)
     return [
         Mutant("bfloat16_throughout", "everything is computed in bfloat16", of(wide=lambda _: torch.bfloat16)),
-        Mutant(
-            "float32_inside", "float64 is computed in float32", of(wide=lambda _: torch.float32), dtypes=("float64",)
-        ),
+        Mutant("float32_inside", "float64 is computed in float32", in_float32, dtypes=("float64",)),
     ]
-
-
-Function = Callable[..., Any]
 
 
 def widened(of: type[Steps], core: Function) -> Function:
@@ -184,32 +160,31 @@ def in_float64(of: type[Steps], core: Function) -> Function:
 def in_numpy(of: type[Steps], core: Function) -> Function:
     """Calls the core with numpy arrays of float64 and returns a tensor."""
 
-    @functools.wraps(core)
-    def answer(*given: Any, **options: Any) -> Tensor:
-        arrays = [_array(each) for each in given]
-        found = core(*arrays, **{name: _array(each) for name, each in options.items()})
-        return torch.tensor(found, dtype=given[0].dtype)
+    def array(argument: Any) -> Any:
+        if not isinstance(argument, Tensor):
+            return argument
+        return argument.double().numpy() if argument.is_floating_point() else argument.numpy()
+
+    @wraps(core)
+    def answer(*arguments: Any, **options: Any) -> Tensor:
+        output = core(*map(array, arguments), **{name: array(option) for name, option in options.items()})
+        return torch.tensor(output, dtype=arguments[0].dtype)
 
     return of.checked(answer)
 
 
 def _converted(core: Function, dtype: Callable[[Tensor], torch.dtype]) -> Function:
-    def converted(given: Any) -> Any:
-        return given.to(dtype(given)) if isinstance(given, Tensor) and given.is_floating_point() else given
+    def converted(argument: Any) -> Any:
+        numbers = isinstance(argument, Tensor) and argument.is_floating_point()
+        return argument.to(dtype(argument)) if numbers else argument
 
-    @functools.wraps(core)
-    def answer(*given: Any, **options: Any) -> Any:
-        found = core(*map(converted, given), **{name: converted(each) for name, each in options.items()})
-        back = given[0].dtype
-        return tuple(each.to(back) for each in found) if isinstance(found, tuple) else found.to(back)
+    @wraps(core)
+    def answer(*arguments: Any, **options: Any) -> Any:
+        output = core(*map(converted, arguments), **{name: converted(option) for name, option in options.items()})
+        back = arguments[0].dtype
+        return tuple(tensor.to(back) for tensor in output) if isinstance(output, tuple) else output.to(back)
 
     return answer
-
-
-def _array(given: Any) -> Any:
-    if not isinstance(given, Tensor):
-        return given
-    return given.double().numpy() if given.is_floating_point() else given.numpy()
 
 
 def linear(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
@@ -227,7 +202,7 @@ def bias_first(x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor
 
 
 def bias_as_row(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-    """x weights + bias as one product: the bias is the first row of the weights, beside a column of ones."""
+    """x weights + bias as one product: the bias is the first row of the weights, for a column of ones."""
     ones = x.new_ones(*x.shape[:-1], 1)
     return torch.cat([ones, x], -1) @ torch.cat([bias[None], weights])
 

@@ -1,7 +1,7 @@
 """Covering arrays: few rows in which every pair of levels meets, and every triple of the factors that kernels fuse.
 
-A factor is something that questions may vary, such as the width; its levels are the values that it takes. A row chooses
-a level of every factor. Arrays are drawn greedily, a row at a time, and kept as text.
+A factor is something that tests vary, such as the width; its levels are its values. A row has a level of every factor.
+Arrays are drawn greedily, a row at a time, and stored as text.
 
 See D. M. Cohen et al., "The AETG system: an approach to testing based on combinatorial design", IEEE Transactions on
 Software Engineering 23 (1997), and D. R. Kuhn, R. N. Kacker and Y. Lei, "Practical combinatorial testing", NIST SP
@@ -18,28 +18,33 @@ from itertools import combinations, product
 from random import Random
 
 Row = Mapping[str, str]
-"""A level by factor: all of a row's, or those that are to meet."""
+"""A level by factor: of a whole row, or of a part."""
 Meeting = tuple[tuple[str, str], ...]
 """Levels that meet, as pairs of factor and level, sorted."""
 JOINED = "+"
-"""What stands between the levels of a row where it is written down."""
+"""The separator of the levels in a written row."""
 Choices = Mapping[str, Sequence[str]]
-"""The levels by factor that a row may still have."""
+"""The levels that a row may still have, by factor."""
 USUAL = "usual"
-"""How a row is written that has the usual level of every factor."""
+"""The written row that has the usual level of every factor."""
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Levels that no row may hold together: one of each factor's, where `test` agrees."""
+    """Levels that no row may have together: one of each factor, where `test` agrees."""
 
     says: str
     levels: Mapping[str, Collection[str]]
     test: Callable[..., bool] | None = None
-    """Whether these levels, one of each factor and in their order, contradict each other; None: they always do."""
+    """Whether these levels, one of each factor in order, contradict each other; None: always."""
+
+    @property
+    def simple(self) -> bool:
+        """Whether these are two levels that always contradict each other."""
+        return len(self.levels) == 2 and self.test is None
 
     def unknown(self, factors: Mapping[str, Collection[str]]) -> str:
-        """What it names that is not among these levels by factor, or empty."""
+        """Describes a level that does not exist, or empty."""
         for name, named in self.levels.items():
             if unknown := sorted(set(named) - set(factors.get(name, ()))):
                 known = ", ".join(factors.get(name, ())) or "no such factor"
@@ -47,7 +52,7 @@ class Contradiction:
         return ""
 
     def holds(self, row: Row) -> bool:
-        """Whether all its factors are in the row, and their levels contradict each other."""
+        """Whether the row has all its factors, and their levels contradict each other."""
         if any(row.get(name) not in levels for name, levels in self.levels.items()):
             return False
         return self.test is None or self.test(*(row[name] for name in self.levels))
@@ -55,7 +60,7 @@ class Contradiction:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many meetings of levels there can be, and which of them no row has."""
+    """The number of possible meetings of levels, and those that no row has."""
 
     possible: int
     unmet: tuple[Meeting, ...] = ()
@@ -67,19 +72,19 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Space:
-    """What may be combined: the levels of each factor, the usual one first, and which of them contradict each other.
+    """The levels of each factor, the usual one first, and the contradictions among them.
 
-    No two factors have a level in common, so that a row can be written as its unusual levels. ValueError where they
-    have, or where a contradiction names what there is not.
+    No two factors share a level, so that a row can be written as its unusual levels. ValueError if they do, or if a
+    contradiction names an unknown level.
     """
 
     factors: Mapping[str, Sequence[str]]
     contradictions: Sequence[Contradiction] = ()
     fused: Sequence[tuple[str, ...]] = ()
-    """Groups of factors of which every triple of levels is to meet."""
+    """Groups of factors in which every triple of levels must meet."""
     lacking: Sequence[Collection[str]] = ()
-    """Factors that some implementations lack, all that one of them lacks in each entry. Whatever meets without these
-    factors meets in rows that have their usual levels, so that such an implementation is asked it, too."""
+    """In each entry, the factors that an implementation lacks. Other meetings occur in rows with the usual levels of
+    these factors, so that such an implementation is tested on them, too."""
 
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
@@ -88,8 +93,8 @@ class Space:
                 if level in seen:
                     raise ValueError(f"{seen[level]} and {name} both have a level {level!r}")
                 seen[level] = name
-        for said in filter(None, (each.unknown(self.factors) for each in self.contradictions)):
-            raise ValueError(said)
+        for unknown in filter(None, (rule.unknown(self.factors) for rule in self.contradictions)):
+            raise ValueError(unknown)
 
     @cached_property
     def usual(self) -> Row:
@@ -97,13 +102,13 @@ class Space:
         return {name: levels[0] for name, levels in self.factors.items()}
 
     def read(self, text: str) -> Row:
-        """A row from its unusual levels. ValueError for a level that there is not, or levels that contradict."""
+        """A row from its unusual levels. ValueError for an unknown level, or a contradiction."""
         factor_of = {level: name for name, levels in self.factors.items() for level in levels}
         words = [] if text == USUAL else text.split(JOINED)
         if unknown := [word for word in words if word not in factor_of]:
             raise ValueError(f"{text!r} names the level {unknown[0]!r}; there are: {', '.join(factor_of)}")
         row = {**self.usual, **{factor_of[word]: word for word in words}}
-        if broken := [each.says for each in self.contradictions if each.holds(row)]:
+        if broken := [rule.says for rule in self.contradictions if rule.holds(row)]:
             raise ValueError(f"{text!r} is contradictory: {broken[0]}")
         return row
 
@@ -114,7 +119,7 @@ class Space:
     def meetings(self, fused: bool) -> set[Meeting]:
         """Every pair of levels of different factors, or every triple within a fused group, the impossible ones too."""
         groups = self.fused if fused else [tuple(self.factors)]
-        chosen = {tuple(sorted(each)) for group in groups for each in combinations(group, 3 if fused else 2)}
+        chosen = {tuple(sorted(names)) for group in groups for names in combinations(group, 3 if fused else 2)}
         return {
             tuple(zip(names, levels, strict=True))
             for names in chosen
@@ -122,7 +127,7 @@ class Space:
         }
 
     def coverage(self, rows: Iterable[Row], fused: bool) -> Coverage:
-        """Which pairs, or triples of fused factors, meet in these rows, and which could but do not."""
+        """The pairs of levels, or triples of fused factors, that meet in these rows, and those that do not."""
         wanted = self.meetings(fused)
         met = wanted & {meeting for row in rows for meeting in met_in(row, fused)}
         unmet = tuple(sorted(filter(self.possible, wanted - met)))
@@ -133,46 +138,46 @@ class Space:
         return self.completes(dict(meeting))
 
     def completes(self, levels: Row) -> bool:
-        """Whether some row without contradiction has these levels."""
-        if any(each.holds(levels) for each in self.contradictions):
+        """The same for levels by factor."""
+        if any(rule.holds(levels) for rule in self.contradictions):
             return False
         return self._completes(levels, {name: self.choices(name, levels) for name in self._bound if name not in levels})
 
     def _completes(self, levels: Row, choices: Choices) -> bool:
         """Whether levels without contradiction are part of a row.
 
-        The factor with the least choice is tried first, and sooner where it was left without any before: what stands in
-        the way is then found at once, not again for each choice of what does not matter.
+        The factor with the fewest choices is tried first, and sooner if it ran out of choices before: an obstacle is
+        then found at once, not again for each choice of an unrelated factor.
         """
         if not choices:
             return True
-        name = min(choices, key=lambda each: len(choices[each]) / (1 + self._left_without[each]))
+        name = min(choices, key=lambda factor: len(choices[factor]) / (1 + self._left_without[factor]))
         self._left_without[name] += not choices[name]
         rows = ({**levels, name: level} for level in choices[name])
         return any(self._completes(row, self.narrowed(choices, row, name)) for row in rows)
 
     @cached_property
     def _left_without(self) -> Counter[str]:
-        """How often a factor was left without any choice."""
+        """How often a factor ran out of choices."""
         return Counter()
 
     @cached_property
     def _bound(self) -> Sequence[str]:
-        """The factors of which a contradiction speaks: the others never stand in the way."""
-        return [name for name in self.factors if any(name in each.levels for each in self.contradictions)]
+        """The factors of contradictions: the others are never an obstacle."""
+        return [name for name in self.factors if any(name in rule.levels for rule in self.contradictions)]
 
     def choices(self, name: str, levels: Row) -> list[str]:
-        """The levels of a factor that do not contradict those chosen."""
+        """The levels of a factor that do not contradict the chosen levels."""
         excluded = frozenset[str]().union(*(self._excluded[level] for level in levels.values()))
-        rules = self._spoken_of.get(name, ())
+        rules = self._rules.get((name, name), ())
         return [
             level
             for level in self.factors[name]
-            if level not in excluded and not any(each.holds({**levels, name: level}) for each in rules)
+            if level not in excluded and not any(rule.holds({**levels, name: level}) for rule in rules)
         ]
 
     def narrowed(self, choices: Choices, row: Row, chosen: str) -> Choices:
-        """What remains of the choices for the other factors when one has been chosen for the row."""
+        """The remaining choices for other factors after the choice of one."""
         excluded = self._excluded[row[chosen]]
         return {
             name: self._without(excluded, levels, row, name, chosen)
@@ -183,58 +188,43 @@ class Space:
     def _without(
         self, excluded: frozenset[str], levels: Sequence[str], row: Row, name: str, chosen: str
     ) -> Sequence[str]:
-        found = levels
-        rules = self._of_both.get((name, chosen), ())
-        for ruled_out in (excluded, *(self._ruled_out(each, name, row) for each in rules)):
-            if not ruled_out.isdisjoint(found):
-                found = [level for level in found if level not in ruled_out]
-        return found
+        rules = self._rules.get((name, chosen), ())
+        for ruled_out in (excluded, *(self._ruled_out(rule, name, row) for rule in rules)):
+            if not ruled_out.isdisjoint(levels):
+                levels = [level for level in levels if level not in ruled_out]
+        return levels
 
     def _ruled_out(self, rule: Contradiction, name: str, row: Row) -> frozenset[str]:
-        """The levels of a factor that a contradiction leaves out beside those of the row, which has none of it."""
-        beside = tuple([row.get(other) for other in rule.levels if other != name])
-        key = id(rule), name, beside
-        found = self._known.get(key)
-        if found is None:
+        """The levels of a factor that contradict a row without this factor, by one contradiction."""
+        key = id(rule), name, tuple([row.get(other) for other in rule.levels if other != name])
+        if key not in self._known:
             levels = self.factors[name]
-            found = frozenset(level for level in levels if rule.holds({**row, name: level}))
-            self._known[key] = found
-        return found
+            self._known[key] = frozenset(level for level in levels if rule.holds({**row, name: level}))
+        return self._known[key]
 
     @cached_property
     def _known(self) -> dict[tuple[int, str, tuple[str | None, ...]], frozenset[str]]:
-        """What is ruled out, by contradiction, factor and what the row has of the others of which it speaks."""
+        """The cache of `_ruled_out`, by contradiction, factor and the row's levels of its other factors."""
         return {}
 
     @cached_property
     def _excluded(self) -> Mapping[str, frozenset[str]]:
-        """The levels that contradict a level by themselves, by that level."""
-        found: dict[str, set[str]] = {level: set() for levels in self.factors.values() for level in levels}
-        for each in filter(_of_two, self.contradictions):
-            for one, other in product(*each.levels.values()):
-                found[one].add(other)
-                found[other].add(one)
-        return {level: frozenset(others) for level, others in found.items()}
+        """By level, the levels that always contradict it."""
+        excluded: dict[str, set[str]] = {level: set() for levels in self.factors.values() for level in levels}
+        for rule in self.contradictions:
+            for level, other in product(*rule.levels.values()) if rule.simple else ():
+                excluded[level].add(other)
+                excluded[other].add(level)
+        return {level: frozenset(others) for level, others in excluded.items()}
 
     @cached_property
-    def _spoken_of(self) -> Mapping[str, Sequence[Contradiction]]:
-        """By factor of which a contradiction speaks, those that are not of two levels alone."""
-        found: dict[str, list[Contradiction]] = {}
-        for each in self.contradictions:
-            for name in each.levels:
-                found.setdefault(name, []).extend([] if _of_two(each) else [each])
-        return found
-
-    @cached_property
-    def _of_both(self) -> Mapping[tuple[str, str], Sequence[Contradiction]]:
-        """The same by each two of the factors of which they speak."""
-        pairs = {(name, other): rules for name, rules in self._spoken_of.items() for other in self.factors}
-        found = {pair: [each for each in rules if pair[1] in each.levels] for pair, rules in pairs.items()}
-        return {pair: rules for pair, rules in found.items() if rules}
-
-
-def _of_two(contradiction: Contradiction) -> bool:
-    return len(contradiction.levels) == 2 and contradiction.test is None
+    def _rules(self) -> Mapping[tuple[str, str], Sequence[Contradiction]]:
+        """The other contradictions, by each two of their factors, and by each factor twice."""
+        rules: dict[tuple[str, str], list[Contradiction]] = {}
+        for rule in self.contradictions:
+            for pair in product(rule.levels, repeat=2) if not rule.simple else ():
+                rules.setdefault(pair, []).append(rule)
+        return rules
 
 
 def met_in(row: Row, fused: bool) -> Iterator[Meeting]:
@@ -243,19 +233,19 @@ def met_in(row: Row, fused: bool) -> Iterator[Meeting]:
 
 
 def drawn(space: Space, seed: int, fused: bool) -> list[Row]:
-    """An array of the space, another one for another seed: every pair meets, and every fused triple where asked."""
+    """An array of the space for a seed: every pair meets, and with `fused` every fused triple."""
     pairs = list(Drawing(space, Random(seed), space.meetings(fused=False)).rows())
     return [*pairs, *for_triples(space, seed, pairs)] if fused else pairs
 
 
 def for_triples(space: Space, seed: int, pairs: Iterable[Row]) -> list[Row]:
-    """What an array of pairs lacks for every fused triple to meet."""
+    """The rows to add to an array of pairs for every fused triple to meet."""
     met = {meeting for row in pairs for meeting in met_in(row, fused=True)}
     return list(Drawing(space, Random(seed), space.meetings(fused=True) - met).rows())
 
 
 class Drawing:
-    """Rows on their way: each is chosen so that much meets in it that is in no row yet."""
+    """Draws rows so that as much as possible meets that has not met yet."""
 
     def __init__(self, space: Space, random: Random, wanted: Iterable[Meeting]) -> None:
         self.space, self.random = space, random
@@ -265,7 +255,7 @@ class Drawing:
         self.fused = any(len(meeting) > 2 for meeting in self.order)
 
     def rows(self) -> Iterator[Row]:
-        """Each row begins with a meeting that none before it has; those that lack factors come first."""
+        """Each row starts with a new meeting; rows without the factors of `lacking` come first."""
         for lacking in (*self.space.lacking, ()):
             left_out = {name: self.space.usual[name] for name in lacking}
             for meeting in self.order:
@@ -286,15 +276,12 @@ class Drawing:
         return found
 
     def completed(self, levels: Row, choices: Choices | None = None) -> Row | None:
-        """These levels and, of each other factor, one that meets much that has not met; None where there is none.
-
-        `choices` are the levels of the other factors that do not contradict these, where that is known already.
-        """
+        """These levels and, of each other factor, one with many new meetings; None if there is no such row."""
         if choices is None:
             choices = {name: self.space.choices(name, levels) for name in self.space.factors if name not in levels}
         if not choices:
             return levels
-        name = min(choices, key=lambda each: (len(choices[each]), self.random.random()))
+        name = min(choices, key=lambda factor: (len(choices[factor]), self.random.random()))
         usual = self.space.usual[name] if any(name in lacking for lacking in self.space.lacking) else ""
         by_worth = sorted(
             choices[name], key=lambda level: (-self.worth(name, level, levels), level != usual, self.random.random())
@@ -306,7 +293,7 @@ class Drawing:
         return None
 
     def worth(self, name: str, level: str, levels: Row) -> int:
-        """How many meetings this level would add to a row that has these already."""
+        """The number of new meetings that this level adds to a row with these levels."""
         own = name, level
         pairs = ((own, other) if own < other else (other, own) for other in levels.items())
         return sum(map(self.unmet.__contains__, pairs)) + (self._triples(own, levels) if self.fused else 0)

@@ -1,8 +1,8 @@
-"""Cases whose answer a document gives: the numbers as they are printed, or the shape of unseeded draws."""
+"""Cases whose result a document gives: the numbers as they are printed, or the shape of unseeded draws."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,9 @@ from attnsuite.judging import compare
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import Example, Figures, Source, Status
 
+Arrange = Callable[[Array, Mapping[str, Array]], Array]
+"""Makes the documented array from an output and the attention weights by name."""
+
 DERIVED = 1e-9
 """Relative tolerance of numbers that were derived in high precision rather than printed."""
 ROUNDED_INPUTS = 4e-6
@@ -23,11 +26,11 @@ ROUNDED_INPUTS = 4e-6
 SINGLE = 1e-5
 """What a document's own run in float32 may have lost of numbers over many orders of magnitude, relatively."""
 SHOWN = 6
-"""How many numbers of an example a table shows, and with how many decimals where a document prints none."""
+"""The number of values of an example in a table, and their decimals where a document prints none."""
 
 
 class DocumentedNumbers(ChangedCase):
-    """A case of one call with an answer in a document, in numbers."""
+    """A case of one call with numbers in a document."""
 
     def __init__(
         self,
@@ -38,9 +41,8 @@ class DocumentedNumbers(ChangedCase):
         remark: str = "",
         where_decided: str = "",
     ) -> None:
-        """`select` is what of the output is printed, `remark` what the table says behind the quantity.
-
-        `where_decided` is what the table says where the contract decides otherwise than the document.
+        """`select` picks the printed part of the output. The table adds `remark` to the quantity, and notes
+        `where_decided` where the contract decides otherwise than the document.
         """
         super().__init__(of)
         self.figures, self.select, self.remark, self.where_decided = figures, select, remark, where_decided
@@ -48,43 +50,37 @@ class DocumentedNumbers(ChangedCase):
 
     @property
     def printed(self) -> Array:
-        """The numbers as the document gives them."""
         return numbers(self.figures.values)
 
     def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Expected]) -> Verdict:
-        found, due = self.of.verdict(calls, replies, truth), truth[0]
-        if found.status != Status.PASSED:
-            return found
+        verdict, expected = self.of.verdict(calls, replies, truth), truth[0]
+        if verdict.status != Status.PASSED:
+            return verdict
         actual, printed = self.answered(replies), self.printed
         if actual.shape != printed.shape:
             return Verdict(Status.WRONG, f"output has shape {actual.shape}, the document prints {printed.shape}")
-        tolerance = self.tolerance(due, str(due.form.dtype)[6:])
-        if due.decided is not None and due.decided.any():
-            decides = self.select(due.decided)
-            printed = np.where(decides, self._as_declared(self.select(due.numbers), printed, tolerance), printed)
+        tolerance = self.tolerance(expected, str(expected.form.dtype)[6:])
+        if expected.decided is not None and expected.decided.any():
+            declared = self.select(expected.numbers)
+            same = compare.errors(declared, printed, np.nan_to_num(tolerance)) <= 1
+            printed = np.where(self.select(expected.decided) & ~same, declared, printed)
         if complaint := compare.difference(actual, printed, tolerance):
             return Verdict(Status.WRONG, f"the document has another number: {complaint}", output_wrong=True)
-        return found
+        return verdict
 
     def answered(self, replies: Replies) -> Array:
-        """What came of what is printed."""
+        """The printed part of the reply."""
         output = replies[0].output
-        assert output is not None, "the form has been looked at"
+        assert output is not None, "the form has been checked"
         return self.select(compare.numbers(output))
 
     def computed(self, dues: Sequence[Expected]) -> Array:
-        """What the oracle has for it."""
+        """The printed part of the oracle's result."""
         return self.select(dues[0].numbers)
-
-    @staticmethod
-    def _as_declared(due: Array, printed: Array, tolerance: Array) -> Array:
-        """The document's numbers where they are due by the declared convention; else what is due by it."""
-        same = compare.errors(due, printed, np.nan_to_num(tolerance)) <= 1
-        return np.where(same, printed, due)
 
     def tolerance(self, due: Expected, dtype: str) -> Array:
         """Half a unit of the last printed digit, plus what the dtype may cost."""
-        size = np.where(np.isfinite(self.printed), abs(self.printed), 0.0)  # an infinity is no number with digits
+        size = np.where(np.isfinite(self.printed), abs(self.printed), 0.0)  # an infinity has no digits
         unit: Array | float = DERIVED * size + 1e-12
         if self.figures.decimals is not None:
             unit = 0.5 * 10.0**-self.figures.decimals
@@ -95,61 +91,67 @@ class DocumentedNumbers(ChangedCase):
         return np.asarray(unit + rounding * size + self.room(due), dtype=np.float64)
 
     def room(self, due: Expected) -> Array:
-        """What the dtype may cost of what is printed."""
+        """What the dtype may cost of the printed part."""
         return self.select(due.room)
 
     def example(self) -> Example:
-        """The printed numbers beside the oracle's."""
-        due, *_ = dues = self.expected(self.calls("float64"), {})
+        expected, *_ = results = self.expected(self.calls("float64"), {})
         decimals = SHOWN if self.figures.decimals is None else self.figures.decimals
-        printed, computed = first_numbers(self.printed, decimals), first_numbers(self.computed(dues), decimals)
+        printed, computed = first_numbers(self.printed, decimals), first_numbers(self.computed(results), decimals)
         derived = self.figures.source.given != "digits" and self.figures.decimals is None
         notes = [f"not printed; derived from the definition: {printed}"] if derived else []
-        if due.decided is not None and due.decided.any() and self.where_decided:
+        if expected.decided is not None and expected.decided.any() and self.where_decided:
             notes.append(self.where_decided)
         row = example(self.name, self.figures.source, "" if derived else printed, computed, "; ".join(notes))
         return replace(row, quantity=row.quantity + self.remark)
 
 
 class DocumentedShape(ChangedCase):
-    """A case of one call with a shape in a document, whose numbers are unseeded draws."""
+    """A case of one call with a shape in a document: of the output, or of what `arrange` makes of it."""
 
-    def __init__(self, of: PerCallCase, source: Source, shape: Sequence[int]) -> None:
+    def __init__(
+        self, of: PerCallCase, source: Source, shape: Sequence[int], arrange: Arrange = lambda output, weights: output
+    ) -> None:
         super().__init__(of)
-        self.source, self.shape, self.dtypes = source, tuple(shape), PRECISE
+        self.source, self.shape, self.arrange, self.dtypes = source, tuple(shape), arrange, PRECISE
 
     def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Expected]) -> Verdict:
-        found, output = self.of.verdict(calls, replies, truth), replies[0].output
-        if found.status == Status.PASSED and output is not None and tuple(output.shape) != self.shape:
-            return Verdict(Status.WRONG, f"output has shape {tuple(output.shape)}, the document prints {self.shape}")
-        return found
+        verdict, reply = self.of.verdict(calls, replies, truth), replies[0]
+        if verdict.status != Status.PASSED or reply.output is None:
+            return verdict
+        weights = {name: compare.numbers(of) for name, of in reply.attention_weights.items() if of is not None}
+        shape = self.arrange(compare.numbers(reply.output), weights).shape
+        if shape != self.shape:
+            return Verdict(Status.WRONG, f"output has shape {shape}, the document prints {self.shape}")
+        return verdict
 
     def example(self) -> Example:
-        due, *_ = self.expected(self.calls("float64"), {})
+        expected, *_ = self.expected(self.calls("float64"), {})
+        weights = {name: weights.due.numbers for name, weights in (expected.attentions or {}).items()}
         assert self.source is not None
-        return example(self.name, self.source, str(self.shape), str(due.form.shape), "unseeded draws")
+        shape = self.arrange(expected.numbers, weights).shape
+        return example(self.name, self.source, str(self.shape), str(shape), "unseeded draws")
 
 
 class CasePair(CaseWrapper):
-    """A case, and another one of one call beside it: zeros that are right in the one are wrong in the other."""
+    """A case, and another case of one call: zeros that are right in the first are wrong in the second."""
 
     def __init__(self, of: Case, beside: Case) -> None:
         super().__init__(of)
         self.beside = beside
 
     def calls(self, dtype: str) -> Calls:
-        """The case's own, and last the one beside it."""
         return (*self.of.calls(dtype), *self.beside.calls(dtype))
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Any, Any]:
         return self.of.expected(calls[:-1], conventions), self.beside.expected(calls[-1:], conventions)
 
     def verdict(self, calls: Calls, replies: Replies, truth: tuple[Any, Any]) -> Verdict:
-        found = self.of.verdict(calls[:-1], replies[:-1], truth[0])
-        if found.status != Status.PASSED:
-            return found
-        beside = self.beside.verdict(calls[-1:], replies[-1:], truth[1])
-        return beside if beside.status == Status.PASSED else replace(beside, detail=f"beside it: {beside.detail}")
+        verdict = self.of.verdict(calls[:-1], replies[:-1], truth[0])
+        if verdict.status != Status.PASSED:
+            return verdict
+        second = self.beside.verdict(calls[-1:], replies[-1:], truth[1])
+        return second if second.status == Status.PASSED else replace(second, detail=f"beside it: {second.detail}")
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: tuple[Any, Any]) -> bool:
         return self.of.alike(calls[:-1], replies[:-1], theirs[:-1], truth[0]) and self.beside.alike(
@@ -164,7 +166,7 @@ class CasePair(CaseWrapper):
 
 
 def example(name: str, source: Source, printed: str, computed: str, note: str) -> Example:
-    """What a document prints beside what is computed."""
+    """A document's result next to the oracle's."""
     where = (source.document, source.section, source.quantity)
     return Example(name, *where, printed, computed, note=note, given=source.given)
 

@@ -1,4 +1,4 @@
-"""The draws that an answer shows, made by deviations as well: then all their numbers can be compared, gradients too."""
+"""The dropout masks that replies reveal, replayed in mutants: then all their numbers can be compared, gradients too."""
 
 from __future__ import annotations
 
@@ -9,36 +9,32 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-_SHOWN: dict[bytes, Tensor] = {}
-"""What is kept by the draw that begins with a state of the random source."""
+_REPLAYED: dict[bytes, Tensor] = {}
+"""Masks by the state of the random source at which their draw begins."""
 
 
 @contextmanager
-def replayed_draws(kept: Mapping[int, Tensor]) -> Iterator[None]:
-    """Within the block, who asks `replayed` at the beginning of one of these seeds is told what was kept under it."""
-    _SHOWN.update({_begun(seed): each for seed, each in kept.items()})
+def replayed_draws(masks: Mapping[int, Tensor]) -> Iterator[None]:
+    """In the block, `replayed` at the beginning of one of these seeds returns its mask."""
+    import torch
+
+    _REPLAYED.update({_key(torch.Generator().manual_seed(seed).get_state()): mask for seed, mask in masks.items()})
     try:
         yield
     finally:
-        _SHOWN.clear()
+        _REPLAYED.clear()
 
 
 def replayed(drawn: Tensor) -> Tensor | None:
-    """What an answer shows to be kept instead of what is to be `drawn`; None where it shows nothing of this shape.
+    """The mask to use in place of a draw of the shape of `drawn`, if there is one.
 
-    Only the first draw of a seed is shown: whoever draws again, in a backward pass, draws for himself.
+    Only the first draw of a seed is replayed: a second one, as in a backward pass, is random.
     """
     import torch  # features are read without it
 
-    found = _SHOWN.get(_bytes(torch.get_rng_state())) if _SHOWN else None
-    return found if found is not None and found.shape == drawn.shape else None
+    mask = _REPLAYED.get(_key(torch.get_rng_state())) if _REPLAYED else None
+    return mask if mask is not None and mask.shape == drawn.shape else None
 
 
-def _begun(seed: int) -> bytes:
-    import torch
-
-    return _bytes(torch.Generator().manual_seed(seed).get_state())
-
-
-def _bytes(state: Tensor) -> bytes:
+def _key(state: Tensor) -> bytes:
     return state.numpy().tobytes()

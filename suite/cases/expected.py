@@ -1,10 +1,10 @@
-"""What is due of the reply to a call, and how a reply is held against it: first its form, then its numbers."""
+"""Expected results of calls, and how a reply is compared with one: its form, its numbers, its attention weights."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnsuite.cases import returned_weights
 from attnsuite.cases.call import Calls, Conventions, Replies, Reply
 from attnsuite.cases.case import Case
+from attnsuite.cases.returned_weights import Weights, judge_with_weights
 from attnsuite.judging import compare
-from attnsuite.judging.precision import PRECISIONS, Bounded
+from attnsuite.judging.precision import PRECISIONS, Bounded, Precision
+from attnsuite.judging.rounded import LIBRARY
 from attnsuite.judging.verdicts import Verdict, closest, together, unlike
 from attnsuite.judging.whole import Whole
 from attnsuite.model import Status
@@ -31,24 +32,23 @@ EMBEDDED = {"float64": 1e-9, "float32": 4e-6}
 
 @dataclass(frozen=True)
 class Form:
-    """What a reply has to be before any of its numbers is read."""
+    """The form of a valid reply, which is checked before its numbers."""
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     gradients: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """The shapes of the gradients that are wanted."""
+    """The shapes of the requested gradients."""
     weights: tuple[int, ...] | None = None
-    """The shape of weights that may come along, as `(output, weights)`; None where none may, or they are not judged."""
+    """The shape of weights that may be returned as `(output, weights)`; None where they may not, or are not judged."""
     pair: bool = False
-    """Whether weights of any shape may come along: of contracts that judge them where `need_weights` is asked."""
+    """Whether weights of any shape may be returned: the contract judges them where `need_weights` asks for them."""
 
     def unfit(self, reply: Reply, name: str = "output") -> Verdict | None:
-        """What is wrong with the form of a reply: errors, types, shapes, dtypes, changed or shared inputs."""
+        """The verdict on an error, or a wrong type, shape or dtype, or changed or shared inputs; None without these."""
         if reply.raised:
             return Verdict(Status.RAISED, reply.raised)
-        if said := self._output(reply, name) or self._inputs(reply, name) or self._gradients(reply):
-            return Verdict(Status.WRONG, said)
-        return None
+        complaint = self._output(reply, name) or self._inputs(reply, name) or self.of_gradients(reply)
+        return Verdict(Status.WRONG, complaint) if complaint else None
 
     def _output(self, reply: Reply, name: str) -> str | None:
         if reply.no_model:
@@ -57,9 +57,13 @@ class Form:
             return f"returned {reply.kind}, should return a Tensor"
         if reply.pair and self.weights is None and not self.pair:
             return f"returned a pair, should return the {name} alone"
-        said = unlike(name, reply.output, self.shape, self.dtype)
-        turned = reply.weights is not None and tuple(reply.weights.shape) == self.shape != self.weights
-        return f"{said}, as the second of the pair does: return {name}, weights" if said and turned else said
+        complaint = unlike(name, reply.output, self.shape, self.dtype)
+        swapped = reply.weights is not None and tuple(reply.weights.shape) == self.shape != self.weights
+        return (
+            f"{complaint}, as the second of the pair does: return {name}, weights"
+            if complaint and swapped
+            else complaint
+        )
 
     def _inputs(self, reply: Reply, name: str) -> str | None:
         if reply.changed:
@@ -70,68 +74,90 @@ class Form:
             return f"a later call changed the gradient of {' and '.join(reply.gradients_overwritten)}"
         return f"a later call changed this {name}" if reply.overwritten else None
 
-    def _gradients(self, reply: Reply) -> str | None:
+    def of_gradients(self, reply: Reply) -> str | None:
+        """What is wrong with the form of the gradients, or None."""
         for name, shape in self.gradients.items():
             gradient = reply.gradients.get(name)
             if gradient is None:
                 return f"no gradient reached {name}"
-            if said := unlike(f"gradient of {name}", gradient, shape, self.dtype):
-                return said
+            if complaint := unlike(f"gradient of {name}", gradient, shape, self.dtype):
+                return complaint
         return None
+
+    @property
+    def unit(self) -> float:
+        """The unit roundoff of the dtype."""
+        return PRECISIONS[str(self.dtype)[6:]].unit
 
 
 class Expected(ABC):
-    """What is due of the reply to one call."""
+    """The expected result of one call."""
 
     form: Form
     loose: bool = False
-    """Whether its bounds had to be so wide that luck decides."""
+    """Whether the bounds are so wide that chance decides."""
     decided: Array | None = None
-    """Where the contract decides what is answered, in the output's shape, whatever documents print; None: nowhere."""
+    """True where the contract's decision counts instead of a document's number; None: nowhere."""
     rows: Array | None = None
-    """The rows of the output, along its last axis but one, that are judged; None: all."""
-    weights: returned_weights.Weights | None = None
-    """What is due of weights that come along; None where nothing is."""
+    """The judged rows of the output, along its last axis but one; None: all."""
+    weights: Weights | None = None
+    """The expected weights, where they may be returned as well; None where they are not judged."""
+    attentions: Mapping[str, AttentionWeights] | None = None
+    """The expected weights of each attention by name, where the call asks for them; a single attention is ""."""
 
     @property
     @abstractmethod
     def numbers(self) -> Array:
-        """The true output, in float64."""
+        """The expected output, in float64."""
 
     @property
     @abstractmethod
     def room(self) -> Array:
-        """How far from a document's numbers an honest output may lie for what the dtype costs, element by element."""
+        """How far rounding may take an honest output from a document's numbers, element by element."""
 
     @abstractmethod
-    def held(self, reply: Reply) -> Verdict:
-        """The judgement on the numbers of a reply whose form is right."""
+    def held(self, reply: Reply, name: str = "output") -> Verdict:
+        """The verdict on the output and the gradients of a reply of the right form."""
 
     @abstractmethod
     def equal(self, reply: Reply, theirs: Reply) -> bool:
-        """Whether two replies whose form is right are equal, but for what rounding may have cost both."""
+        """Whether output and gradients of two replies of the right form are equal, except for rounding."""
 
     def verdict(self, reply: Reply) -> Verdict:
-        if complaint := self.form.unfit(reply):
-            return complaint
-        found = self.held(reply)
-        if reply.weights is None or self.form.weights is None:
-            return found
-        return returned_weights.judge_with_weights(found, reply.weights, self.weights, self.form.weights, self.rows)
+        if unfit := self.form.unfit(reply):
+            return unfit
+        if self.attentions is not None and (complaint := unlike_names(reply.attention_weights, self.attentions)):
+            return Verdict(Status.WRONG, complaint)
+        verdict = self.held(reply)
+        if reply.weights is not None and self.form.weights is not None:
+            verdict = judge_with_weights(verdict, reply.weights, self.weights, self.form.weights, self.rows)
+        for name, expected in (self.attentions or {}).items():
+            if verdict.status != Status.PASSED:
+                break
+            of_weights = expected.verdict(name, reply)
+            verdict = replace(of_weights, error_ratio=max(verdict.error_ratio or 0.0, of_weights.error_ratio or 0.0))
+        return verdict
 
     def alike(self, reply: Reply, theirs: Reply) -> bool:
         """Whether two replies give the same answer, right or wrong."""
-        return not (self.form.unfit(reply) or self.form.unfit(theirs)) and self.equal(reply, theirs)
+        if self.form.unfit(reply) or self.form.unfit(theirs):
+            return False
+        attentions = self.attentions or {}
+        if self.attentions is not None and reply.attention_weights.keys() != theirs.attention_weights.keys():
+            return False
+        return self.equal(reply, theirs) and all(
+            expected.equal(name, reply, theirs) for name, expected in attentions.items()
+        )
 
 
 @dataclass(frozen=True)
 class WithinBounds(Expected):
-    """Numbers, and gradients where they are wanted; each number may be off by a bound of its own."""
+    """An output, and gradients where they are requested, with an error bound for each number."""
 
     form: Form
     output: Bounded
     accept: float = 1.0
-    """How many bounds off an output may be; gradients may be off by one."""
+    """Accepted error of the output, in bounds; gradients are accepted within one bound."""
     gradients: Mapping[str, Bounded] = field(default_factory=dict)
     rows: Array | None = None
     size: float = 0.0
@@ -139,8 +165,9 @@ class WithinBounds(Expected):
     loose: bool = False
     decided: Array | None = None
     wholes: Mapping[str, Whole] = field(default_factory=dict)
-    """The limits of errors taken together: of the output, and of gradients by name."""
-    weights: returned_weights.Weights | None = None
+    """Limits of all errors together: of the output, and of gradients by name."""
+    weights: Weights | None = None
+    attentions: Mapping[str, AttentionWeights] | None = None
 
     @property
     def numbers(self) -> Array:
@@ -150,58 +177,56 @@ class WithinBounds(Expected):
     def room(self) -> Array:
         return self.accept * self.output.bound.reshape(self.form.shape)
 
-    def held(self, reply: Reply) -> Verdict:
-        assert reply.output is not None
-        everything = compare.numbers(reply.output)
-        stray = int((~np.isfinite(everything)).sum()) if self.rows is not None else 0
+    def held(self, reply: Reply, name: str = "output") -> Verdict:
+        output = _numbers(reply.output)
+        stray = int((~np.isfinite(output)).sum()) if self.rows is not None else 0
         if stray and np.isfinite(self.output.value.astype(np.float64)).all():
             says = f"output holds {stray} numbers that are infinite or NaN"
             return Verdict(Status.WRONG, says, np.inf, output_wrong=True)
-        gradients = [
-            (f"gradient of {name}", compare.numbers(_known(reply.gradients[name])), due, 1.0)
-            for name, due in self.gradients.items()
-        ]
-        pairs = [("output", self._judged(everything), self.output, self.accept), *gradients]
-        pairs = [(name, self._in_range(numbers, due), due, accept) for name, numbers, due, accept in pairs]
-        found = closest(pairs)
-        return together(pairs, self.wholes) or found if found.status == Status.PASSED else found
+        pairs = [(name, self._judged(output), self.output, self.accept)]
+        for tensor, gradient in self.gradients.items():
+            pairs.append((f"gradient of {tensor}", _numbers(reply.gradients[tensor]), gradient, 1.0))
+        pairs = [(called, self._in_range(actual, limits), limits, accept) for called, actual, limits, accept in pairs]
+        verdict = closest(pairs)
+        return together(pairs, self.wholes) or verdict if verdict.status == Status.PASSED else verdict
 
     def equal(self, reply: Reply, theirs: Reply) -> bool:
-        """The truth is pretended to be the other reply, and its bounds are widened by what rounding may have cost."""
-        pretended = replace(
+        """The other reply serves as the expected result; its bounds are widened by what rounding may have cost."""
+        widened = replace(
             self,
-            output=self._widened(self._judged(compare.numbers(_known(theirs.output))), self.output),
+            output=self._widened(self._judged(_numbers(theirs.output)), self.output),
             gradients={
-                name: self._widened(compare.numbers(_known(theirs.gradients[name])), due)
-                for name, due in self.gradients.items()
+                name: self._widened(_numbers(theirs.gradients[name]), gradient)
+                for name, gradient in self.gradients.items()
             },
             wholes={name: whole.between_two() for name, whole in self.wholes.items()},
         )
-        return pretended.held(reply).status == Status.PASSED
+        return widened.held(reply).status == Status.PASSED
 
     def _judged(self, output: Array) -> Array:
         return output if self.rows is None else output[..., self.rows, :]
 
-    def _in_range(self, actual: Array, due: Bounded) -> Array:
-        """The numbers, with the truth in place of an infinity where the truth may lie beyond the dtype's range."""
+    def _in_range(self, actual: Array, expected: Bounded) -> Array:
+        """The numbers, but for an infinity the expected number where that may lie beyond the range of the dtype."""
         if np.isfinite(actual).all():
             return actual
-        value, bound = (array.reshape(actual.shape).astype(np.float64) for array in (due.value, due.bound))
+        value, bound = (array.reshape(actual.shape).astype(np.float64) for array in (expected.value, expected.bound))
         beyond = abs(value) + bound >= torch.finfo(self.form.dtype).max
         return np.where(np.isinf(actual) & beyond & (np.sign(actual) == np.sign(value)), value, actual)
 
-    def _widened(self, values: Array, due: Bounded) -> Bounded:
-        rounding = ROUNDINGS * _unit(self.form) * np.maximum(np.nan_to_num(abs(values)), self.size)
-        return Bounded(values, np.nan_to_num(due.bound.reshape(values.shape)) + rounding)
+    def _widened(self, values: Array, expected: Bounded) -> Bounded:
+        rounding = ROUNDINGS * self.form.unit * np.maximum(np.nan_to_num(abs(values)), self.size)
+        return Bounded(values, np.nan_to_num(expected.bound.reshape(values.shape)) + rounding)
 
 
 @dataclass(frozen=True)
 class NearInNorm(Expected):
-    """Vectors along the last axis; the norm of each one's error is limited. For models, which have no bounds."""
+    """Vectors along the last axis with a limit for the norm of each error. For models, which have no bounds."""
 
     form: Form
     value: Array
     allowed: Array
+    attentions: Mapping[str, AttentionWeights] | None = None
 
     @property
     def numbers(self) -> Array:
@@ -211,34 +236,91 @@ class NearInNorm(Expected):
     def room(self) -> Array:
         return np.full(self.form.shape, EMBEDDED[str(self.form.dtype)[6:]])
 
-    def held(self, reply: Reply) -> Verdict:
-        actual = compare.numbers(_known(reply.output))
+    def held(self, reply: Reply, name: str = "output") -> Verdict:
+        actual = _numbers(reply.output)
         ratios = compare.distances(actual, self.value, self.allowed)
         ratio = float(ratios.max(initial=0.0))
-        if says := compare.distance(actual, self.value, self.allowed):
-            return Verdict(Status.WRONG, says, ratio, output_wrong=True, marginal=compare.marginal(ratios))
+        if complaint := compare.distance(actual, self.value, self.allowed, name=name):
+            return Verdict(Status.WRONG, complaint, ratio, output_wrong=True, marginal=compare.marginal(ratios))
         return Verdict(Status.PASSED, "", ratio)
 
     def relative(self, output: Tensor) -> Mapping[str, float]:
-        """The errors as shares of the norm of the truth, by position: `largest`, and `rms` over positions."""
+        """Relative errors by position: the `largest`, and the `rms` over positions."""
         norms = np.sqrt((self.numbers**2).sum(-1))
-        errors = compare.distances(compare.numbers(output), self.value, norms)
+        errors = compare.distances(_numbers(output), self.value, norms)
         return {"largest": float(errors.max(initial=0.0)), "rms": math.sqrt(float((errors**2).mean()))}
 
     def equal(self, reply: Reply, theirs: Reply) -> bool:
         """Finite vectors lie near each other, and all others are in the same places."""
-        ours, values = (compare.numbers(_known(each.output)) for each in (reply, theirs))
-        room = self.allowed + ROUNDINGS * _unit(self.form) * np.sqrt(
-            (np.nan_to_num(values, posinf=0.0, neginf=0.0) ** 2).sum(-1)
-        )
-        known = np.isfinite(values).all(-1)
-        if compare.distance(ours[known], values[known], room[known]):
+        ours, values = _numbers(reply.output), _numbers(theirs.output)
+        norms = np.sqrt((np.nan_to_num(values, posinf=0.0, neginf=0.0) ** 2).sum(-1))
+        room, finite = self.allowed + ROUNDINGS * self.form.unit * norms, np.isfinite(values).all(-1)
+        if compare.distance(ours[finite], values[finite], room[finite]):
             return False
-        return np.array_equal(np.isfinite(ours).all(-1), known)
+        return np.array_equal(np.isfinite(ours).all(-1), finite)
+
+
+@dataclass(frozen=True)
+class AttentionWeights:
+    """The expected weights of one attention, … l s."""
+
+    due: WithinBounds | NearInNorm
+    """Their form and numbers."""
+    hidden: Array
+    """True where a query may not attend to a key, and the weight is exactly 0; … l s."""
+
+    def verdict(self, name: str, reply: Reply) -> Verdict:
+        """The verdict on the weights of this name, which is empty for a single attention."""
+        called, tensor = f"attention weights {name}".strip(), reply.attention_weights.get(name)
+        if tensor is None:
+            return Verdict(Status.WRONG, f"the {called} are no tensor")
+        weights = replace(reply, output=tensor, aliased=(), overwritten=False)
+        if unfit := self.due.form.unfit(weights, called):
+            return unfit
+        if name in reply.weights_overwritten:
+            return Verdict(Status.WRONG, f"a later call changed the {called}")
+        actual = compare.numbers(tensor)
+        verdict = self._hidden(called, actual) or self._sums(called, actual)
+        return verdict if verdict.status != Status.PASSED else self.due.held(weights, called)
+
+    def equal(self, name: str, reply: Reply, theirs: Reply) -> bool:
+        """Whether two replies of the right form have equal weights of this name, except for rounding."""
+        pair = [each.attention_weights.get(name) for each in (reply, theirs)]
+        ours, others = pair
+        if ours is None or others is None or ours.shape != others.shape:
+            return ours is None and others is None
+        if ours.shape != self.hidden.shape:  # without bounds, as the form is wrong
+            return np.array_equal(compare.numbers(ours), compare.numbers(others), equal_nan=True)
+        if not np.array_equal(*(self.hidden & (_numbers(weights) != 0) for weights in pair)):
+            return False
+        return self.due.alike(Reply(output=ours), Reply(output=others))
+
+    def negated(self) -> AttentionWeights:
+        """The weights expected of an attention that returns the negative."""
+        if isinstance(self.due, NearInNorm):
+            return replace(self, due=replace(self.due, value=-self.due.value))
+        output = Bounded(-self.due.output.value, self.due.output.bound)
+        return replace(self, due=replace(self.due, output=output))
+
+    def _hidden(self, called: str, actual: Array) -> Verdict | None:
+        places = np.argwhere(self.hidden & (actual != 0))
+        if not len(places):
+            return None
+        place = tuple(map(int, places[0]))
+        says = f"{called}{list(place)} is {actual[place]:.7g}, of a key that its query may not attend to"
+        return Verdict(Status.WRONG, f"{says}: due is 0 ({len(places)} such weights)", math.inf, output_wrong=True)
+
+    def _sums(self, called: str, actual: Array) -> Verdict:
+        """The sum of each row, which is 1, or 0 for a query that may attend to nothing."""
+        sums = self.due.numbers.sum(-1).round()
+        room = np.full(sums.shape, row_sum_bound(actual.shape[-1], PRECISIONS[str(self.due.form.dtype)[6:]]))
+        if isinstance(self.due, NearInNorm):
+            room[np.isinf(self.due.allowed)] = np.inf  # nothing is known of these rows
+        return closest([(f"the sum of {called}", actual.sum(-1), Bounded(sums, room), 1.0)])
 
 
 class PerCallCase(Case):
-    """A case whose truth is what is due of each call."""
+    """A case with one expected result for each call."""
 
     @abstractmethod
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Expected, ...]: ...
@@ -247,33 +329,60 @@ class PerCallCase(Case):
         return judge(truth, replies)
 
     def counts(self, truth: Sequence[Expected]) -> bool:
-        return not any(due.loose for due in truth)
+        return not any(result.loose for result in truth)
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Sequence[Expected]) -> bool:
-        return all(due.alike(*pair) for due, *pair in zip(truth, replies, theirs, strict=True))
+        return all(result.alike(*pair) for result, *pair in zip(truth, replies, theirs, strict=True))
 
 
-def judge(dues: Sequence[Expected], replies: Sequence[Reply]) -> Verdict:
-    """Hold each reply against what is due of it: the first complaint, or the largest error of all.
+def judge(results: Sequence[Expected], replies: Sequence[Reply]) -> Verdict:
+    """The first complaint about a reply, clear complaints before marginal ones; else the largest error of all."""
+    largest, detail, marginal = 0.0, "", None
+    for number, (result, reply) in enumerate(zip(results, replies, strict=True), start=1):
+        verdict = result.verdict(reply)
+        if verdict.status != Status.PASSED:
+            if len(results) > 1:
+                verdict = replace(verdict, detail=f"call {number} of {len(results)}: {verdict.detail}")
+            if not verdict.marginal:
+                return verdict
+            marginal = marginal or verdict
+        largest, detail = max(largest, verdict.error_ratio or 0.0), verdict.detail or detail
+    return marginal or Verdict(Status.PASSED, detail, largest)
 
-    A marginal complaint comes after those that are not.
+
+def unlike_names(actual: Collection[str], expected: Collection[str]) -> str:
+    """What is wrong with the names of attention weights, or empty."""
+    if set(actual) == set(expected):
+        return ""
+    if not actual:
+        return "returned an output alone, should return the output and its attention weights"
+    if list(expected) == [""]:
+        return f"the attention weights are a dictionary of {_listed(actual)}, should be a tensor"
+    if list(actual) == [""]:
+        return f"the attention weights are no dictionary, should be one of {_listed(expected)}"
+    if missing := [name for name in expected if name not in actual]:
+        return f"the attention weights lack {_listed(missing)}"
+    foreign = [name for name in actual if name not in expected]
+    return f"the attention weights have {_listed(foreign)}, which is not due"
+
+
+def row_sum_bound(keys: int, precision: Precision) -> float:
+    """How far the sum of a row of weights may lie from 1, whatever the scores: what a softmax may round.
+
+    Each power is off by 2u for its own distance from the largest score, and the sum by the mean of that. Weighted, the
+    distances of n keys come to ln n at most, for that and the logarithm of the sum are the entropy; so both take
+    4u(1 + ln n) together. The exponential and the quotient take LIBRARY units twice, the sum its n terms, and writing
+    each weight down a unit, or an underflow. u is the dtype's unit roundoff: each step may be rounded to it.
     """
-    largest, says, marginal = 0.0, "", None
-    for number, (due, reply) in enumerate(zip(dues, replies, strict=True), start=1):
-        found = due.verdict(reply)
-        if found.status != Status.PASSED:
-            found = replace(found, detail=f"call {number} of {len(dues)}: {found.detail}") if len(dues) > 1 else found
-            if not found.marginal:
-                return found
-            marginal = marginal or found
-        largest, says = max(largest, found.error_ratio or 0.0), found.detail or says
-    return marginal or Verdict(Status.PASSED, says, largest)
+    spread = 4 * (1 + math.log(max(keys, 1)))
+    return (spread + 2 * LIBRARY + 1) * precision.unit + keys * (precision.accumulator + precision.tiny)
 
 
-def _known(tensor: Tensor | None) -> Tensor:
-    assert tensor is not None, "the form has been looked at"
-    return tensor
+def _listed(names: Collection[str]) -> str:
+    first = ", ".join(list(names)[:3])
+    return first + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _unit(form: Form) -> float:
-    return PRECISIONS[str(form.dtype)[6:]].unit
+def _numbers(tensor: Tensor | None) -> Array:
+    assert tensor is not None, "the form has been checked"
+    return compare.numbers(tensor)

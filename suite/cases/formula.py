@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.cases.attention_weights import AttentionWeights, WithWeights
 from attnsuite.cases.bad_input import BadInputCase, Row
 from attnsuite.cases.call import Call, Calls, Conventions
 from attnsuite.cases.case import Case, Traits
-from attnsuite.cases.expected import Expected, Form, PerCallCase, WithinBounds
+from attnsuite.cases.expected import AttentionWeights, Expected, Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import out_of_order
 from attnsuite.cases.returned_weights import identity_values_of
 from attnsuite.cases.tensors import PRECISE, Array, Draw, Inputs, as_tensors, dtype_of, generator
@@ -24,117 +23,117 @@ from attnsuite.judging.rounded import Rounded
 from attnsuite.model import DTYPES
 
 EMPTY_ROW = "empty_row"
-"""The convention that says what a query answers that may attend to nothing."""
+"""The convention for the output of a query that may attend to nothing."""
 Oracle = Callable[..., Rounded]
-"""A formula in the contract's words: numbers come as `Rounded`, masks and integers as arrays, options as they are."""
+"""A formula of the contract: numbers are `Rounded`, masks and integers arrays, options as they are."""
 
 
 @dataclass(frozen=True)
 class Formula:
-    """What all cases of a contract have in common. `formula("family/what", "why", **unusual)` makes one."""
+    """What all cases of a contract have in common. `formula("family/what", "why", **unusual)` makes a case."""
 
     oracle: Oracle | None
-    """None where every answer is drawn, and judged by counts."""
+    """None where every output is random, and judged by counts."""
     positional: tuple[str, ...]
-    """The arguments that are passed by position, in order."""
+    """The positional arguments, in order."""
     draw: Callable[..., Inputs]
-    """`draw(random, **unusual)` makes the inputs; each of its arguments has a plain default."""
+    """`draw(random, **unusual)` makes the inputs; each argument has a plain default."""
     weights: Oracle | None = None
-    """Of what attends and shows its attention weights, these, … l s."""
+    """The attention weights, … l s, of what can return them on request."""
     hidden: Callable[[Call], Array] | None = None
-    """Where, of the same, a query may not attend to a key; … l s."""
+    """True where a query may not attend to a key, … l s."""
     options: tuple[str, ...] = ()
-    """Which unusual arguments are given to the function, and not to `draw`."""
+    """The unusual arguments of the function, which `draw` does not get."""
     shared: tuple[str, ...] = ()
-    """Which are given to both."""
+    """The unusual arguments of both."""
     always: Mapping[str, Any] = field(default_factory=dict)
-    """Options of every call, where a case does not say otherwise."""
+    """Options of every call, unless a case has others."""
     conventions: tuple[str, ...] = ()
-    """The conventions that the oracle takes by keyword, as they are declared."""
+    """The conventions that the oracle takes as keyword arguments."""
     values: str = ""
-    """The input, … s v, of which the output, … l v, is a weighted mean; those weights may come along with it."""
+    """The input, … s v, of which the output, … l v, is a weighted mean; these weights may be returned as well."""
 
     def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> FormulaCase:
-        given = {option: unusual[option] for option in (*self.options, *self.shared) if option in unusual}
+        options = {option: unusual[option] for option in (*self.options, *self.shared) if option in unusual}
         drawn = {size: value for size, value in unusual.items() if size not in self.options}
-        return FormulaCase(name, why, self, partial(self.draw, **drawn), {**self.always, **given}, dtypes)
+        return FormulaCase(name, why, self, partial(self.draw, **drawn), {**self.always, **options}, dtypes)
 
     def given(self, name: str, why: str, inputs: Inputs, **options: Any) -> FormulaCase:
-        """A case with these very inputs."""
+        """A case with these inputs."""
         return FormulaCase(name, why, self, lambda random: inputs, {**self.always, **options})
 
     def refused(self, *rows: Row) -> Iterator[BadInputCase]:
-        """Cases of the family `bad_input`, of what is unusual in each row."""
+        """Cases of the family `bad_input`, with what is unusual in each row."""
         for what, why, unusual in rows:
             yield BadInputCase(self(f"bad_input/{what}", why, **unusual))
 
     def layouts(self, *rows: Row) -> Iterator[Case]:
-        """Cases of the family `layout`, whose tensors lie otherwise in memory: the usual one, and one of each row."""
+        """Cases of the family `layout`, in an unusual memory layout: the usual case, and one of each row."""
         for what, why, unusual in (("scattered", "in memory from the last axis to the first, with gaps", {}), *rows):
             yield out_of_order(self(f"layout/{what}", why, **unusual))
 
     def again(self, *rows: Row) -> Iterator[FormulaCase]:
-        """Cases of the family `again`, of calls one after the other: the usual one, and one of each row."""
+        """Cases of the family `again`, of several calls: the usual case, and one of each row."""
         for what, why, unusual in (("usual", "other numbers, and others yet in the same tensors", {}), *rows):
             yield repeated(self(f"again/{what}", why, PRECISE, **unusual))
 
-    def dues(self, calls: Calls, conventions: Conventions, **told: Any) -> tuple[Expected, ...]:
-        """What is due of calls, attention weights too where they are wanted."""
-        return tuple((self.seen if call.need_weights else self.due)(call, conventions, **told) for call in calls)
+    def dues(self, calls: Calls, conventions: Conventions, **known: Any) -> tuple[Expected, ...]:
+        """The expected results of calls, attention weights included where they are requested."""
+        return tuple((self.seen if call.need_weights else self.due)(call, conventions, **known) for call in calls)
 
-    def seen(self, call: Call, conventions: Conventions, **told: Any) -> WithWeights:
-        """What is due of a call whose attention weights are wanted; what is hidden has no bound."""
+    def seen(self, call: Call, conventions: Conventions, **known: Any) -> WithinBounds:
+        """The expected output and attention weights; hidden weights have no bound."""
         assert self.weights is not None
         assert self.hidden is not None
-        plain = replace(call, options={name: each for name, each in call.options.items() if name != "need_weights"})
-        due, hidden = replace(self, oracle=self.weights).due(plain, conventions), self.hidden(call)
-        exact = Bounded(due.output.value, np.where(hidden, 0.0, due.output.bound))
-        return WithWeights(
-            self.due(plain, conventions, **told), {"": AttentionWeights(replace(due, output=exact), hidden)}
-        )
+        plain = replace(call, options={name: value for name, value in call.options.items() if name != "need_weights"})
+        weights, hidden = replace(self, oracle=self.weights).due(plain, conventions), self.hidden(call)
+        exact = Bounded(weights.output.value, np.where(hidden, 0.0, weights.output.bound))
+        attentions = {"": AttentionWeights(replace(weights, output=exact), hidden)}
+        return replace(self.due(plain, conventions, **known), attentions=attentions)
 
-    def due(self, call: Call, conventions: Conventions, **told: Any) -> WithinBounds:
-        """What is due of a call. `told` is what the oracle has to know besides, such as what a draw has kept."""
+    def due(self, call: Call, conventions: Conventions, **known: Any) -> WithinBounds:
+        """The expected output. `known` are further arguments of the oracle, such as the weights that dropout kept."""
         assert self.oracle is not None
         dtype = dtype_of(call)
         declared = {point: conventions[point] for point in self.conventions if point in conventions}
-        told = {**call.options, **declared, **told}
-        asked = {
+        options = {**call.options, **declared, **known}
+        inputs = {
             name: Rounded.exact(compare.numbers(tensor), PRECISIONS[dtype], widest(dtype))
             if tensor.dtype.is_floating_point
             else tensor.numpy()
             for name, tensor in call.tensors.items()
         }
         with np.errstate(all="ignore"):
-            answer = self.oracle(**asked, **told).bounded
-            decided = self._decided(asked, told)
+            output = self.oracle(**inputs, **options).bounded
+            decided = self._decided(inputs, options)
+        form = Form(output.value.shape, getattr(torch, dtype), pair=self.weights is not None)
         if not self.values:
-            form = Form(answer.value.shape, getattr(torch, dtype), pair=self.weights is not None)
-            return WithinBounds(form, answer, decided=decided)
+            return WithinBounds(form, output, decided=decided)
         keys = call.tensors[self.values].shape[-2]
-        form = Form(answer.value.shape, getattr(torch, dtype), weights=(*answer.value.shape[:-1], keys))
-        return WithinBounds(form, answer, weights=partial(self._weights, asked, told, dtype), decided=decided)
+        form = replace(form, weights=(*output.value.shape[:-1], keys), pair=False)
+        weights = partial(self._weights, inputs, options, dtype)
+        return WithinBounds(form, output, weights=weights, decided=decided)
 
-    def _decided(self, asked: Mapping[str, Any], told: Mapping[str, Any]) -> Array | None:
-        """The numbers of empty rows, which a convention decides: NaN where that is declared. None without such."""
+    def _decided(self, inputs: Mapping[str, Any], options: Mapping[str, Any]) -> Array | None:
+        """True for the numbers of empty rows, which a convention decides; None without such a convention."""
         if EMPTY_ROW not in self.conventions:
             return None
         assert self.oracle is not None
-        found: Array = np.isnan(self.oracle(**asked, **{**told, EMPTY_ROW: "nan"}).value.astype(np.float64))
-        return found
+        decided: Array = np.isnan(self.oracle(**inputs, **{**options, EMPTY_ROW: "nan"}).value.astype(np.float64))
+        return decided
 
-    def _weights(self, asked: Mapping[str, Any], options: Mapping[str, Any], dtype: str) -> Bounded:
-        """The weights, which are the answer over the identity."""
+    def _weights(self, inputs: Mapping[str, Any], options: Mapping[str, Any], dtype: str) -> Bounded:
+        """The weights, which are the output over the identity."""
         assert self.oracle is not None
-        *lead, keys, _ = asked[self.values].shape
-        over = Rounded.exact(identity_values_of(lead, keys), PRECISIONS[dtype], widest(dtype))
+        *lead, keys, _ = inputs[self.values].shape
+        identity = Rounded.exact(identity_values_of(lead, keys), PRECISIONS[dtype], widest(dtype))
         with np.errstate(all="ignore"):
-            return self.oracle(**{**asked, self.values: over}, **options).bounded
+            return self.oracle(**{**inputs, self.values: identity}, **options).bounded
 
 
 @dataclass(frozen=True)
 class FormulaCase(PerCallCase):
-    """One call. `draw` makes its inputs."""
+    """One call, with the inputs of `draw`."""
 
     name: str
     why: str
@@ -144,10 +143,13 @@ class FormulaCase(PerCallCase):
     dtypes: tuple[str, ...] = DTYPES
 
     def calls(self, dtype: str) -> Calls:
-        return (Call(as_tensors(self.draw(generator(self.name)), dtype), self.options, self.formula.positional),)
+        return (self._call(self.name, dtype),)
+
+    def _call(self, seed: str, dtype: str) -> Call:
+        return Call(as_tensors(self.draw(generator(seed)), dtype), self.options, self.formula.positional)
 
     def traits(self, dtype: str) -> Traits:
-        """Its dtype and its options; what it is drawn from is not known."""
+        """Its dtype and its options; the arguments of `draw` are unknown."""
         return {"dtype": (dtype,), **{name: (f"{name} {value}",) for name, value in self.options.items()}}
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Expected, ...]:
@@ -156,11 +158,10 @@ class FormulaCase(PerCallCase):
 
 @dataclass(frozen=True)
 class RepeatedCase(FormulaCase):
-    """Three calls of equal sizes. Each has numbers of its own, those of the third in the tensors of the second."""
+    """Three calls of equal sizes and different numbers; those of the third are in the tensors of the second."""
 
     def calls(self, dtype: str) -> Calls:
-        draws = (self.draw(generator(f"{self.name} {number}")) for number in (1, 2, 3))
-        first, second, third = (Call(as_tensors(each, dtype), self.options, self.formula.positional) for each in draws)
+        first, second, third = (self._call(f"{self.name} {number}", dtype) for number in (1, 2, 3))
         return first, second, replace(third, same_storage=True)
 
 

@@ -1,4 +1,4 @@
-"""How tensors lie in memory, and cases whose tensors lie otherwise than row by row."""
+"""Memory layouts of tensors, and cases whose tensors have another layout than row by row."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from attnsuite.cases.case import Case, ChangedCase
 
 INPUTS = ("query", "key", "value")
 JUNK = 977
-"""What stands in memory between and around the numbers: finite, and large enough to show when it is read."""
-
-
-def contiguous(tensor: Tensor) -> Tensor:
-    """Row by row."""
-    return tensor.contiguous()
+"""The numbers between and around a tensor's numbers in memory: finite, and large enough to show when they are read."""
 
 
 def transposed_heads(tensor: Tensor) -> Tensor:
@@ -27,23 +22,21 @@ def transposed_heads(tensor: Tensor) -> Tensor:
 
 
 def column_major(tensor: Tensor) -> Tensor:
-    """The last two axes exchanged in memory."""
+    """The last two axes are exchanged in memory."""
     return tensor.mT.contiguous().mT
 
 
 def strided(tensor: Tensor) -> Tensor:
     """Every second element of a wider tensor."""
     wide = _junk(tensor, *tensor.shape[:-1], 2 * tensor.shape[-1])
-    wide[..., ::2] = tensor
-    return wide[..., ::2]
+    return wide[..., ::2].copy_(tensor)
 
 
 def sliced(tensor: Tensor) -> Tensor:
     """A slice of a tensor with more rows and columns, as of a cache or a packed projection."""
     *lead, rows, columns = tensor.shape
     wide = _junk(tensor, *lead, rows + 3, columns + 5)
-    wide[..., 1 : rows + 1, 2 : columns + 2] = tensor
-    return wide[..., 1 : rows + 1, 2 : columns + 2]
+    return wide[..., 1 : rows + 1, 2 : columns + 2].copy_(tensor)
 
 
 def offset(tensor: Tensor) -> Tensor:
@@ -52,7 +45,7 @@ def offset(tensor: Tensor) -> Tensor:
 
 
 def padded(tensor: Tensor, around: float = JUNK) -> Tensor:
-    """Contiguous within a much larger storage: reading past the end finds what is around it, not a fault."""
+    """Contiguous within a much larger storage: reading past the end gives the numbers around it, not a fault."""
     return _inside(tensor, 2 * tensor.numel(), tensor.numel() * 5 + 4096, around)
 
 
@@ -62,24 +55,23 @@ def expanded(tensor: Tensor) -> Tensor:
 
 
 def expanded_rows(tensor: Tensor) -> Tensor:
-    """Stride 0 along rows: every row is the first one, as of a gradient that came from a sum."""
+    """Stride 0 along rows: every row is the first one, as in the gradient of a sum over rows."""
     return tensor[..., :1, :].expand(tensor.shape)
 
 
 def expanded_everywhere(tensor: Tensor) -> Tensor:
-    """Stride 0 along every axis: one number, as the gradient of a sum sends."""
+    """Stride 0 along every axis: one number, as in the gradient of a sum."""
     return tensor[(slice(0, 1),) * tensor.dim()].expand(tensor.shape)
 
 
 def scattered(tensor: Tensor) -> Tensor:
-    """The same numbers with gaps, from the last axis to the first: no two axes can be viewed as one."""
+    """With gaps, from the last axis to the first: no two axes can be viewed as one."""
     gaps = _junk(tensor, *reversed(tensor.shape), 2)
-    view = gaps[..., 0].permute(tuple(reversed(range(tensor.dim()))))
-    return view.copy_(tensor)
+    return gaps[..., 0].permute(tuple(reversed(range(tensor.dim())))).copy_(tensor)
 
 
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "contiguous": contiguous,
+    "contiguous": Tensor.contiguous,
     "transposed_heads": transposed_heads,
     "column_major": column_major,
     "strided": strided,
@@ -90,11 +82,11 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "expanded_everywhere": expanded_everywhere,
     "padded": padded,
 }
-"""The layouts that a case of attention asks by name."""
+"""The layouts that a case of attention names."""
 
 
 class LayoutCase(ChangedCase):
-    """Another case, whose calls are laid out by a function."""
+    """Another case, with the layout of its calls changed by a function."""
 
     def __init__(self, of: Case, lay: Callable[[Call], Call]) -> None:
         super().__init__(of)
@@ -105,19 +97,19 @@ class LayoutCase(ChangedCase):
 
 
 def out_of_order(of: Case) -> Case:
-    """A case whose tensors have gaps in memory and run from the last axis to the first."""
+    """A case with scattered tensors and weights."""
     return LayoutCase(of, _scattered)
 
 
 def as_one_tensor(call: Call) -> Call:
-    """The call of self-attention: the query is given as key and value as well."""
+    """The call of self-attention: the query is key and value as well."""
     query = call.tensors["query"]
     return replace(call, tensors={**call.tensors, "key": query, "value": query}, same_tensor=INPUTS)
 
 
 def _scattered(call: Call) -> Call:
     tensors, weights = (
-        {name: scattered(tensor) for name, tensor in each.items()} for each in (call.tensors, call.weights)
+        {name: scattered(tensor) for name, tensor in named.items()} for named in (call.tensors, call.weights)
     )
     return replace(call, tensors=tensors, weights=weights)
 
@@ -127,7 +119,6 @@ def _junk(like: Tensor, *shape: int, junk: float = JUNK) -> Tensor:
 
 
 def _inside(tensor: Tensor, start: int, size: int, around: float = JUNK) -> Tensor:
-    """The tensor in row order, from a place of a larger storage on."""
+    """The tensor in row order, at a place in a larger storage."""
     flat = _junk(tensor, size, junk=around)
-    flat[start : start + tensor.numel()] = tensor.reshape(-1)
-    return flat[start : start + tensor.numel()].view(tensor.shape)
+    return flat[start : start + tensor.numel()].copy_(tensor.reshape(-1)).view(tensor.shape)

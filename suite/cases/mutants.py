@@ -1,6 +1,6 @@
-"""Mistakes as rows of a table: each makes one step of a correct computation go wrong.
+"""Mutants as tables of mistakes: each row makes one step of a correct computation go wrong.
 
-    MISTAKES = mistakes(
+    MISTAKES = mutants(
         Network,
         first=rows(
             no_first_bias=Wrong("the first bias is left out", given(b1=torch.zeros_like)),
@@ -11,34 +11,27 @@
         ),
     )
 
-A row has the mistake's name; says it in words; and has what replaces the step: another function, or the step itself
-with its arguments changed before (`given`) or its result after (`then`). Changes that many contracts need are in
-[changes.py](changes.py). A row may end with where the mistake happened, and, where the mistake depends on the dtype,
-with the dtypes in which the audit asks it.
-
-Changes of tensors that mistakes of many contracts have in common.
-
-Mistakes that are made from one call to the next, whatever is computed.
+A row has the name of the mistake, a sentence, and what replaces the step: another function, or the step itself with its
+arguments changed before (`given`) or its result after (`then`). It may end with the source, and the dtypes of the audit
+if the mistake depends on the dtype.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from attnsuite.cases.contract import Mutant
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 Function = Callable[..., Any]
+Change = Callable[[Tensor], Tensor]
 
 
 def formula(step: Callable[..., Tensor]) -> staticmethod[..., Tensor]:
@@ -54,15 +47,15 @@ class Stepwise:
 
     @classmethod
     def wrong(cls, step: str, replacement: Function | StepChange) -> Function:
-        """The computation with a step that is replaced or changed, as a function with the contract's signature."""
+        """The computation with a step replaced or changed, as a function with the contract's signature."""
         raise NotImplementedError
 
 
 def together(first: Function, second: Function) -> Function | None:
-    """A computation in which both of two mistakes are made; None where they cannot be, as when one step has both."""
+    """A computation with two mistakes; None where they exclude each other, as when both replace one step."""
     join = getattr(first, "joined", None)
-    found: Function | None = join(second) if join else None
-    return found
+    joined: Function | None = join(second) if join else None
+    return joined
 
 
 @dataclass(frozen=True)
@@ -75,16 +68,16 @@ class StepChange:
     def of(self, step: Function) -> Function:
         """This step with the changes."""
         signature = inspect.signature(step)
-        before = {name: _told(change, signature, name) for name, change in self.before.items()}
-        after = _told(self.after, signature)
+        before = {name: _with_arguments(change, signature, name) for name, change in self.before.items()}
+        after = _with_arguments(self.after, signature)
 
         @wraps(step)
         def changed(*arguments: Any, **named: Any) -> Any:
             bound = signature.bind(*arguments, **named)
             bound.apply_defaults()
-            given = dict(bound.arguments)
-            bound.arguments.update({name: change(given[name], given) for name, change in before.items()})
-            return after(step(*bound.args, **bound.kwargs), given)
+            before_all = dict(bound.arguments)
+            bound.arguments.update({name: change(before_all[name], before_all) for name, change in before.items()})
+            return after(step(*bound.args, **bound.kwargs), before_all)
 
         return changed
 
@@ -92,8 +85,7 @@ class StepChange:
 def given(**changes: Function) -> StepChange:
     """The step with changed arguments: `given(key=lambda key, query: …)`.
 
-    A change is called with the argument. Its further parameters are named like other arguments of the step, which they
-    are given.
+    A change gets the argument first; its further parameters are named like other arguments of the step.
     """
     return StepChange(before=changes)
 
@@ -104,7 +96,7 @@ def then(change: Function) -> StepChange:
 
 
 def if_given(change: Function) -> Function:
-    """The change of an optional argument, which stays None where it is None."""
+    """The change of an optional argument, which stays None."""
 
     @wraps(change)
     def changed(subject: Any, *others: Any) -> Any:
@@ -113,30 +105,32 @@ def if_given(change: Function) -> Function:
     return changed
 
 
-def _told(change: Function, step: inspect.Signature, *subject: str) -> Callable[[Any, Mapping[str, Any]], Any]:
-    """The change as a function of what it changes and of the step's arguments by name."""
+def _with_arguments(
+    change: Function, step: inspect.Signature, *subject: str
+) -> Callable[[Any, Mapping[str, Any]], Any]:
+    """The change as a function of its subject and of the step's arguments by name."""
     try:
         _, *further = inspect.signature(change).parameters.values()
     except ValueError:  # a builtin, whose signature cannot be read
         further = []
-    names = [each.name for each in further if each.default is each.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
+    names = [p.name for p in further if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     if unknown := {*names, *subject} - set(step.parameters):
         raise TypeError(f"a step with the parameters {step} has no {' and no '.join(sorted(unknown))}")
-    return lambda subject, given: change(subject, *(given[name] for name in names))
+    return lambda subject, arguments: change(subject, *(arguments[name] for name in names))
 
 
 class Wrong(NamedTuple):
-    """What is wrong with a step, as a row of a table."""
+    """A mistake in a step, as a row of a table."""
 
     says: str
-    """The mistake in words, as a diagnosis quotes it."""
+    """The mistake in words, for diagnosis."""
     replacement: Function | StepChange
     source: str = ""
-    """Where it happened: a project and its issue, a document's erratum."""
+    """Where the mistake happened: a project and its issue, a document's erratum."""
     dtypes: tuple[str, ...] = ("float32",)
-    """The dtypes in which the audit asks it."""
+    """The dtypes of the audit."""
     others: tuple[Function | StepChange, ...] = ()
-    """What else may stand in the step's place and is the same mistake, though it gives other numbers."""
+    """Other replacements that are the same mistake with other numbers."""
 
 
 def rows(**by_name: Wrong) -> Mapping[str, Wrong]:
@@ -145,7 +139,7 @@ def rows(**by_name: Wrong) -> Mapping[str, Wrong]:
 
 
 def mutants(of: type[Stepwise], **by_step: Mapping[str, Wrong]) -> list[Mutant]:
-    """The deviations of a table: rows by the step that they replace, or `whole`."""
+    """The mutants of a table: rows by the step that they replace, or `whole`."""
     return [
         Mutant(
             name,
@@ -153,14 +147,58 @@ def mutants(of: type[Stepwise], **by_step: Mapping[str, Wrong]) -> list[Mutant]:
             of.wrong(step, row.replacement),
             row.dtypes,
             row.source,
-            tuple(of.wrong(step, each) for each in row.others),
+            tuple(of.wrong(step, other) for other in row.others),
         )
-        for step, rows in by_step.items()
-        for name, row in rows.items()
+        for step, of_step in by_step.items()
+        for name, row in of_step.items()
     ]
 
 
-Change = Callable[[Tensor], Tensor]
+def reads_in_memory_order(function: Function) -> Mutant:
+    """A correct function that gets its numbers in the order in which they lie in memory."""
+
+    def read(argument: Any) -> Any:
+        return as_it_lies(argument) if isinstance(argument, Tensor) else argument
+
+    def mutant(*arguments: Any, **named: Any) -> Any:
+        return function(*map(read, arguments), **{name: read(argument) for name, argument in named.items()})
+
+    return Mutant("reads_in_memory_order", "numbers are read in memory's order, whatever the strides", mutant)
+
+
+def reuses_output(function: Function) -> Mutant:
+    """A correct function that writes its outputs over earlier ones of the same shape."""
+    buffers: dict[tuple[Any, ...], Tensor] = {}
+
+    def written(output: Tensor) -> Tensor:
+        return buffers.setdefault((output.shape, output.dtype), torch.empty_like(output)).copy_(output)
+
+    def mutant(*arguments: Any, **named: Any) -> Any:
+        output = function(*arguments, **named)
+        return (written(output[0]), *output[1:]) if isinstance(output, tuple) else written(output)
+
+    says = "answers of one shape are written over each other: an earlier one changes with the next call"
+    return Mutant("reuses_output", says, mutant)
+
+
+def remembers_tensors(function: Function) -> Mutant:
+    """A correct function that does not read the tensors of the call before again."""
+    before: list[Any] = []
+
+    def equal(argument: Any, earlier: Any) -> bool:
+        if isinstance(argument, Tensor) or isinstance(earlier, Tensor):
+            return argument is earlier
+        return bool(argument == earlier)
+
+    def mutant(*arguments: Any, **named: Any) -> Any:
+        inputs = [*arguments, *named.values()]
+        if not before or len(inputs) != len(before[0]) or not all(map(equal, inputs, before[0])):
+            before[:] = [inputs, function(*arguments, **named)]
+        output = before[1]
+        return tuple(tensor.clone() for tensor in output) if isinstance(output, tuple) else output.clone()
+
+    says = "the tensors of the call before are not read again, whatever has been written into them"
+    return Mutant("remembers_tensors", says, mutant)
 
 
 def turned(x: Tensor) -> Tensor:
@@ -169,18 +207,13 @@ def turned(x: Tensor) -> Tensor:
 
 
 def swapped_where_equal(axis: int = 0, other: int = 1, *, of_rank: int) -> Change:
-    """Two axes are swapped in tensors of this rank where they are equally long."""
+    """Two axes of equal length are swapped in tensors of this rank."""
     return lambda x: x.transpose(axis, other) if x.dim() == of_rank and x.shape[axis] == x.shape[other] else x
 
 
 def first_for_all(axis: int = 0, *, from_rank: int = 0) -> Change:
-    """The first entry along an axis stands in place of all; tensors of fewer axes than `from_rank` are left alone."""
+    """The first entry along an axis replaces all, in tensors of at least `from_rank` axes."""
     return lambda x: x.narrow(axis, 0, 1).expand_as(x) if x.dim() >= from_rank and x.shape[axis] else x
-
-
-def reversed_along(axis: int) -> Change:
-    """The entries along an axis in reverse order."""
-    return lambda x: x.flip(axis)
 
 
 def only_first(count: int, axis: int) -> Change:
@@ -214,7 +247,7 @@ def as_it_lies(x: Tensor) -> Tensor:
 
 
 def as_they_lie(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Several tensors, each read in the order in which it lies in memory."""
+    """Several tensors by name, each read in the order in which it lies in memory."""
     return {name: as_it_lies(tensor) for name, tensor in tensors.items()}
 
 
@@ -226,53 +259,3 @@ def rounded(dtype: torch.dtype) -> Change:
 def for_all_items(x: Tensor, query: Tensor) -> Tensor:
     """A single item is repeated for all items of the query."""
     return x.expand(len(query), *x.shape[1:]) if len(x) == 1 else x
-
-
-def reuses_output(function: Callable[..., Any]) -> Mutant:
-    """A correct function that writes its answers over earlier ones of the same shape."""
-    kept: dict[tuple[Any, ...], Tensor] = {}
-
-    def written(found: Tensor) -> Tensor:
-        return kept.setdefault((found.shape, found.dtype), torch.empty_like(found)).copy_(found)
-
-    def deviating(*arguments: Any, **named: Any) -> Any:
-        found = function(*arguments, **named)
-        return (written(found[0]), *found[1:]) if isinstance(found, tuple) else written(found)
-
-    says = "answers of one shape are written over each other: an earlier one changes with the next call"
-    return Mutant("reuses_output", says, deviating)
-
-
-def remembers_tensors(function: Callable[..., Any]) -> Mutant:
-    """A correct function that does not look again at the tensors of the call before."""
-    before: list[Any] = []
-
-    def deviating(*arguments: Any, **named: Any) -> Any:
-        given = [*arguments, *named.values()]
-        if not before or not _same(given, before[0]):
-            before[:] = [given, function(*arguments, **named)]
-        found = before[1]
-        return tuple(each.clone() for each in found) if isinstance(found, tuple) else found.clone()
-
-    says = "the tensors of the call before are not read again, whatever has been written into them"
-    return Mutant("remembers_tensors", says, deviating)
-
-
-def reads_in_memory_order(function: Callable[..., Any]) -> Mutant:
-    """A correct function that is handed numbers in the order in which they lie in memory."""
-
-    def read(argument: Any) -> Any:
-        return as_it_lies(argument) if isinstance(argument, Tensor) else argument
-
-    def deviating(*arguments: Any, **named: Any) -> Any:
-        return function(*map(read, arguments), **{name: read(argument) for name, argument in named.items()})
-
-    return Mutant("reads_in_memory_order", "numbers are read in memory's order, whatever the strides", deviating)
-
-
-def _same(given: Sequence[Any], before: Sequence[Any]) -> bool:
-    """Whether these are the very tensors of the call before, and equal options."""
-    pairs = zip(given, before, strict=False)
-    return len(given) == len(before) and all(
-        one is other if isinstance(one, Tensor) or isinstance(other, Tensor) else one == other for one, other in pairs
-    )

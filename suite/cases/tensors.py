@@ -1,7 +1,4 @@
-"""The numbers that cases are made of: drawn, given by a document, and turned into tensors.
-
-Numbers of rounds, and what inputs become in a round: the same tensors with their numbers at other places.
-"""
+"""The numbers of cases and workloads: drawn, given by a document, changed from round to round, turned into tensors."""
 
 from __future__ import annotations
 
@@ -24,21 +21,30 @@ Inputs = Mapping[str, Array]
 Draw = Callable[[Generator], Inputs]
 
 PRECISE = ("float64", "float32")
-"""The dtypes of cases that are not asked in half types. Those hold fewer digits than documents print, and hide some
-mistakes by rounding; of a model with few positions the eager one's error says little there; and exports take long."""
+"""The dtypes of cases without half types. Those hold fewer digits than documents print, and hide some mistakes by
+rounding; of a model with few positions the eager one's error says little there; and exports take long."""
 HALF = ("float16", "bfloat16")
 FAST = ("float32", *HALF)
-"""The dtypes of cases that would take long in float64, whose truth is computed in extended precision."""
+"""The dtypes of cases that take long in float64, whose expected results are computed in extended precision."""
+ROUND_NUMBERS = range(2_000_003, 2**31)
+"""The numbers of rounds whose inputs a process makes itself. They are drawn at random, so that they cannot be foreseen,
+and begin above those that a task uses for itself."""
+SECRET_NUMBERS = range(2**31, 2**62)
+"""The numbers of inputs that are made in the suite's process and never leave it. These inputs are permuted: a short
+call has so few inputs whose numbers have only moved along that all their outputs could be known."""
+GROWTH, STEPS = 1 / 256, 32
+"""Inputs grow by this share from one number to the next, and begin anew after so many numbers: else a query of twelve
+numbers would be the same after twelve rounds."""
+SMALL, TOGETHER = 2**16, 16
+"""Up to SMALL numbers of a tensor are permuted one by one; of a larger tensor TOGETHER stay side by side, because to
+permute eight million one by one takes a second, many times as long as the call that is proved."""
 
 _SEED = ContextVar("seed", default=0)
 
 
 @contextmanager
 def seed(number: int) -> Iterator[None]:
-    """Inside the block, cases are made of other numbers: those of this seed. Seed 0 is what is asked by default.
-
-    Questions that are already made keep their numbers; so whoever keeps questions keeps them for one seed.
-    """
+    """In the block, new cases get the numbers of this seed; 0 is the default. Existing cases keep their numbers."""
     before = _SEED.set(number)
     try:
         yield
@@ -47,12 +53,12 @@ def seed(number: int) -> Iterator[None]:
 
 
 def seeded() -> int:
-    """The seed of the numbers that are drawn now. Whatever is cached of drawn numbers is cached by this, too."""
+    """The current seed, which is part of the key of every cache of drawn numbers."""
     return _SEED.get()
 
 
 def generator(name: str) -> Generator:
-    """The random numbers of a case depend on its name and the seed alone."""
+    """The random numbers of a case, which depend on its name and the seed alone."""
     key, salt = zlib.crc32(name.encode()), seeded()
     return np.random.Generator(np.random.Philox([key, salt] if salt else key))
 
@@ -76,7 +82,7 @@ def as_tensors(arrays: Inputs, dtype: str) -> dict[str, Tensor]:
 
 
 def dtype_of(call: Call) -> str:
-    """The dtype that a call is asked in: that of its numbers, or of the model's weights."""
+    """The dtype of a call: that of its numbers, or of the model's weights."""
     tensors = (*call.tensors.values(), *call.weights.values())
     return next(str(tensor.dtype).removeprefix("torch.") for tensor in tensors if tensor.dtype.is_floating_point)
 
@@ -88,8 +94,8 @@ def numbers(values: Any) -> Array:
 
 def valid(lengths: Any, keys: int) -> Array:
     """Valid lengths b or b l as a boolean mask b 1 s or b l s."""
-    given = np.asarray(lengths)
-    mask: Array = np.arange(keys) < given.reshape(*given.shape, *(1,) * (3 - given.ndim))
+    lengths = np.asarray(lengths)
+    mask: Array = np.arange(keys) < lengths.reshape(*lengths.shape, *(1,) * (3 - lengths.ndim))
     return mask
 
 
@@ -98,54 +104,32 @@ def identity_values(items: int, keys: int) -> Array:
     return np.stack([np.eye(keys)] * items)
 
 
-ROUND_NUMBERS = range(2_000_003, 2**31)
-"""The numbers of rounds whose inputs a process makes itself. They are drawn at random, so that nobody can foresee them,
-and begin above those that a task uses for itself."""
-SECRET_NUMBERS = range(2**31, 2**62)
-"""The numbers of inputs that are made in the suite's process, and whose numbers never leave it. These are permuted, for
-a short call has too few inputs whose numbers have only moved along: all their answers could be known."""
-GROWTH, STEPS = 1 / 256, 32
-"""By so much, as a share, inputs grow from one number to the next, and begin anew after so many: a query of twelve
-numbers would be the same again after twelve rounds."""
-
-
-SMALL = 2**16
-"""Numbers of a tensor up to which each of them is permuted by itself."""
-TOGETHER = 16
-"""Of a larger one so many stay beside each other: to permute eight million one by one takes a second, many times as
-long as the call that is proved."""
-
-
 def moved(tensor: Tensor, number: int, place: int = 0) -> Tensor:
-    """The numbers of a tensor at other places. Tensors of one call are told apart by their `place`."""
+    """The numbers of a tensor in the order of round `number`; `place` differs for the tensors of a call."""
     flat = tensor.flatten()
     if number in SECRET_NUMBERS:
-        return _permuted(flat, _random(number, place)).view_as(tensor)
+        return _permuted(flat, np.random.default_rng((number, place))).view_as(tensor)
     return flat.roll(number).view_as(tensor)
 
 
 def _permuted(flat: Tensor, random: np.random.Generator) -> Tensor:
-    """The numbers in another order. Which of a large tensor stay together begins at a random place."""
     if len(flat) <= SMALL:
         return flat[torch.from_numpy(random.permutation(len(flat)))]
-    found = flat.roll(int(random.integers(len(flat))))
-    whole = found[: len(flat) - len(flat) % TOGETHER].view(-1, TOGETHER)  # what is left over stays behind
+    rolled = flat.roll(int(random.integers(len(flat))))
+    whole = rolled[: len(flat) - len(flat) % TOGETHER].view(-1, TOGETHER)  # what is left over stays behind
     order = torch.from_numpy(random.permutation(len(whole)))
     whole.copy_(whole.index_select(0, order))  # rows are copied whole, which `whole[order]` does number by number
-    return found
+    return rolled
 
 
 def grown(tensor: Tensor, number: int) -> Tensor:
-    """The numbers of a tensor times what belongs to that round."""
+    """The numbers of a tensor times the factor of round `number`."""
     return tensor * (1 + number % STEPS * GROWTH)
 
 
 def other_tokens(tokens: Tensor, number: int, vocabulary: int, place: int = 0) -> Tensor:
-    """Tokens below `vocabulary`, of the same shape."""
+    """The tokens of round `number`, below `vocabulary`."""
     if number in SECRET_NUMBERS:
-        return torch.from_numpy(_random(number, place).integers(0, vocabulary, tuple(tokens.shape))).to(tokens.dtype)
+        random = np.random.default_rng((number, place))
+        return torch.from_numpy(random.integers(0, vocabulary, tuple(tokens.shape))).to(tokens.dtype)
     return (tokens + number) % vocabulary
-
-
-def _random(number: int, place: int) -> np.random.Generator:
-    return np.random.default_rng((number, place))

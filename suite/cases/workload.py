@@ -19,22 +19,24 @@ if TYPE_CHECKING:
 class Workload(ABC):
     """A shape to be timed, as data. The name is `group/what`; a group is a table and a line in charts.
 
-    `length` is the size that charts have on their axis. `profiles` maps each profile that times it to the directions
-    that it times, and `cores` to the numbers of threads, where that is not one alone. Inputs depend on the name alone,
-    so that every process makes the same; from round to round they change, so that no answer can be replayed.
+    Inputs depend on the name alone, so that every process makes the same; they change from round to round, so that no
+    output can be replayed.
     """
 
     name: str
     why: str
     length: int
+    """The size on the axis of charts."""
     profiles: Mapping[str, tuple[str, ...]]
+    """The directions that each profile times."""
     cores: Mapping[str, tuple[int, ...]]
+    """The numbers of threads by profile, where that is not one alone."""
     dtypes: Mapping[str, tuple[str, ...]]
     """The dtypes to time by kind of device."""
     directions: tuple[str, ...] = PASSES
     """The directions that can be timed at all."""
     is_model: bool = False
-    """Whether what is called has to be made first, of a config and weights."""
+    """Whether a factory has to make the function first, of a config and weights."""
 
     @property
     def group(self) -> str:
@@ -47,23 +49,23 @@ class Workload(ABC):
 
     @abstractmethod
     def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
-        """The call of round 0, with gradients for every direction but forward; of a step those of what it changes.
+        """The call of round 0, with gradients for every direction but forward; of a step those of trained weights.
 
-        On the device `meta` its numbers and weights have no data. Masks, lengths and tokens have theirs there too:
-        what the call needs of an implementation is read off them.
+        On the device `meta` its numbers and weights have no data; masks, lengths and tokens have, because the needed
+        features are read from them.
         """
 
     def under(self, conventions: Conventions) -> Workload:
-        """The same workload as it is asked of whoever declares these conventions; itself where they change nothing."""
+        """The same workload under declared conventions."""
         return self
 
     def loss(self, output: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
-        """What a training step makes smaller, a number without axes: of an answer and all inputs by name."""
+        """The loss of a training step, a number without axes: of an output and all inputs by name."""
         raise NotImplementedError(f"{self.name} is not trained")
 
     @abstractmethod
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
-        """The tensors that are different in round `number`, from those of round 0; new ones, contiguous."""
+        """The tensors that differ in round `number` from those of round 0; new ones, contiguous."""
 
     @abstractmethod
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
@@ -71,7 +73,7 @@ class Workload(ABC):
 
     @abstractmethod
     def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
-        """Which rows of `output` and of each gradient, flattened to two axes, to hold against the oracle.
+        """The rows of `output` and of each gradient, flattened to two axes, that are compared with the oracle.
 
         Of a step: of the loss and of the gradients (attnsuite.cases.training).
         """
@@ -79,11 +81,11 @@ class Workload(ABC):
     def errors(
         self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
     ) -> Mapping[str, float]:
-        """The errors of the rows that were found, relative to the truth; nothing where that is no measure of them."""
+        """The relative errors of these rows; empty where they have no such measure."""
         return {}
 
     @abstractmethod
     def verdict(
         self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
     ) -> Verdict:
-        """Hold the rows that were found in round `number` against the oracle."""
+        """Compare rows of round `number` with the oracle."""

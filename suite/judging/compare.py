@@ -27,9 +27,9 @@ def numbers(tensor: Tensor) -> Array:
 
 
 def errors(actual: Array, expected: Array, bound: Array) -> Array:
-    """Element by element |actual − expected| / bound: 0 where they are equal, both NaN included.
+    """Element by element |actual − expected| / bound: 0 where both are equal or NaN.
 
-    Any other NaN is infinite, in the bound too, and so is whatever stands against a negative bound.
+    Any other NaN, also of the bound, makes the error infinite, and so does a negative bound.
     """
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         distance = np.asarray(np.abs(actual.astype(expected.dtype, copy=False) - expected), dtype=np.float64)
@@ -42,7 +42,7 @@ def errors(actual: Array, expected: Array, bound: Array) -> Array:
 
 
 def nearly_equal(one: Tensor, other: Tensor) -> bool:
-    """Whether two results of the same call in float32 are equal but for rounding: 1e-3 of the number, or 1e-4."""
+    """Whether two results of one call in float32 are equal within 1e-3 of the number plus 1e-4."""
     if one.is_complex():
         return nearly_equal(one.real, other.real) and nearly_equal(one.imag, other.imag)
     expected = numbers(other)
@@ -64,21 +64,20 @@ def error_ratio(actual: Array, expected: Array, bound: Array) -> float:
 def difference(
     actual: Array, expected: Array, bound: Array, *, name: str = "output", accept: float = 1.0
 ) -> str | None:
-    """Say where the two differ most, or return None when every error is within `accept` bounds.
+    """Where the two differ most, in words; None when every error is within `accept` bounds.
 
     actual, expected and bound have equal shapes; expected may be wider than float64.
     """
     if actual.shape != expected.shape:
         return f"{name} has shape {tuple(actual.shape)}, should have {tuple(expected.shape)}"
-    return told(errors(actual, expected, bound), actual, expected, bound, name, accept)
+    return complaint(errors(actual, expected, bound), actual, expected, bound, name, accept)
 
 
-def told(ratio: Array, actual: Array, expected: Array, bound: Array, name: str, accept: float) -> str | None:
-    """The same, of errors in bounds that are known."""
+def complaint(ratio: Array, actual: Array, expected: Array, bound: Array, name: str, accept: float) -> str | None:
+    """The same, for known errors in bounds."""
     if not (ratio > accept).any():
         return None
-    worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
-    place = f"{name}[{', '.join(map(str, worst))}]" if worst else name
+    worst, place = _worst(ratio, name)
     allowed = float(np.broadcast_to(bound, expected.shape)[worst]) * accept
     return (
         f"{place} is {float(actual[worst]):.7g}, should be {float(expected[worst]):.7g} "
@@ -95,44 +94,49 @@ def distances(actual: Array, expected: Array, allowed: Array) -> Array:
 
 
 def distance(actual: Array, expected: Array, allowed: Array, *, name: str = "output") -> str | None:
-    """Say which position lies farthest off, or return None when every position's distance is allowed.
+    """The position that is farthest off, in words; None when every position's distance is allowed.
 
     actual and expected are `... e`, allowed is `...`; expected may be wider than float64.
     """
     ratio = distances(actual, expected, allowed)
     if not (ratio > 1).any():
         return None
-    worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
-    place = f"{name}[{', '.join(map(str, worst))}]" if worst else name
-    due = float(np.linalg.norm(expected[worst].astype(np.float64)))
+    worst, place = _worst(ratio, name)
+    norm = float(np.linalg.norm(expected[worst].astype(np.float64)))
     off = float(np.linalg.norm((actual[worst].astype(expected.dtype) - expected[worst]).astype(np.float64)))
     return (
-        f"{place} lies {off:.3g} from where it should be, a vector of norm {due:.3g}; allowed is "
+        f"{place} lies {off:.3g} from where it should be, a vector of norm {norm:.3g}; allowed is "
         f"{float(allowed[worst]):.1g} ({(ratio > 1).sum()} of {ratio.size} positions)"
     )
 
 
 def together(actual: Array, expected: Array, whole: Whole, *, name: str = "output") -> tuple[str | None, float]:
-    """Say how far the errors of all numbers together go beyond their limits, or None; and the largest part of a limit.
+    """How far the errors of all numbers together exceed their limits, or None; and the largest part of a limit.
 
-    A row with a number that is infinite or NaN is left out: no limit is known for its error.
+    A row with an infinity or NaN is skipped: there is no limit for its error.
     """
     with np.errstate(invalid="ignore"):
         off = (actual.astype(np.float64) - expected.astype(np.float64)).reshape(*whole.counts.shape, -1)[whole.part]
     counts = whole.counts[whole.part] * np.isfinite(off).all(-1)
     off = np.where(counts[..., None] > 0, off, 0.0).astype(np.float32)  # a few digits will do
     norm = float(np.sqrt((counts * (off.astype(np.float64) ** 2).sum(-1)).sum()))
-    complaint, largest = None, norm / whole.norm if norm else 0.0
+    says, largest = None, norm / whole.norm if norm else 0.0
     if largest > 1:
-        complaint = f"{name} as a whole lies {norm:.3g} from where it should be, {whole.norm:.3g} allowed"
-    for each in whole.directions:
-        sums, reach = each.sums(off), whole.reach(each)
+        says = f"{name} as a whole lies {norm:.3g} from where it should be, {whole.norm:.3g} allowed"
+    for direction in whole.directions:
+        sums, reach = direction.sums(off), whole.reach(direction)
         ratio = errors(sums, np.zeros_like(sums), reach)
         worst = np.unravel_index(int(ratio.argmax()), ratio.shape)
         if ratio[worst] > max(largest, 1.0):
-            complaint = (
+            says = (
                 f"{name} as a whole is off by {abs(float(sums[worst])):.3g} in the direction of "
-                f"{each.says.format(worst[-1])}, {float(reach[worst]):.3g} allowed"
+                f"{direction.says.format(worst[-1])}, {float(reach[worst]):.3g} allowed"
             )
         largest = max(largest, float(ratio[worst]))
-    return complaint, largest
+    return says, largest
+
+
+def _worst(ratio: Array, name: str) -> tuple[tuple[Any, ...], str]:
+    """The place of the largest error, and its name."""
+    place = np.unravel_index(int(ratio.argmax()), ratio.shape)
+    return place, f"{name}[{', '.join(map(str, place))}]" if place else name

@@ -1,4 +1,4 @@
-"""What judging needs to know of a dtype, and the wider arithmetic in which the truth is computed."""
+"""Precision of the dtypes, and the wider arithmetic of the oracle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Precision:
-    """What error analysis needs to know of a dtype."""
+    """The properties of a dtype that error analysis needs."""
 
     unit: float
     """Unit roundoff of the dtype."""
@@ -43,14 +43,14 @@ QUADRUPLE.prec = 113
 
 @dataclass(frozen=True)
 class Bounded:
-    """A value and how far an honest computation may stray from it, element by element."""
+    """A value and the error bound of an honest computation, element by element."""
 
     value: Array
     bound: Array
 
 
 def widest(dtype: str) -> type:
-    """The arithmetic that judges a dtype: for float64 longdouble where that is wider, else mpmath objects."""
+    """The arithmetic of the oracle: for float64 longdouble where that is wider, else mpmath objects."""
     if dtype != "float64":
         return np.float64
     return np.longdouble if np.finfo(np.longdouble).nmant > 52 else np.object_

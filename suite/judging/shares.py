@@ -1,10 +1,8 @@
-"""How answers that are drawn at random are judged: honest draws keep what is counted in them within limits.
+"""Counts in random outputs, and the limits within which they stay for honest draws.
 
-A run asks at most QUESTIONS statistical questions of all implementations together, and an honest implementation may be
-accused in a run with probability FALSE_ALARM at most. So each question has the share FALSE_ALARM / QUESTIONS of it,
-2e-13, by the union bound: whatever the questions have in common, the probability that any of them accuses is at most
-the sum of theirs. By the same bound each of the n statistics of a question has 2e-13 / n, and each of its two tails
-half of that.
+A run has at most QUESTIONS statistical tests of all implementations together, and may accuse an honest implementation
+with probability FALSE_ALARM. By the union bound each test has the share FALSE_ALARM / QUESTIONS of it, 2e-13, whatever
+the tests have in common; each of the n statistics of a test has 2e-13 / n, and each of its two tails half of that.
 """
 
 from __future__ import annotations
@@ -14,57 +12,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
 
 FALSE_ALARM = 1e-9
-"""The probability with which a whole run may accuse an honest implementation."""
+"""The probability that a whole run accuses an honest implementation."""
 QUESTIONS = 5000
-"""How many statistical questions a run asks at most. What ships here is asked fewer, which a test counts."""
+"""The largest number of statistical tests of a run. What ships here has fewer, which a test counts."""
 CLOSE = 4.0
 """Standard deviations within which two answers count as drawn alike, for diagnosis."""
 WIDER = 1.3
-"""What the normal limits of a spread are multiplied by: its true ones lie farther out on one side, by a fifth at 256
-counts, and by less where there are more."""
+"""The factor of the normal limits of a spread: its true ones lie farther out on one side, by a fifth at 256 counts."""
 SPREADS_ALIKE = 1.25
 """The ratio up to which two spreads count as drawn alike, for diagnosis."""
 
 
 def seeds_that_tell(likeliest: float, statistics: int) -> int:
-    """How many draws it takes until who always gives the same answer is accused, of `statistics` that are counted.
+    """The number of draws that accuse a constant answer, if so many statistics are counted.
 
-    `likeliest` is the probability of the likeliest answer: that all n draws are that one has its n-th power, which may
-    not be above what one tail of a statistic has.
+    `likeliest` is the probability of the likeliest answer: its n-th power may not exceed one tail of a statistic.
     """
     tail = FALSE_ALARM / QUESTIONS / statistics / 2
     return math.ceil(math.log(tail) / math.log(likeliest))
 
 
-class Statistic(Protocol):
-    """Something that was counted in an answer."""
-
-    @property
-    def says(self) -> str: ...
-
-    @property
-    def value(self) -> float: ...
-
-    def limits(self, tail: float) -> tuple[float, float]:
-        """What honest draws leave with this probability at most, on either side."""
-
-    def complaint(self, least: float, most: float) -> str:
-        """What came and what was due, where it lies beyond these limits."""
-
-    def resembles(self, other: Any) -> bool:
-        """Whether one way of drawing may have given both."""
-
-
 @dataclass(frozen=True)
 class Share:
-    """`count` of `total`, each of which counts with a probability between `low` and `high`. 0 and 1 are exact rules."""
+    """`count` of `total` places, each counted with a probability between `low` and `high`. 0 and 1 are exact rules."""
 
     says: str
     count: int
@@ -77,15 +54,15 @@ class Share:
         return self.count
 
     def limits(self, tail: float) -> tuple[float, float]:
-        """What independent draws leave with this probability at most.
+        """The limits that independent draws exceed on either side with this probability at most.
 
-        Draws without replacement stay closer to the mean than these (Hoeffding 1963, theorem 4).
+        Draws without replacement stay closer to the mean (Hoeffding 1963, theorem 4).
         """
         return _least(self.total, self.low, tail), self.total - _least(self.total, 1 - self.high, tail)
 
     def complaint(self, least: float, most: float) -> str:
-        due = str(least) if least == most else f"between {least} and {most}"
-        return f"{self.count} of {self.total} {self.says}, should be {due}"
+        limits = str(least) if least == most else f"between {least} and {most}"
+        return f"{self.count} of {self.total} {self.says}, should be {limits}"
 
     def resembles(self, other: Share) -> bool:
         """Whether one probability may have given both counts."""
@@ -103,9 +80,9 @@ def exactly(says: str, count: int, total: int, probability: float) -> Share:
 
 @dataclass(frozen=True)
 class Spread:
-    """How much several counts vary, each of `draws` that count with a probability: Σ (count − mean)² / variance.
+    """The variation of counts, each of so many draws with this probability: Σ (count − mean)² / variance.
 
-    Of independent draws that is nearly chi-squared: about as much as there are counts.
+    For independent draws it is nearly chi-squared, about the number of counts.
     """
 
     says: str
@@ -140,9 +117,13 @@ class Spread:
         return larger <= SPREADS_ALIKE * smaller
 
 
+Statistic = Share | Spread
+"""Something that was counted in an answer."""
+
+
 @lru_cache(maxsize=4096)
 def _least(total: int, probability: float, tail: float) -> int:
-    """The least count that is left with this probability at most: nothing at probability 0, and all at 1."""
+    """The lower limit of a count for this tail: 0 at probability 0, all at 1."""
     if probability <= 0 or not total:
         return 0
     if probability >= 1:
@@ -156,7 +137,7 @@ def _least(total: int, probability: float, tail: float) -> int:
 
 
 def complaint(statistics: Sequence[Statistic]) -> str | None:
-    """What is wrong with the first statistic that leaves its limits, or None."""
+    """What is wrong with the first statistic beyond its limits, or None."""
     for statistic, (least, most) in zip(statistics, _limits(statistics), strict=True):
         if not least <= statistic.value <= most:
             return statistic.complaint(least, most)
@@ -164,7 +145,7 @@ def complaint(statistics: Sequence[Statistic]) -> str | None:
 
 
 def alike(ours: Sequence[Statistic], theirs: Sequence[Statistic]) -> bool:
-    """Whether two answers keep and break the same limits, by counts that may have been drawn alike."""
+    """Whether two outputs keep and break the same limits, with counts that one way of drawing may give."""
     if [statistic.says for statistic in ours] != [statistic.says for statistic in theirs]:
         return False
     return _kept(ours) == _kept(theirs) and all(our.resembles(their) for our, their in zip(ours, theirs, strict=True))
@@ -176,6 +157,6 @@ def _kept(statistics: Sequence[Statistic]) -> list[bool]:
 
 
 def _limits(statistics: Sequence[Statistic]) -> list[tuple[float, float]]:
-    """The limits of the statistics of one question."""
+    """The limits of the statistics of one test."""
     tail = FALSE_ALARM / QUESTIONS / max(len(statistics), 1) / 2
     return [statistic.limits(tail) for statistic in statistics]

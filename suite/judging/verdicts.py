@@ -1,4 +1,4 @@
-"""What a judgement is, and how numbers are judged by how many bounds they lie from the truth."""
+"""Verdicts on replies, and the comparison of several tensors with their expected values."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement on the replies to one question."""
+    """The verdict on the replies of one test."""
 
     status: Status
     detail: str = ""
     error_ratio: float | None = None
     output_wrong: bool = False
-    """Whether the complaint is about numbers, which a deviation may reproduce."""
+    """Whether the complaint is about numbers, which a mutant may reproduce."""
     marginal: bool = False
-    """Whether the numbers are wrong by so little, and so few of them, that no known mistake explains them."""
+    """Whether so few numbers are wrong by so little that no known mistake explains them."""
     accepted: bool = False
-    """Whether the complaint is that bad input was accepted, and nothing worse."""
+    """Whether bad input was accepted, and nothing worse."""
 
 
 def closest(pairs: list[tuple[str, Array, Bounded, float]]) -> Verdict:
-    """Judge named pairs of actual and expected; report the first complaint and the largest error ratio."""
+    """The verdict on named pairs of actual and expected: the first complaint and the largest error ratio."""
     complaint, largest, clear = None, 0.0, False
     for name, actual, expected, accept in pairs:
         value, bound = expected.value.reshape(actual.shape), expected.bound.reshape(actual.shape)
         errors = compare.errors(actual, value, bound)
-        told = compare.told(errors, actual, value, bound, name, accept)
-        complaint, clear = complaint or told, clear or bool(told and not compare.marginal(errors, accept))
+        says = compare.complaint(errors, actual, value, bound, name, accept)
+        complaint, clear = complaint or says, clear or bool(says and not compare.marginal(errors, accept))
         largest = max(largest, float(errors.max(initial=0.0)))
     if complaint:
         return Verdict(Status.WRONG, complaint, largest, output_wrong=True, marginal=not clear)
@@ -51,7 +51,7 @@ def closest(pairs: list[tuple[str, Array, Bounded, float]]) -> Verdict:
 
 
 def together(pairs: list[tuple[str, Array, Bounded, float]], wholes: Mapping[str, Whole]) -> Verdict | None:
-    """The complaint about the first of the pairs whose errors, taken together, go beyond their limits, or None."""
+    """The verdict on the first pair whose errors together exceed their limits, or None."""
     for name, actual, expected, accept in pairs:
         whole = wholes.get(name.removeprefix("gradient of "))
         if whole is not None:

@@ -1,4 +1,4 @@
-"""What the errors of a half-type answer may come to together: their norm, and their sum along directions of mistakes.
+"""Limits of all errors of a half-type output together: their norm, and their sum along directions of mistakes.
 
 A bound of one number has to grant the worst case of all roundings at once. Many roundings together do not do their
 worst: those of different numbers are independent, and each is as likely up as down. So a sum of squares or a sum along
@@ -26,10 +26,10 @@ from attnsuite.judging.shares import FALSE_ALARM
 Array = np.ndarray[Any, Any]
 
 JUDGEMENTS = 100_000
-"""How many answers a run judges as a whole at most, of all implementations together; each has FALSE_ALARM / JUDGEMENTS,
-1e-14, of the probability of accusing an honest one, and of that each limit of an answer an equal share."""
+"""The largest number of outputs that a run judges as a whole; each has FALSE_ALARM / JUDGEMENTS, 1e-14, of the
+probability of a false accusation, and each limit of an output an equal share of that."""
 SAFETY = 1.25
-"""What limits are multiplied by: variances count the roundings that kernels make, and leave out second order."""
+"""The factor of limits: variances count the roundings that kernels make, without second order."""
 
 
 @dataclass(frozen=True)

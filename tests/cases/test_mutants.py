@@ -119,7 +119,7 @@ def test_two_mistakes_of_one_name_are_an_error() -> None:
     one, other = Mutant("same", "", len), Mutant("same", "", len)
 
     assert collected([one, [one], "no deviation"]) == [one]
-    with pytest.raises(ValueError, match="two deviations are named same"):
+    with pytest.raises(ValueError, match="two mutants are named same"):
         collected([one, [other]])
 
 

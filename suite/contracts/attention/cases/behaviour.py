@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from attnsuite.cases import Call, Calls, Case, Conventions, Replies
-from attnsuite.cases.case import HOW, ChangedCase, Traits, merged_traits
+from attnsuite.cases.case import HOW, ChangedCase, Traits
 from attnsuite.cases.expected import PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS, as_one_tensor
 from attnsuite.contracts.attention.cases.case import AttentionCase, due
@@ -50,7 +50,11 @@ class InARow(PerCallCase):
             "one tensor": ("one tensor in several roles",) if any(call.same_tensor for call in calls) else (),
             HOW: () if all(call.grad_mode for call in calls) else ("without grad mode",),
         }
-        return merged_traits([*(case.traits(dtype) for case in made), of_calls])
+        merged: dict[str, tuple[str, ...]] = {}
+        for traits in (*(case.traits(dtype) for case in made), of_calls):
+            for topic, phrases in traits.items():
+                merged[topic] = tuple(dict.fromkeys((*merged.get(topic, ()), *phrases)))
+        return merged
 
 
 class Repeated(ChangedCase):

@@ -120,7 +120,7 @@ def _printed(call: Call, reply: Reply, due: WithinBounds, formula: Sequence[str]
     called = f"{_called(call)}[0]" if reply.pair else _called(call)
     if reply.raised or reply.output is None:
         return [*formula, 'print("expected", expected.tolist())', f'print("actual", {called})']
-    if due.form.unfit(reply) and not due.form._gradients(reply):
+    if due.form.unfit(reply) and not due.form.of_gradients(reply):
         return _form(called, reply, formula)
     if reply.weights is not None and not due.verdict(replace(reply, weights=None)).detail:
         return _weights(call, reply.weights_name, formula)

@@ -14,7 +14,6 @@ from attnsuite.cases.mutants import (
     mutants,
     only_first,
     repeated_beyond,
-    reversed_along,
     rows,
     swapped_where_equal,
     then,
@@ -89,7 +88,7 @@ MISTAKES = mutants(
     ),
     cut=rows(
         transposed_pixels=Wrong("rows and columns are swapped within a patch", then(lambda cut: cut.mT)),
-        reversed_channels=Wrong("the channels are taken in reverse, as BGR for RGB", given(image=reversed_along(1))),
+        reversed_channels=Wrong("the channels are taken in reverse, as BGR for RGB", given(image=lambda x: x.flip(1))),
         first_channel_only=Wrong(
             "only the first channel is looked at",
             given(image=lambda image: torch.cat([image[:, :1], torch.zeros_like(image[:, 1:])], 1)),
@@ -101,7 +100,7 @@ MISTAKES = mutants(
         column_by_column=Wrong(
             "patches run column by column instead of row by row", given(cut=lambda cut: cut.transpose(1, 2))
         ),
-        reversed_patches=Wrong("patches run from the last to the first", then(reversed_along(1))),
+        reversed_patches=Wrong("patches run from the last to the first", then(lambda x: x.flip(1))),
         patches_of_first_item=Wrong("the patches of the first item serve all items", given(cut=first_for_all())),
         repeats_patch_beyond_128=Wrong(
             "patches beyond the 128th are taken for the 128th", then(repeated_beyond(128, -2))

@@ -18,7 +18,6 @@ from attnsuite.cases.mutants import (
     hidden_last,
     mutants,
     repeated_beyond,
-    reversed_along,
     rows,
     swapped_where_equal,
     then,
@@ -187,7 +186,7 @@ MISTAKES = mutants(
         drops_key_beyond_64=Wrong("the last of more than 64 keys is dropped", given(scores=hidden_last(64))),
     ),
     mix=rows(
-        reversed_values=Wrong("the keys' order is reversed among the values", given(value=reversed_along(1))),
+        reversed_values=Wrong("the keys' order is reversed among the values", given(value=lambda x: x.flip(1))),
         repeats_query_beyond_64=Wrong(
             "queries beyond the 64th are answered like the 64th", then(repeated_beyond(64, -2))
         ),

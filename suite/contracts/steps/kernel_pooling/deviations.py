@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, usual_mutants
-from attnsuite.cases.mutants import Wrong, filled_beyond, formula, given, mutants, reversed_along, rows, then, turned
+from attnsuite.cases.mutants import Wrong, filled_beyond, formula, given, mutants, rows, then, turned
 from attnsuite.contracts.softmax import shares, unguarded
 from attnsuite.contracts.steps.kernel_pooling.contract import KERNELS
 
@@ -134,7 +134,7 @@ MISTAKES = mutants(
         transposed_weights=Wrong("weights are transposed where there are as many keys as queries", then(turned)),
     ),
     pool=rows(
-        reversed_values=Wrong("the values are taken in reverse", given(value=reversed_along(0))),
+        reversed_values=Wrong("the values are taken in reverse", given(value=lambda x: x.flip(0))),
         nearest_only=Wrong(
             "the value of the nearest key is returned, not the mean",
             lambda weights, value: value[weights.argmax(-1)] if len(value) else weights @ value,

@@ -7,9 +7,8 @@ from functools import partial
 from typing import Any
 
 from attnsuite.cases import Calls, Case, ChangedCase, Replies
-from attnsuite.cases.attention_weights import Arrange, DocumentedArrangement
 from attnsuite.cases.backends import BackendCall, BackendCase
-from attnsuite.cases.documented import DocumentedShape, example
+from attnsuite.cases.documented import Arrange, DocumentedShape, example
 from attnsuite.cases.formula import FormulaCase
 from attnsuite.cases.tensors import PRECISE, Array, Generator, valid
 from attnsuite.contracts.blocks.multi_head_attention.cases.decisions import of
@@ -76,7 +75,7 @@ def _on_the_way(excerpt: Excerpt) -> Iterator[Case]:
     for quantity, (arrange, unusual) in arranged.items():
         watched = {} if "out_width" in unusual else {"need_weights": True}
         case = _case(excerpt, quantity, **watched, **unusual)
-        yield DocumentedArrangement(case, excerpt.at(quantity), excerpt.expected[quantity], arrange)
+        yield DocumentedShape(case, excerpt.at(quantity), excerpt.expected[quantity], arrange)
     for quantity, read in OF_PLUG.items():
         yield GivenToPlug(_case(excerpt, quantity), excerpt.at(quantity), excerpt.expected[quantity], read)
 

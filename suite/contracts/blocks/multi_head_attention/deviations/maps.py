@@ -14,7 +14,6 @@ from attnsuite.cases.mutants import (
     if_given,
     mutants,
     repeated_beyond,
-    reversed_along,
     rows,
     swapped_where_equal,
     then,
@@ -204,7 +203,7 @@ MISTAKES = mutants(
             "the columns of heads are interleaved when they are joined",
             lambda heads: heads.permute(0, 2, 3, 1).flatten(2),
         ),
-        merged_in_reverse=Wrong("the heads are joined in reverse", given(heads=reversed_along(1))),
+        merged_in_reverse=Wrong("the heads are joined in reverse", given(heads=lambda x: x.flip(1))),
         averaged_heads=Wrong(
             "every head gives the mean of all", given(heads=lambda heads: heads.mean(1, keepdim=True).expand_as(heads))
         ),

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from attnsuite.cases import Case
-from attnsuite.cases.attention_weights import DocumentedArrangement
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.model import Config, Weights
 from attnsuite.cases.tensors import Array, Inputs, generator, numbers
@@ -63,7 +62,7 @@ def _asked(example: Excerpt) -> tuple[Config, Inputs]:
     return config, {"source": tokens, "lengths": np.full(batch, length), "target": tokens}
 
 
-def _states(example: Excerpt) -> Iterator[DocumentedArrangement]:
+def _states(example: Excerpt) -> Iterator[DocumentedShape]:
     """What the decoder's state holds, seen through logits of its width; and the weights of all steps.
 
     Where each step attends to its own position alone, its context is that state of the encoder.
@@ -74,16 +73,14 @@ def _states(example: Excerpt) -> Iterator[DocumentedArrangement]:
     drawn |= {"w_logits": np.eye(config["hidden"]), "b_logits": np.zeros(config["hidden"])}
     quantity = "hidden_state_layer_shape"
     case = model.given(*example.named(quantity), config, asked, drawn)
-    yield DocumentedArrangement(
-        case, example.at(quantity), example.expected[quantity], lambda output, weights: output[:, -1]
-    )
+    yield DocumentedShape(case, example.at(quantity), example.expected[quantity], lambda output, weights: output[:, -1])
     quantity, alone = "encoder_outputs_in_state_shape", {**config, "window": 0}
     case = model.given(*example.named(quantity), alone, asked, {**drawn, **_repeating(alone)})
-    yield DocumentedArrangement(case, example.at(quantity), example.expected[quantity], lambda output, weights: output)
+    yield DocumentedShape(case, example.at(quantity), example.expected[quantity], lambda output, weights: output)
     quantity, (batch, one, keys) = "step_weights_shape", example.derived["step_weights_shape"]
     case = model.given(*example.named(quantity), *_asked(example), making=WATCHED)
     shape = (batch, one * example.derived["num_steps"], keys)
-    yield DocumentedArrangement(case, example.at(quantity), shape, lambda output, weights: weights["attention"])
+    yield DocumentedShape(case, example.at(quantity), shape, lambda output, weights: weights["attention"])
 
 
 def _repeating(config: Config) -> Weights:

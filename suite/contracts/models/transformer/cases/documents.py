@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from attnsuite.cases import Case
-from attnsuite.cases.attention_weights import DocumentedArrangement
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.model import Config
 from attnsuite.cases.tensors import Array, numbers
@@ -59,7 +58,7 @@ STEPS = 9
 """Tokens of a padded sentence. The document does not say how many; its shapes are given in words."""
 
 
-def _weights_of_a_sentence(example: Excerpt) -> Iterator[DocumentedArrangement]:
+def _weights_of_a_sentence(example: Excerpt) -> Iterator[DocumentedShape]:
     """The weights of every block for one sentence, as the document stacks them: blocks, heads, steps, steps."""
     blocks, sizes = example.parameters["num_blks"], {**example.parameters, "num_steps": STEPS}
     config = {**USUAL, "heads": sizes["num_heads"], "encoder_blocks": blocks, "decoder_blocks": blocks}
@@ -73,7 +72,7 @@ def _weights_of_a_sentence(example: Excerpt) -> Iterator[DocumentedArrangement]:
         case = model(*example.named(quantity), config, batch=1, source=STEPS, target=STEPS, lengths=(words,),
                      making=WATCHED)  # fmt: skip
         shape = [sizes[size] for size in example.expected[quantity]]
-        yield DocumentedArrangement(
+        yield DocumentedShape(
             case, example.at(quantity), shape, partial(_stacked, [name.format(i) for i in range(blocks)])
         )
 
