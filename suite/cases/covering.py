@@ -222,8 +222,8 @@ class Space:
         """The other contradictions, by each two of their factors, and by each factor twice."""
         rules: dict[tuple[str, str], list[Contradiction]] = {}
         for rule in self.contradictions:
-            for pair in product(rule.levels, repeat=2) if not rule.simple else ():
-                rules.setdefault(pair, []).append(rule)
+            for name, other in product(rule.levels, repeat=2) if not rule.simple else ():
+                rules.setdefault((name, other), []).append(rule)
         return rules
 
 

@@ -102,8 +102,8 @@ class DocumentedNumbers(ChangedCase):
         notes = [f"not printed; derived from the definition: {printed}"] if derived else []
         if expected.decided is not None and expected.decided.any() and self.where_decided:
             notes.append(self.where_decided)
-        row = example(self.name, self.figures.source, "" if derived else printed, computed, "; ".join(notes))
-        return replace(row, quantity=row.quantity + self.remark)
+        shown = "" if derived else printed
+        return example(self.name, self.figures.source, shown, computed, "; ".join(notes), self.remark)
 
 
 class DocumentedShape(ChangedCase):
@@ -165,9 +165,9 @@ class CasePair(CaseWrapper):
         return self.of.example()
 
 
-def example(name: str, source: Source, printed: str, computed: str, note: str) -> Example:
-    """A document's result next to the oracle's."""
-    where = (source.document, source.section, source.quantity)
+def example(name: str, source: Source, printed: str, computed: str, note: str, remark: str = "") -> Example:
+    """A document's result next to the oracle's; the remark is added to its quantity."""
+    where = (source.document, source.section, source.quantity + remark)
     return Example(name, *where, printed, computed, note=note, given=source.given)
 
 

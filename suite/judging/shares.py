@@ -148,7 +148,8 @@ def alike(ours: Sequence[Statistic], theirs: Sequence[Statistic]) -> bool:
     """Whether two outputs keep and break the same limits, with counts that one way of drawing may give."""
     if [statistic.says for statistic in ours] != [statistic.says for statistic in theirs]:
         return False
-    return _kept(ours) == _kept(theirs) and all(our.resembles(their) for our, their in zip(ours, theirs, strict=True))
+    pairs = zip(ours, theirs, strict=True)  # of one kind each, as they have the same words
+    return _kept(ours) == _kept(theirs) and all(our.resembles(their) for our, their in pairs)  # type: ignore[arg-type]
 
 
 def _kept(statistics: Sequence[Statistic]) -> list[bool]:
