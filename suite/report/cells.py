@@ -42,8 +42,6 @@ class Style(StrEnum):
     PLAIN = "plain"
     CODE = "code"
     """A name or a command, to be copied."""
-    STRONG = "strong"
-    EMPHASIS = "emphasis"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +73,6 @@ def code(text: object) -> Span:
     return Span(plain(text, LONGEST_CODE), Style.CODE)
 
 
-def strong(text: object) -> Span:
-    """Words that stand out."""
-    return Span(plain(text), Style.STRONG)
-
-
-def emphasis(text: object) -> Span:
-    """Words that are explained here."""
-    return Span(plain(text), Style.EMPHASIS)
-
-
 def joined(parts: Iterable[Span], by: str = ", ") -> tuple[Span, ...]:
     """The spans with `by` between each two."""
     return tuple(span for part in parts for span in (Span(by), part))[1:]
@@ -97,15 +85,6 @@ def listed(names: Sequence[str], most: int | None = None, what: str = "") -> tup
     return (*shown, Span(f" and {more} more{what and f' {what}'}")) if more > 0 else shown
 
 
-class Kind(StrEnum):
-    """What a cell holds, for renderers that sort or colour."""
-
-    TEXT = "text"
-    NUMBER = "number"
-    STATUS = "status"
-    VERDICT = "verdict"
-
-
 Value: TypeAlias = "str | int | float | None"
 
 
@@ -115,7 +94,6 @@ class Cell:
 
     spans: tuple[Span, ...] = ()
     value: Value = None
-    kind: Kind = Kind.TEXT
     unit: str = ""
     """The unit of the value: `s`, `B`, `FLOP/s`, `J`; empty for a plain number or a text."""
 
@@ -133,17 +111,12 @@ def text(words: object, longest: int = LONGEST) -> Cell:
 def number(value: float | None, words: str = "", unit: str = "") -> Cell:
     """A number, and the words that readers see for it (the number itself by default). None is an empty cell."""
     shown = words or ("" if value is None else str(value))
-    return Cell((Span(shown),) if shown else (), value, Kind.NUMBER, unit)
+    return Cell((Span(shown),) if shown else (), value, unit)
 
 
-def status(value: str, *parts: Said) -> Cell:
-    """A status; `parts` are other words for readers, if there are any."""
-    return Cell(spans(*parts) or spans(value), str(value), Kind.STATUS)
-
-
-def said(*parts: Said, value: Value = None, kind: Kind = Kind.TEXT, longest: int = LONGEST) -> Cell:
+def said(*parts: Said, value: Value = None, longest: int = LONGEST) -> Cell:
     """A cell of words in several styles."""
-    return Cell(spans(*parts, longest=longest), value, kind)
+    return Cell(spans(*parts, longest=longest), value)
 
 
 def cell(of: object) -> Cell:

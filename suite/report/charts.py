@@ -67,9 +67,7 @@ def _drawn(name: str, series: dict[tuple[str, Setting], list[TimedTable]], recor
     colours = altair.Scale(domain=names, range=[COLOURS[place % len(COLOURS)] for place in range(len(names))])
     base = altair.Chart(altair.Data(values=rows)).encode(
         x=altair.X("tokens:Q", scale=altair.Scale(type="log", base=2), axis=altair.Axis(title="tokens", format="~s")),
-        y=altair.Y(
-            "value:Q", scale=altair.Scale(type="log", base=2 if name == "memory" else 10), axis=altair.Axis(title=title)
-        ),
+        y=altair.Y("value:Q", scale=altair.Scale(type="log", base=BASES[name]), axis=altair.Axis(title=title)),
         color=altair.Color("implementation:N", scale=colours),
         shape=altair.condition("datum.stops", altair.value("cross"), altair.value("circle")),
         strokeDash=altair.StrokeDash("implementation:N", legend=None),

@@ -8,9 +8,6 @@ import io
 from attnsuite.report.cells import LONGEST_CODE, Value, plain
 from attnsuite.report.page import Table
 
-SUFFIX = ".csv"
-"""The ending of the names of such files."""
-
 
 def render(table: Table) -> str:
     """The columns that have a key, as the text of a CSV file."""

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 
-from msgspec.structs import replace
-
-from attnsuite.model import FAILURES, ContractFacts, Example, Facts, Measurement, Outcome, Run, Status
+from attnsuite.model import ContractFacts, Facts, Measurement, Outcome, Run
 from attnsuite.results.store import Recorded
 
 
@@ -53,23 +50,6 @@ def findings(recorded: Recorded) -> dict[str, str]:
     return found
 
 
-def examples(recorded: Recorded) -> list[Example]:
-    """The examples among the cases of the contracts that were checked, with each implementation's worst status.
-
-    An example that is a case of several contracts is listed once, with the implementations of all of them.
-    """
-    found: dict[tuple[str, ...], Example] = {}
-    for run, rows in _newest_first(recorded):
-        asked = {row.contract for row in rows if isinstance(row, Outcome)}
-        cases = {case for name in asked & set(run.facts.contracts) for case in run.facts.contracts[name].cases}
-        due = cases - {example.id for example in found.values()}
-        for example in run.facts.examples:
-            if example.id in due:
-                found.setdefault((example.id, example.quantity, example.printed), example)
-    statuses = _statuses(recorded.outcomes)
-    return [replace(example, statuses=statuses[example.id]) for example in found.values()]
-
-
 def _newest_first(recorded: Recorded) -> list[tuple[Run, list[Outcome | Measurement]]]:
     """The runs that have rows here, each with its own."""
     found: dict[str, list[Outcome | Measurement]] = defaultdict(list)
@@ -77,16 +57,3 @@ def _newest_first(recorded: Recorded) -> list[tuple[Run, list[Outcome | Measurem
     for identity, row in rows:
         found[identity].append(row)
     return [(run, found[run.id]) for run in reversed(recorded.runs_of(found))]
-
-
-def _statuses(outcomes: Iterable[Outcome]) -> dict[str, dict[str, Status]]:
-    """The worst status of each implementation, over dtypes and devices, by case."""
-    found: dict[str, dict[str, Status]] = defaultdict(dict)
-    for of in outcomes:
-        earlier = found[of.case].get(of.implementation, of.status)
-        found[of.case][of.implementation] = max(of.status, earlier, key=lambda status: _BADNESS.get(status, 0))
-    return found
-
-
-_BADNESS = {Status.DECLINED: 1, Status.PASSED: 2} | dict.fromkeys(FAILURES, 3)
-"""Which of two statuses counts for a case: a failure before a pass, a pass before what was not asked."""

@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
-from html import escape
 from urllib.parse import quote
 
 from attnsuite.report.cells import Span, Style, plain
-from attnsuite.report.page import Block, Chart, Note, Page, Points, Section, Table
-
-SUFFIX = ".md"
-"""The ending of the names of such files."""
+from attnsuite.report.page import Block, Note, Page, Points, Section, Table
 
 
 def render(page: Page) -> str:
@@ -42,11 +38,7 @@ def said(spans: Iterable[Span]) -> str:
 
 
 def _span(span: Span) -> str:
-    if span.style is Style.CODE:
-        words = code(span.words)
-    else:
-        mark = {Style.STRONG: "**", Style.EMPHASIS: "*"}.get(span.style, "")
-        words = f"{mark}{escaped(span.words)}{mark}"
+    words = code(span.words) if span.style is Style.CODE else escaped(span.words)
     return f"[{words}]({quote(span.link)})" if span.link else words
 
 
@@ -104,14 +96,5 @@ def _row(cells: Sequence[str]) -> str:
 
 
 @_lines.register
-def _chart(block: Chart, level: int) -> Iterator[str]:
-    yield from (f"![{_title(block.title)}]({quote(block.file)})", "")
-
-
-@_lines.register
 def _section(block: Section, level: int) -> Iterator[str]:
-    if block.folded:
-        yield from (f"<details><summary>{escape(plain(block.title))}</summary>", "")
-        yield from (*_blocks(block.blocks, level), "</details>", "")
-    else:
-        yield from (f"{'#' * level} {_title(block.title)}", "", *_blocks(block.blocks, level + 1))
+    yield from (f"{'#' * level} {_title(block.title)}", "", *_blocks(block.blocks, level + 1))

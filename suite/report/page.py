@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from attnsuite.report.cells import LONGEST_CODE, NOTHING, Cell, Said, Span, cell, spans, text
+from attnsuite.report.cells import LONGEST_CODE, Cell, Said, Span, cell, spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,6 @@ class Table:
         """The table with only the columns that programs read."""
         return self._of([bool(column.key) for column in self.columns])
 
-    @property
-    def filled(self) -> Table:
-        """The table without columns that are empty in every row; in the others, empty cells get a dash."""
-        found = self._of([any(cell.spans for cell in cells) for cells in zip(*self.rows, strict=True)])
-        rows = (tuple(cell if cell.spans else text(NOTHING) for cell in row) for row in found.rows)
-        return Table(found.columns, tuple(rows))
-
     def _of(self, kept: Sequence[bool]) -> Table:
         def of(row: Sequence[Any]) -> tuple[Any, ...]:
             return tuple(each for each, keep in zip(row, kept, strict=False) if keep)
@@ -62,14 +55,6 @@ def table(columns: Iterable[str | Column], rows: Iterable[Iterable[object]]) -> 
     """A table. A column may be given as its heading, a cell as a value, a text or a name."""
     heads = tuple(Column(column) if isinstance(column, str) else column for column in columns)
     return Table(heads, tuple(tuple(map(cell, row)) for row in rows))
-
-
-def first(of: Table, most: int, file: str) -> tuple[Table, Note]:
-    """The first rows of a table, `most` of them, and a line that counts the others, which stand in `file`."""
-    rest = len(of.rows) - most
-    if rest <= 0:
-        return of, note()
-    return Table(of.columns, of.rows[:most], of.below), note(f"{rest:,} more lines: ", beside_page(file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,85 +93,17 @@ def points(lines: Iterable[Said]) -> Points:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """The points of one implementation. `style` numbers the colour and shape that it has in all charts of a view."""
-
-    name: str
-    style: int
-    points: tuple[tuple[float, float], ...]
-    label: str = ""
-    front: bool = False
-    """In a chart of two quantities: whether no other implementation is better in both."""
-    intervals: tuple[tuple[float, float] | None, ...] = ()
-    """Of each point, the interval of the quantity that was timed; None where too few rounds leave it without ends."""
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes."""
-
-    title: str
-    marks: tuple[Mark, ...]
-
-    @property
-    def stopped(self) -> tuple[Mark, ...]:
-        """The lines that end before the longest one does."""
-        longest = max(mark.points[-1][0] for mark in self.marks)
-        return tuple(mark for mark in self.marks if mark.points[-1][0] < longest)
-
-
-@dataclass(frozen=True)
-class Picture:
-    """What a chart shows. `kind` is `lines`, `bars` or `points`; `across` and `up` name the quantities on the axes."""
-
-    kind: str
-    title: str
-    subtitle: str
-    across: str
-    up: str
-    panels: tuple[Panel, ...]
-    note: str = ""
-    """How to read the chart."""
-
-    @property
-    def data(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @property
-    def explained(self) -> str:
-        """The note, and what the end of a line means that stopped."""
-        some = self.kind == "lines" and any(panel.stopped for panel in self.panels)
-        return "; ".join(filter(None, (self.note, "×: not measured beyond" if some else "")))
-
-    @property
-    def timed_across(self) -> bool:
-        """Whether the quantity that was timed, which has intervals, is the one across."""
-        return self.across in ("rate", "relative")
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """A chart in a file beside the page, and in words what it shows."""
-
-    file: str
-    title: str
-    picture: Picture | None = None
-    """Its data, for a renderer that draws; None if only the file is there."""
-
-
-@dataclass(frozen=True)
 class Section:
-    """Blocks under a heading; `folded` ones are hidden until a reader unfolds them."""
+    """Blocks under a heading."""
 
     title: str
     blocks: tuple[Block, ...]
-    folded: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.blocks)
 
 
-Block: TypeAlias = "Note | Points | Table | Chart | Section"
+Block: TypeAlias = "Note | Points | Table | Section"
 Parts: TypeAlias = "Block | Iterable[Block]"
 
 
@@ -194,7 +111,7 @@ def blocks(*parts: Parts) -> tuple[Block, ...]:
     """These blocks one after the other, without those that are empty."""
     found: list[Block] = []
     for part in parts:
-        found += [part] if isinstance(part, (Note, Points, Table, Chart, Section)) else part
+        found += [part] if isinstance(part, (Note, Points, Table, Section)) else part
     return tuple(each for each in found if each)
 
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from attnsuite.model import Run
-from attnsuite.report.cells import NOTHING, text
-from attnsuite.report.page import Note, Table, note, table
+from attnsuite.report.cells import text
+from attnsuite.report.page import Table, table
 
 LONGEST_FACT = 600
 """Characters of a line about a run: the versions of a dozen libraries fit."""
-OF_RUN = ("run started", "torch", "commit")
-"""The columns that tell one run from another."""
-
-
-def of_run(run: Run) -> tuple[object, ...]:
-    """The cells of a run in the columns OF_RUN."""
-    return run.started, run.versions.get("torch", NOTHING), run.commit or NOTHING
 
 
 def run_table(run: Run) -> Table:
@@ -43,12 +36,6 @@ def shards(run: Run) -> str:
     return f"of {len(run.shards)} of {count} shards{lacking}" if count else ""
 
 
-def run_note(run: Run) -> Note:
-    """The same in one paragraph."""
-    *facts, last = (f"{name.words}: {fact.words}" for name, fact in run_table(run).rows)
-    return note(*(f"{fact}; " for fact in facts), f"{last}.", longest=LONGEST_FACT)
-
-
 def date(run: Run) -> str:
     """The day on which a run ended, or started if it was interrupted."""
     return (run.finished or run.started)[:10]
@@ -64,16 +51,3 @@ def torch(runs: Iterable[Run]) -> str:
     """The versions of torch: "torch 2.13.0"; empty if no run notes one."""
     found = [run.versions["torch"] for run in runs if "torch" in run.versions]
     return f"torch {' and '.join(dict.fromkeys(found))}" if found else ""
-
-
-def when(runs: Sequence[Run]) -> str:
-    """The days, as they follow the word "measured": "on 2026-11-22", "from 2026-11-21 to 2026-11-22"."""
-    days = dates(runs)
-    return f"from {days}" if " to " in days else f"on {days}"
-
-
-def sentence(runs: Sequence[Run]) -> str:
-    """When and with what numbers were measured: "Measured on 2026-11-22 with torch 2.13.0, commit abc123."."""
-    commits = list(dict.fromkeys(run.commit or "unknown" for run in runs))
-    used = " with ".join(filter(None, (f"Measured {when(runs)}", torch(runs))))
-    return f"{used}, commit{'s' * (len(commits) > 1)} {' and '.join(commits)}."

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import singledispatch
 
 from attnsuite.report.cells import LONGEST_CODE, Cell, Span, plain
-from attnsuite.report.page import Block, Chart, Column, Note, Page, Points, Section, Table
+from attnsuite.report.page import Block, Column, Note, Page, Points, Section, Table
 
 GAP = "  "
 """The space between two columns, and before a line that belongs to the line above."""
@@ -63,11 +63,6 @@ def _aligned(row: Sequence[Cell], columns: Sequence[Column], widths: Sequence[in
     if len(row) < len(columns) or not columns[-1].right:
         words[-1] = row[-1].words
     return GAP.join(words)
-
-
-@_lines.register
-def _chart(block: Chart) -> Iterator[str]:
-    yield f"{plain(block.title)}: {block.file}"
 
 
 @_lines.register

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from attnsuite.report.cells import NOTHING
 
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-RATES = ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"))
 ENERGIES = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"))
 SIZES = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 """The units of each quantity with their sizes in the base unit, the largest first."""
@@ -35,11 +34,6 @@ def time_unit(values: Iterable[float]) -> Unit:
     """The largest unit in which the median of these times is at least one."""
     ordered = sorted(values)
     return _fitting(ordered[len(ordered) // 2] if ordered else 1.0, TIMES)
-
-
-def rate_unit(values: Iterable[float]) -> Unit:
-    """The largest unit in which the largest of these rates is at least one."""
-    return _fitting(max(values, default=1e12), RATES)
 
 
 def size(value: float | None) -> str:
