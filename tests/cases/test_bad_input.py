@@ -19,11 +19,6 @@ from attnsuite.worker import ask
 FEWER_KEYS = CASES["bad_input/more_values_than_keys"]
 
 
-def verdict(function: Callable[..., Any], case: str = FEWER_KEYS.name) -> Verdict:
-    calls = CASES[case].calls("float32")
-    return CASES[case].verdict(calls, ask(function, calls), None)
-
-
 def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return (query @ key.mT).softmax(-1) @ value
 
@@ -65,31 +60,30 @@ def writes_past_the_keys(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return query
 
 
-def test_an_error_is_a_refusal() -> None:
-    assert verdict(refuses) == Verdict(Status.PASSED, "ValueError: 7 keys, 9 values")
+ACCEPTED = "7 keys beside 9 values was accepted"
+UNREFUSED = f"input validation: {ACCEPTED}; the contract requires an error"
+READ = f"{ACCEPTED}, and memory outside the inputs was read: the output depends on it"
 
 
-@pytest.mark.parametrize("function", [ignores_the_last_values, answers_at_random, answers_nan, answers_nothing])
-def test_any_output_accepts_the_input(function: Callable[..., Any]) -> None:
-    found = verdict(function)
+@pytest.mark.parametrize(
+    ("function", "verdict"),
+    [
+        (refuses, Verdict(Status.PASSED, "ValueError: 7 keys, 9 values")),
+        (reads_past_the_keys, Verdict(Status.WRONG, READ)),
+        (refuses_by_what_stands_past_the_keys, Verdict(Status.WRONG, READ)),
+        (writes_past_the_keys, Verdict(Status.WRONG, f"{ACCEPTED}, and the memory of key was written")),
+        *(
+            (function, Verdict(Status.WRONG, UNREFUSED, accepted=True))
+            for function in (ignores_the_last_values, answers_at_random, answers_nan, answers_nothing)
+        ),
+    ],
+)  # fmt: skip
+def test_bad_input_must_raise_and_reads_and_writes_outside_of_it_are_worse(
+    function: Callable[..., Any], verdict: Verdict
+) -> None:
+    calls = FEWER_KEYS.calls("float32")
 
-    says = "input validation: 7 keys beside 9 values was accepted; the contract requires an error"
-    assert (found.status, found.detail, found.accepted) == (Status.WRONG, says, True)
-
-
-@pytest.mark.parametrize("function", [reads_past_the_keys, refuses_by_what_stands_past_the_keys])
-def test_a_read_outside_of_the_inputs_is_more_than_an_accepted_input(function: Callable[..., Any]) -> None:
-    found = verdict(function)
-
-    says = "7 keys beside 9 values was accepted, and memory outside the inputs was read: the output depends on it"
-    assert (found.status, found.detail, found.accepted) == (Status.WRONG, says, False)
-
-
-def test_a_write_outside_of_the_inputs_is_more_than_an_accepted_input() -> None:
-    found = verdict(writes_past_the_keys)
-
-    says = "7 keys beside 9 values was accepted, and the memory of key was written"
-    assert (found.status, found.detail, found.accepted) == (Status.WRONG, says, False)
+    assert FEWER_KEYS.verdict(calls, ask(function, calls), None) == verdict
 
 
 @pytest.mark.parametrize("name", names())

@@ -1,4 +1,4 @@
-"""What a contract is declared with, and what its calls need."""
+"""The features that calls of a declared contract need."""
 
 from __future__ import annotations
 
@@ -23,20 +23,24 @@ def test_a_call_needs_its_dtype_and_the_features_of_its_arguments() -> None:
 
 
 @pytest.mark.parametrize(("norm", "features"), [("batch", {"batch"}), ("group", {"group"}), ("layer", set())])
-def test_an_argument_may_need_what_its_value_is_named(norm: str, features: set[str]) -> None:
+def test_an_argument_may_need_the_feature_that_its_value_names(norm: str, features: set[str]) -> None:
     call = Call({"x": X[:1]}, {"norm": norm}, ("x",))
 
     assert needed(call, "norm") == {"float32"} | features
     assert needed(call) == {"float32", "batch", "group"}
 
 
-def test_a_call_needs_what_it_is_tested_for() -> None:
+def test_a_call_needs_the_features_of_further_tests() -> None:
     assert needed(Call({"x": X}, positional=("x",))) == {"float32", "long"}
 
 
-def test_the_config_of_a_model_is_looked_at_where_it_is_given() -> None:
-    cached = configured("decoding", "cached")
-
-    assert cached(Call({"x": X}, config={"decoding": "cached"}))
-    assert not cached(Call({"x": X}, config={"decoding": "full"}))
-    assert not cached(Call({"x": X}, model_of=0))
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (Call({"x": X}, config={"decoding": "cached"}), True),
+        (Call({"x": X}, config={"decoding": "full"}), False),
+        (Call({"x": X}, model_of=0), False),
+    ],
+)
+def test_a_config_is_tested_where_there_is_one(call: Call, expected: bool) -> None:
+    assert configured("decoding", "cached")(call) is expected

@@ -1,4 +1,4 @@
-"""Rows of tables become computations that go wrong in one step."""
+"""Rows of tables become computations with one wrong step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ X, W = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 10.0], [0.0, 
 
 
 class Map(Steps):
-    """x w, and then its sign changed where that is asked for."""
+    """x w, with its sign changed on request."""
 
     axes = Axes(x="l e", w="e f")
     choices: ClassVar = {"sign": ("plus", "minus")}
@@ -48,28 +48,37 @@ class Map(Steps):
 
 
 def wrong(step: str, replacement: Any) -> Any:
-    (made,) = mutants(Map, **{step: rows(it=Wrong("it is wrong", replacement))})
-    return made.function
+    (mutant,) = mutants(Map, **{step: rows(it=Wrong("it is wrong", replacement))})
+    return mutant.function
 
 
-def test_a_row_is_a_deviation() -> None:
-    (made,) = mutants(Map, product=rows(halved=Wrong("it is halved", then(lambda y: y / 2), "a paper", ("float64",))))
+def test_a_row_is_a_mutant() -> None:
+    table = rows(halved=Wrong("it is halved", then(lambda y: y / 2), "a paper", ("float64",)))
+    (mutant,) = mutants(Map, product=table)
 
-    assert (made.name, made.says, made.source, made.dtypes) == ("halved", "it is halved", "a paper", ("float64",))
-    assert torch.equal(made.function(X, W), X @ W / 2)
-
-
-def test_a_step_is_replaced_by_a_function() -> None:
-    assert torch.equal(wrong("product", lambda x, w: x + w)(X, W, sign="minus"), -(X + W))
-
-
-def test_arguments_are_changed_before_a_step() -> None:
-    assert torch.equal(wrong("product", given(w=turned))(X, W), X @ W.mT)
+    assert (mutant.name, mutant.says, mutant.source, mutant.dtypes) == (
+        "halved",
+        "it is halved",
+        "a paper",
+        ("float64",),
+    )
+    assert torch.equal(mutant.function(X, W), X @ W / 2)
 
 
-def test_a_change_is_told_the_other_arguments_by_name() -> None:
-    assert torch.equal(wrong("product", given(w=lambda w, x: w * x))(X, W), X @ (W * X))
-    assert torch.equal(wrong("product", then(lambda y, x: y - x))(X, W), X @ W - X)
+@pytest.mark.parametrize(
+    ("step", "replacement", "expected"),
+    [
+        ("product", lambda x, w: x + w, -(X + W)),
+        ("product", given(w=turned), -(X @ W.mT)),
+        ("product", given(w=lambda w, x: w * x), -(X @ (W * X))),
+        ("product", given(x=lambda x, w: w, w=lambda w, x: x), -(W @ X)),  # changes see unchanged arguments
+        ("product", then(lambda y, x: y - x), X - X @ W),
+        ("product", StepChange(after=torch.neg), X @ W),
+        ("whole", given(sign=lambda sign: "plus"), X @ W),
+    ],
+)
+def test_a_step_is_replaced_or_changed(step: str, replacement: Any, expected: Tensor) -> None:
+    assert torch.equal(wrong(step, replacement)(X, W, sign="minus"), expected)
 
 
 def test_an_optional_argument_that_is_none_stays_none() -> None:
@@ -80,28 +89,21 @@ def test_an_optional_argument_that_is_none_stays_none() -> None:
     assert torch.equal(step(X, W), X + W * X)
 
 
-def test_all_changes_see_what_came() -> None:
-    assert torch.equal(wrong("product", given(x=lambda x, w: w, w=lambda w, x: x))(X, W), W @ X)
-
-
-def test_the_whole_computation_is_a_step_too() -> None:
-    ignores = wrong("whole", given(sign=lambda sign: "plus"))
-
-    assert torch.equal(ignores(X, W, sign="minus"), X @ W)
-    assert torch.equal(ignores(X, W, sign="neither"), X @ W)
-
-
-def test_what_the_step_does_not_take_is_an_error_at_once() -> None:
-    with pytest.raises(TypeError, match="has no bias"):
-        wrong("product", given(bias=turned))
-    with pytest.raises(TypeError, match="has no sign"):
-        wrong("product", then(lambda y, sign: y))
-    with pytest.raises(AttributeError, match="sum"):
-        wrong("sum", then(turned))
+@pytest.mark.parametrize(
+    ("step", "change", "error", "message"),
+    [
+        ("product", given(bias=turned), TypeError, "has no bias"),
+        ("product", then(lambda y, sign: y), TypeError, "has no sign"),
+        ("sum", then(turned), AttributeError, "sum"),
+    ],
+)
+def test_an_unknown_step_or_argument_is_an_error_at_once(step: str, change: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        wrong(step, change)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "says"),
+    ("arguments", "options", "message"),
     [
         ((X, W[:1]), {}, "w is"),
         ((X, W), {"sign": "both"}, "sign is 'both', none of plus, minus"),
@@ -109,28 +111,30 @@ def test_what_the_step_does_not_take_is_an_error_at_once() -> None:
     ],
     ids=["axes", "choices", "check"],
 )
-def test_bad_input_is_refused_before_any_step(arguments: Any, options: Any, says: str) -> None:
+def test_bad_input_is_refused_before_any_step(arguments: Any, options: Any, message: str) -> None:
     for function in (Map(), wrong("product", then(turned)), Map.checked(torch.matmul)):
-        with pytest.raises(ValueError, match=says):
+        with pytest.raises(ValueError, match=message):
             function(*arguments, **options)
 
 
-def test_two_mistakes_of_one_name_are_an_error() -> None:
-    one, other = Mutant("same", "", len), Mutant("same", "", len)
+def test_two_mutants_of_one_name_are_an_error() -> None:
+    mutant, other = Mutant("same", "", len), Mutant("same", "", len)
 
-    assert collected([one, [one], "no deviation"]) == [one]
+    assert collected([mutant, [mutant], "no mutant"]) == [mutant]
     with pytest.raises(ValueError, match="two mutants are named same"):
-        collected([one, [other]])
+        collected([mutant, [other]])
 
 
-def test_changes_of_tensors() -> None:
-    assert torch.equal(first_for_all()(X), torch.tensor([[1.0, 2.0], [1.0, 2.0]]))
-    assert torch.equal(first_for_all(from_rank=3)(X), X)
-    assert torch.equal(repeated_beyond(1, -1)(X), torch.tensor([[1.0, 1.0], [3.0, 3.0]]))
-    assert torch.equal(repeated_beyond(2, -1)(X), X)
-    assert torch.equal(hidden_last(1)(X), torch.tensor([[1.0, -torch.inf], [3.0, -torch.inf]]))
-    assert torch.equal(hidden_last(2)(X), X)
-
-
-def test_changes_of_a_builtin_have_no_further_parameters() -> None:
-    assert torch.equal(StepChange(after=torch.neg).of(lambda x: x)(X), -X)
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (first_for_all(), [[1.0, 2.0], [1.0, 2.0]]),
+        (first_for_all(from_rank=3), X.tolist()),
+        (repeated_beyond(1, -1), [[1.0, 1.0], [3.0, 3.0]]),
+        (repeated_beyond(2, -1), X.tolist()),
+        (hidden_last(1), [[1.0, -torch.inf], [3.0, -torch.inf]]),
+        (hidden_last(2), X.tolist()),
+    ],
+)
+def test_a_change_of_a_tensor(change: Any, expected: list[list[float]]) -> None:
+    assert change(X).tolist() == expected

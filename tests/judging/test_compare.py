@@ -21,16 +21,16 @@ Array = np.ndarray[Any, Any]
 NAN, INF = float("nan"), float("inf")
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 FINITE = st.floats(-1e6, 1e6)
+NEAR_ONE = 2.0**-60
+WIDE = [np.longdouble, object] if np.finfo(np.longdouble).nmant > 60 else [object]
 
 unhurried = settings(deadline=None)  # the machine may be busy
 
 
-def array(*values: float, of: Any = np.float64) -> Array:
-    return np.array(values, dtype=of)
-
-
-def wide(*values: Any) -> Array:
-    """Numbers of mpmath in an object array, as the oracle makes them where longdouble is no wider than float64."""
+def array(*values: Any, of: Any = np.float64) -> Array:
+    """Numbers in an arithmetic of the oracle: objects of mpmath where longdouble is no wider than float64."""
+    if of is not object:
+        return np.array(values, dtype=of)
     context = mpmath.MPContext()
     context.prec = 113
     return np.array([context.mpf(value) for value in values], dtype=object)
@@ -38,13 +38,10 @@ def wide(*values: Any) -> Array:
 
 @st.composite
 def compared(draw: st.DrawFn) -> tuple[Array, Array, Array]:
-    """What came, what was due, and positive bounds, of one shape."""
+    """Actual and expected numbers, and positive bounds, of one shape."""
     shape = draw(SHAPES)
     actual, expected = (draw(arrays.arrays(np.float64, shape, elements=FINITE)) for _ in range(2))
     return actual, expected, draw(arrays.arrays(np.float64, shape, elements=st.floats(1e-9, 1e6)))
-
-
-# What passes and what does not
 
 
 @pytest.mark.parametrize(
@@ -78,10 +75,10 @@ def compared(draw: st.DrawFn) -> tuple[Array, Array, Array]:
 def test_an_error_is_a_distance_in_units_of_the_bound(
     actual: float, expected: float, bound: float, ratio: float, of: type
 ) -> None:
-    due = wide(expected) if of is object else array(expected, of=of)
+    exact = array(expected, of=of)
 
-    assert errors(array(actual), due, array(bound)) == ratio
-    assert (difference(array(actual), due, array(bound)) is None) == (ratio <= 1)
+    assert errors(array(actual), exact, array(bound)) == ratio
+    assert (difference(array(actual), exact, array(bound)) is None) == (ratio <= 1)
 
 
 def test_an_error_of_exactly_the_accepted_bounds_passes() -> None:
@@ -98,137 +95,84 @@ def test_empty_arrays_of_equal_shape_pass(shape: tuple[int, ...], of: type) -> N
     assert error_ratio(empty, empty.astype(of), empty) == 0
 
 
-def test_empty_arrays_of_another_shape_do_not() -> None:
-    assert difference(np.zeros((0, 3)), np.zeros((0, 4)), np.zeros((0, 4))) == (
-        "output has shape (0, 3), should have (0, 4)"
-    )
+@pytest.mark.parametrize(
+    ("shape", "other"), [*(((3,), s) for s in [(3, 1), (1, 3), (1,), (), (3, 3)]), ((0, 4), (0, 3))]
+)
+def test_a_shape_that_would_broadcast_or_is_empty_is_still_another_shape(
+    shape: tuple[int, ...], other: tuple[int, ...]
+) -> None:
+    complaint = difference(np.ones(other), np.ones(shape), np.ones(shape), name="gradient of key")
+
+    assert complaint == f"gradient of key has shape {other}, should have {shape}"
 
 
-@pytest.mark.parametrize("shape", [(3, 1), (1, 3), (1,), (), (3, 3)])
-def test_a_shape_that_would_broadcast_is_still_another_shape(shape: tuple[int, ...]) -> None:
-    assert difference(np.ones(shape), np.ones(3), np.ones(3), name="gradient of key") == (
-        f"gradient of key has shape {shape}, should have (3,)"
-    )
+@pytest.mark.parametrize("of", WIDE)
+def test_differences_below_float64_are_seen(of: type) -> None:
+    expected = array(1, of=of) + NEAR_ONE
+
+    assert error_ratio(array(1.0), expected, array(NEAR_ONE / 4)) == 4
+    assert difference(array(1.0), expected, array(0.0)) is not None
 
 
-# Expected numbers that float64 cannot hold
-
-NEAR_ONE = 2.0**-60
-
-
-@pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 60, reason="longdouble holds no 60 bits here")
-def test_differences_below_float64_are_seen_in_longdouble() -> None:
-    due = array(1, of=np.longdouble) + NEAR_ONE
-
-    assert error_ratio(array(1.0), due, array(NEAR_ONE / 4)) == 4
-    assert difference(array(1.0), due, array(0.0)) is not None
+def test_a_number_beyond_float64_is_never_right() -> None:
+    assert errors(array(1e308, INF), array("1e400", "1e400", of=object), array(1e308, 1e308)).tolist() == [INF, INF]
 
 
-def test_differences_below_float64_are_seen_in_mpmath_numbers() -> None:
-    due = wide(1) + NEAR_ONE
-
-    assert error_ratio(array(1.0), due, array(NEAR_ONE / 4)) == 4
-    assert difference(array(1.0), due, array(0.0)) is not None
-
-
-def test_a_number_beyond_float64_is_due_to_nobody() -> None:
-    assert errors(array(1e308, INF), wide("1e400", "1e400"), array(1e308, 1e308)).tolist() == [INF, INF]
-
-
-def test_mpmath_numbers_of_no_axis_are_compared() -> None:
-    due = np.array(wide(2)[0], dtype=object)
-
-    assert difference(np.array(2.0), due, np.array(0.0)) is None
-    assert difference(np.array(1.0), due, np.array(0.1)) == (
-        "output is 1, should be 2 within 0.1 (error 10 bounds; 1 of 1 elements)"
-    )
-
-
-# The complaint
-
-
-def test_the_complaint_names_the_worst_element_what_came_what_was_due_and_the_bound() -> None:
-    expected = np.zeros((2, 3, 4))
-    expected[1, 0, 1] = -0.684652
-    actual = expected.copy()
-    actual[1, 0, 1] += 0.000311
-    actual[0, 2, 3] += 0.000003
-    bound = np.full((2, 3, 4), 1e-6)
-    bound[1, 0, 1] = 2e-7
-
-    assert difference(actual, expected, bound) == (
-        "output[1, 0, 1] is -0.684341, should be -0.684652 within 2e-07 (error 1.6e+03 bounds; 2 of 24 elements)"
-    )
-
-
-def test_the_worst_element_is_the_one_farthest_in_bounds_not_in_distance() -> None:
-    complaint = difference(array(1.0, 100.0), array(0.0, 0.0), array(0.001, 50.0))
-
-    assert complaint is not None
-    assert complaint.startswith("output[0] is 1, should be 0 within 0.001 (error 1e+03 bounds; 2 of 2")
-
-
-def test_the_complaint_quotes_the_accepted_distance_and_the_given_name() -> None:
-    assert difference(array(1.0), array(0.0), array(0.1), name="gradient of value", accept=2.0) == (
-        "gradient of value[0] is 1, should be 0 within 0.2 (error 10 bounds; 1 of 1 elements)"
-    )
-
-
-def test_a_nan_is_the_worst_of_all() -> None:
-    complaint = difference(array(1e9, NAN, 3.0), array(0.0, 2.0, 3.0), np.full(3, 1e-9))
-
-    assert complaint == "output[1] is nan, should be 2 within 1e-09 (error inf bounds; 2 of 3 elements)"
-
-
-def test_where_nan_was_due_the_complaint_says_so() -> None:
-    assert difference(array(0.0), array(NAN), array(0.0)) == (
-        "output[0] is 0, should be nan within 0 (error inf bounds; 1 of 1 elements)"
-    )
-
-
-# Properties
-
-
-@unhurried
-@given(compared())
-def test_a_complaint_is_made_exactly_when_some_element_strays(triple: tuple[Array, Array, Array]) -> None:
-    actual, expected, bound = triple
-
-    strays = bool((abs(actual - expected) / bound > 1).any())
-
-    assert (difference(actual, expected, bound) is not None) == strays
-    assert (error_ratio(actual, expected, bound) > 1) == strays
-
-
-@unhurried
-@given(compared())
-def test_the_ratio_is_the_smallest_multiple_that_is_accepted(triple: tuple[Array, Array, Array]) -> None:
-    actual, expected, bound = triple
-
-    ratio = error_ratio(actual, expected, bound)
-
-    assert difference(actual, expected, bound, accept=ratio) is None
-    if ratio:
-        assert difference(actual, expected, bound, accept=float(np.nextafter(ratio, 0))) is not None
-
-
-@unhurried
-@given(compared())
-def test_both_sides_may_be_exchanged(triple: tuple[Array, Array, Array]) -> None:
-    actual, expected, bound = triple
-
-    assert (errors(actual, expected, bound) == errors(expected, actual, bound)).all()
+@pytest.mark.parametrize(
+    ("actual", "expected", "bound", "changes", "complaint"),
+    [
+        (np.array(2.0), np.array(array(2, of=object)[0], dtype=object), np.array(0.0), {}, None),
+        (
+            np.array(1.0), np.array(array(2, of=object)[0], dtype=object), np.array(0.1), {},
+            "output is 1, should be 2 within 0.1 (error 10 bounds; 1 of 1 elements)",
+        ),
+        (
+            np.array([[0.0, -0.684341], [0.0, 3e-6]]), np.array([[0.0, -0.684652], [0.0, 0.0]]),
+            np.array([[1e-6, 2e-7], [1e-6, 1e-6]]), {},
+            "output[0, 1] is -0.684341, should be -0.684652 within 2e-07 (error 1.6e+03 bounds; 2 of 4 elements)",
+        ),
+        (  # the worst element is the farthest in bounds, not in distance
+            array(1.0, 100.0), array(0.0, 0.0), array(0.001, 50.0), {},
+            "output[0] is 1, should be 0 within 0.001 (error 1e+03 bounds; 2 of 2 elements)",
+        ),
+        (
+            array(1.0), array(0.0), array(0.1), {"name": "gradient of value", "accept": 2.0},
+            "gradient of value[0] is 1, should be 0 within 0.2 (error 10 bounds; 1 of 1 elements)",
+        ),
+        (
+            array(1e9, NAN, 3.0), array(0.0, 2.0, 3.0), np.full(3, 1e-9), {},
+            "output[1] is nan, should be 2 within 1e-09 (error inf bounds; 2 of 3 elements)",
+        ),
+        (
+            array(0.0), array(NAN), array(0.0), {},
+            "output[0] is 0, should be nan within 0 (error inf bounds; 1 of 1 elements)",
+        ),
+    ],
+)  # fmt: skip
+def test_the_complaint_names_the_worst_element_with_actual_expected_and_bound(
+    actual: Array, expected: Array, bound: Array, changes: dict[str, Any], complaint: str | None
+) -> None:
+    assert difference(actual, expected, bound, **changes) == complaint
 
 
 @unhurried
 @given(compared(), st.data())
-def test_one_nan_spoils_any_array(triple: tuple[Array, Array, Array], data: st.DataObject) -> None:
+def test_a_complaint_is_made_exactly_when_an_element_exceeds_its_bound(
+    triple: tuple[Array, Array, Array], data: st.DataObject
+) -> None:
     actual, expected, bound = triple
-    if not actual.size:
-        return
-    actual.flat[data.draw(st.integers(0, actual.size - 1))] = NAN
+    ratio = error_ratio(actual, expected, bound)
 
-    assert difference(actual, expected, np.full_like(bound, INF), accept=1e300) is not None
+    exceeds = bool((abs(actual - expected) / bound > 1).any())
+
+    assert (difference(actual, expected, bound) is not None) == (ratio > 1) == exceeds
+    assert (errors(actual, expected, bound) == errors(expected, actual, bound)).all()
+    assert difference(actual, expected, bound, accept=ratio) is None
+    if ratio:
+        assert difference(actual, expected, bound, accept=float(np.nextafter(ratio, 0))) is not None
+    if actual.size:
+        actual.flat[data.draw(st.integers(0, actual.size - 1))] = NAN
+        assert difference(actual, expected, np.full_like(bound, INF), accept=1e300) is not None
 
 
 @unhurried
@@ -244,9 +188,6 @@ def test_wider_expected_numbers_give_the_same_ratio(triple: tuple[Array, Array, 
         assert np.all(abs(errors(actual, other, bound) - plain) <= 1e-15 * plain)
 
 
-# Tensors as numbers
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 def test_tensors_become_float64_without_loss(dtype: torch.dtype) -> None:
     tensor = torch.tensor([1 / 3, -torch.finfo(dtype).max, torch.finfo(dtype).tiny, INF, NAN], dtype=dtype)
@@ -258,18 +199,15 @@ def test_tensors_become_float64_without_loss(dtype: torch.dtype) -> None:
     assert np.isnan(read[4])
 
 
-def test_nobody_else_compares_tensors() -> None:
+def test_no_other_module_compares_tensors() -> None:
     sources = [file for file in Path(attnsuite.__file__).parent.rglob("*.py") if file.name != "compare.py"]
 
     assert [file.name for file in sources if "allclose" in file.read_text(encoding="utf-8")] == []
     assert len(sources) > 20
 
 
-# A marginal excess
-
-
 @pytest.mark.parametrize(
-    ("errors_in_bounds", "accept", "expected"),
+    ("ratios", "accept", "expected"),
     [
         ([0.9, 1.0], 1.0, False),  # nothing exceeds the tolerance
         ([1.1, 0.2], 1.0, True),
@@ -285,6 +223,6 @@ def test_nobody_else_compares_tensors() -> None:
     ],
 )
 def test_an_excess_is_marginal_if_it_is_small_and_in_few_elements(
-    errors_in_bounds: list[float], accept: float, expected: bool
+    ratios: list[float], accept: float, expected: bool
 ) -> None:
-    assert marginal(array(*errors_in_bounds), accept) is expected
+    assert marginal(array(*ratios), accept) is expected

@@ -1,4 +1,4 @@
-"""float32 is judged with all its bits: TF32, simulated here by its rounding, is off meanwhile and put back."""
+"""float32 is judged with all its bits: TF32, simulated here by its rounding, is off meanwhile and restored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ import attnsuite
 from attnsuite.benchmark.measure.bench import Bench
 from attnsuite.benchmark.measure.protocol import Job
 from attnsuite.implementations.patch_embedding.torch_nn import patch_embedding
-from attnsuite.implementations.vision_transformer.torch_nn import vision_transformer
 from attnsuite.judging import float32
 from attnsuite.model import FAILURES
 
@@ -29,89 +28,74 @@ SETTINGS: dict[str, Callable[[], object]] = {
     "newer, oneDNN's products": lambda: setattr(torch.backends.mkldnn.matmul, "fp32_precision", "bf16"),
     "newer, all": lambda: setattr(torch.backends, "fp32_precision", "tf32"),
 }
-"""Ways to set how float32 is multiplied."""
 
 
 @pytest.fixture(autouse=True)
-def _as_it_was() -> Iterator[None]:
+def _restored() -> Iterator[None]:
     before = float32.precision()
     yield
     float32.restore(before)
 
 
-def rounded(number: Any) -> Any:
-    """A tensor of float32 as the tensor cores of a GPU take it: 10 bits of fraction, rounded to the nearest."""
-    if not isinstance(number, Tensor) or number.dtype != torch.float32:
-        return number
-    return ((number.detach().contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
-
-
 class Gpu(TorchFunctionMode):
-    """Rounds what convolutions take, as cuDNN does where its setting says so."""
+    """Rounds the inputs of convolutions to 10 bits of fraction, as cuDNN does where its setting says so."""
 
     def __torch_function__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         if function is torch.nn.functional.conv2d and torch.backends.cudnn.conv.fp32_precision == "tf32":
-            arguments = [rounded(each) for each in arguments]
+            arguments = [self.rounded(argument) for argument in arguments]
         return function(*arguments, **(options or {}))
 
-
-def on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, and what it makes, with a GPU's convolutions."""
-
-    @wraps(function)
-    def simulated(*arguments: Any, **options: Any) -> Any:
-        with Gpu():
-            made = function(*arguments, **options)
-        return on_gpu(made) if callable(made) and not isinstance(made, Tensor) else made
-
-    return simulated
+    @staticmethod
+    def rounded(number: Any) -> Any:
+        if not isinstance(number, Tensor) or number.dtype != torch.float32:
+            return number
+        return ((number.detach().contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
 
 
-def failures(function: Callable[..., Any], contract: str, *cases: str) -> list[str]:
-    """The cases that a function fails in float32 with a GPU's convolutions."""
-    found = attnsuite.check(on_gpu(function), contract, dtypes="float32", cases=cases)
-    assert found
-    return [outcome.case for outcome in found if outcome.status in FAILURES]
-
-
-CONVOLUTIONS = [
-    (patch_embedding, "patch_embedding", ("plain", "size")),
-    (vision_transformer, "vision_transformer", ("plain/usual",)),
-]
+@wraps(patch_embedding)
+def on_gpu(*arguments: Any, **options: Any) -> Any:
+    with Gpu():
+        return patch_embedding(*arguments, **options)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("function", "contract", "cases"), CONVOLUTIONS)
-def test_convolutions_of_float32_are_judged_without_tf32(
-    function: Callable[..., Any], contract: str, cases: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_convolutions_of_float32_are_judged_without_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failures() -> list[str]:
+        outcomes = attnsuite.check(on_gpu, "patch_embedding", dtypes="float32", cases=("plain", "size"))
+        assert outcomes
+        return [outcome.case for outcome in outcomes if outcome.status in FAILURES]
+
     assert torch.backends.cudnn.conv.fp32_precision == "tf32", "PyTorch's default"
-
-    assert failures(function, contract, *cases) == []
+    assert failures() == []
     monkeypatch.setattr(float32, "exact", nullcontext)
-    assert failures(function, contract, *cases), "the simulation shows what TF32 does"
+    assert failures(), "the simulation shows what TF32 does"
 
 
-def test_a_worker_is_asked_without_tf32(write: Write) -> None:
+NEWER = ["torch.backends.cuda.matmul.fp32_precision", "torch.backends.fp32_precision"]
+READS_BOTH = """torch.get_float32_matmul_precision()
+    assert torch.backends.cudnn.allow_tf32 is False
+    assert torch.backends.cuda.matmul.fp32_precision in ("none", "ieee")"""
+
+
+@pytest.mark.parametrize(
+    ("at_import", "in_call"),
+    [('torch.set_float32_matmul_precision("high")', READS_BOTH), *((f'{name} = "tf32"',) * 2 for name in NEWER)],
+)
+def test_a_worker_runs_without_tf32_and_a_submission_may_use_either_interface(
+    write: Write, at_import: str, in_call: str
+) -> None:
     file = write(
         "kernel.py",
-        """
-        import torch
-        torch.set_float32_matmul_precision("high")
-        def attention(query, key, value):
-            torch.get_float32_matmul_precision()
-            assert torch.backends.cudnn.allow_tf32 is False
-            assert torch.backends.cuda.matmul.fp32_precision in ("none", "ieee")
-            return (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
-        """,
+        f"import torch\n{at_import}\ndef attention(query, key, value):\n    {in_call}\n"
+        "    return torch.nn.functional.scaled_dot_product_attention(query, key, value)\n",
     )
 
-    (outcome,) = attnsuite.check(f"{file}:attention", cases="plain/small", dtypes="float32", isolate=True)
+    outcomes = attnsuite.check(f"{file}:attention", cases="plain/small", dtypes="float32", isolate=True)
 
-    assert outcome.status == "passed", outcome.detail
+    assert [outcome.status for outcome in outcomes] == ["passed"], outcomes
 
 
-def test_what_is_timed_is_timed_without_tf32() -> None:
+def test_a_benchmark_runs_without_tf32() -> None:
     seen = set()
 
     def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -127,35 +111,15 @@ def test_what_is_timed_is_timed_without_tf32() -> None:
 
 @pytest.mark.parametrize("before", SETTINGS)
 @pytest.mark.parametrize("within", SETTINGS)
-def test_all_settings_are_exact_and_put_back(before: str, within: str) -> None:
+def test_all_settings_are_exact_and_restored(before: str, within: str) -> None:
     SETTINGS[before]()
-    was = float32.precision()
+    earlier = float32.precision()
 
     with float32.exact():
         now = float32.precision()
         assert now.cudnn is False
         assert {value for _, value in now.settings} <= {float32.EXACT, float32.UNSET}
-        assert torch.get_float32_matmul_precision() == "highest", "both interfaces can be asked"
+        assert torch.get_float32_matmul_precision() == "highest", "both interfaces can be read"
         SETTINGS[within]()
 
-    assert float32.precision() == was
-
-
-@pytest.mark.parametrize("setting", ["torch.backends.cuda.matmul.fp32_precision", "torch.backends.fp32_precision"])
-def test_a_process_lives_whose_submission_sets_it_by_the_newer_interface(write: Write, setting: str) -> None:
-    file = write(
-        "kernel.py",
-        f"""
-        import torch
-        {setting} = "tf32"
-        def attention(query, key, value):
-            {setting} = "tf32"
-            return torch.nn.functional.scaled_dot_product_attention(query, key, value)
-        """,
-    )
-
-    found = attnsuite.check(
-        f"{file}:attention", cases=["plain/small", "plain/one_head"], dtypes="float32", isolate=True
-    )
-
-    assert [outcome.status for outcome in found] == ["passed", "passed"], found
+    assert float32.precision() == earlier

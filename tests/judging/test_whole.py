@@ -1,4 +1,4 @@
-"""Errors taken together: what independent roundings never reach, and what is said of what goes beyond them."""
+"""Errors taken together: limits that independent roundings never exceed, and complaints about larger ones."""
 
 from __future__ import annotations
 
@@ -21,18 +21,14 @@ ROWS, WIDTH = 64, 16
 unhurried = settings(deadline=None, max_examples=50)
 
 
-def judged(*, counts: Array | None = None, **changes: Any) -> Whole:
+def limits(*, counts: Array | None = None, **changes: Any) -> Whole:
     """Limits of 64 rows of 16 numbers, each with one error of variance 1/3 and one direction, the sum of all."""
     rows = np.ones(ROWS) if counts is None else counts
     total = WIDTH / 3
-    summed = Directions(
-        "larger numbers (number {})",
-        lambda off: np.array([off.sum()]),
-        np.array([np.sqrt(rows.sum() * total)]),
-        np.zeros(1),
-    )
-    limits: dict[str, Any] = {"drift": 0.0, "directions": (summed,)}
-    return Whole(rows, (slice(None),), rows.sum() * total, total, **(limits | changes))
+    deviation = np.array([np.sqrt(rows.sum() * total)])
+    larger = Directions("larger numbers (number {})", lambda off: np.array([off.sum()]), deviation, np.zeros(1))
+    fields: dict[str, Any] = {"drift": 0.0, "directions": (larger,)}
+    return Whole(rows, (slice(None),), rows.sum() * total, total, **(fields | changes))
 
 
 def roundings(seed: int) -> Array:
@@ -41,87 +37,58 @@ def roundings(seed: int) -> Array:
 
 @given(SEEDS)
 @unhurried
-def test_independent_roundings_stay_within_the_limits(seed: int) -> None:
+def test_independent_roundings_stay_within_the_limits_also_where_rows_are_tied(seed: int) -> None:
     errors = roundings(seed)
+    tied = errors[:, :1].repeat(WIDTH, axis=1)
 
-    complaint, ratio = together(errors, np.zeros_like(errors), judged())
+    complaint, ratio = together(errors, np.zeros_like(errors), limits())
 
     assert complaint is None
     assert 0 < ratio < 1
+    assert together(tied, np.zeros_like(tied), limits(directions=()))[0] is None
+    assert together(errors, errors, limits()) == (None, 0.0)
 
 
 @given(SEEDS)
 @unhurried
-def test_rows_whose_errors_are_tied_stay_within_the_limits_of_the_norm(seed: int) -> None:
-    tied = roundings(seed)[:, :1].repeat(WIDTH, axis=1)
+def test_a_shift_below_one_rounding_shows_in_its_direction_and_large_errors_in_the_norm(seed: int) -> None:
+    shifted, large = roundings(seed) + 0.5, 3 * roundings(seed)
 
-    complaint, _ = together(tied, np.zeros_like(tied), judged(directions=()))
-
-    assert complaint is None
-
-
-@given(SEEDS)
-@unhurried
-def test_a_shift_of_less_than_a_rounding_shows_in_the_direction_in_which_it_goes(seed: int) -> None:
-    shifted = roundings(seed) + 0.5
-
-    complaint, ratio = together(shifted, np.zeros_like(shifted), judged(), name="gradient of key")
+    shift, ratio = together(shifted, np.zeros_like(shifted), limits(), name="gradient of key")
+    norm, _ = together(large, np.zeros_like(large), limits(directions=()))
 
     assert ratio > 1
-    assert complaint is not None
-    assert complaint.startswith("gradient of key as a whole is off by ")
-    assert "in the direction of larger numbers (number 0), 1" in complaint
-    assert complaint.endswith(" allowed")
+    assert shift is not None
+    assert shift.startswith("gradient of key as a whole is off by ")
+    assert "in the direction of larger numbers (number 0), 1" in shift
+    assert norm is not None
+    assert norm.startswith("output as a whole lies ")
 
 
-@given(SEEDS)
-@unhurried
-def test_errors_three_times_as_large_show_in_the_norm(seed: int) -> None:
-    large = 3 * roundings(seed)
+def test_rows_that_do_not_count_or_are_not_finite_are_skipped() -> None:
+    counts, errors = np.ones(ROWS), roundings(0)
+    counts[3], errors[3], errors[5, 2] = 0, 1e6, np.nan
 
-    complaint, _ = together(large, np.zeros_like(large), judged(directions=()))
-
-    assert complaint is not None
-    assert complaint.startswith("output as a whole lies ")
-    assert "from where it should be" in complaint
-
-
-def test_nothing_is_said_of_rows_that_do_not_count_or_hold_no_number() -> None:
-    counts = np.ones(ROWS)
-    counts[3] = 0
-    errors = roundings(0)
-    errors[3], errors[5, 2] = 1e6, np.nan
-
-    complaint, ratio = together(errors, np.zeros_like(errors), judged(counts=counts))
+    complaint, ratio = together(errors, np.zeros_like(errors), limits(counts=counts))
 
     assert complaint is None
     assert ratio < 1
 
 
-def test_no_error_at_all_is_a_ratio_of_0() -> None:
-    right = roundings(1)
+def test_two_answers_may_differ_by_the_errors_of_both() -> None:
+    single = limits(drift=3.0)
+    both = single.between_two()
 
-    assert together(right, right, judged()) == (None, 0.0)
-
-
-def test_two_answers_may_differ_by_what_both_may_be_off() -> None:
-    one = judged(drift=3.0)
-
-    both = one.between_two()
-
-    assert both.norm == pytest.approx(2 * one.norm)
-    assert both.reach(both.directions[0]) == pytest.approx(2 * one.reach(one.directions[0]))
+    assert both.norm == pytest.approx(2 * single.norm)
+    assert both.reach(both.directions[0]) == pytest.approx(2 * single.reach(single.directions[0]))
 
 
 def test_more_directions_have_wider_limits_each() -> None:
-    one = judged()
-    several = judged(directions=one.directions * 1000)
+    single = limits()
+    several = limits(directions=single.directions * 1000)
 
-    assert one.exponent < several.exponent < one.exponent + 7
-    assert several.reach(several.directions[0]) > one.reach(one.directions[0])
-
-
-# Roundings
+    assert single.exponent < several.exponent < single.exponent + 7
+    assert several.reach(several.directions[0]) > single.reach(single.directions[0])
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -139,7 +106,7 @@ def test_the_error_of_rounding_is_that_of_the_dtype(dtype: str, seed: int) -> No
     assert (variance >= error**2).all()
 
 
-def test_what_is_0_or_a_number_of_the_dtype_is_not_rounded() -> None:
+def test_numbers_of_the_dtype_are_not_rounded() -> None:
     error, variance = rounding(np.array([0.0, 1.5, -0.25]), PRECISIONS["bfloat16"])
 
     assert not error.any()
@@ -147,12 +114,9 @@ def test_what_is_0_or_a_number_of_the_dtype_is_not_rounded() -> None:
     assert variance[1] == pytest.approx(2.0**-16 / 3)
 
 
-# Scatter
-
-
 @given(SEEDS, st.integers(1, 20), st.integers(1, 20))
 @unhurried
-def test_no_direction_has_more_variance_than_is_said(seed: int, count: int, width: int) -> None:
+def test_no_direction_has_more_variance_than_the_scatter_says(seed: int, count: int, width: int) -> None:
     random = np.random.default_rng(seed)
     variances, vectors = random.random((3, count)) ** 4, random.normal(size=(count, width))
 
