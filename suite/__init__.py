@@ -16,11 +16,20 @@ if TYPE_CHECKING:
     from attnsuite.model import Outcome as Outcome
     from attnsuite.model import Status as Status
     from attnsuite.model import UsageError as UsageError
+    from attnsuite.model.version import VERSION as __version__
     from attnsuite.registry import implementation as implementation
     from attnsuite.results.store import load as load_results
 
-    __version__: str
-
+_HOMES = {
+    **dict.fromkeys(("Measurement", "Outcome", "Status", "UsageError"), "attnsuite.model"),
+    "__version__": "attnsuite.model.version",
+    "bench": "attnsuite.benchmark",
+    "check": "attnsuite.cli.check",
+    "implementation": "attnsuite.registry",
+    "load_results": "attnsuite.results.store",
+}
+_NAMES = {"__version__": "VERSION", "load_results": "load"}
+"""Public names that have another name at home."""
 __all__ = [
     "Measurement",
     "Outcome",
@@ -33,28 +42,14 @@ __all__ = [
     "load_results",
 ]
 
-_HOMES = {
-    "Measurement": ("attnsuite.model", "Measurement"),
-    "Outcome": ("attnsuite.model", "Outcome"),
-    "Status": ("attnsuite.model", "Status"),
-    "UsageError": ("attnsuite.model", "UsageError"),
-    "__version__": ("attnsuite.model.version", "VERSION"),
-    "bench": ("attnsuite.benchmark", "bench"),
-    "check": ("attnsuite.cli.check", "check"),
-    "implementation": ("attnsuite.registry", "implementation"),
-    "load_results": ("attnsuite.results.store", "load"),
-}
-
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'attnsuite' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
     from importlib import import_module
 
-    module, attribute = _HOMES[name]
-    found = getattr(import_module(module), attribute)
-    globals()[name] = found
-    return found
+    globals()[name] = getattr(import_module(_HOMES[name]), _NAMES.get(name, name))
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -21,11 +21,8 @@ from attnsuite.model import Outcome, UsageError
 if TYPE_CHECKING:
     from attnsuite.benchmark.fixture import Plan
     from attnsuite.cases import Case
-    from attnsuite.conformance.check import Check
-    from attnsuite.conformance.explanation import Explainer
-    from attnsuite.conformance.forwarding import Forwarding
     from attnsuite.conformance.session import Session
-    from attnsuite.registry import Declaration
+    from attnsuite.registry import Declaration, Loaded
 
 _processes = ExitStack()
 """The processes that are asked bad input. They end with the test run."""
@@ -37,6 +34,8 @@ class InputValidationWarning(UserWarning):
     """Bad input was accepted, in a check that is not strict."""
 
 
+DECLARED = "declarations"
+"""The name of the test of an implementation's declarations."""
 NO_BENCHMARKS = (
     "nothing is timed without pytest-benchmark: python -m pip install pytest-benchmark (and no -p no:benchmark)"
 )
@@ -65,7 +64,6 @@ def conformance(
     UsageError for an unknown contract, case, dtype or device, and for a file that is no such.
     """
     from attnsuite import registry
-    from attnsuite.conformance.explanation import Explainer
     from attnsuite.conformance.request import requested
     from attnsuite.conformance.session import Session
     from attnsuite.contracts import contract as contract_named
@@ -74,16 +72,14 @@ def conformance(
     session = Session(requested(cases, dtypes, device, known_gaps, strict), several=False)
     loaded = registry.from_function(function, contract)
     session.refuse_unmatched_xfails([loaded.declaration])
-    check = session.check(loaded, _processes)
-    assert not isinstance(check, Outcome), "a function at hand can always be asked"
-    explainer, forwarding = Explainer(check), session.forwarding(check, _processes)
-    names = [f"{case.name}-{dtype}" for case, dtype in check.tests]
+    tested = Tested(session, loaded)
+    tests = tested.tests()
 
-    @pytest.mark.parametrize(("case", "dtype"), [*check.tests, (None, "")], ids=[*names, "declarations"])
+    @pytest.mark.parametrize(
+        ("case", "dtype"), [*tests, (None, "")], ids=[*(f"{c.name}-{d}" for c, d in tests), DECLARED]
+    )
     def test_conformance(case: Case | None, dtype: str) -> None:
-        _judge(
-            _answered(check, case, dtype) if case else check.misdeclared(), loaded.declaration, explainer, forwarding
-        )
+        tested.judge(case, dtype)
 
     return test_conformance
 
@@ -120,7 +116,8 @@ def benchmarks(
     words = [(each,) if isinstance(each, str) else tuple(each) for each in (workloads, directions, dtypes or ())]
     plan = Plan(words[0], profile, str(device), words[1], words[2])
     plan.tables(contract)  # raises for what does not exist, also without pytest-benchmark
-    if not _can_time():
+    can_time = _run[0].getoption("benchmark_only", None) is not None if _run else find_spec("pytest_benchmark")
+    if not can_time:
         return _untimed
     given = [function] if callable(function) or isinstance(function, Declaration) else list(function)
     found = [each if isinstance(each, Declaration) else registry.from_function(each, contract) for each in given]
@@ -194,41 +191,95 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     _run.clear()
 
 
+class Tested:
+    """One implementation under test, and what explains its failures."""
+
+    def __init__(self, session: Session, implementation: Declaration | Loaded) -> None:
+        from attnsuite.conformance.explanation import Explainer
+        from attnsuite.registry import Loaded
+
+        is_loaded = isinstance(implementation, Loaded)
+        self.declaration: Declaration = implementation.declaration if is_loaded else implementation
+        self.device = session.request.device
+        self.check = session.check(implementation, _processes)
+        if not isinstance(self.check, Outcome):
+            self.explainer, self.forwarding = Explainer(self.check), session.forwarding(self.check, _processes)
+
+    def tests(self) -> Sequence[tuple[Case, str]]:
+        """The cases, each with a dtype; none of an implementation that cannot be imported."""
+        return () if isinstance(self.check, Outcome) else self.check.tests
+
+    def judge(self, case: Case | None, dtype: str) -> None:
+        """Run a test, or without a case check the declarations. Fail, skip or expect the failure, without a traceback.
+
+        A failure ends with the command that repeats it, and the first of a cause with the smallest input that shows it.
+        """
+        from attnsuite.conformance.session import alone
+
+        with alone(self.device):
+            outcomes = self._outcomes(case, dtype)
+            if failures := [outcome for outcome in outcomes if outcome.fails]:
+                pytest.fail("\n".join(self._lines(failures)), pytrace=False)
+        for outcome in outcomes:
+            if outcome.lenient:
+                warnings.warn(f"{outcome.implementation} {outcome.case}: {outcome.detail}", InputValidationWarning, 1)
+            if outcome.status == "declined":
+                pytest.skip(f"declined: {outcome.detail}")
+            if outcome.known:
+                pytest.xfail(f"known as {outcome.known}: {outcome.detail}")
+
+    def _outcomes(self, case: Case | None, dtype: str) -> list[Outcome]:
+        """The outcome, and one for each known bug and gap that says it fails although it passes."""
+        if isinstance(self.check, Outcome):
+            return [self.check]
+        if case is None:
+            return list(self.check.misdeclared())
+        outcome = self.check.outcome(case, dtype)
+        return [outcome, *self.check.outdated([outcome])]
+
+    def _lines(self, failures: Sequence[Outcome]) -> Iterator[str]:
+        from attnsuite.report.tally import Group
+
+        for outcome in failures:
+            yield f"{outcome.implementation} {outcome.case} ({outcome.dtype}): {outcome.says}"
+        if words := _words(self.declaration):
+            yield Group(failures[0], 1, asked=tuple(words)).rerun
+        if isinstance(self.check, Outcome):
+            return
+        borrowed = [each for outcome in failures if (each := self.forwarding.borrowed([outcome]))]
+        yield from (each.of_one for each in borrowed)
+        for outcome in () if borrowed else failures:
+            if reproduction := self.explainer.reproduction(outcome):
+                yield from reproduction.pasted
+
+
 class ImplementationCollector(pytest.Collector):
     """One implementation, whose children are its cases, and one item about its declarations."""
 
-    def __init__(self, *, declaration: Declaration, check: Check | Outcome, asking: Session, **arguments: Any) -> None:
-        from attnsuite.conformance.explanation import Explainer
-
+    def __init__(self, *, tested: Tested, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.declaration, self.check = declaration, check
-        self.explainer = None if isinstance(check, Outcome) else Explainer(check)
-        self.forwarding = None if isinstance(check, Outcome) else asking.forwarding(check, _processes)
+        self.tested = tested
 
     def collect(self) -> Iterator[pytest.Item]:
-        check = self.check
-        if isinstance(check, Outcome):  # it cannot be imported
-            yield CaseItem.from_parent(self, name="import", why=self.declaration.summary, ask=lambda: [check])
+        if isinstance(self.tested.check, Outcome):
+            yield CaseItem.from_parent(self, name="import", why=self.tested.declaration.summary)
             return
-        for case, dtype in check.tests:
-            asked = (check, case, dtype)
-            yield CaseItem.from_parent(
-                self, name=f"{case.name}[{dtype}]", why=case.why, ask=lambda asked=asked: _answered(*asked)
-            )
+        for case, dtype in self.tested.tests():
+            yield CaseItem.from_parent(self, name=f"{case.name}[{dtype}]", why=case.why, case=case, dtype=dtype)
         why = "it declares only gaps that it has, and only words that exist"
-        yield CaseItem.from_parent(self, name="declarations", why=why, ask=check.misdeclared)
+        yield CaseItem.from_parent(self, name=DECLARED, why=why)
 
 
 class CaseItem(pytest.Item):
     """One case in one dtype, or what is checked about the implementation as a whole."""
 
-    def __init__(self, *, why: str, ask: Callable[[], Iterable[Outcome]], **arguments: Any) -> None:
+    def __init__(self, *, why: str, case: Case | None = None, dtype: str = "", **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.why, self.ask = why, ask
+        self.why, self.case, self.dtype = why, case, dtype
 
     def runtest(self) -> None:
         assert isinstance(self.parent, ImplementationCollector)
-        _judge(self.ask(), self.parent.declaration, self.parent.explainer, self.parent.forwarding)
+        self.parent.tested.judge(self.case, self.dtype)
 
     def reportinfo(self) -> tuple[str, None, str]:
         assert self.parent is not None
@@ -236,12 +287,10 @@ class CaseItem(pytest.Item):
 
 
 def _asked(session: pytest.Session, declarations: Sequence[Declaration]) -> Iterator[pytest.Collector]:
-    asking = _session(session.config)
+    testing = _session(session.config)
     for declaration in declarations:
-        name, check = declaration.full_name, asking.check(declaration, _processes)
-        yield ImplementationCollector.from_parent(
-            session, name=name, nodeid=name, declaration=declaration, check=check, asking=asking
-        )
+        name, tested = declaration.full_name, Tested(testing, declaration)
+        yield ImplementationCollector.from_parent(session, name=name, nodeid=name, tested=tested)
 
 
 def _timed(session: pytest.Session, declarations: Sequence[Declaration]) -> Iterator[pytest.Collector]:
@@ -259,15 +308,8 @@ def _timed(session: pytest.Session, declarations: Sequence[Declaration]) -> Iter
         yield collector
 
 
-def _can_time() -> bool:
-    """Whether pytest-benchmark is a plugin of this run, or outside of a run, whether it is installed."""
-    if _run:
-        return _run[0].getoption("benchmark_only", None) is not None
-    return find_spec("pytest_benchmark") is not None
-
-
 def _untimed() -> None:
-    """The test that replaces all benchmarks of a function."""
+    """The test that replaces all benchmarks of a function where pytest-benchmark is missing."""
     pytest.fail(NO_BENCHMARKS, pytrace=False)
 
 
@@ -298,37 +340,6 @@ def _session(config: pytest.Config) -> Session:
     return Session(wanted, several=len(config.getoption("--attention")) > 1)
 
 
-def _answered(check: Check, case: Case, dtype: str) -> list[Outcome]:
-    """The outcome of one case, and outcomes for findings and gaps that say it fails although it passes."""
-    from attnsuite.conformance.session import alone
-
-    with alone(check.implementation.device):
-        outcome = check.outcome(case, dtype)
-    return [outcome, *check.outdated([outcome])]
-
-
-def _reproduction(outcome: Outcome, explainer: Explainer | None) -> Sequence[str]:
-    """The lines of the smallest input that fails as an outcome does; none where an earlier failure had them."""
-    from attnsuite.conformance.session import alone
-
-    if explainer is None:
-        return ()
-    with alone(explainer.check.implementation.device):
-        found = explainer.reproduction(outcome)
-    return found.pasted if found else ()
-
-
-def _borrowed(outcomes: Sequence[Outcome], forwarding: Forwarding | None) -> list[str]:
-    """A line for each failure that is a library's, to which the implementation forwards."""
-    from attnsuite.conformance.session import alone
-
-    if forwarding is None:
-        return []
-    with alone(forwarding.check.implementation.device):
-        found = (forwarding.borrowed([outcome]) for outcome in outcomes)
-        return [each.of_one for each in found if each]
-
-
 def _words(declaration: Declaration) -> Sequence[str]:
     """The words that name it for `attnsuite check`; none for a function that no other process can import."""
     from attnsuite import registry
@@ -355,32 +366,3 @@ def _is_found_by_commands(package: str) -> bool:
         spec = find_spec(package)
         return spec is not None and origin == str(spec.origin)
     return False
-
-
-def _judge(
-    outcomes: Iterable[Outcome],
-    declaration: Declaration,
-    explainer: Explainer | None = None,
-    forwarding: Forwarding | None = None,
-) -> None:
-    """Fail, skip or expect the failure, without a traceback: the message says all.
-
-    A failure ends with the command that repeats it, and the first of a cause with the smallest input that shows it.
-    """
-    from attnsuite.report.tally import Group
-
-    outcomes = list(outcomes)
-    if failures := [f"{of.implementation} {of.case} ({of.dtype}): {of.says}" for of in outcomes if of.fails]:
-        if again := _words(declaration):
-            example = next(outcome for outcome in outcomes if outcome.fails)
-            failures.append(Group(example, 1, asked=tuple(again)).rerun)
-        borrowed = _borrowed(outcomes, forwarding)
-        failures += borrowed or [line for each in outcomes if each.fails for line in _reproduction(each, explainer)]
-        pytest.fail("\n".join(failures), pytrace=False)
-    for outcome in outcomes:
-        if outcome.lenient:
-            warnings.warn(f"{outcome.implementation} {outcome.case}: {outcome.detail}", InputValidationWarning, 1)
-        if outcome.status == "declined":
-            pytest.skip(f"declined: {outcome.detail}")
-        if outcome.known:
-            pytest.xfail(f"known as {outcome.known}: {outcome.detail}")

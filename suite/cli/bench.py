@@ -64,7 +64,7 @@ def run(options: Bench) -> int:
     lines = sys.stderr if options.json == "-" else sys.stdout
     with JsonRows(options.json) as rows, Results(folder).open_run(new) as writer:
         say_how_it_starts(writer)
-        with Shown(tables, lines, what="tables", measurement=lambda each: rows.write(row(each))) as shown:
+        with Shown(tables, lines, what="tables", row=lambda each: rows.write(row(each))) as shown:
             measured = campaign.bench(here, writer, shown)
         campaign.finish(writer, benchmarks, request)
     if options.shard is None:

@@ -150,7 +150,8 @@ def bench(benchmarks: Sequence[Benchmark], writer: RunWriter, shown: Shown) -> l
     """Time the tables that have no rows yet, write each row at once, and return all."""
     again = set[tuple[str, ...]]().union(*(benchmark.again(writer.measured) for benchmark in benchmarks))
     rows = [measurement for measurement in writer.recorded_measurements if measurement.key not in again]
-    shown.resumed(rows)
+    for row in rows:
+        shown.row(row)
     for benchmark in benchmarks:
         benchmark.tell, benchmark.introduce = shown.begins, shown.introduced
         for table, new in benchmark.run(writer.measured):

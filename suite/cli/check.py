@@ -240,7 +240,7 @@ class _Check:
             sampled=session.request.sampled,
             quiet=self.options.quiet,
             verbose=self.options.verbose,
-            outcome=lambda outcome: rows.write(row(outcome, session.walls.get(outcome.implementation))),
+            row=lambda outcome: rows.write(row(outcome, session.walls.get(outcome.implementation))),
         )
 
     def _tested(
@@ -253,7 +253,7 @@ class _Check:
     ) -> tuple[list[Outcome], campaign.Interrupted | None]:
         """The outcomes, stored ones or of tests that run now, and the signal that stopped these."""
         if stored is not None:
-            shown.again(stored)
+            shown.stored(stored)
             return list(stored), None
         try:
             return campaign.check(session, here, shown, writer, self.loaded, self.refused), None

@@ -8,35 +8,36 @@ from math import isfinite
 
 from msgspec import structs
 
+from attnsuite.cli import interleaved
 from attnsuite.cli.interrupting import FAILED
 from attnsuite.cli.json_rows import JsonRows
+from attnsuite.cli.options import words
 from attnsuite.cli.requests import Compare
 from attnsuite.model import Measurement, UsageError, escaped
 from attnsuite.model.compared import Change, Compared, Ratio
-from attnsuite.model.statistics import LEVEL
 from attnsuite.model.uncollected import uncollected
 from attnsuite.report.comparison import failing_lines
 from attnsuite.report.summary import comparison_lines
 from attnsuite.results.comparison.machines import compared
 from attnsuite.results.comparison.sides import side
-from attnsuite.results.comparison.signed_rank import pairs_needed
 
 INTERLEAVED = ("workloads", "shapes", "dtypes", "python", "contract", "backward", "budget", "pairs")
 """Options that go with --interleaved only: how both sides are timed."""
-FEWEST = pairs_needed(1, LEVEL)
-"""Pairs of processes without which no verdict on a single comparison is possible."""
 
 
 def run(options: Compare) -> int:
     """Compare both sides; 1 if a difference of --fail-on is found."""
-    if options.pairs is not None and options.pairs < FEWEST:
-        raise UsageError(f"--pairs {options.pairs} is too few: a verdict takes {FEWEST} pairs of processes or more")
+    if options.pairs is not None and options.pairs < interleaved.FEWEST:
+        least = f"a verdict takes {interleaved.FEWEST} pairs of processes or more"
+        raise UsageError(f"--pairs {options.pairs} is too few: {least}")
     if options.interleaved:
-        from attnsuite.cli import interleaved
-
-        return interleaved.run(options)
-    if wrong := [name for name in INTERLEAVED if getattr(options, name)]:
-        raise UsageError(f"--{wrong[0].rstrip('s')} goes with --interleaved, which times both; results are as they are")
+        comparison, stopped = interleaved.compared(options)
+        status = show([comparison], options)
+        if stopped:
+            raise stopped
+        return status
+    if wrong := words(options, *INTERLEAVED):
+        raise UsageError(f"{wrong[0]} goes with --interleaved, which times both; results are as they are")
     return _results(options)
 
 

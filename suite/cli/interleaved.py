@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING
 import attnsuite
 from attnsuite import machine, registry
 from attnsuite.cli.campaign import request_of
-from attnsuite.cli.compare import FEWEST, show
 from attnsuite.cli.requests import Compare
 from attnsuite.cli.targets import told
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import Measurement, Outcome, Status, UsageError
 from attnsuite.model.compared import Compared
 from attnsuite.model.limits import TIME_LIMIT
+from attnsuite.model.statistics import LEVEL
 from attnsuite.registry import Declaration
 from attnsuite.results.comparison import paired
 from attnsuite.results.comparison.outcomes import both, changes
+from attnsuite.results.comparison.signed_rank import pairs_needed
 from attnsuite.results.store.at_commit import results_at, split
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ VERSIONS = (
     "print(json.dumps({'versions': m.versions(), 'suite': m.suite_hash(), 'torch': bool(__import__('torch'))}))"
 )
 """A program that prints what an interpreter has."""
+FEWEST = pairs_needed(1, LEVEL)
+"""Pairs of processes without which no verdict on a single comparison is possible."""
 BUDGET = 0.3
 """Seconds of timed calls for each side, workload and pair of processes: pairs differ by more than rounds."""
 
@@ -50,10 +53,10 @@ class Side:
         return f"{self.word}, torch {self.versions.get('torch', 'unknown')}"
 
 
-def run(options: Compare) -> int:
-    """Time both sides against each other and show what differs; 1 if that fails.
+def compared(options: Compare) -> tuple[Compared, KeyboardInterrupt | None]:
+    """What differs when both sides are timed against each other.
 
-    After a signal it shows the verdict over the pairs that are done, where these are enough, and raises it again.
+    After a signal that is the verdict over the pairs that are done, with the signal; raises it where these are too few.
     """
     with ExitStack() as stack:
         old, new = _sides(stack, options)
@@ -72,10 +75,7 @@ def run(options: Compare) -> int:
             raise stopped
         rows = {key: [pair[key] for pair in done] for key in done[0]}
         notes = [*_version_changes(old, new), *_counts(len(done), processes, rows), *_load(timing.busy)]
-        status = show([_compared(options, (old, new), notes, asked, rows)], options)
-        if stopped:
-            raise stopped
-        return status
+        return _compared(options, (old, new), notes, asked, rows), stopped
 
 
 def _compared(

@@ -6,7 +6,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
+from dataclasses import dataclass, field
+from itertools import chain, count, groupby
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
@@ -26,8 +27,6 @@ FIRST = (10.0, 30.0, 60.0)
 """Seconds after the start at which a line is printed where there is no bar."""
 LATER = 60.0
 """Seconds between the lines after those: CI services end a job that prints nothing for some minutes."""
-LONGEST_CASE = 80
-"""Characters of the name of a case that are shown."""
 COMPILER_LOOK = 3.0
 """Seconds between two looks at whether a compiler runs."""
 COMPILERS = {
@@ -58,138 +57,128 @@ class _Activity(TextColumn):
         now = task.get_time()
         if now >= self._looked + COMPILER_LOOK:
             self._compiler, self._looked = compiler_at_work(), now
-        shown = super().render(task)
-        return shown.append(f" (compiling with {self._compiler})") if self._compiler else shown
+        return super().render(task).append(f" (compiling with {self._compiler})" if self._compiler else "")
 
 
+class Bar:
+    """A bar of `total` steps on a terminal, which disappears at the end."""
+
+    def __init__(self, total: int) -> None:
+        columns = (_Activity(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task("", total=total)
+        self.start, self.stop = self._bar.start, self._bar.stop
+
+    def begin(self, name: str) -> None:
+        self._bar.update(self._task, description=name)
+
+    def count(self, outcome: Outcome | None = None) -> None:
+        self._bar.advance(self._task)
+
+
+@dataclass
 class Heartbeat:
     """Counts tests or tables, and prints on standard error how many of `total` are done, from `start` to `stop`.
 
     Lines come from a thread of their own, so that one test that takes minutes is no silence.
     """
 
-    def __init__(self, total: int, what: str = "tests") -> None:
-        self.total, self.what, self.name = total, what, ""
-        self.done, self.given_up, self.seconds = 0, 0, 0.0
-        self.slowest: Outcome | None = None
-        self._over, self._started = Event(), time.monotonic()
-        self._thread = Thread(target=self._beat, name="heartbeat", daemon=True)
+    total: int
+    what: str = "tests"
+    name: str = ""
+    done: int = 0
+    given_up: int = 0
+    """Tests that are skipped after timeouts."""
+    slowest: Outcome | None = None
+    _over: Event = field(default_factory=Event)
+    _thread: Thread | None = None
 
     def start(self) -> None:
+        self._thread = Thread(target=self._beat, args=(time.monotonic(),), name="heartbeat", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         self._over.set()
-        self._thread.join()
+        if self._thread:
+            self._thread.join()
 
-    def count(self, outcome: Outcome) -> None:
-        """Count an outcome; a test that was skipped after timeouts is counted apart."""
-        if outcome.reason == Reason.NOT_ASKED:
+    def begin(self, name: str) -> None:
+        self.name = name
+
+    def count(self, outcome: Outcome | None = None) -> None:
+        """Count an outcome, or a table."""
+        if outcome and outcome.reason == Reason.NOT_ASKED:
             self.given_up += 1
             return
         self.done += 1
-        self.seconds += outcome.seconds or 0.0
-        if (outcome.seconds or 0.0) > (self.slowest.seconds or 0.0 if self.slowest else 0.0):
+        if outcome and (outcome.seconds or 0.0) > ((self.slowest and self.slowest.seconds) or 0.0):
             self.slowest = outcome
 
     def line(self, after: float, compiler: str = "") -> str:
         """How far it is: `12 of 3,367 tests done after 10 s, now attention/mine; …`. `compiler` is one that runs."""
         done = f"{min(self.done, self.total):,} of {self.total:,} {self.what} done after {after:.0f} s"
         if self.what == "tests" and self.done + self.given_up >= self.total:
-            given_up = f", {self.given_up:,} given up" if self.given_up else ""
-            return f"{done}{given_up}; failures are analysed"
-        done += f", now {self.name}" if self.name else ""
-        done += f", compiling with {compiler}" if compiler else ""
-        if self.slowest is None:
+            return f"{done}{f', {self.given_up:,} given up' * bool(self.given_up)}; failures are analysed"
+        done += f", now {self.name}" * bool(self.name) + f", compiling with {compiler}" * bool(compiler)
+        if self.slowest is None or self.slowest.seconds is None:
             return done
-        case = self.slowest.case if len(self.slowest.case) <= LONGEST_CASE else f"{self.slowest.case[:LONGEST_CASE]}…"
-        slowest = f"{in_seconds(self.slowest.seconds or 0.0)} ({case} in {self.slowest.dtype})"
-        return f"{done}; calls took {in_seconds(self.seconds)}, the slowest {slowest}"
+        return f"{done}; the slowest call took {self.slowest.seconds:.2g} s ({self.slowest.case:.80})"
 
-    def _beat(self) -> None:
-        for after in _times():
-            if self._over.wait(max(0.0, self._started + after - time.monotonic())):
+    def _beat(self, started: float) -> None:
+        for after in chain(FIRST, count(FIRST[-1] + LATER, LATER)):
+            if self._over.wait(max(0.0, started + after - time.monotonic())):
                 return
             print(escaped(self.line(after, compiler_at_work())), file=sys.stderr, flush=True)
-
-
-def in_seconds(seconds: float) -> str:
-    """Seconds in two digits, or in whole seconds from 10 on."""
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
-
-
-def _times() -> Iterator[float]:
-    yield from FIRST
-    after = FIRST[-1]
-    while True:
-        after += LATER
-        yield after
 
 
 def _ignore(_: Any) -> None:
     """Without --json."""
 
 
+@dataclass
 class Shown:
-    """Shows a check or a benchmark of `total` steps: a bar or a heartbeat on standard error, results on `lines`.
+    """Shows a check or a benchmark of `total` steps: a bar or a heartbeat on standard error, results on `lines`."""
 
-    `outcome` and `measurement` get each row at once. `again` has the words of a command line that name an
-    implementation; `reasons` adds lines that say why cases were declined, `verbose` one for each bad input that was
-    accepted; `sampled` has the number of all tests of implementations that are tested on a sample. A `quiet` one has no
-    bar, and lines of failures only; without `lines` there are none.
-    """
+    total: int
+    lines: TextIO | None
+    """Without it nothing is shown."""
+    again: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The words of a command line that name an implementation."""
+    reasons: bool = False
+    """Whether lines say why cases were declined."""
+    sampled: Mapping[str, int] = field(default_factory=dict)
+    """The number of all tests of implementations that are tested on a sample."""
+    quiet: bool = False
+    """Whether there is no bar, and only lines of failures."""
+    verbose: bool = False
+    """Whether each bad input that was accepted is a line."""
+    what: str = "tests"
+    row: Callable[[Any], None] = _ignore
+    """Gets each outcome and each measurement."""
 
-    def __init__(
-        self,
-        total: int,
-        lines: TextIO | None,
-        *,
-        again: Mapping[str, Sequence[str]] | None = None,
-        reasons: bool = False,
-        sampled: Mapping[str, int] | None = None,
-        quiet: bool = False,
-        verbose: bool = False,
-        what: str = "tests",
-        outcome: Callable[[Outcome], None] = _ignore,
-        measurement: Callable[[Measurement], None] = _ignore,
-    ) -> None:
-        self._lines, self._again, self._reasons = lines, again or {}, reasons and not quiet
-        self._quiet, self._verbose, self._sampled = quiet, verbose, sampled or {}
+    def __post_init__(self) -> None:
+        shows = self.lines is not None and not self.quiet
+        steps: Bar | Heartbeat = Bar(self.total) if sys.stderr.isatty() else Heartbeat(self.total, self.what)
+        self._steps = steps if shows else None
         self._introduction: list[str] = []
-        self._outcome, self._measurement = outcome, measurement
-        self._bar: Progress | None = None
-        self._heartbeat: Heartbeat | None = None
-        if lines is None or quiet:
-            return
-        if not sys.stderr.isatty():
-            self._heartbeat = Heartbeat(total, what)
-            return
-        columns = (_Activity(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._bar.add_task("", total=total)
 
     def __enter__(self) -> Self:
-        self._start_or_stop("start")
+        if self._steps:
+            self._steps.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._start_or_stop("stop")
-
-    def _start_or_stop(self, what: str) -> None:
-        for each in (self._bar, self._heartbeat):
-            if each:
-                getattr(each, what)()
+        if self._steps:
+            self._steps.stop()
 
     def begins(self, what: str) -> None:
         """An implementation or a table is next."""
-        if self._bar:
-            self._bar.update(self._task, description=what)
-        if self._heartbeat:
-            self._heartbeat.name = what
+        if self._steps:
+            self._steps.begin(what)
 
     def introduced(self, line: str) -> None:
         """Print what an implementation was taken for; a quiet check prints it with its failures."""
-        if self._quiet:
+        if self.quiet:
             self._introduction = [line]
         else:
             self._print([line])
@@ -202,54 +191,43 @@ class Shown:
         yield from () if first is None else (first,)
         yield from outcomes
 
-    def asked(self, outcome: Outcome) -> None:
-        """Count an outcome, of now or of the run that is resumed."""
-        if self._heartbeat:
-            self._heartbeat.count(outcome)
-        if self._bar:
-            self._bar.advance(self._task)
+    def asked(self, outcome: Outcome | None = None) -> None:
+        """Count an outcome, of now or of the run that is resumed, or a table."""
+        if self._steps:
+            self._steps.count(outcome)
 
     def checked(self, outcomes: Sequence[Outcome]) -> None:
         """Print the summary of an implementation, and write a row for each outcome, which is final now."""
         for outcome in outcomes:
-            self._outcome(outcome)
+            self.row(outcome)
         introduction, self._introduction = self._introduction, []
-        if not self._quiet or any(outcome.fails for outcome in outcomes):
-            summary = summary_lines(outcomes, self._again, self._reasons, self._verbose, self._sampled)
-            self._print([*introduction, *summary])
+        if not self.quiet or any(outcome.fails for outcome in outcomes):
+            reasons = self.reasons and not self.quiet
+            self._print([*introduction, *summary_lines(outcomes, self.again, reasons, self.verbose, self.sampled)])
 
-    def again(self, outcomes: Iterable[Outcome]) -> None:
+    def stored(self, outcomes: Iterable[Outcome]) -> None:
         """Show stored outcomes as if their tests ran now."""
         for _, members in groupby(outcomes, key=lambda outcome: outcome.implementation):
-            own = list(members)
-            for outcome in own:
-                self.asked(outcome)
-            self.checked(own)
+            self.checked(list(members))
 
     def explained(self, explanation: Explanation) -> None:
         self._print(explanation.lines)
 
     def timed(self, measurements: Sequence[Measurement], table: Table | None, baseline: str) -> None:
         """Print a table. Without a table, the rows say why implementations cannot be timed at all."""
-        self.resumed(measurements)
-        self._print(benchmark_lines(measurements, "" if table is None else table.workload.shape, baseline))
-        if table is not None and self._bar:
-            self._bar.advance(self._task)
-        if table is not None and self._heartbeat:
-            self._heartbeat.done += 1
-
-    def resumed(self, measurements: Iterable[Measurement]) -> None:
-        """Pass on the rows, also those of the run that is resumed."""
         for measurement in measurements:
-            self._measurement(measurement)
+            self.row(measurement)
+        self._print(benchmark_lines(measurements, "" if table is None else table.workload.shape, baseline))
+        if table is not None:
+            self.asked()
 
     def _print(self, lines: Sequence[str]) -> None:
-        if self._bar:
-            self._bar.stop()
-        for line in lines if self._lines is not None else ():
-            print(escaped(line), file=self._lines, flush=True)
-        if self._bar:
-            self._bar.start()
+        if isinstance(self._steps, Bar):
+            self._steps.stop()
+        for line in lines if self.lines is not None else ():
+            print(escaped(line), file=self.lines, flush=True)
+        if isinstance(self._steps, Bar):
+            self._steps.start()
 
 
 class Epochs:
