@@ -163,24 +163,32 @@ class _Check:
         session = self._session(request)
         self.declarations = askable(session, self.declarations, self.tell)
         session.refuse_unmatched_xfails(self.declarations)
-        here, stored = self._in_shard(session), self._stored_shard()
+        here = self._in_shard(session)
+        total = sum(map(session.count, here))
         again = repeating(options, self.declarations) if lines or options.junit or options.results else {}
-        if request.seed and lines and not options.quiet:
-            print(f"the numbers and the combinations of features are those of --seed {request.seed}", file=lines)
-        writing = nullcontext() if stored is not None else self._writer(again, request.sampled)
+        stored = sharding.stored(options.results, self._new_run(Facts()), Outcome, self.tell)
+        stopped: campaign.Interrupted | None = None
         with (
             tensors.seed(request.seed),
             session,
             github.no_commands(lines or sys.stdout, options.github and lines is not None),
             JsonRows(options.json) as rows,
-            writing as writer,
-            self._shown(session, here, again, rows) as shown,
+            nullcontext() if stored is not None else self._writer(again, request.sampled) as writer,
+            self._shown(session, total, again, rows) as shown,
         ):
-            outcomes, stopped = self._tested(session, here, shown, writer, stored)
+            if stored is not None:
+                shown.stored(stored)
+            try:
+                outcomes = stored or campaign.check(session, here, shown, writer, self.loaded, self.refused)
+            except campaign.Interrupted as error:
+                outcomes, stopped = error.outcomes, error
             if writer and not stopped and not session.is_decided(outcomes):
                 whole = () if options.narrows else self.declarations
                 campaign.finish(writer, checked=whole, operators=session.operators, lacks=session.lacks)
-        self._conclude(session, outcomes, again, writer, stopped, sum(map(session.count, here)))
+        interrupted = _interruption(outcomes, total, writer) if stopped else ""
+        self._conclude(session, outcomes, again, writer, interrupted)
+        if stopped:
+            raise stopped
         return outcomes
 
     def _session(self, request: CheckRequest) -> Session:
@@ -188,8 +196,11 @@ class _Check:
 
         options, count = self.options, len(self.declarations)
         explains = self.lines is not None and not options.quiet
+        if request.seed and explains:
+            print(f"the numbers and the combinations of features are those of --seed {request.seed}", file=self.lines)
         jobs = jobs_of(options.jobs, request, self.declarations)
-        return session_of(request, count, jobs, explains, options.fail_fast, records_operators=bool(options.results))
+        records = bool(options.results)
+        return session_of(request, count, jobs, explains, options.fail_fast, records_operators=records)
 
     def _in_shard(self, session: Session) -> list[Declaration]:
         """The implementations with any test in the shard; all without --shard."""
@@ -199,19 +210,12 @@ class _Check:
             self.tell(sharding.empty(self.options.shard, "families of cases", units))
         return here
 
-    def _stored_shard(self) -> list[Outcome] | None:
-        """The outcomes of a shard that is stored to its end; None where it is still to run."""
-        if self.options.results is None or self.options.shard is None:
-            return None
-        return sharding.stored(self.options.results, self._new_run(Facts()), Outcome, self.tell)
-
     def _new_run(self, facts: Facts) -> Run:
         """The run of a check that is stored, with the request in words."""
         options = self.options
-        profile = options.profile if options.profile != Check.profile else ""
-        parts = [f"check on {options.device}", " ".join(options.cases), " ".join(options.dtypes), profile]
-        parts += ["what failed"] * options.last_failed + ["a sample"] * options.sample + ["strict"] * options.strict
-        run = campaign.new_run(self.declarations, "; ".join(filter(None, parts)), facts)
+        parts = [f"check on {options.device}", *words(options, "cases", "dtypes", "profile", "strict")]
+        parts += ["what failed"] * options.last_failed + ["a sample"] * options.sample
+        run = campaign.new_run(self.declarations, "; ".join(parts), facts)
         return structs.replace(run, shard=str(options.shard or ""))
 
     @contextmanager
@@ -229,36 +233,11 @@ class _Check:
             say_how_it_starts(writer, self.tell)
             yield writer
 
-    def _shown(
-        self, session: Session, here: Sequence[Declaration], again: Mapping[str, Sequence[str]], rows: JsonRows
-    ) -> Shown:
-        return Shown(
-            sum(map(session.count, here)),
-            self.lines,
-            again=again,
-            reasons=len(here) == 1,
-            sampled=session.request.sampled,
-            quiet=self.options.quiet,
-            verbose=self.options.verbose,
-            row=lambda outcome: rows.write(row(outcome, session.walls.get(outcome.implementation))),
-        )
-
-    def _tested(
-        self,
-        session: Session,
-        here: Sequence[Declaration],
-        shown: Shown,
-        writer: RunWriter | None,
-        stored: Sequence[Outcome] | None,
-    ) -> tuple[list[Outcome], campaign.Interrupted | None]:
-        """The outcomes, stored ones or of tests that run now, and the signal that stopped these."""
-        if stored is not None:
-            shown.stored(stored)
-            return list(stored), None
-        try:
-            return campaign.check(session, here, shown, writer, self.loaded, self.refused), None
-        except campaign.Interrupted as stopped:
-            return stopped.outcomes, stopped
+    def _shown(self, session: Session, total: int, again: Mapping[str, Sequence[str]], rows: JsonRows) -> Shown:
+        options = self.options
+        settings = (again, len(self.declarations) == 1, session.request.sampled, options.quiet, options.verbose)
+        write = lambda outcome: rows.write(row(outcome, session.walls.get(outcome.implementation)))  # noqa: E731
+        return Shown(total, self.lines, *settings, row=write)
 
     def _conclude(
         self,
@@ -266,38 +245,32 @@ class _Check:
         outcomes: Sequence[Outcome],
         again: Mapping[str, Sequence[str]],
         writer: RunWriter | None,
-        stopped: campaign.Interrupted | None,
-        total: int,
+        interrupted: str,
     ) -> None:
-        """Print and write all that follows from the outcomes together; raise `stopped`."""
+        """Print and write all that follows from the outcomes together."""
         options, lines = self.options, self.lines
-        interrupted = _interruption(outcomes, total, writer) if stopped else ""
         if interrupted and lines:
             print(interrupted, file=lines, flush=True)
-        self._say_how_to_run_fewer(session, outcomes)
-        if writer and options.results and not options.shard and not stopped:
+        by_name = campaign.by_implementation(outcomes)
+        own = [each for each in self.declarations if each.full_name in by_name]
+        for each in () if options.cases or options.shard else own:
+            self._say_how_to_run_fewer(session, each, by_name[each.full_name])
+        if writer and options.results and not options.shard and not interrupted:
             report(options.results, writer.run.machine.name, lines if lines and not options.quiet else StringIO())
         if options.github and lines is not None:
             github.announce(outcomes, self.declarations, session.explanations, again, lines)
         if options.junit is not None:
             junit.write(Path(options.junit), outcomes, again, interrupted)
-        by_name = campaign.by_implementation(outcomes)
-        for each in self.declarations:
-            if each.full_name in by_name and (each.file or each.module):  # a next command line can name it
+        for each in own:
+            if each.file or each.module:  # a next command line can name it
                 last_failed.remember(each, options.device, by_name[each.full_name])
-        if stopped:
-            raise stopped
 
-    def _say_how_to_run_fewer(self, session: Session, outcomes: Sequence[Outcome]) -> None:
-        """Name for each submission with slow tests the option that runs fewer, unless the user has chosen some."""
+    def _say_how_to_run_fewer(self, session: Session, of: Declaration, outcomes: Sequence[Outcome]) -> None:
         from attnsuite.conformance.hints import how_to_run_fewer
 
-        by_name = campaign.by_implementation(outcomes)
-        for each in () if session.request.cases or session.request.shard else self.declarations:
-            if each.full_name in by_name and not each.shipped and each.contract in contract_names():
-                tests = session.tests_of(each, contract_named(each.contract))
-                if hint := how_to_run_fewer(tests, by_name[each.full_name]):
-                    self.tell(f"{each.full_name}: {hint}")
+        tests = session.tests_of(of, contract_named(of.contract)) if of.contract in contract_names() else []
+        if not of.shipped and (hint := how_to_run_fewer(tests, outcomes)):
+            self.tell(f"{of.full_name}: {hint}")
 
 
 def request_of(options: Check, declarations: Sequence[Declaration], tell: Tell = told) -> CheckRequest:

@@ -17,9 +17,9 @@ def place(results: Path, shard: Shard | None) -> Path:
     return results / shard.folder if shard else results
 
 
-def stored(results: Path, run: Run, kind: type[Row], tell: Tell) -> list[Row] | None:
+def stored(results: Path | None, run: Run, kind: type[Row], tell: Tell) -> list[Row] | None:
     """The rows of a shard that is complete; None of one that is not, and without a shard."""
-    if not run.shard:
+    if results is None or not run.shard:
         return None
     folder = place(results, Shard.read(run.shard))
     rows = answered(folder, run)
