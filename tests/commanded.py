@@ -9,11 +9,32 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import attnsuite
 
 Write = Callable[[str, str], Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+class Result(NamedTuple):
+    """What a command printed and returned."""
+
+    status: object
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of `--json -`."""
+        return [json.loads(line) for line in self.lines]
+
+
+Cli = Callable[..., Result]
 
 HOME = str(Path(attnsuite.__file__).parent.parent)
 SUBMISSIONS = Path(__file__).parent / "submissions"

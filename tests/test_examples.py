@@ -54,14 +54,6 @@ def run(example: Path) -> Run:
     return ran
 
 
-def test_the_kernel_is_listed_by_its_entry_point(run: Run) -> None:
-    done = run("attnsuite", "list", "attention/tiled")
-
-    assert done.returncode == 0, done.stderr
-    assert "attention/tiled" in done.stdout
-    assert "a tile at a time" in done.stdout
-
-
 @pytest.mark.slow
 def test_it_passes_but_for_the_gaps_that_are_written_down(run: Run) -> None:
     done = run("attnsuite", "check", "tiled", *ASKED, "--known-gaps", "known_gaps.txt")
@@ -81,15 +73,6 @@ def test_a_gap_that_closed_is_noticed(run: Run, example: Path) -> None:
 
     assert done.returncode == 1
     assert "says these fail, but they pass: plain/small (float32)" in done.stdout
-
-
-@pytest.mark.slow
-def test_its_own_tests_ask_every_question(run: Run) -> None:
-    done = run("pytest", "-q", "-p", "no:cacheprovider", "--collect-only")
-
-    assert done.returncode == 0, done.stdout
-    assert "test_attention[plain/small-float64]" in done.stdout
-    assert "test_attention[declarations]" in done.stdout
 
 
 @pytest.mark.slow

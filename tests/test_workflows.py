@@ -161,15 +161,6 @@ def test_the_workflow_keeps_rows_and_the_file_of_junit() -> None:
     ]
 
 
-def test_the_placeholder_of_the_suite_s_place_is_explained_wherever_it_stands() -> None:
-    tox = HOME / "examples" / "third_party" / "tox.ini"
-    for file in (FOR_OTHERS, COMPARE, EXAMPLE, tox, HOME / "docs" / "checking.md"):
-        text = file.read_text(encoding="utf-8")
-        assert "OWNER/attnsuite" in text
-        assert re.search(r"OWNER`?:? (stands for|is|the)", text), f"{file.name} does not say who OWNER is"
-        assert "account under which" in " ".join(text.replace("#", " ").split())
-
-
 def test_action_and_workflow_ask_in_the_same_words() -> None:
     asks = [steps(file)["Check attention"]["run"].splitlines() for file in (ACTION, FOR_OTHERS)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnsuite.cli.options import argument, checked, file, folder, jobs, one_of, option, path, positive, seconds, whole
-from attnsuite.model import PROFILES, RESULTS, Shard
+from attnsuite.model import PROFILES, RESULTS, Shard, UsageError
 from attnsuite.model.compared import FAIL_ON
 from attnsuite.model.limits import COMPILE_LIMIT, IMPORT_LIMIT, TIME_LIMIT
 from attnsuite.model.options import (
@@ -119,6 +119,16 @@ def _json() -> Any:
 
 def _profile(default: str | None, profiles: tuple[str, ...], help: str) -> Any:
     return option(default, "--profile P", help, checked(lambda text: check_profile(text, profiles)))
+
+
+def _share(word: str, text: str | float) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise UsageError(f"{word} expects a share from 0 to below 1, got {str(text)!r:.80}")
+    return share
 
 
 def _dry_run() -> Any:
@@ -388,7 +398,7 @@ class Compare:
         "unclear; may be repeated",
         one_of(*FAIL_ON),
     )
-    margin: float = option(MARGIN, "--margin SHARE", "ignore smaller differences: 0.03 is 3 %")
+    margin: float = option(MARGIN, "--margin SHARE", "ignore smaller differences: 0.03 is 3 %", _share)
     json: str | None = _json()
     results: Path = _results()
     interleaved: bool = option(False, "--interleaved", "time both against each other now, in turns, in many processes")

@@ -64,7 +64,7 @@ def chosen_or_refused(
 
 def _refused(target: str, contract: str | None, signature: str | None) -> Declaration | None:
     """Why a file cannot be tested, as a broken declaration; None where it can be, or is no file."""
-    file = Path(target.rpartition(":")[0] or target)
+    file = Path(target)
     if file.suffix != ".py" or not file.is_file():
         return None
     try:

@@ -1,13 +1,27 @@
-"""What tests of several subcommands use."""
+"""The command line as tests run it: in this process with `cli`, or in a process of its own with `attnsuite`."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commanded import Run, environment
+from commanded import Cli, Result, Run, environment
+
+
+@pytest.fixture
+def cli(status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Runs the command in this process, in tmp_path."""
+
+    def run(*words: str) -> Result:
+        capsys.readouterr()
+        status = status_of(*words)
+        printed = capsys.readouterr()
+        return Result(status, printed.out, printed.err)
+
+    return run
 
 
 @pytest.fixture

@@ -15,9 +15,6 @@ from typing import Any
 import pytest
 
 import attnsuite
-from attnsuite.benchmark import Benchmark, Request
-from attnsuite.cli import bench
-from attnsuite.contracts import contract
 
 HOME = str(Path(attnsuite.__file__).parent.parent)
 LIMIT = 900
@@ -146,46 +143,3 @@ print(len(started))
     done = subprocess.run([sys.executable, "-c", program], env=clean, capture_output=True, text=True, check=False)
 
     assert done.stdout == "1\n", done.stderr
-
-
-@pytest.mark.parametrize(
-    ("workloads", "busy", "begins"),
-    [
-        ("ladder/1k", 0, ""),
-        ("ladder/1k", 1, "the machine was busy (load 14 on 2 cores): times there are longer"),
-        ("ladder", 2, "in 2 tables the machine was busy (load 14 on 2 cores): times there are longer"),
-    ],
-)
-def test_the_summary_says_that_the_machine_was_busy(workloads: str, busy: int, begins: str) -> None:
-    of = Benchmark(contract("attention"), [], Request((workloads,)))
-    of.busy = ["the machine was busy (load 14 on 2 cores)"] * busy
-    tables = len(of.tables())
-
-    said = bench.load_lines([of])
-
-    assert len(said) == bool(busy)
-    assert "".join(said).startswith(begins.replace("of 5", f"of {tables}"))
-
-
-BAD = [
-    (("--shape", "h=2"), "--shape 'h=2' lacks l, the number of queries: l=2048"),
-    (("--shape", "l=8,widow=3:"), "there is no 'widow' in a shape; did you mean window?"),
-    (("--shape", "l=8", "--dtype", "float8"), "unknown dtype 'float8'; there are: float64, float32, float16, bfloat16"),
-    (("--shape", "l=8", "--baseline", "nosuch"), "unknown target 'nosuch'; implementations of attention are: "),
-    (("--shape", "l=8", "--baseline", "transformer/eager"), "transformer/eager"),
-    (("--shape", "l=8", "--ask-again", "--nope"), "No such option: --nope"),
-]
-
-
-@pytest.mark.parametrize(("words", "says"), BAD)
-def test_what_cannot_be_timed_is_one_line_and_leaves_nothing(
-    folder: Path, status_of: Callable[..., object], tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    words: tuple[str, ...], says: str,
-) -> None:  # fmt: skip
-    status = status_of("bench", str(folder / "mine.py:flash"), *words, "--results", "bad")
-
-    out, err = capsys.readouterr()
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("attnsuite: ")
-    assert says in err
-    assert not (tmp_path / "bad").exists()

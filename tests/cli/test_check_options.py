@@ -7,13 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from attnsuite.cli.outcomes import say_how_to_run_fewer
 
 import attnsuite
-from attnsuite import registry
-from attnsuite.conformance.request import CheckRequest
-from attnsuite.conformance.session import Session
-from attnsuite.model import Outcome, Status
 
 Exit = Callable[..., object]
 Write = Callable[[str, str], Path]
@@ -61,20 +56,6 @@ def test_what_failed_last_is_asked_again_until_it_passes(
     assert "plain/small" not in dict(failed)
     assert len(asked(rows)) > len(failed)
     assert "attention/mine: nothing is known to have failed, so everything is asked\n" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_another_implementation_s_failures_are_not_asked_of_this_one(
-    write: Write, status_of: Exit, tmp_path: Path
-) -> None:
-    write("mine.py", WRONG_BELOW_TWO_HEADS)
-    write("other.py", RIGHT)
-    assert status_of("check", "mine.py", "other.py", *CASES) == 1
-
-    status = status_of("check", "mine.py", "--last-failed", "--jobs", "2", "--json", "rows.json")
-
-    assert status == 1
-    assert {of for _, of in asked(tmp_path / "rows.json")} == {"wrong"}
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
@@ -127,21 +108,6 @@ def test_outcomes_are_stored_without_timing_and_earlier_cases_stay(
     assert f"[conformance]({machine.name}/conformance.md)" in (tmp_path / "out" / "README.md").read_text()
 
 
-@pytest.mark.slow
-def test_a_check_that_stopped_at_a_failure_is_resumed(
-    write: Write, status_of: Exit, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    write("mine.py", WRONG_BELOW_TWO_HEADS)
-    assert status_of("check", "mine.py", *CASES, "--fail-fast", "--results", "out") == 1
-    some = len(attnsuite.load_results(tmp_path / "out"))
-    capsys.readouterr()
-
-    assert status_of("check", "mine.py", *CASES, "--results", "out") == 1
-
-    assert f"{some} outcomes and 0 measurements are there already" in capsys.readouterr().err
-    assert len(attnsuite.load_results(tmp_path / "out")) > some
-
-
 def test_a_readme_of_somebody_else_is_not_written_over(write: Write, status_of: Exit, tmp_path: Path) -> None:
     write("mine.py", RIGHT)
     readme = write("README.md", "# My project\n")
@@ -150,16 +116,3 @@ def test_a_readme_of_somebody_else_is_not_written_over(write: Write, status_of: 
 
     assert readme.read_text() == "# My project\n"
     assert {path.name for path in tmp_path.iterdir()} == {"mine.py", "README.md"}
-
-
-@pytest.mark.parametrize("cases", [(), ("plain", "keys")])
-def test_who_waits_for_slow_tests_is_told_how_to_run_fewer(write: Write, cases: tuple[str, ...]) -> None:
-    (declaration,) = registry.find([str(write("mine.py", RIGHT))])
-    session, told = Session(CheckRequest(cases, ("float32",))), list[str]()
-    outcomes = [
-        Outcome(declaration.full_name, "attention", "plain/small", "float32", "cpu", Status.PASSED, seconds=9.0)
-    ]
-
-    say_how_to_run_fewer(session, [declaration], outcomes, told.append)
-
-    assert [line.partition(";")[0] for line in told] == ["attention/mine: 9 s per test on average"] * (not cases)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from commanded import KERNELS, WITHOUT_TORCH, Run, Write, rows
@@ -69,20 +68,6 @@ def test_list_shows_what_is_asked(status_of: Callable[..., object], capsys: pyte
         "attention: 1 case, 4 questions in all dtypes\n"
         "  plain/small  float64, float32, float16, bfloat16: the definition, nothing else\n"
     )
-
-
-def test_list_shows_what_is_timed(status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_of("list", "--workloads", "transformer/eager", "add_norm/*") == 0
-    transformer, *lines = capsys.readouterr().out.splitlines()
-    assert status_of("list", "--workloads", "add_norm/*") == 2
-
-    assert transformer == "transformer: 2 workloads"
-    assert lines[0].startswith("  translator/10   batch 128, 10 tokens to 10, ")
-    assert lines[0].endswith("in standard, full: ten words a sentence, as the documents train it")
-    assert len(lines) == 2
-    timed = "attention, multi_head_attention, seq2seq_attention, transformer, vision_transformer"
-    refused = f"there are no workloads of add_norm; there are of {timed}"
-    assert capsys.readouterr().err == f"attnsuite: {refused}\n"
 
 
 def test_list_shows_one_file_and_what_it_does_not_take(
@@ -156,22 +141,6 @@ def test_json_on_standard_output_is_nothing_but_rows(
     assert {row["detail"] for row in found[4:]} == {"takes no is_causal"}
     assert [row["dtype"] for row in found[:4]] == ["float64", "float32", "float16", "bfloat16"]
     assert all(isinstance(row["error_ratio"], float) and row["error_ratio"] < 2 for row in found[:4])
-
-
-def test_a_wrong_function_ends_with_1_and_its_mistake_is_named(attnsuite: Run, write: Write, tmp_path: Path) -> None:
-    write("package/kernels.py", KERNELS)
-
-    done = attnsuite(
-        "check", "package.kernels:unscaled", "--case", "plain/one_*", "--dtype", "float32", "--json", "rows.json"
-    )
-
-    (row,) = rows((tmp_path / "rows.json").read_text())
-    assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.startswith(
-        'attention/unscaled  0 of 1 passed, 1 wrong\n  1 × wrong: equals "unscaled": the scores'
-    )
-    assert list(row) == [*KEYS, "walls"]
-    assert (row["case"], row["status"]) == ("plain/one_head", "wrong")
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ import math
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from builders import BASELINES, RUN, measured, outcome
@@ -15,7 +14,6 @@ from stored import MACHINE
 
 from attnsuite.benchmark import interleaved, timing
 from attnsuite.benchmark.interleaved import Interleaved
-from attnsuite.cli import interleaved as comparing_now
 from attnsuite.cli.interrupting import Terminated
 from attnsuite.model import Facts
 from attnsuite.model.repeated import Repeated
@@ -88,43 +86,6 @@ def test_a_gate_lists_what_fails_and_exits_with_1(old, new, status_of, capsys):
     assert said.rstrip().endswith("failed on slower or wrong beyond 3.0 %: 2")
 
 
-def test_a_gate_passes_where_the_difference_is_smaller_than_its_margin(old, new, status_of):
-    spread(new)
-
-    assert status_of("compare", str(old), str(new), "--fail-on", "slower", "--margin", "0.4") == 0
-    assert status_of("compare", str(old), str(new), "--fail-on", "memory") == 0
-    assert status_of("compare", str(new), str(old), "--fail-on", "slower", "--fail-on", "wrong") == 0
-
-
-def test_without_a_spread_a_gate_does_not_pass_in_silence(old, new, status_of, capsys):
-    assert status_of("compare", str(old), str(new), "--fail-on", "slower") == 0
-    assert "unclear: of 2 of 2 times it cannot be said whether they are slower" in capsys.readouterr().out
-    assert status_of("compare", str(old), str(new), "--fail-on", "unclear") == 1
-
-
-def test_machines_that_differ_are_compared_in_what_they_answer_alone(old, tmp_path, status_of, capsys):
-    other = replace(FIRST, machine=replace(MACHINE, name="other", processor="Xeon", cores=4))
-    there = stored(tmp_path / "there", other, outcome("plain/small", "wrong"), *timed(0.5))
-
-    assert status_of("compare", str(old), str(there), "--fail-on", "slower", "--fail-on", "wrong") == 1
-
-    said = capsys.readouterr().out
-    assert "note: the machines differ (a machine with Xeon, not AMD EPYC and 4 cores, not 2)" in said
-    assert "time: nothing on both sides" in said
-    assert "no time was compared, so none can be said to be slower" in said
-
-
-def test_runs_and_versions_in_one_folder_can_be_compared(tmp_path, status_of, capsys):
-    results = stored(tmp_path / "results", FIRST, outcome("a/1"))
-    stored(results, SECOND, outcome("a/2"))
-
-    for old, new in (("results:20260102T", "results:20260103T"), ("torch==2.13.0", "torch==2.14.0")):
-        assert status_of("compare", old, new) == 0
-        said = capsys.readouterr().out
-        assert "outcomes: 0 on both sides; 1 new, 1 gone" in said
-        assert "torch 2.13.0 → 2.14.0" in said
-
-
 def test_a_commit_is_compared_with_what_is_there(tmp_path, status_of, capsys):
     results = stored(tmp_path / "results", FIRST, outcome("a/1"))
     git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e@e"]
@@ -180,23 +141,6 @@ def test_what_cannot_be_compared_is_one_line(arguments, said, old, tmp_path, sta
 
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
-
-
-def test_damaged_rows_between_runs_are_refused_by_file_and_line(old, status_of, capsys):
-    (old / MACHINE.name / between_runs.FILE).write_text('{"run": "r", "workload": "w"}\n')
-
-    assert status_of("compare", str(old), str(old)) == 2
-    assert "between_runs.jsonl, line 1" in capsys.readouterr().err
-    assert status_of("verify", str(old)) == 1
-    assert "between_runs.jsonl, line 1" in capsys.readouterr().out
-
-
-def test_the_newest_runs_between_runs_are_kept(tmp_path):
-    for run in range(between_runs.MOST_RUNS + 3):
-        between_runs.add(tmp_path, [Repeated(f"run {run}", "vit/b16", 1, 0, 0.1, 1.0)])
-
-    kept = [row.run for row in between_runs.read(tmp_path)]
-    assert (len(kept), kept[0]) == (between_runs.MOST_RUNS, "run 3")
 
 
 # Interleaved
@@ -277,23 +221,6 @@ def test_what_is_stopped_gives_the_verdict_over_the_pairs_that_are_done(
     assert json.loads((tmp_path / "rows.json").read_text().splitlines()[0])["verdict"] == "slower"
 
 
-def test_what_is_stopped_before_a_verdict_is_possible_says_how_many_pairs_are_done(
-    write, status_of, capsys, monkeypatch
-):
-    monkeypatch.setattr(Interleaved, "ask", lambda self: {"old": [], "new": []})
-    monkeypatch.setattr(Interleaved, "measure", in_pairs(0.13, 7, Terminated()))
-    for name in ("old.py", "new.py"):
-        write(name, PLAIN.format(""))
-
-    assert status_of("compare", "--interleaved", "old.py", "new.py", "--shape", "l=8") == 143
-
-    said = capsys.readouterr()
-    assert (said.out, said.err) == (
-        "",
-        "7 of 12 pairs are done; a verdict takes 8\nattnsuite: interrupted\n",
-    )
-
-
 @pytest.mark.slow
 def test_a_shape_is_timed_against_another_until_sigterm(write, tmp_path):
     for name in ("old.py", "new.py"):
@@ -316,16 +243,3 @@ def test_a_shape_is_timed_against_another_until_sigterm(write, tmp_path):
     assert child.returncode == 143
     assert "interrupted: timed against each other in 8 of 12 pairs of processes" in said
     assert "time, new ÷ old: 1 " in said
-
-
-def test_a_file_at_a_commit_is_what_it_was(write, tmp_path):
-    file = write("kernel.py", PLAIN.format(""))
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e@e"]
-    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
-        subprocess.run([*git, *command], check=True)
-    file.write_text(PLAIN.format("2 * "))
-
-    assert comparing_now._parted(f"{file}@HEAD") == (str(file), "HEAD")
-    with comparing_now.ExitStack() as stack:
-        (found,) = comparing_now._found(stack, f"{file}@HEAD", None)
-        assert Path(found.file).read_text() == PLAIN.format("")

@@ -205,32 +205,3 @@ def why_of(own: Own, row: Mapping[str, str]) -> str:
         if fnmatchcase(row["case"], pattern) and words in row["detail"]:
             return why
     return ""
-
-
-@pytest.mark.parametrize(
-    ("target", "says"),
-    [
-        (
-            "doc_001.py:MultiHeadAttention",
-            "MultiHeadAttention() raises ValueError: d_model (128) should be divisible by b_head (5)",
-        ),
-        ("doc_003.py:SelfAttention_v2", "SelfAttention_v2 is a class that is made with d_in, d_out: write an instance"),
-        (
-            "doc_003.py:CausalAttention",
-            "CausalAttention is a class that is made with d_in, d_out, context_length and 1 more: ",
-        ),
-        (
-            "doc_004.py:DotProductAttention",
-            "DotProductAttention is a class that is made with dropout: write an instance",
-        ),
-        (
-            "doc_004.py:PatchEmbedding",
-            "PatchEmbedding has weights of its own (conv.weight, conv.bias), so that no expected output is known",
-        ),
-    ],
-)
-def test_a_document_s_class_that_cannot_be_asked_is_answered_with_what_to_write(
-    target: str, says: str, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert status_of("check", str(HOME / target), "--case", "plain/small") == 2
-    assert any(line.startswith(f"attnsuite: {says}") for line in capsys.readouterr().err.splitlines())

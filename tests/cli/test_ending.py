@@ -47,22 +47,6 @@ def test_a_process_ends_with_its_status_and_is_not_taken_apart(words: list[str],
     assert TAKEN_APART not in done.stderr
 
 
-def test_a_process_whose_output_is_closed_ends_with_its_status() -> None:
-    done = ended(["--version"], before="sys.stdout = None")
-
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "it ends what it has begun\n" in done.stderr
-    assert TAKEN_APART not in done.stderr
-
-
-def test_what_the_suite_itself_gets_wrong_is_python_s_to_say() -> None:
-    done = ended(["--version"], before="module.app = None")
-
-    assert done.returncode == 1
-    assert "TypeError: 'NoneType' object is not callable" in done.stderr
-    assert TAKEN_APART in done.stderr
-
-
 def test_a_process_that_was_started_with_sigchld_ignored_can_wait_for_its_children() -> None:
     before = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
     before += "module.app = lambda *given, **options: print(signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL)"
@@ -87,10 +71,3 @@ def test_a_library_that_cannot_be_loaded_is_one_line(raises: str, says: str) -> 
     assert done.returncode == 2
     assert f"attnsuite: {says}\n" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_name_that_the_suite_itself_lacks_is_python_s_to_say() -> None:
-    done = ended(["--version"], "def app(*given, **options): from attnsuite.model import nosuch\nmodule.app = app")
-
-    assert done.returncode == 1
-    assert "ImportError: cannot import name 'nosuch'" in done.stderr

@@ -21,9 +21,6 @@ def lines_of(capsys: object, function: str, *cases: str) -> list[str]:
     return [str(status), *printed]
 
 
-MASKED = ("bool_mask/random", "float_mask/random", "float_mask/per_head")
-
-
 @pytest.mark.slow
 def test_a_failing_check_ends_with_lines_that_can_be_pasted(capsys: object) -> None:
     status, *lines = lines_of(
@@ -38,10 +35,3 @@ def test_a_failing_check_ends_with_lines_that_can_be_pasted(capsys: object) -> N
     ran = subprocess.run([sys.executable, "-"], input="\n".join(pasted), capture_output=True, text=True, timeout=120)
     assert ran.stdout.startswith("actual [")
     assert ran.stderr == ""
-
-
-def test_a_check_that_passes_ends_with_its_count(capsys: object) -> None:
-    status, *lines = lines_of(capsys, "loses_a_mask", "plain/small")
-
-    assert status == "0"
-    assert not any(line.startswith("#") for line in lines)

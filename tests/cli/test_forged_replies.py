@@ -52,14 +52,6 @@ def test_whatever_gradients_are_forged_the_next_one_is_asked(
     assert len(list(ElementTree.parse(tmp_path / "out.xml").iter("testcase"))) == 4
 
 
-def test_no_answer_takes_longer_than_the_suite_s_own_clock_says(write: Write, status_of: Status) -> None:
-    write("forges.py", FORGES.replace('WHAT = "nothing"', 'WHAT = "seconds"'))
-
-    assert status_of("check", "forges.py", "--case", "plain", "--dtype", "float32", "--results", "out") == 0
-
-    assert status_of("verify", "out") == 0
-
-
 @pytest.mark.slow
 def test_gaps_that_only_the_import_tells_are_noted(
     write: Write, status_of: Status, capsys: pytest.CaptureFixture[str]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite.model import Borrowed, BorrowedFinding, Explanation, Outcome, Reason
+from attnsuite.model import Outcome, Reason
 from attnsuite.model import Status as OutcomeStatus
 from attnsuite.report import github
 from attnsuite.report.markdown import render as as_markdown
@@ -80,16 +80,6 @@ def test_the_summary_is_appended_as_a_table_and_what_fails(status_of: Status, mi
     assert '| 1 | wrong: equals "unscaled": the scores are not divided by √e' in text
 
 
-def test_what_passes_has_no_annotation_and_one_row(
-    status_of: Status, mine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert status_of("check", "matmul", "--case", "plain/small", "--github") == 0
-
-    assert "::error" not in capsys.readouterr().out
-    assert "| ✅ | `attention/matmul` | cpu | 4/4 | 0 | 0 | 0 | 0 | – |" in (tmp_path / "summary.md").read_text()
-    assert "## " not in (tmp_path / "summary.md").read_text()
-
-
 def test_accepted_bad_input_that_fails_nothing_is_a_line_of_the_summary_and_no_annotation() -> None:
     says = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
     asked = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu", OutcomeStatus.WRONG, says)
@@ -99,17 +89,6 @@ def test_accepted_bad_input_that_fails_nothing_is_a_line_of_the_summary_and_no_a
     assert "| ➖ | `attention/mine` | cpu | 0/0 | 0 | 0 | 0 | 0 | 0 of 1 |" in text
     assert f"- {says}" in text
     assert list(github.errors(outcomes, {}, {})) == []
-
-
-def test_without_the_variables_of_github_the_paths_are_relative_to_the_folder(
-    status_of: Status, write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
-        monkeypatch.delenv(name, raising=False)
-    write("kernels/mine.py", MINE)
-
-    assert status_of(*ASKED) == 1
-    assert "::error file=kernels/mine.py,line=9," in capsys.readouterr().out
 
 
 def test_a_summary_that_cannot_be_written_is_one_line(
@@ -139,33 +118,3 @@ def test_words_of_a_submission_begin_no_command_and_end_no_property() -> None:
     assert "\r" not in line
     assert line.startswith("::error file=a%2Cb%3Ac.py,line=3,title=attention/mine%3A a%2Cb=c/d%3Ae in float32::raised")
     assert "100%25%0A::set-output" in line
-
-
-def test_what_is_known_is_in_the_summary_and_not_annotated() -> None:
-    known = outcome(known="a gap (not yet)")
-
-    assert list(github.errors([known], {}, {})) == []
-    text = as_markdown(github.summary([known], {}, {}))
-    assert "| ✅ |" not in text
-    assert "| 1 | known as a gap (not yet), wrong: it is off |" in text
-
-
-def test_a_failure_of_a_library_is_said_to_be_one() -> None:
-    finding = BorrowedFinding("no-nan", "It gives NaN.", "", 1)
-    borrowed = Borrowed("attention/theirs", "lib 1.0", (finding,), frozenset({("a", "b")}), 1, 3, 3, "findings.toml")
-
-    text = as_markdown(github.summary([outcome()], {"attention/mine": Explanation(borrowed=borrowed)}, {}))
-
-    assert "1 of its 1 failures are those of attention/theirs (lib 1.0)" in text
-    assert "- 1 × no-nan: It gives NaN.\n" in text
-    assert "- finding/no-nan: as in attention/theirs\n" in text
-
-
-def test_errors_are_one_for_each_kind_of_failure() -> None:
-    outcomes = [outcome(case=f"plain/{n}") for n in range(30)] + [
-        outcome(case="scale/half", status="raised", detail="x")
-    ]
-
-    lines = list(github.errors(outcomes, {}, {}))
-
-    assert [line.split("::")[2][:24] for line in lines] == ["30 questions: wrong: it ", "raised: x%0Aattnsuite ch"]

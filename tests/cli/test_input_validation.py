@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import attnsuite
 from attnsuite.cli.check import row, status
 from attnsuite.model import Outcome, Reason, Status
 
@@ -53,18 +52,6 @@ def test_a_lenient_outcome_fails_nothing_and_a_row_says_so() -> None:
     assert row(lenient)["reason"] == "lenient"
 
 
-def test_a_function_is_lenient_unless_it_is_checked_strictly() -> None:
-    namespace: dict[str, Callable[..., object]] = {}
-    exec(LENIENT, namespace)
-
-    def outcome(**options: bool) -> Outcome:
-        (only,) = attnsuite.check(namespace["attention"], cases=f"bad_input/{DROPOUT}", **options)
-        return only
-
-    assert (outcome().status, outcome().fails, outcome().detail) == ("wrong", False, f"input validation: {ACCEPTED}")
-    assert outcome(strict=True).fails
-
-
 @pytest.mark.slow
 def test_a_correct_submission_that_accepts_bad_input_passes(
     write: Write, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
@@ -76,18 +63,6 @@ def test_a_correct_submission_that_accepts_bad_input_passes(
     assert said[0] == "attention/mine  1 of 1 passed"
     assert said[1] == "  input validation: 1 of 2 bad inputs are refused (-v lists the others)"
     assert not any("accepted" in line for line in said)
-
-
-@pytest.mark.slow
-def test_verbose_lists_what_was_accepted(write: Write, status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
-    write("mine.py", LENIENT)
-
-    assert status_of(*asked("mine.py", DROPOUT, WIDTHS), "-v") == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[1:3] == [
-        "  input validation: 1 of 2 bad inputs are refused",
-        f"      {ACCEPTED} (bad_input/{DROPOUT})",
-    ]
 
 
 @pytest.mark.slow
@@ -139,12 +114,3 @@ def test_what_is_worse_than_accepting_fails(
     assert "attention/mine  1 of 2 passed, 1 " in said
     assert says in said
     assert "input validation: 0 of 1 bad inputs are refused" in said
-
-
-@pytest.mark.slow
-def test_two_processes_are_as_lenient_as_one(write: Write) -> None:
-    file = write("mine.py", LENIENT)
-
-    outcomes = attnsuite.check(file, cases=("plain/small", f"bad_input/{DROPOUT}"), dtypes="float32", jobs=2)
-
-    assert [(of.status, of.reason) for of in outcomes] == [("passed", ""), ("wrong", "lenient")]

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
-from shards import CHECK, OTHER, stored, timed
+from shards import stored, timed
 from stored import MACHINE, measurement, outcome
 
 from attnsuite.results.store import read_outcomes
@@ -36,27 +35,6 @@ def test_what_was_merged_is_printed_drawn_and_verified(tmp_path: Path, status_of
     assert "slower" in page
 
 
-def test_a_page_says_which_shards_it_lacks(tmp_path: Path, status_of: Status, capsys: Capture) -> None:
-    for index in (1, 3):
-        stored(tmp_path / "shards", index)
-
-    assert status_of("merge", "shards", "--partial", "--results", "out") == 0
-
-    assert capsys.readouterr().err == "check on cpu in 4 shards: 2 of 4 shards are missing: 2/4, 4/4\n"
-    page = (tmp_path / "out" / MACHINE.name / "conformance.md").read_text()
-    assert "| merged | of 2 of 4 shards; not answered on this machine: 2/4, 4/4 |" in page
-    assert status_of("verify", "out") == 0
-
-
-def test_a_page_for_each_machine(tmp_path: Path, status_of: Status) -> None:
-    for index in range(1, 5):
-        stored(tmp_path / "shards", index, machine=MACHINE if index < 3 else OTHER)
-
-    assert status_of("merge", "shards") == 0
-
-    assert all((tmp_path / "results" / of.name / "conformance.md").exists() for of in (MACHINE, OTHER))
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -81,27 +59,6 @@ def test_what_cannot_be_merged_is_one_line_and_status_2(
     assert says in said
     assert said.count("\n") == 1
     assert not (tmp_path / "results").exists()
-
-
-def test_a_long_request_is_said_in_short(tmp_path: Path, status_of: Status, capsys: Capture) -> None:
-    long = replace(CHECK, asked=f"check on cpu; {'plain ' * 40}")
-    for index in range(1, 4):
-        stored(tmp_path / "shards", index, of=long)
-
-    assert status_of("merge", "shards") == 2
-
-    assert f"attnsuite: check on cpu; {'plain ' * 14}p… in 4 shards: 1 of 4 shards" in capsys.readouterr().err
-
-
-def test_what_is_no_folder_of_results_is_not_written_to(tmp_path: Path, status_of: Status, capsys: Capture) -> None:
-    for index in range(1, 5):
-        stored(tmp_path / "shards", index)
-    (tmp_path / "README.md").write_text("my own page\n")
-
-    assert status_of("merge", "shards", "--results", ".") == 2
-
-    assert (tmp_path / "README.md").read_text() == "my own page\n"
-    assert "README.md" in capsys.readouterr().err
 
 
 def test_answers_that_contradict_each_other_name_both_folders(

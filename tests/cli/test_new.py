@@ -88,18 +88,6 @@ def test_all_of_them_pass_a_linter_and_are_formatted(status_of: StatusOf, tmp_pa
     assert formatted.returncode == 0, formatted.stdout
 
 
-def test_a_file_holds_the_contract_s_words(status_of: StatusOf, tmp_path: Path) -> None:
-    text = begun(status_of, tmp_path, "mine", "--signature", "flash_attn").read_text()
-
-    assert "# Check it: attnsuite check mine.py\n" in text
-    assert "softmax_scale is scale, causal is is_causal" in text
-    assert (
-        "#   empty row        a query that may attend to nothing gives exact zeros, and zero, finite gradients\n"
-        in text
-    )
-    assert max(map(len, text.splitlines())) <= 120
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -139,13 +127,6 @@ def test_a_file_that_exists_is_left_as_it_is(
         "attnsuite: 'mine.py' exists, and is left as it is: choose another name\n",
     )
     assert (tmp_path / "mine.py").read_text() == "precious"
-
-
-def test_a_dangling_link_is_not_followed(status_of: StatusOf, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").symlink_to(tmp_path / "elsewhere")
-
-    assert status_of("new", "mine") == 2
-    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_an_attention_in_another_contract_s_folder_is_asked_as_an_attention(

@@ -40,10 +40,6 @@ def test_it_is_light_until_it_is_used() -> None:
 HOME = Path(attnsuite.__file__).parent.parent
 
 
-def test_its_types_are_exported() -> None:
-    assert (HOME / "attnsuite" / "py.typed").exists()
-
-
 def test_a_file_is_checked_and_its_outcomes_are_data(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     file = write("mine.py", RIGHT)
 
@@ -105,11 +101,3 @@ def test_what_cannot_be_carried_out_raises(target: object, options: dict[str, ob
         attnsuite.check(target, **options)
 
     assert says in str(caught.value)
-
-
-def test_a_file_may_import_the_decorator_from_it(write: Write) -> None:
-    file = write("mine.py", f"from attnsuite import implementation\n\n@implementation(variant='quick')\n{RIGHT}")
-
-    (found,) = attnsuite.check(file, cases="plain/small", dtypes="float32")
-
-    assert (found.implementation, found.status) == ("attention/mine.quick", "passed")

@@ -50,12 +50,6 @@ def test_the_plan_says_what_is_tested_on_a_sample(
     assert ("compilation takes longer, unless kernels are cached: attention/flex" in said) == bool(sampled)
 
 
-def test_full_tests_everything(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
-    status_of("run", "flex", "--full", "--dry-run")
-
-    assert capsys.readouterr().out.startswith("3,367 tests of 1 implementation: about ")
-
-
 def test_a_changed_checkout_is_said(tmp_path: Path) -> None:
     results = tmp_path / "results"
     results.mkdir()

@@ -27,21 +27,6 @@ def attention(query, key, value, *, attn_mask=None, is_causal=False, scale=None,
 """
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "says"),
-    [
-        ("--seed", "x", "--seed: a whole number is due, not 'x'"),
-        ("--seed", "-1", "a seed is a whole number of at least 0, not -1"),
-        ("--profile", "huge", "unknown profile 'huge'; there are: quick, full"),
-    ],
-)
-def test_what_is_no_seed_or_profile_is_refused_in_one_line(
-    status_of: Status, capsys: pytest.CaptureFixture[str], option: str, value: str, says: str
-) -> None:
-    assert status_of("check", "matmul", option, value) == 2
-    assert capsys.readouterr().err == f"attnsuite: {says}\n"
-
-
 @pytest.mark.slow
 def test_a_failure_under_another_seed_is_printed_with_the_command_that_asks_it_again(
     status_of: Status, write: Write, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -18,7 +18,7 @@ import pytest
 import attnsuite
 from attnsuite.benchmark import Request
 from attnsuite.contracts import contract
-from attnsuite.model import Shard, UsageError
+from attnsuite.model import Shard
 
 Status = Callable[..., object]
 Write = Callable[[str, str], Path]
@@ -42,28 +42,6 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def asked(file: Path) -> list[tuple[str, str]]:
     return [(row["case"], row["status"]) for row in map(json.loads, file.read_text().splitlines())]
-
-
-def test_every_unit_falls_into_one_shard_wherever_it_is_asked() -> None:
-    units = [("attention/mine", f"family_{number}") for number in range(1000)]
-
-    shares = Counter(index for index in range(1, 9) for unit in units if Shard(index, 8).takes(*unit))
-
-    assert sum(shares.values()) == 1000
-    assert min(shares.values()) > 80
-    assert Shard(1, 3).takes("attention/mine", "plain"), "the same on every machine and in every version"
-
-
-@pytest.mark.parametrize("text", ["0/4", "5/4", "1/0", "2", "1/2/3", "-1/2", "a/b", ""])
-def test_what_is_no_shard_is_refused_with_what_is_due(text: str) -> None:
-    with pytest.raises(UsageError, match=r"--shard: .*(2/8 for the second of eight|counted from 1/)"):
-        Shard.read(text)
-
-
-def test_a_bad_shard_is_one_line_and_status_2(status_of: Status, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_of("check", "attention/loops", "--shard", "5/4") == 2
-
-    assert capsys.readouterr().err == "attnsuite: --shard: 5/4 is none; shards are counted from 1/4 to 4/4\n"
 
 
 def test_shards_of_a_check_are_together_the_whole_check(write: Write, status_of: Status, tmp_path: Path) -> None:

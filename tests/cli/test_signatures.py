@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
-import attnsuite
 from attnsuite import registry
 from attnsuite.cli import campaign
 from attnsuite.cli.progress import Shown
 from attnsuite.conformance.parallel import session_of
 from attnsuite.conformance.request import CheckRequest
-from attnsuite.model import Outcome, UsageError
+from attnsuite.model import Outcome
 
 SIGNED = Path(__file__).parents[1] / "submissions" / "signed.py"
 FLASH = "flash_attn, known by softmax_scale: axes (b, s, h, d); "
@@ -68,19 +67,6 @@ def test_what_a_function_has_and_nothing_asks_is_said(check: Check, write: Write
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_one_of_several_that_no_test_can_call_is_a_row(write: Write, jobs: int) -> None:
-    packed = write("packed.py", "def attention(qkv): ...")
-    asked = CheckRequest(("plain/small",), ("float32",))
-
-    with session_of(asked, 2, jobs) as session:
-        found = campaign.check(session, registry.find([str(packed), f"{SIGNED}:flash_with_more"]), Shown(2, None))
-
-    assert [each.status for each in found] == ["raised", "passed"]
-    assert "attention takes qkv where query, key, value are given" in found[0].detail
-    assert "\n" not in found[0].detail
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
 def test_which_signature_was_taken_is_said_before_the_answers_are_there(jobs: int) -> None:
     came: list[str] = []
 
@@ -97,25 +83,6 @@ def test_which_signature_was_taken_is_said_before_the_answers_are_there(jobs: in
 
     assert FLASH in came[0]
     assert came[1:] == ["passed", "passed"]
-
-
-def test_quiet_says_which_signature_was_taken_where_something_fails_alone(check: Check) -> None:
-    assert check("flash_with_more", "plain/small", options=("--quiet",)).lines == []
-
-
-def test_several_processes_say_the_same(check: Check) -> None:
-    found = check("flash_with_more", "plain/small", "causal/more_keys", options=("--jobs", "2"))
-
-    assert (found.status, len(found.lines)) == (0, 2)
-    assert FLASH in found.lines[0]
-
-
-def test_an_instance_of_a_module_is_known_by_its_forward(check: Check) -> None:
-    status, lines, _ = check("flash_instance", "plain/small", "scale/half")
-
-    assert status == 0
-    assert lines[0].startswith(f"attention/flash_instance is asked in the signature {FLASH}")
-    assert lines[1] == "attention/flash_instance  2 of 2 passed"
 
 
 @pytest.mark.parametrize(
@@ -183,86 +150,6 @@ def test_what_is_not_clear_is_one_line(check: Check, name: str, options: tuple[s
     assert said.count("\n") == 1
 
 
-def test_a_signature_without_a_target_is_one_line(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
-    assert status_of("bench", "--signature", "jax") == 2
-    assert capsys.readouterr().err == "attnsuite: --signature says what a file or module has: name one\n"
-
-
-def test_an_instance_whose_parameters_fit_two_is_said_after_its_import(check: Check, write: Write) -> None:
-    file = write(
-        "mine.py",
-        """\
-        class Attention:
-            def __call__(self, q, k, v, causal=False):
-                return v
-
-        mine = Attention()
-        """,
-    )
-
-    status, lines, said = check(f"{file}:mine", "plain")
-
-    assert (status, lines) == (2, [])
-    assert said.startswith("attnsuite: attention/mine: causal fits several signatures: say ")
-
-
-def test_the_decorator_names_a_signature_and_changes_its_conventions(check: Check, write: Write) -> None:
-    file = write(
-        "mine.py",
-        """\
-        import torch
-        from attnsuite import implementation
-
-        @implementation(signature="flash_attn", conventions={"causal": "upper_left"}, lacks={"gqa": "one kind"})
-        def attention(q, k, v, causal=False):
-            query, key, value = (each.transpose(1, 2) for each in (q, k, v))
-            return torch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal).transpose(1, 2)
-        """,
-    )
-
-    found = check(str(file), "plain/small", "causal/more_keys", "heads/two_groups")
-
-    assert found.status == 0
-    assert "flash_attn, as @implementation says: " in found.lines[0]
-    assert "lacks gqa: one kind" in found.all
-
-
-def test_a_decorator_with_an_unknown_signature_says_which_there_are(check: Check, write: Write) -> None:
-    file = write(
-        "mine.py", "import attnsuite\n\n@attnsuite.implementation(signature='flash')\ndef attention(q, k, v): ...\n"
-    )
-
-    found = check(str(file), "plain")
-
-    assert found.status != 0
-    assert (
-        "signature is one of sdpa, flash_attn, xformers, jax, flashinfer, triton, mlx, numpy, not 'flash'" in found.said
-    )
-
-
-def test_a_function_at_hand_is_recognised_too() -> None:
-    def mine(q, k, v, softmax_scale=None):  # type: ignore[no-untyped-def]
-        scores = torch.einsum("bihd,bjhd->bhij", q, k) * (
-            q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
-        )
-        return torch.einsum("bhij,bjhd->bihd", scores.softmax(-1), v)
-
-    import torch
-
-    outcomes = attnsuite.check(mine, dtypes="float32", cases=("plain/small", "scale/half"))
-
-    assert {each.status for each in outcomes} == {"passed"}
-
-
-def test_a_function_at_hand_whose_parameters_fit_two_needs_a_word() -> None:
-    def mine(q, k, v, causal=False):  # type: ignore[no-untyped-def]
-        return v
-
-    with pytest.raises(UsageError, match="fits several signatures: say --signature flash_attn"):
-        registry.from_function(mine)
-    assert registry.from_function(mine, signature="flashinfer").declaration.signature == "flashinfer"
-
-
 def test_an_attention_of_another_signature_is_plugged_in_as_any_other(check: Check) -> None:
     target = f"multi_head_attention/split_heads+{SIGNED}:flash"
 
@@ -282,23 +169,3 @@ def test_bench_times_it_and_says_the_same(status_of: StatusOf, capsys: pytest.Ca
     assert status == 0, printed
     assert printed.startswith(f"attention/flash_with_more is asked in the signature {FLASH}")
     assert {row["status"] for row in rows if row["implementation"] == "attention/flash_with_more"} == {"measured"}
-
-
-@pytest.mark.parametrize("decorator", ["", "@implementation(signature='mlx')"])
-def test_a_signature_whose_library_is_not_installed_is_one_line(
-    write: Write,
-    status_of: StatusOf,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    decorator: str,
-) -> None:
-    monkeypatch.setattr("attnsuite.registry.loading.locate", lambda library: None)
-    kernel = (
-        f"from attnsuite import implementation\n{decorator}\ndef attention(q, k, v, *, scale, mask=None): return v\n"
-    )
-    options = () if decorator else ("--signature", "mlx")
-
-    status = status_of("check", str(write("mine.py", kernel)), "--case", "plain/small", *options)
-
-    assert status == 2
-    assert capsys.readouterr().err == "attnsuite: attention/mine is missing: No module named 'mlx'\n"

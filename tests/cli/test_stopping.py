@@ -30,7 +30,6 @@ from processes import is_served
 
 from attnsuite import load_results
 from attnsuite.benchmark import request
-from attnsuite.cli.interrupting import until_interrupted
 from attnsuite.conformance.hints import MAX_SAMPLED
 from attnsuite.contracts import contract
 from attnsuite.model import EVERY_CASE
@@ -107,25 +106,6 @@ def test_what_was_found_before_a_signal_is_reported(
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-@pytest.mark.slow
-def test_a_signal_before_anything_was_asked_ends_the_check_with_its_status(write: Write, tmp_path: Path) -> None:
-    write("kernel.py", "import time\ntime.sleep(600)\ndef attention(query, key, value): ...")
-    command = [sys.executable, "-m", "attnsuite", "check", "kernel.py", "--junit", "out.xml"]
-    child = subprocess.Popen(
-        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    while not is_served(child.pid):
-        assert child.poll() is None, "it ended before"
-        time.sleep(0.01)
-
-    child.terminate()
-    printed, said = child.communicate(timeout=60)
-
-    assert (child.returncode, but_for_progress(said)) == (143, ["attnsuite: interrupted"])
-    assert re.fullmatch(r"interrupted: ([\d,]+) of \1 questions were not asked\n", printed)
-    assert said_in_junit(tmp_path) == [printed.strip()]
-
-
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_signal_while_the_check_begins_is_said_in_the_file_of_junit(
@@ -152,21 +132,9 @@ def test_a_signal_while_the_check_begins_is_said_in_the_file_of_junit(
     assert said_in_junit(tmp_path) == ["interrupted before anything was asked"]
 
 
-def test_a_signal_while_the_check_begins_writes_over_nothing_that_is_not_ours(write: Write, tmp_path: Path) -> None:
-    write("out.xml", "<project/>")
-
-    status = until_interrupted(stopped_at_once, str(tmp_path / "out.xml"))
-
-    assert (status, (tmp_path / "out.xml").read_text()) == (130, "<project/>")
-
-
 def but_for_progress(said: str) -> list[str]:
     """The lines but for those that a busy machine has: how far it came when somebody had waited for ten seconds."""
     return [line for line in said.splitlines() if " questions answered after " not in line]
-
-
-def stopped_at_once() -> int:
-    raise KeyboardInterrupt
 
 
 def said_in_junit(folder: Path) -> list[str | None]:

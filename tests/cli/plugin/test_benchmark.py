@@ -16,11 +16,9 @@ import torch
 from runs import report_of
 
 from attnsuite.model import Machine, Measurement, Run
-from attnsuite.registry import discover
 from attnsuite.report.pytest_benchmark import write_benchmark_json
 from attnsuite.results.store import Recorded
 
-Write = Callable[[str, str], Path]
 Pytest = Callable[..., subprocess.CompletedProcess[str]]
 Reported = Callable[[], dict[str, tuple[str, str]]]
 
@@ -210,19 +208,6 @@ def test_the_option_times_only_where_benchmarks_alone_are_asked_for(
     assert "no function 'nosuch'" in run(*broken, *ONLY).stderr
 
 
-@pytest.mark.slow
-def test_disabled_benchmarks_are_called_once_and_judged_all_the_same(
-    run: Pytest, reported: Reported, tmp_path: Path
-) -> None:
-    copyfile(SUBMISSIONS / "speed_of_kernels.py", tmp_path / "test_speed.py")
-
-    done = run("--benchmark-disable", *TINY, "-k", "test_right or test_raising")
-
-    statuses = [status for status, _ in by_test(reported()).values()]
-    assert statuses == ["passed"] * 3 + ["failure"], done.stdout
-    assert "Legend" not in done.stdout
-
-
 def test_without_pytest_benchmark_one_line_says_what_to_install(
     run: Pytest, reported: Reported, tmp_path: Path
 ) -> None:
@@ -258,31 +243,7 @@ def test_what_cannot_be_timed_is_one_line_and_nothing_runs(run: Pytest, argument
     assert "collected" not in done.stdout
 
 
-@pytest.mark.slow
-def test_every_shipped_attention_is_timed_from_a_checkout(run_pytest: Pytest, reported: Reported) -> None:
-    shipped = Path(__file__).parents[3] / "benchmarks"
-    words = "one-sentence and (matmul or einsum or cudnn)"
-
-    listed = run_pytest(str(shipped), "--collect-only", "-q", "-p", "no:cacheprovider")
-    done = run_pytest(str(shipped), "--benchmark-only", *TINY, "-k", words)
-
-    for declaration in discover():
-        if declaration.contract == "attention":
-            assert f"test_speed[{declaration.full_name}-ladder/2k-float32-forward]" in listed.stdout
-    assert sorted(status for status, _ in reported().values()) == ["passed", "passed", "skip"], done.stdout
-    assert "attention/torch_sdpa.cudnn: declined: lacks cpu: cuDNN has no kernel for a CPU" in done.stdout
-
-
 # The timer
-
-
-def test_pytest_benchmark_calibrates_and_times_with_the_timer_that_waits(run: Pytest, tmp_path: Path) -> None:
-    copyfile(SUBMISSIONS / "timer_that_waits.py", tmp_path / "test_timer.py")
-
-    done = run(*ONLY)
-
-    assert done.returncode == 0, done.stdout
-    assert timed(tmp_path)["test_it"]["options"]["timer"] == "synchronised_perf_counter"
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import posixpath
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -192,19 +192,6 @@ def test_questions_are_selected_as_other_tests_are(run: Pytest) -> None:
     assert "2/33 tests collected (31 deselected)" in done.stdout
 
 
-@pytest.mark.slow
-def test_a_model_of_one_s_own_is_asked_with_an_attention_plugged_in(run: Pytest, write: Write) -> None:
-    write("model.py", "def transformer(config, weights, *, attention=None): ...")
-    chosen = ("--attention-contract", "transformer", "--attention-case", "plain/usual", "--attention-dtype", "float32")
-
-    done = run("--attention", "model.py+chunked", *chosen, "--collect-only", "-q", "--ignore", "tests")
-
-    assert done.stdout.splitlines()[:2] == [
-        "transformer/model+chunked::plain/usual[float32]",
-        "transformer/model+chunked::declarations",
-    ]
-
-
 def test_without_the_option_a_run_is_as_before_and_imports_no_torch(
     package: Path, reported: Reported, write: Write
 ) -> None:
@@ -267,19 +254,6 @@ def test_accepted_bad_input_is_a_warning() -> None:
 def test_accepted_bad_input_is_a_failure_where_that_is_strict() -> None:
     with pytest.raises(pytest.fail.Exception, match=r"dropout_p = −0.1 was accepted"):
         only_test(strict=True)()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("options", "outcome"), [((), "passed"), (("--attention-strict",), "failure")])
-def test_the_option_makes_it_a_failure(
-    options: Sequence[str], outcome: str, reported: Reported, write: Write, run_pytest: Pytest
-) -> None:
-    write("mine.py", "def attention(query, key, value, dropout_p=0.0):\n    return value.mean(-2, keepdim=True)\n")
-
-    run_pytest("--attention", "mine.py", "--attention-case", "bad_input/dropout_below_zero", *options)
-
-    found = {name: status for name, (status, _) in reported().items()}
-    assert found["attention.mine bad_input/dropout_below_zero[float32]"] == outcome
 
 
 test_a_correct_function = conformance(
