@@ -177,7 +177,8 @@ class _MachinePage:
         done = " and ".join(
             word for word, rows in (("tested", self.recorded.rows), ("timed", self.recorded.measured)) if rows
         )
-        return f"{', '.join(filter(None, parts))}; {done or 'nothing tested or timed'}, last on {provenance.date(run)}"
+        words = f"{', '.join(filter(None, parts))}; {done or 'nothing tested or timed'}, last on {provenance.date(run)}"
+        return "; ".join(filter(None, (words, provenance.shards(run))))
 
     @property
     def default(self) -> TimedTable | None:

@@ -103,9 +103,9 @@ def test_outcomes_are_stored_without_timing_and_earlier_cases_stay(
     assert set(stored["case"]) > {"plain/small", "scale/half"}
     assert len(attnsuite.load_results(tmp_path / "out", "benchmark")) == 0
     (machine,) = (runs.parent for runs in (tmp_path / "out").glob("*/runs.jsonl"))
-    assert str(Path("out") / machine.name / "conformance.md") in printed
-    assert not (machine / "benchmark.md").exists()
-    assert f"[conformance]({machine.name}/conformance.md)" in (tmp_path / "out" / "README.md").read_text()
+    assert str(Path("out") / machine.name / "cases.html") in printed
+    assert not (machine / "benchmark.csv").exists()
+    assert f"[cases.html]({machine.name}/cases.html)" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_a_readme_of_somebody_else_is_not_written_over(write: Write, status_of: Exit, tmp_path: Path) -> None:

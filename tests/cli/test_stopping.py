@@ -179,21 +179,21 @@ def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(
     assert 0 <= again <= 3 + MAX_SAMPLED, "the question it was killed at, and those whose operators are looked at"
     (run,) = rows((machine / "runs.jsonl").read_text())
     assert run["finished"]
-    assert all((machine / name).stat().st_size for name in ("conformance.md", "conformance.csv"))
-    assert "attention/kernel" in (machine / "conformance.md").read_text()
+    assert all((machine / name).stat().st_size for name in ("cases.html", "conformance.csv"))
+    assert "attention/kernel" in (machine / "cases.html").read_text()
     index = (tmp_path / "out" / "README.md").read_text()
-    assert f"[conformance]({machine.name}/conformance.md)" in index
-    assert f"[benchmark]({machine.name}/benchmark.md)" in index
+    assert f"[cases.html]({machine.name}/cases.html)" in index
+    assert f"[benchmark.csv]({machine.name}/benchmark.csv)" in index
     timed = rows((machine / "benchmark.jsonl").read_text())
     assert {row["implementation"] for row in timed} == {"attention/kernel", "attention/matmul"}
     assert {row["status"] for row in timed} == {"measured"}
 
-    (machine / "conformance.md").unlink()
+    (machine / "cases.html").unlink()
     blocked = write("blocked/sitecustomize.py", WITHOUT_TORCH).parent
     reported = attnsuite("report", "--results", "out", path=blocked)
 
     assert reported.returncode == 0, "tables are made again without torch"
-    assert (machine / "conformance.md").exists()
+    assert (machine / "cases.html").exists()
 
 
 def first_folder(results: Path, child: subprocess.Popen[str]) -> Path:

@@ -47,8 +47,6 @@ def test_the_operators_that_ran_are_shown_and_kept(
         "operators: PyTorch's own attention is called; the one question looked at ran _scaled_dot_product_"
     )
     assert "profiler" not in printed.err
-    (page,) = (tmp_path / "results").glob("*/conformance.md")
-    assert "looked at ran \\_scaled_dot_product_" in page.read_text()
 
 
 def test_what_ships_here_has_no_walls_and_no_line(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
