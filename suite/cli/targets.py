@@ -42,9 +42,6 @@ def chosen(
         raise UsageError(f"nothing is left to test without {', '.join(sorted(unwanted))}")
     if contract is not None:
         contract_named(contract)  # raises for a folder of implementations that is not a contract of the suite
-    for declaration in wanted:
-        if declaration.ambiguous and (declaration.named or not declaration.module):  # a user's own function
-            raise UsageError(f"{declaration.full_name}: {declaration.ambiguous}")
     return wanted
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing, implementation
 from attnsuite.registry.discovery import ENTRY_POINTS, contracts, discover
+from attnsuite.registry.files import locate, source_hash
 from attnsuite.registry.importing import import_lines
-from attnsuite.registry.loading import absent, from_function, load, locate, source_hash
+from attnsuite.registry.loading import absent, from_function, load
 from attnsuite.registry.naming import introduction
-from attnsuite.registry.reading import line_of
 from attnsuite.registry.side_effects import undisturbed
 from attnsuite.registry.signing import asked_in
+from attnsuite.registry.source import line_of
 from attnsuite.registry.styles import modes_kept
 from attnsuite.registry.targets import find, spelled
 

@@ -1,48 +1,95 @@
-"""Which one a file without decorators means: what its author assigned, a function or a class."""
+"""Which object of an imported file is tested where the user names none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dis
+import inspect
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
 
 from attnsuite.contracts import names as contract_names
 from attnsuite.model import UsageError
-from attnsuite.registry.from_source import listed, makes_models
-from attnsuite.registry.reading import ModuleSource
+from attnsuite.registry.files import imported_names, locate, on_path
+from attnsuite.registry.source import UNDECORATED, listed, makes_models, syntax_tree
 
 
-def the_one(source: ModuleSource, file: Path, contract: str) -> str:
-    """The name that a file without decorators means. UsageError if there are several candidates, or none.
+def chosen(module: ModuleType, file: Path, contract: str) -> str:
+    """The name of what a file means. UsageError, one line, where that is not clear.
 
-    A file that binds the contract's name means that name, however it is bound: by `def`, an import, an assignment. Else
-    it is the only public function or instance of a class of the file, else the only class. A file without any of these
-    whose import may bind names that no statement shows means the contract's name, too.
+    It is what the file binds under the contract's name, however it binds it. Else it is the only public function or
+    callable object of the file, else its only class.
     """
-    if contract in source.bound:
+    if hasattr(module, contract):
         return contract
-    names = _candidates(source, contract)
-    if len(names) == 1:
-        return names[0]
-    if names:
-        choice = f"has {listed(names)}: name one, as {file.name}:{names[0]}"
-    elif source.is_open:
-        return contract
-    else:
-        choice = f"has no public function{_instead(source, file)}"
-    raise UsageError(f"{file.name} decorates no function with @implementation and {choice}")
+    if contract in _stored(file):
+        raise UsageError(f"{file.name} binds no {contract} when it is imported; {instead(module, file, contract)}")
+    found = candidates(module, contract)
+    if others := [name for name in found if name in contract_names()]:
+        raise UsageError(f"{file.name} binds no {contract}, but {others[0]}: name it, as {file.name}:{others[0]}")
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"{file.name} {UNDECORATED} and has {listed(found)}: name one, as {file.name}:{found[0]}")
+    raise UsageError(f"{file.name} {UNDECORATED} and has no public function")
 
 
-def _candidates(source: ModuleSource, contract: str) -> Sequence[str]:
-    """The public names that a file may mean. A model's contract asks for a factory, which no instance is."""
-    functions = [each.name for each in source.functions if not each.is_class and not each.name.startswith("_")]
-    classes = [each.name for each in source.functions if each.is_class and not each.name.startswith("_")]
-    instances = [] if makes_models(contract) else [each.name for each in source.assigned if each.of]
-    return list(dict.fromkeys([*functions, *instances])) or list(dict.fromkeys(classes))
+def candidates(module: ModuleType, contract: str) -> list[str]:
+    """The public names of a module that may be meant: functions and callable objects, else classes.
+
+    A model's contract tests what a factory makes, which no object is.
+    """
+    public = {name: value for name, value in vars(module).items() if name[0] != "_" and callable(value)}
+    own = {name: value for name, value in public.items() if _home(value) == module.__name__}
+    functions = {name: value for name, value in own.items() if not isinstance(value, type)}
+    if makes_models(contract):
+        functions = {name: value for name, value in functions.items() if inspect.isroutine(value)}
+    made = {name: value for name, value in public.items() if not isinstance(value, type) and not _comes(name, value)}
+    found = functions or made or {name: value for name, value in own.items() if isinstance(value, type)}
+    names: dict[int, str] = {}
+    for name, value in found.items():
+        names.setdefault(id(value), name)  # of two names the first
+    return list(names.values())
 
 
-def _instead(source: ModuleSource, file: Path) -> str:
-    """What a file has that is no function of its own, and what to say for it to be asked."""
-    if source.deferred:
-        return f": {source.deferred[0]} is async; write a plain function"
-    assigned = [each.name for each in source.assigned if not each.imported or each.name in contract_names()]
-    return f": it has {listed(assigned)}; say {file.name}:{assigned[0]}" if assigned else ""
+def instead(module: ModuleType, file: Path, name: str) -> str:
+    """What to do about a name that a file binds to nothing that can be called."""
+    others = [each for each in candidates(module, name) if each != name] or ["FUNCTION"]
+    return f"bind {name} to a function, or name another: {file.name}:{others[0]}"
+
+
+def why_none(file: Path) -> str:
+    """What is said of a name that is None: as a rule an import failed, and the file caught that."""
+    with on_path(file.parent):
+        missing = [name for name in imported_names(file.read_bytes()) if locate(name) is None]
+    which = f" ({missing[0]} is not installed)" if missing else ""
+    return f"None, as where an import fails and the file catches that{which}"
+
+
+def _home(value: Any) -> str:
+    """The module that made a function, a class, or the class of an object."""
+    try:
+        return str(getattr(value, "__module__", None) or "")
+    except Exception:  # whatever its __getattr__ raises
+        return ""
+
+
+def _comes(name: str, value: Any) -> bool:
+    """Whether a value is another module's, under its name or this one."""
+    home = sys.modules.get(_home(value))
+    return inspect.isbuiltin(value) or getattr(home, getattr(value, "__name__", name), None) is value
+
+
+def _stored(file: Path) -> frozenset[str]:
+    """The names that statements of a file bind if they run, those that a function declares global included."""
+    code = compile(syntax_tree(file.read_bytes()), str(file), "exec")
+    return frozenset(_names(code, ("STORE_NAME", "STORE_GLOBAL")))
+
+
+def _names(code: CodeType, operations: tuple[str, ...]) -> Iterator[str]:
+    yield from (each.argval for each in dis.get_instructions(code) if each.opname in operations)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner, ("STORE_GLOBAL",))

@@ -22,7 +22,7 @@ class Declaration:
     """One implementation as its source declares it, known without importing it.
 
     It is imported as `module`, or by its path if `module` is empty. `function` is its name in the module, with dots for
-    an attribute of a class.
+    an attribute of a class; empty before the import of a file that decorates nothing.
     """
 
     contract: str
@@ -45,24 +45,22 @@ class Declaration:
     """Whether the user named this function. If it does not exist, that is then the user's mistake."""
     guessed: bool = False
     """Whether its file binds nothing under the contract's name, and this is its only public function or class."""
-    required: tuple[str, ...] = ()
-    """The parameters without a default, as far as its source shows them."""
     plug: Declaration | None = None
     """The attention that is plugged into it, if any."""
     signature: str = ""
     """The signature of the field that it has; empty for the contract's own, and where that is not known yet."""
     signature_by: tuple[str, ...] = ()
     """The parameters that tell it, or the one word that says it: `--signature`, `@implementation`."""
-    ambiguous: str = ""
-    """Which signatures its parameters fit, where these are several and none was said."""
     python: str = ""
     """The interpreter whose processes import it, where that is not this one: one with other versions of libraries."""
     unasked: tuple[str, ...] = ()
     """Its parameters that no test gives, once it is loaded."""
     rewritten: bool = False
     """Whether it is not called as a test says: what a test leaves out is given, or what it names is given by place."""
+    unclaimed: bool = False
+    """Whether neither its user nor its author calls it an attention: it is tested as one by default."""
     assumed: str = ""
-    """What was assumed of a function that nobody called an attention, and whose parameters do not tell; or empty."""
+    """What was assumed of an unclaimed function whose parameters do not tell, once it is loaded; or empty."""
     style: str = ""
     """What was made of a class or module so that it can be called; empty for a function, and before it is loaded."""
 
@@ -74,6 +72,11 @@ class Declaration:
     def full_name(self) -> str:
         """`attention/torch_sdpa.flash`: the name in every table."""
         return f"{self.contract}/{self.name}"
+
+    @property
+    def own(self) -> bool:
+        """Whether it is a file or a function that the user named: the user can mend it at once."""
+        return self.named or not self.module
 
     @property
     def shipped(self) -> bool:

@@ -8,12 +8,10 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from attnsuite.contracts import names as contract_names
-from attnsuite.model import UsageError
 from attnsuite.registry.declaration import Declaration
-from attnsuite.registry.from_source import of_file, of_source
-from attnsuite.registry.loading import locate
+from attnsuite.registry.files import locate
 from attnsuite.registry.plugging import plugs
-from attnsuite.registry.reading import read
+from attnsuite.registry.source import of_file, of_function, read
 
 ENTRY_POINTS = "attnsuite.implementations"
 """The group of entry points. One is `contract/name = package.module:function`, or a module with decorated functions."""
@@ -84,8 +82,6 @@ def _of_entry_point(point: EntryPoint, known: Sequence[str]) -> list[Declaration
         return [whole] if whole.function else [replace(whole, broken="its module has no source to read")]
     if not whole.function:
         return of_file(Path(spec.origin), whole.contract, name, whole.module)
-    whole = replace(whole, file=spec.origin)
-    try:
-        return [of_source(read(Path(spec.origin)), whole)]
-    except UsageError as error:  # the mistake of the package, not of the user
-        return [replace(whole, broken=str(error))]
+    whole, source = replace(whole, file=spec.origin), read(Path(spec.origin))
+    found = [each for each in source.decorated if each.name == whole.function]
+    return [of_function(found[-1], source, whole) if found else replace(whole, broken=source.problem)]

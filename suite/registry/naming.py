@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
+from attnsuite.registry.calls import BY_PLACE
+from attnsuite.registry.calls import shown as parameters_of
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, signature
 from attnsuite.registry.signing import said
+from attnsuite.registry.styles import Unfit
 
 INPUTS = ("query", "key", "value")
 """What every signature of attention takes by place."""
@@ -72,23 +76,31 @@ def _alike(name: str, others: Sequence[str]) -> str:
     return part or next(iter(get_close_matches(name, others, n=1, cutoff=ALIKE)), "")
 
 
-def taken_as_attention(declaration: Declaration) -> Declaration:
-    """What is asked as an attention though nobody called it one, with what its names say against that.
+def taken_as_attention(declaration: Declaration, function: Callable[..., Any]) -> Declaration:
+    """A function that is tested as an attention by default, with a line that says so where its names do not.
 
-    Where they are those of another layer's parameters it is broken; where they are nobody's, it is said what was
-    assumed. A name that may be meant as a query, a key or a value is enough for neither.
+    Raises `Unfit` where it takes too few inputs, or where the names are those of another layer's parameters.
     """
-    first = (declaration.parameters or ())[: len(INPUTS)]
-    if declaration.contract != SIGNATURES_OF or declaration.signature or declaration.broken or len(first) < len(INPUTS):
-        return declaration
-    if _is_called_one(declaration) or any(map(_may_be, first, INPUTS)):
+    shown = parameters_of(function, through=False)
+    if not declaration.unclaimed or declaration.function == SIGNATURES_OF or declaration.signature or shown is None:
         return declaration
     name, given = declaration.function.rpartition(".")[2], ", ".join(INPUTS)
     others = ", ".join(each for each in contract_names() if each != SIGNATURES_OF)
+    places = [each.name for each in shown if each.kind in BY_PLACE]
+    first = places[: len(INPUTS)]
+    if len(places) < len(INPUTS):
+        if declaration.style or any(each.kind is each.VAR_POSITIONAL for each in shown):
+            return declaration
+        takes = f"{name} takes {len(places)} argument{'s'[: len(places) != 1]} by place"
+        raise Unfit(
+            f"{takes}, and an attention is given {given}; what computes something else needs --contract: {others}"
+        )
+    if _is_called_one(declaration) or any(map(_may_be, first, INPUTS)):
+        return declaration
     if NEVER.intersection(first):
         takes = f"{name} takes {', '.join(first)}, and an attention is given {given}"
         instead = f"what computes something else needs --contract: {others}; an attention, --contract {SIGNATURES_OF}"
-        return replace(declaration, broken=f"{takes}; {instead}")
+        raise Unfit(f"{takes}; {instead}")
     was = f"{declaration.full_name} is taken for an attention, whose {given} are its {', '.join(first)}"
     return replace(declaration, assumed=f"{was}; what computes something else needs --contract")
 

@@ -13,7 +13,6 @@ from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.signatures import (
     OWN,
     SIGNATURES_OF,
-    Ambiguous,
     Question,
     adapted,
     introduction,
@@ -23,22 +22,6 @@ from attnsuite.registry.signatures import (
 
 ASKED_FOR, DECLARED = "--signature", "@implementation"
 """Who says which signature it is, in place of the parameters that tell it."""
-
-
-def signed(declaration: Declaration) -> Declaration:
-    """The declaration with its signature, as far as its source tells it, and with what that signature takes and lacks.
-
-    Where its parameters fit several signatures, `broken` says so.
-    """
-    if declaration.contract != SIGNATURES_OF or declaration.broken:
-        return declaration
-    if not declaration.signature:
-        try:
-            name, by = recognised(declaration.parameters, declaration.required)
-        except Ambiguous as error:
-            return replace(declaration, ambiguous=str(error))
-        declaration = replace(declaration, signature=name, signature_by=by)
-    return _with_words(declaration, declaration.parameters)
 
 
 def asked_in(declaration: Declaration, name: str) -> Declaration:

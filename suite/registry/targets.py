@@ -12,15 +12,13 @@ from functools import cached_property
 from pathlib import Path
 
 from attnsuite.model import UsageError
-from attnsuite.registry.choice import the_one
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
-from attnsuite.registry.from_source import decorated, listed, of_source
-from attnsuite.registry.loading import load, locate, on_path
-from attnsuite.registry.naming import taken_as_attention
+from attnsuite.registry.files import locate, on_path
+from attnsuite.registry.loading import load
 from attnsuite.registry.plugging import may_take_plug, plugged, takes_plug
-from attnsuite.registry.reading import ModuleSource, read
 from attnsuite.registry.signing import asked_in, check_signature, check_taken
+from attnsuite.registry.source import FileSource, decorated, listed, of_function, read
 
 LONGEST_PATH = 4096
 """Characters: no system has longer paths that can be opened (PATH_MAX of Linux)."""
@@ -115,9 +113,7 @@ def _parts(declaration: Declaration) -> list[Declaration]:
 def _place(declaration: Declaration) -> str:
     """The target that finds it by its place: `path/to/file.py:function`, or the file if it was found by that alone."""
     function = declaration.function
-    if not (declaration.named or declaration.module) and (
-        declaration.broken or function not in {each.name for each in read(Path(declaration.file)).decorated}
-    ):
+    if declaration.own and not declaration.named and (declaration.broken or not _is_decorated(declaration)):
         function = ""
     return ":".join(filter(None, (declaration.module or declaration.file, function)))
 
@@ -138,8 +134,12 @@ def _is_declared(declaration: Declaration) -> bool:
     place = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
     if DEFAULT_CONTRACT in place[-2:-1]:
         return True
-    decorated_here = read(Path(declaration.file)).decorated if declaration.file else ()
-    return declaration.function in {each.name for each in decorated_here}
+    return _is_decorated(declaration)
+
+
+def _is_decorated(declaration: Declaration) -> bool:
+    source = read(Path(declaration.file)) if declaration.file else FileSource()
+    return declaration.function in {each.name for each in source.decorated}
 
 
 def _contract_meant(declaration: Declaration, known: Sequence[str]) -> str:
@@ -182,9 +182,9 @@ class _Search:
         return [self._meant(each) for each in self._of_path(file, function)]
 
     def _meant(self, found: Declaration) -> Declaration:
-        """What a file or a module has, and what was assumed of it where neither the user nor its author says it."""
+        """What a file or a module has, marked where neither the user nor its author says which contract it keeps."""
         is_said = self.contract or self.signature or found.full_name in _names(self.registered) or _is_declared(found)
-        return found if is_said else taken_as_attention(found)
+        return found if is_said else replace(found, unclaimed=found.contract == DEFAULT_CONTRACT)
 
     def _plugged(self, target: str) -> list[Declaration]:
         """Each host before the + with each attention after it plugged in."""
@@ -256,16 +256,19 @@ class _Search:
         if shipped := [d for d in here if function in ("", d.function)]:
             return shipped
         source = read(file)
-        whole = Declaration("", file.stem, function, "", str(file), named=bool(function))
+        whole = Declaration("", file.stem, function or self._only(source), "", str(file), named=bool(function))
         if source.decorated and not function:
-            return decorated(source, lambda one: self._asked(whole, one.contract))
+            return decorated(source, lambda said: self._asked(replace(whole, function=""), said))
         asked = self._asked(whole, source.contract_of(function))
         if source.problem:
             return [replace(asked, broken=source.problem)]
-        if function:
-            return [of_source(source, _called(asked, source))]
-        one = self._asked(replace(whole, function=the_one(source, file, asked.contract)), None)
-        return [of_source(source, replace(one, guessed=one.function != one.contract))]
+        return [_of_source(source, asked) if function else asked]
+
+    def _only(self, source: FileSource) -> str:
+        """The only function of a file that is named as a contract, if it is; it says the contract."""
+        names = [name for name, _ in source.lines if name in self.known]
+        one = names[0] if len(names) == 1 else DEFAULT_CONTRACT
+        return one if one != DEFAULT_CONTRACT and self.contract in (None, one) else ""
 
     def _of_module(self, module: str, function: str) -> Declaration:
         if not all(part.isidentifier() for part in module.split(".")):
@@ -273,19 +276,17 @@ class _Search:
         whole = Declaration("", module.rpartition(".")[2], function, module, named=True)
         with on_path(Path.cwd()):
             spec = locate(module)
-        source = read(Path(spec.origin)) if spec and spec.origin and Path(spec.origin).suffix == ".py" else None
-        whole = self._asked(whole, source.contract_of(function) if source else None)
-        if spec is None:  # a package may make it when it is imported, as `os` makes `os.path`: where it is asked
+        source = read(Path(spec.origin)) if spec and spec.origin and Path(spec.origin).suffix == ".py" else FileSource()
+        whole = self._asked(whole, source.contract_of(function))
+        if spec is None:  # a package may make it when it is imported, as `os` makes `os.path`: in the worker
             package = module.partition(".")[0]
-            if package in sys.stdlib_module_names:  # what is not ours is not imported here
-                return replace(_called(whole, None), broken=getattr(load(whole), "reason", ""))
+            if package in sys.stdlib_module_names:  # imported here: it is no submission
+                return replace(_of_source(source, whole), broken=getattr(load(whole), "reason", ""))
             if locate(package) is None:
                 raise UsageError(f"No module named {package!r}")
-            return _called(whole, None)
-        if source is None:
-            return _called(whole, None)
-        whole = replace(whole, file=spec.origin or "")
-        return replace(whole, broken=source.problem) if source.problem else of_source(source, _called(whole, source))
+        elif spec.origin and Path(spec.origin).suffix == ".py":
+            whole = replace(whole, file=spec.origin, broken=source.problem)
+        return _of_source(source, whole)
 
     def _asked(self, whole: Declaration, said: str | None) -> Declaration:
         """What is asked of the contract that the user names, else that its decorator, its folder or its name says."""
@@ -338,10 +339,14 @@ def _names(found: Iterable[Declaration]) -> list[str]:
     return [declaration.full_name for declaration in found]
 
 
-def _called(whole: Declaration, source: ModuleSource | None) -> Declaration:
-    """The declaration with its name: by the decorator, else the function, unless that is called like the contract."""
-    for function in source.decorated if source else ():
+def _of_source(source: FileSource, whole: Declaration) -> Declaration:
+    """The declaration of a function that is named: as its decorator declares it, else as only its import tells.
+
+    It is named after its variant or, unless that has the name of the contract, after the function.
+    """
+    name = whole.function.rpartition(".")[2]
+    for function in source.decorated:
         if function.name == whole.function:
-            return replace(whole, name=".".join(filter(None, (whole.name, function.variant))))
-    function_name = whole.function.rpartition(".")[2]
-    return whole if function_name == whole.contract else replace(whole, name=function_name)
+            variant = function.declared["variant"]
+            return of_function(function, source, replace(whole, name=".".join(filter(None, (whole.name, variant)))))
+    return whole if name == whole.contract else replace(whole, name=name)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attnsuite.model.temporary import PREFIX
 from attnsuite.registry import Declaration
-from attnsuite.registry.loading import module_name
+from attnsuite.registry.files import module_name
 
 IMPORTED_FROM = """# Written by attnsuite: the file that is tested, for its child processes.
 import importlib.util, sys

@@ -16,7 +16,7 @@ import torch
 from targets import PLAIN, SUBMISSIONS, Write, loaded
 
 from attnsuite import implementation, registry
-from attnsuite.registry import Broken, Declaration, Loaded, Missing, discover, find, load, reading
+from attnsuite.registry import Broken, Declaration, Loaded, Missing, discover, find, load, source
 
 # Loading
 
@@ -80,45 +80,21 @@ def test_what_an_import_prints_is_kept(capfd: pytest.CaptureFixture[str]) -> Non
     assert capfd.readouterr() == ("now\n", "later")
 
 
-@pytest.mark.parametrize("said", [None, "0"])
-def test_onnxruntime_tells_its_makers_nothing_unless_the_user_lets_it(
-    write: Write, monkeypatch: pytest.MonkeyPatch, said: str | None
+@pytest.mark.parametrize(
+    ("variable", "usual", "own"),
+    [("ORT_DISABLE_TELEMETRY", "1", "0"), ("XLA_PYTHON_CLIENT_PREALLOCATE", "false", "true")],
+)
+def test_libraries_neither_report_nor_take_all_memory_unless_the_user_lets_them(
+    write: Write, monkeypatch: pytest.MonkeyPatch, variable: str, usual: str, own: str
 ) -> None:
-    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", said or "")
-    if said is None:
-        monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
-    file = write(
-        "kernel.py",
-        """
-        import os
-        seen = os.environ["ORT_DISABLE_TELEMETRY"]
-        def attention(query, key, value):
-            return seen
-        """,
-    )
+    file = write("kernel.py", f"import os\ndef attention(query, key, value): return os.environ[{variable!r}]")
 
-    result = loaded(file)
+    monkeypatch.delenv(variable, raising=False)
+    by_default = loaded(file).function(1, 2, 3)
+    monkeypatch.setenv(variable, own)
+    by_user = loaded(file).function(1, 2, 3)
 
-    assert isinstance(result, Loaded)
-    assert result.function(1, 2, 3) == (said or "1")
-
-
-@pytest.mark.parametrize("said", [None, "true"])
-def test_jax_leaves_the_memory_of_a_gpu_to_others_unless_the_user_lets_it(
-    write: Write, monkeypatch: pytest.MonkeyPatch, said: str | None
-) -> None:
-    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", said or "")
-    if said is None:
-        monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE")
-    file = write(
-        "kernel.py",
-        "import os\nsaw = os.environ['XLA_PYTHON_CLIENT_PREALLOCATE']\ndef attention(query, key, value): return saw",
-    )
-
-    result = loaded(file)
-
-    assert isinstance(result, Loaded)
-    assert result.function(1, 2, 3) == (said or "false")
+    assert (by_default, by_user) == (usual, own)
 
 
 def test_what_an_import_changes_in_the_process_is_undone() -> None:
@@ -176,7 +152,7 @@ def test_a_file_is_run_once_for_all_its_functions_and_again_when_it_changed(writ
     assert not list(file.parent.rglob("__pycache__"))
 
 
-def test_parameters_come_from_the_function_where_the_source_does_not_tell(write: Write) -> None:
+def test_parameters_come_from_the_function(write: Write) -> None:
     file = write(
         "kernel.py",
         """
@@ -232,7 +208,7 @@ def test_a_source_hash_waits_while_another_thread_parses(write: Write) -> None:
     declaration = Declaration("attention", "mine", "f", file=str(write("mine.py", "def f(): ...")))
     hashes: list[str] = []
     thread = threading.Thread(target=lambda: hashes.append(registry.source_hash(declaration)))
-    with reading._one_at_a_time:
+    with source._one_at_a_time:
         thread.start()
         thread.join(0.3)
         assert hashes == []

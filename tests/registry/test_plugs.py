@@ -100,13 +100,6 @@ def test_an_attention_that_cannot_be_imported_breaks_the_whole(write: Write) -> 
     assert found.reason == "ModuleNotFoundError: No module named 'nosuchmodule'"
 
 
-def test_a_file_can_be_plugged_in_by_its_path(write: Write) -> None:
-    file = write("mine.py", UNSCALED)
-
-    assert find(f"transformer/eager+{file}").full_name == "transformer/eager+mine"
-    assert find(f"vision_transformer/eager+{file}:attention").full_name == "vision_transformer/eager+mine"
-
-
 @pytest.mark.parametrize("plug", ["attention/chunked", "chunked", "mine.py", "mine.py:attention", "mine:attention"])
 @pytest.mark.parametrize("host", ["transformer/eager", "model.py", "model.py:transformer", "model:transformer"])
 def test_every_form_of_a_target_takes_every_form_of_a_plug(
@@ -187,7 +180,7 @@ def test_what_cannot_be_plugged_is_said(write: Write, tmp_path: Path, target: st
     write("model.py", "def transformer(config, weights, *, attention=None): ...")
 
     with pytest.raises(UsageError) as caught:
-        registry.find([target.format(folder=tmp_path)])
+        registry.load(find(target.format(folder=tmp_path)))
 
     assert str(caught.value).startswith(says)
 

@@ -47,14 +47,6 @@ def test_a_contract_makes_a_short_name_clear(room: Path) -> None:
     assert names(find(["eager"], "transformer", root=room)) == ["transformer/eager"]
 
 
-def test_a_file_without_decorators_means_its_only_or_its_aptly_named_function(write: Write) -> None:
-    only = write("kernel.py", "import math\ndef _helper(): ...\ndef forward(query, key, value): ...")
-    apt = write("kernels.py", "def attention(query, key, value): ...\ndef other(): ...")
-    (declaration,) = find([str(only)])
-    assert (declaration.full_name, declaration.function) == ("attention/kernel", "forward")
-    assert find([str(apt)])[0].function == "attention"
-
-
 def test_a_function_in_a_file_needs_no_decorator(write: Write) -> None:
     file = write("kernel.py", "def forward(query, key, value): ...\ndef attention(): ...\nmade = print")
     assert names(find([f"{file}:forward", f"{file}:attention", f"{file}:made"])) == [
@@ -94,7 +86,6 @@ def test_a_function_in_a_module_is_found_without_importing_it(importable: Path, 
     write("outer/inner.py", "def forward(query, key, value, *, scale=None): ...")
     (declaration,) = find(["outer.inner:forward"])
     assert declaration.full_name == "attention/forward"
-    assert declaration.parameters == ("query", "key", "value", "scale")
     assert "outer" not in sys.modules
 
 
@@ -177,12 +168,6 @@ def test_mistakes_about_files_are_named(write: Write) -> None:
     assert complaint(str(empty)) == "empty.py decorates no function with @implementation and has no public function"
 
 
-def test_instances_are_among_what_a_file_has(write: Write) -> None:
-    text = "class Attention:\n    def __call__(self, q, k, v): ...\n\n\nmine = Attention()\n"
-
-    assert complaint(f"{write('made.py', text)}:nope") == "made.py has no function 'nope': it has Attention, mine"
-
-
 def test_mistakes_about_modules_are_named() -> None:
     assert complaint("nosuchmodule:f") == "No module named 'nosuchmodule'"
     assert complaint("json.nosuchmodule:f") == "No module named 'json.nosuchmodule'"
@@ -191,7 +176,7 @@ def test_mistakes_about_modules_are_named() -> None:
         "decoder.py has no function 'scaner': it has py_scanstring, JSONObject, JSONArray"
     )
     assert complaint("json.decoder:NaN") == "'NaN' in decoder.py cannot be called: it is of type float"
-    assert complaint("os.path:jion") == "os.path has no function 'jion'"
+    assert complaint("os.path:jion").startswith("os.path has no function 'jion': did you mean join? it has ")
 
 
 def test_a_name_that_only_the_import_can_deny_is_denied_then(write: Write) -> None:
@@ -207,95 +192,10 @@ def test_two_files_of_one_name_are_not_mixed_up(write: Write) -> None:
     )
 
 
-# Files without decorators
-
-KERNEL = """\
-import functools
-import torch
-from torch import nn
-
-class Scaled(nn.Module):
-    def __init__(self, factor=1.0):
-        super().__init__()
-        self.factor = factor
-
-    def forward(self, query, key, value):
-        return self.factor * value
-
-class Settings:
-    pass
-
-settings = Settings()
-"""
-NEEDS = KERNEL.replace("factor=1.0", "factor")
-
-
-def meant(file: Path) -> str:
-    (declaration,) = find([str(file)])
-    return declaration.function
-
-
-@pytest.mark.parametrize("source", [KERNEL, NEEDS])
-@pytest.mark.parametrize(
-    ("line", "name"),
-    [
-        ("attention = Scaled(factor=2.0)", "attention"),
-        ("mine = Scaled(2.0).eval()", "mine"),
-        ("mine: nn.Module = torch.jit.script(Scaled(2.0))", "mine"),
-        ("mine, number = Scaled(2.0).forward, 3", "mine"),
-        ("mine = Scaled(1.0)\nattention = Scaled(2.0)", "attention"),
-        ("attention = functools.partial(Scaled(2.0))", "attention"),
-        ("if __name__ == '__main__':\n    other = Scaled(3.0)\nelse:\n    mine = Scaled(2.0)", "mine"),
-    ],
-)
-def test_what_the_author_made_of_a_class_comes_before_the_class(
-    write: Write, source: str, line: str, name: str
-) -> None:
-    assert meant(write("kernel.py", f"{source}{line}\n")) == name
-
-
-def test_the_instance_is_what_is_called(write: Write) -> None:
-    found = load(find([str(write("kernel.py", f"{KERNEL}mine = Scaled(2.0)\n"))])[0])
-
-    assert isinstance(found, Loaded)
-    assert found.function(1, 1, 3) == 6
-
-
-def test_a_class_without_instances_is_meant_itself(write: Write) -> None:
-    alone = KERNEL.replace("class Settings", "class _Settings").replace("= Settings", "= _Settings")
-    assert meant(write("kernel.py", f"{alone}_hidden = Scaled(2.0)\n")) == "Scaled"
-
-
-def test_of_two_instances_or_one_and_a_function_none_is_guessed(write: Write) -> None:
-    two = write("two.py", f"{KERNEL}one = Scaled(2.0)\nother = Scaled(3.0)\n")
-    both = write("both.py", f"{KERNEL}def forward(query, key, value): ...\nmine = Scaled(2.0)\n")
-
-    assert complaint(str(two)).endswith("and has one, other: name one, as two.py:one")
-    assert complaint(str(both)).endswith("and has forward, mine: name one, as both.py:forward")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "attention = lambda query, key, value: value",
-        "import functools, torch\nattention = functools.partial(torch.add)",
-        "from torch.nn.functional import scaled_dot_product_attention as attention",
-    ],
-)
-def test_a_name_assigned_under_the_contract_s_name_is_meant(write: Write, line: str) -> None:
-    file = write("kernel.py", f"{line}\n")
-
-    assert meant(file) == "attention"
-    assert isinstance(load(find([str(file)])[0]), Loaded)
-    assert complaint(str(file), contract="add_norm").endswith(
-        "has no public function: it has attention; say kernel.py:attention"
-    )
-
-
 def test_an_import_is_not_meant_where_a_function_is_decorated(write: Write) -> None:
-    assert (
-        meant(write("kernel.py", f"from os import path as attention\n{PLAIN.replace('attention', 'mine')}")) == "mine"
-    )
+    file = write("kernel.py", f"from os import path as attention\n{PLAIN.replace('attention', 'mine')}")
+
+    assert find([str(file)])[0].function == "mine"
 
 
 def test_the_decorator_says_the_contract_unless_the_user_does(write: Write) -> None:

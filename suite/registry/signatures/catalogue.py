@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 
 from attnsuite.model import UsageError
-from attnsuite.registry.signatures.signature import Signature
+from attnsuite.registry.signatures.signature import ADAPTERS, Signature
 
 OWN = "sdpa"
 """The contract's own signature, in which nothing is adapted."""
@@ -20,7 +19,7 @@ FIRST = ("sdpa", "flash_attn", "xformers", "jax", "flashinfer", "triton", "mlx",
 @cache
 def names() -> tuple[str, ...]:
     """The names of all signatures."""
-    found = sorted(file.stem for file in (Path(__file__).parent / "adapters").glob("[!_]*.py"))
+    found = sorted(file.stem for file in ADAPTERS.glob("[!_]*.py"))
     return tuple(sorted(found, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)))
 
 

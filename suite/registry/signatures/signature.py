@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnsuite.registry.signatures.arrays import Arrays
@@ -12,6 +13,7 @@ from attnsuite.registry.signatures.arrays import Arrays
 if TYPE_CHECKING:
     from torch import Tensor
 
+ADAPTERS = Path(__file__).parent / "adapters"
 Parameters = frozenset[str] | None
 """The names that a function can be given by keyword; None where it takes any."""
 Words = Mapping[str, Any]
@@ -134,8 +136,11 @@ class Signature:
     """The contract's words and the library's, for what is said of a failure."""
     says: str = ""
     """What a reader should know beside axes and conventions, in a few words."""
-    template: str = ""
-    """A function that has the signature and computes attention plainly, as Python."""
+
+    @property
+    def template(self) -> str:
+        """A function that has the signature and computes attention plainly, as Python: the text beside its adapter."""
+        return (ADAPTERS / f"{self.name}.txt").read_text(encoding="utf-8")
 
     @property
     def axes_of_groups(self) -> list[str]:

@@ -48,34 +48,6 @@ def _of_all_heads(asked: Question) -> Any:
         raise NotImplementedError("custom_mask has all axes, so that it is the caller who expands a mask") from error
 
 
-TEMPLATE = """\
-def attention(
-    q: Tensor,  # l h d, of one item
-    k: Tensor,  # s g d
-    v: Tensor,  # s g d
-    custom_mask: Tensor | None = None,  # l s, True: may attend
-    causal: bool = False,  # aligned at the last key
-    sm_scale: float | None = None,
-    window_left: int = -1,  # -1 is unbounded; aligned at the last key, too
-) -> Tensor:  # l h d
-    query, key, value = (tensor.transpose(0, 1) for tensor in (q, k, v))
-    refuse(key.shape[-2] != value.shape[-2], "k and v differ in length")
-    refuse(query.shape[-1] != key.shape[-1], "q and k differ in width")
-    refuse(key.shape[0] == 0 or query.shape[0] % max(key.shape[0], 1) != 0, "the heads of k do not divide those of q")
-    wide = torch.promote_types(q.dtype, torch.float32)  # half types are computed in float32
-    times, offset = query.shape[0] // key.shape[0], key.shape[1] - query.shape[1]
-    key, value = key.repeat_interleave(times, 0), value.repeat_interleave(times, 0)
-    scores = (query.to(wide) @ key.to(wide).mT) * (q.shape[-1] ** -0.5 if sm_scale is None else sm_scale)
-    hidden = torch.zeros(scores.shape[-2:], dtype=torch.bool, device=q.device)
-    if causal:
-        hidden = hidden | torch.ones_like(hidden).triu(offset + 1)
-    if window_left >= 0:
-        hidden = hidden | torch.ones_like(hidden).tril(offset - window_left - 1)
-    if custom_mask is not None:
-        hidden = ~custom_mask
-    return (softmax(scores, hidden) @ value.to(wide)).to(q.dtype).transpose(0, 1)
-"""
-
 SIGNATURE = Signature(
     name="flashinfer",
     function="flashinfer.single_prefill_with_kv_cache",
@@ -106,5 +78,4 @@ SIGNATURE = Signature(
     conventions={"causal": "lower_right", "window": "lower_right"},
     words={"attn_mask": "custom_mask", "is_causal": "causal", "scale": "sm_scale", "window": "window_left"},
     says="a call for each item, causal and window_left aligned at the last key, no backward pass",
-    template=TEMPLATE,
 )

@@ -18,25 +18,6 @@ def keywords(asked: Question) -> dict[str, Any]:
     return {"causal": asked.is_causal, "sm_scale": asked.scale}
 
 
-TEMPLATE = """\
-def attention(
-    q: Tensor,  # b h l d
-    k: Tensor,  # b h s d
-    v: Tensor,  # b h s d
-    causal: bool,  # aligned at the first key
-    sm_scale: float,
-) -> Tensor:  # b h l d
-    refuse(k.shape[-2] != v.shape[-2], "k and v differ in length")
-    refuse(q.shape[-1] != k.shape[-1], "q and k differ in width")
-    refuse(q.shape[:-2] != k.shape[:-2] or k.shape[:-2] != v.shape[:-2], "q, k and v differ in items or heads")
-    wide = torch.promote_types(q.dtype, torch.float32)  # half types are computed in float32
-    scores = (q.to(wide) @ k.to(wide).mT) * sm_scale
-    hidden = torch.zeros(scores.shape[-2:], dtype=torch.bool, device=q.device)
-    if causal:
-        hidden = torch.ones_like(hidden).triu(1)
-    return (softmax(scores, hidden) @ v.to(wide)).to(q.dtype)
-"""
-
 SIGNATURE = Signature(
     name="triton",
     function="the attention of Triton's tutorial 06-fused-attention",
@@ -50,5 +31,4 @@ SIGNATURE = Signature(
     inputs=("q", "k", "v"),
     words={"scale": "sm_scale", "is_causal": "causal"},
     says="causal and sm_scale in every call, causal aligned at the first key",
-    template=TEMPLATE,
 )

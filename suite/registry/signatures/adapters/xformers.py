@@ -86,30 +86,6 @@ def layout(signature: Signature, function: Callable[..., Any], asked: Question) 
     return of_rank(output.flatten(2, 3).transpose(1, 2), asked.query.dim())
 
 
-TEMPLATE = """\
-def attention(
-    query: Tensor,  # b s h d, or b s g h d where heads are grouped
-    key: Tensor,  # the same: expanded along h
-    value: Tensor,
-    attn_bias: Tensor | None = None,  # b h l s, or b g h l s: added to the scaled scores
-    p: float = 0.0,
-    scale: float | None = None,
-) -> Tensor:  # as query
-    q, k, v = (tensor.movedim(1, -2) for tensor in (query, key, value))
-    refuse(k.shape[-2] != v.shape[-2], "key and value differ in length")
-    refuse(q.shape[:-2] != k.shape[:-2] or q.shape[-1] != k.shape[-1], "query and key differ in items, heads or width")
-    refuse(attn_bias is not None and attn_bias.dtype != query.dtype, "attn_bias has another dtype than query")
-    refuse(not 0 <= p <= 1, "p lies outside [0, 1]")
-    wide = torch.promote_types(query.dtype, torch.float32)  # half types are computed in float32
-    scores = (q.to(wide) @ k.to(wide).mT) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    hidden = torch.zeros((), dtype=torch.bool, device=query.device)
-    if attn_bias is not None:
-        refuse(attn_bias.shape != scores.shape, "attn_bias is not b h l s")
-        scores, hidden = scores + attn_bias.to(wide), attn_bias == -torch.inf
-    weights = torch.nn.functional.dropout(softmax(scores, hidden), p) if p else softmax(scores, hidden)
-    return (weights @ v.to(wide)).to(query.dtype).movedim(-2, 1)
-"""
-
 SIGNATURE = Signature(
     name="xformers",
     function="xformers.ops.memory_efficient_attention",
@@ -135,5 +111,4 @@ SIGNATURE = Signature(
         "window": "a windowed attn_bias",
     },
     says="masks, causal and windows as one attn_bias (b, h, l, s), grouped heads as (b, s, g, h, d)",
-    template=TEMPLATE,
 )

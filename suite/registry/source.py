@@ -1,0 +1,222 @@
+"""What a file declares with `@implementation`, read from its source without importing it."""
+
+from __future__ import annotations
+
+import ast
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import names as contract_names
+from attnsuite.registry.declaration import Declaration, checked
+
+HOMES = ("attnsuite", "attnsuite.registry")
+"""The modules that have the decorator."""
+UNDECORATED = "decorates no function with @implementation"
+MOST_LISTED = 12
+"""The most names in a message: more would not be read."""
+METHODS = ("__call__", "forward")
+"""The methods by which an instance is called, the second that of a module."""
+
+_one_at_a_time = threading.Lock()
+"""CPython 3.11 miscounts the depth of recursion if two threads parse at once (python/cpython#106905)."""
+
+
+@dataclass(frozen=True)
+class FunctionSource:
+    """A decorated function or class. Its `parameters` are None where the source does not show them."""
+
+    name: str
+    line: int
+    parameters: tuple[str, ...] | None
+    summary: str
+    declared: dict[str, Any]
+    """The arguments of the decorator."""
+    problem: str = ""
+    """Why the arguments cannot be read, or empty."""
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """A file: what it decorates, and the line of each function and class that a statement of it defines."""
+
+    summary: str = ""
+    decorated: tuple[FunctionSource, ...] = ()
+    lines: tuple[tuple[str, int], ...] = ()
+    problem: str = ""
+    """Why the file cannot be read as Python, in one line that says where; or empty."""
+
+    def contract_of(self, name: str) -> str | None:
+        """The contract that the decorator of this function names."""
+        return next((each.declared["contract"] for each in self.decorated if each.name == name), None)
+
+
+def read(file: Path) -> FileSource:
+    """Read a file. If it cannot be read as Python, `problem` says why."""
+    try:
+        return _parsed(file.read_bytes(), file)
+    except OSError as error:
+        return _unreadable(error, file)
+
+
+def line_of(file: Path, function: str) -> int:
+    """The line at which a function or a class begins; 0 where the source does not show it."""
+    return dict(read(file).lines).get(function.partition(".")[0], 0)
+
+
+def of_file(file: Path, contract: str, name: str, module: str = "") -> list[Declaration]:
+    """The decorated functions of a registered file; if it has none, one declaration that says what is wrong."""
+    whole, source = Declaration(contract, name, "", module, str(file)), read(file)
+    if not source.decorated:
+        return [replace(whole, broken=source.problem or UNDECORATED)]
+
+    def registered(said: str | None) -> Declaration:
+        if said in (None, contract):
+            return whole
+        return replace(whole, broken=f"it is registered as {contract}, and its decorator says {said}")
+
+    return decorated(source, registered)
+
+
+def decorated(source: FileSource, placed: Callable[[str | None], Declaration]) -> list[Declaration]:
+    """A declaration for each decorated function, `placed` by the contract that its decorator names."""
+    found: dict[str, Declaration] = {}
+    for function in source.decorated:
+        whole = placed(function.declared["contract"])
+        whole = replace(whole, name=".".join(filter(None, (whole.name, function.declared["variant"]))))
+        declaration = of_function(function, source, whole)
+        for twin in source.decorated:
+            same = twin.name == function.name or twin.declared["variant"] == function.declared["variant"]
+            if twin is not function and same and not declaration.broken:
+                lines = " and ".join(map(str, sorted((twin.line, function.line))))
+                says = f"lines {lines} both declare {declaration.name!r}: keep one, or give each a variant"
+                declaration = replace(declaration, broken=says)
+        found[declaration.name] = declaration
+    return list(found.values())
+
+
+def of_function(function: FunctionSource, source: FileSource, whole: Declaration) -> Declaration:
+    """The declaration of a decorated function, with the name and the place of `whole`."""
+    of_variant = function.summary, source.summary
+    summaries = of_variant if function.declared["variant"] else of_variant[::-1]
+    declared = {key: value for key, value in function.declared.items() if key not in ("variant", "contract")}
+    if whole.signature:  # what a user asks for counts more
+        declared |= {"signature": whole.signature, "signature_by": whole.signature_by}
+    return replace(
+        whole,
+        function=function.name,
+        parameters=function.parameters,
+        summary=summaries[0] or summaries[1],
+        broken=function.problem or whole.broken,
+        **declared,
+    )
+
+
+def makes_models(name: str) -> bool:
+    """Whether the contract tests what a factory makes."""
+    return name in contract_names() and contract_named(name).is_model
+
+
+def listed(names: Iterable[str]) -> str:
+    """The names, separated by commas: the first MOST_LISTED, and how many more there are."""
+    names = list(dict.fromkeys(names))
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return ", ".join(names[:MOST_LISTED]) + more
+
+
+def syntax_tree(source: bytes, name: str = "<unknown>") -> ast.Module:
+    """The tree of a source, without its warnings, for one thread after the other. Raises as `ast.parse` does."""
+    with _one_at_a_time, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source, name)
+
+
+@cache  # a command finds what is registered several times
+def _parsed(source: bytes, file: Path) -> FileSource:
+    try:
+        tree = syntax_tree(source, str(file))
+    except SyntaxError as error:
+        return FileSource(problem=f"SyntaxError: {error.msg} ({file.name}, line {error.lineno})")
+    except (ValueError, RecursionError, MemoryError) as error:
+        return _unreadable(error, file)
+    statements = list(_statements(tree.body))
+    names = _decorators(statements)
+    defined = [node for node in statements if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    marked = [(node, mark) for node in defined for mark in node.decorator_list if ast.unparse(_called(mark)) in names]
+    return FileSource(
+        _first_line(tree),
+        tuple(_function(node, mark) for node, mark in marked),
+        tuple((node.name, node.lineno) for node in defined),
+    )
+
+
+def _unreadable(error: Exception, file: Path) -> FileSource:
+    return FileSource(problem=f"{type(error).__name__}: {error} ({file.name})".replace("\n", " "))
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, also those under `if`, `try`, `with` and `match`."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for block in ("body", "orelse", "finalbody"):
+                yield from _statements(getattr(statement, block, []))
+            for inner in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
+                yield from _statements(inner.body)
+
+
+def _decorators(statements: Sequence[ast.stmt]) -> frozenset[str]:
+    """The names under which a module knows the decorator: `implementation`, `attnsuite.implementation`."""
+    names = set()
+    for node in statements:
+        if isinstance(node, ast.ImportFrom) and node.module in HOMES:
+            names |= {alias.asname or alias.name for alias in node.names if alias.name == "implementation"}
+        elif isinstance(node, ast.Import):
+            names |= {f"{alias.asname or alias.name}.implementation" for alias in node.names if alias.name in HOMES}
+    return frozenset(names)
+
+
+def _called(decorator: ast.expr) -> ast.expr:
+    return decorator.func if isinstance(decorator, ast.Call) else decorator
+
+
+def _function(node: ast.FunctionDef | ast.ClassDef, decorator: ast.expr) -> FunctionSource:
+    declared, problem = checked(), ""
+    try:
+        declared = checked(**_literals(decorator)) if isinstance(decorator, ast.Call) else declared
+    except (TypeError, ValueError) as error:
+        problem = f"line {decorator.lineno}: {error}".replace("checked()", "@implementation")
+    return FunctionSource(node.name, node.lineno, _parameters(node), _first_line(node), declared, problem)
+
+
+def _literals(call: ast.Call) -> dict[str, Any]:
+    if call.args or any(keyword.arg is None for keyword in call.keywords):
+        raise ValueError("the arguments of @implementation have to be given by keyword, one by one")
+    values = {}
+    for keyword in call.keywords:
+        try:
+            values[str(keyword.arg)] = ast.literal_eval(keyword.value)
+        except (ValueError, TypeError, SyntaxError, RecursionError) as error:
+            raise ValueError(
+                f"{keyword.arg} of @implementation is not a literal, so it cannot be read without an import"
+            ) from error
+    return values
+
+
+def _parameters(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, ...] | None:
+    """The names of the parameters, of a class those of its instances; None for any."""
+    if isinstance(node, ast.ClassDef):
+        methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name in METHODS]
+        found = _parameters(methods[0]) if methods else None
+        return found and found[1:]
+    of = node.args
+    return None if of.kwarg else tuple(each.arg for each in (*of.posonlyargs, *of.args, *of.kwonlyargs))
+
+
+def _first_line(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:
+    return (ast.get_docstring(node) or "").partition("\n")[0].strip()
