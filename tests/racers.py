@@ -12,7 +12,7 @@ from clocks import Time
 
 from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Answered, Entry, Witnessed
-from attnsuite.benchmark.measure.protocol import Failed, Found, Prepared
+from attnsuite.benchmark.measure.messages import Failed, Found, Prepared
 from attnsuite.benchmark.race import race as race_of
 
 Asked = tuple[str, str, Any]

@@ -6,14 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from attnsuite.benchmark.functions import bench as bench
     from attnsuite.benchmark.request import Request as Request
     from attnsuite.benchmark.request import Table as Table
     from attnsuite.benchmark.series import Benchmark as Benchmark
+    from attnsuite.benchmark.series import bench as bench
 
 __all__ = ["Benchmark", "Request", "Table", "bench"]
 
-_HOMES = {"Benchmark": "series", "Request": "request", "Table": "request", "bench": "functions"}
+_HOMES = {"Benchmark": "series", "Request": "request", "Table": "request", "bench": "series"}
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,6 @@
-"""Whether the machine was busy with other work while a table was timed, so that honest calls took longer than claimed.
+"""Whether other processes kept the machine busy while a table was timed, so that honest calls took longer than claimed.
 
-Only work of other processes counts. A submission cannot make the machine busy: its processes descend from this one.
+A submission cannot make the machine busy: its processes descend from this one, and their work does not count.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
@@ -28,7 +28,7 @@ IDLE = ("idle", "iowait", "guest", "guest_nice")
 
 @dataclass(frozen=True)
 class Load:
-    """What other processes took of the cores, on average over a table."""
+    """The use of the cores by other processes, on average over a table."""
 
     share: float = 0.0
     """Of all cores' time, from 0 to 1."""
@@ -37,11 +37,7 @@ class Load:
     """The system's load average: processes that run or wait for a core, the suite's among them."""
 
     def slowdown(self, threads: int) -> float:
-        """How many times as long a call on so many threads takes on what is left; 1 where the machine is not busy.
-
-        Where other processes have work for all cores, calls get a share of a core, and so each takes longer. As long
-        as the cores that are left suffice, they do not.
-        """
+        """How many times as long a call on so many threads takes on the cores that are left; 1 on an idle machine."""
         left = max(1 - self.share, LEAST_LEFT) * self.cores
         times = min(max(1, threads), self.cores) / left
         return times if times >= BUSY else 1.0
@@ -55,7 +51,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What may have made an honest call take longer than claimed: other processes, or a machine of unsteady speed."""
+    """Why an honest call may have taken longer than claimed: other processes, or a machine of unsteady speed."""
 
     load: Callable[[], Load] = Load
     """Measures the load since the table began."""
@@ -67,9 +63,7 @@ class Disturbance:
         explains it.
         """
         load = self.load()
-        if times <= most * load.slowdown(threads):
-            return load.says(threads)
-        return self._unsteady(times)
+        return load.says(threads) if times <= most * load.slowdown(threads) else self._unsteady(times)
 
     def busy(self, threads: int) -> str:
         """That the machine was busy, in words; empty where it was not."""
@@ -78,24 +72,21 @@ class Disturbance:
     def _unsteady(self, times: float) -> str:
         if len(self.baseline) < 2:
             return ""
-        of = interval(self.baseline)
-        if of.low <= 0 or times > of.high / of.low:  # too few samples bound nothing, and so explain nothing
+        own = interval(self.baseline)
+        if own.low <= 0 or times > own.high / own.low:  # too few samples bound nothing, and so explain nothing
             return ""
-        below, above = 1 - of.low / of.median, of.high / of.median - 1
+        below, above = 1 - own.low / own.median, own.high / own.median - 1
         return f"the machine was unsteady (the baseline's own interval is −{100 * below:.0f} % +{100 * above:.0f} %)"
 
 
-@dataclass
 class LoadMeter:
-    """Measures what other processes take of the cores, from when it is made: all processor time but the suite's own.
+    """Measures the use of the cores by other processes from now on: all processor time but the suite's own.
 
-    Processor time that the hypervisor gave to another machine counts as taken, too.
+    Processor time that the hypervisor gave to another machine counts, too.
     """
 
-    _cores: int = field(default_factory=lambda: len(cores()))
-    _logical: list[int] = field(default_factory=lambda: _allowed())
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
+        self._logical = _allowed()
         self._began, self._before = monotonic(), self._others()
 
     def load(self) -> Load:
@@ -103,13 +94,13 @@ class LoadMeter:
         average = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
         whole = (monotonic() - self._began) * len(self._logical)
         share = (self._others() - self._before) / whole if whole > 0 else 0.0
-        return Load(min(1.0, max(0.0, share)), self._cores, average)
+        return Load(min(1.0, max(0.0, share)), len(cores()), average)
 
     def _others(self) -> float:
         """Seconds of processor time on these cores that other processes have used since the system started."""
         every = psutil.cpu_times(percpu=True)
         used = [every[core] for core in self._logical if core < len(every)]
-        return sum(sum(of) - sum(getattr(of, name, 0.0) for name in IDLE) for of in used) - _own()
+        return sum(sum(each) - sum(getattr(each, name, 0.0) for name in IDLE) for each in used) - _own()
 
 
 def _allowed() -> list[int]:
@@ -121,10 +112,9 @@ def _allowed() -> list[int]:
 
 def _own() -> float:
     """Seconds of processor time of this process and all that descend from it, those that have ended included."""
-    process = psutil.Process()
-    found = 0.0
+    process, seconds = psutil.Process(), 0.0
     for each in (process, *process.children(recursive=True)):
         with suppress(psutil.Error):  # it has ended meanwhile
             times = each.cpu_times()
-            found += times.user + times.system + times.children_user + times.children_system
-    return found
+            seconds += times.user + times.system + times.children_user + times.children_system
+    return seconds

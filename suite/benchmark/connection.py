@@ -1,8 +1,8 @@
-"""How a bench is asked: one in another process, which is suspended while it is not asked, or one in this process."""
+"""A bench in another process, which is suspended while it has no verb to answer, or in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -11,12 +11,15 @@ import torch
 
 from attnsuite.benchmark.measure.bench import Bench
 from attnsuite.benchmark.measure.failures import says_out_of_memory
-from attnsuite.benchmark.measure.protocol import AnyAnswer, Done, Exchanged, Failed, Layout, read
+from attnsuite.benchmark.measure.messages import AnyAnswer, Done, Exchanged, Failed, Layout, read
 from attnsuite.model import Status
 from attnsuite.worker import Died, Failure, Ready, Worker
 from attnsuite.worker.messages import STORAGE_LIMIT
 from attnsuite.worker.process import REPLY_SHARE
 from attnsuite.worker.turns import Taken, Turn
+
+Turns = tuple[list[Taken], Exchanged] | Failed
+"""Each turn's seconds and bytes, and how the tensors lie in these."""
 
 
 class Here:
@@ -25,22 +28,18 @@ class Here:
     def __init__(self, function: Callable[..., Any], device: str, threads: int) -> None:
         self._bench, self._threads = Bench(function, device, threads=threads), threads
 
-    def ask(
-        self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any], stay: bool = False
-    ) -> AnyAnswer | Failed:
+    def ask(self, kind: type[AnyAnswer], verb: str, stay: bool = False, **arguments: Any) -> AnyAnswer | Failed:
         """The answer to a verb, or why there is none."""
-        with self._threads_of_its_own():
+        with self._its_threads():
             return read(kind, self._bench(verb, arguments))
 
-    def exchange(
-        self, inputs: Layout, warm: int, turns: Sequence[Turn], kept: int
-    ) -> tuple[list[Taken], Exchanged] | Failed:
-        """What is answered in each turn, and how the answers lie in their bytes."""
-        with self._threads_of_its_own():
+    def exchange(self, inputs: Layout, warm: int, turns: Sequence[Turn], kept: int) -> Turns:
+        """The answers in these turns."""
+        with self._its_threads():
             return self._bench.exchange_here(inputs, warm, turns)
 
     @contextmanager
-    def _threads_of_its_own(self) -> Iterator[None]:
+    def _its_threads(self) -> Iterator[None]:
         before = torch.get_num_threads()
         torch.set_num_threads(self._threads or before)
         try:
@@ -50,7 +49,7 @@ class Here:
 
 
 class Elsewhere:
-    """A bench in a process of its own. Each process that the worker starts is configured before anything else is asked.
+    """A bench in a process of its own. Each process that the worker starts is configured before anything else.
 
     Imports are spread over the cores; when its process is ready it moves to `cores`, where any are given.
     """
@@ -65,12 +64,10 @@ class Elsewhere:
         """Whether memory is given back before the process is suspended: a GPU's is shared by all participants."""
         self._configured: int | None = None
         """The number of the process that was configured last."""
-        self._stays = False
-        """Whether it was left awake by the last question."""
+        self._awake = False
+        """Whether the last verb left it awake."""
 
-    def ask(
-        self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any], stay: bool = False
-    ) -> AnyAnswer | Failed:
+    def ask(self, kind: type[AnyAnswer], verb: str, stay: bool = False, **arguments: Any) -> AnyAnswer | Failed:
         """The answer to a verb, or why there is none. With `stay` the process stays awake for the next verb.
 
         On a GPU it first gives back the memory that its library keeps for later: others will need it.
@@ -79,29 +76,27 @@ class Elsewhere:
         try:
             return failed or self._request(kind, verb, arguments)
         finally:
-            self._stays = stay
+            self._awake = stay
             if not stay:
                 self._pause()
 
-    def exchange(
-        self, inputs: Layout, warm: int, turns: Sequence[Turn], kept: int
-    ) -> tuple[list[Taken], Exchanged] | Failed:
-        """What its process answers in each turn, of the one with the number `kept` all bytes, and how these lie."""
+    def exchange(self, inputs: Layout, warm: int, turns: Sequence[Turn], kept: int) -> Turns:
+        """The answers in these turns, the bytes alone of the one with the number `kept`."""
         failed = self._wake()
         try:
             if failed:
                 return failed
-            given = self.worker.exchange({"inputs": inputs, "warm": warm}, turns, kept, self._most)
-            if isinstance(given, Failure):
-                return lost(given)
-            answer = read(Exchanged, given[1])
-            return answer if isinstance(answer, Failed) else (given[0], answer)
+            answers = self.worker.exchange({"inputs": inputs, "warm": warm}, turns, kept, self._most)
+            if isinstance(answers, Failure):
+                return lost(answers)
+            layout = read(Exchanged, answers[1])
+            return layout if isinstance(layout, Failed) else (answers[0], layout)
         finally:
             self._pause()
 
     def _wake(self) -> Failed | None:
         """Let its process go on, and configure it if it is new; why that is not possible."""
-        if not self._stays:  # to find all that a walled one has started takes a while, and a clock is running
+        if not self._awake:  # to find all that a sandboxed one has started takes a while, and a clock is running
             self.worker.resume()
         state = self.worker.ready()
         if not isinstance(state, Ready):
@@ -114,19 +109,10 @@ class Elsewhere:
         return configured if isinstance(configured, Failed) else None
 
     def _pause(self) -> None:
-        self._stays = False
+        self._awake = False
         if self._rests and self.worker.pid == self._configured:
             self._request(Done, "rest", {})
         self.worker.suspend()
-
-    def files(self) -> list[str] | None:
-        """The files that its process has imported and mapped; None where it does not say."""
-        self.worker.resume()
-        try:
-            return self.worker.files()
-        finally:
-            self._stays = False
-            self.worker.suspend()
 
     def used(self) -> float:
         """Seconds of CPU time that its process and those below it have used."""
@@ -137,9 +123,9 @@ class Elsewhere:
                 return sum(each.user + each.system + each.children_user + each.children_system for each in times)
         return 0.0
 
-    def _request(self, kind: type[AnyAnswer], verb: str, arguments: Mapping[str, Any]) -> AnyAnswer | Failed:
-        given = self.worker.request(verb, arguments)
-        return lost(given) if isinstance(given, Failure) else read(kind, given)
+    def _request(self, kind: type[AnyAnswer], verb: str, arguments: dict[str, Any]) -> AnyAnswer | Failed:
+        answer = self.worker.request(verb, arguments)
+        return lost(answer) if isinstance(answer, Failure) else read(kind, answer)
 
 
 def lost(failure: Failure) -> Failed:

@@ -1,6 +1,4 @@
-"""What one participant does in a table: its samples, what they took by the suite's own clock, and why it dropped
-out.
-"""
+"""One participant in a table: its samples, their times by the suite's own clock, and why it dropped out."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from torch import Tensor
 
-from attnsuite.benchmark.measure.protocol import Failed, Found, Prepared, Rows
+from attnsuite.benchmark.measure.messages import Failed, Found, Prepared, Rows
 from attnsuite.model import Status
 
 STALL_FACTOR = 20
@@ -26,7 +24,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Witnessed:
-    """One sample as its process tells it, and what it took by the clock of the process that asks."""
+    """One sample as its process reports it, and its time by this process's clock. All are seconds."""
 
     seconds: float
     """Of one call in it, as claimed."""
@@ -42,7 +40,7 @@ class Witnessed:
 
 @dataclass(frozen=True)
 class Answered:
-    """What it took to answer inputs that came one by one from this process, by its clock, and one of the answers."""
+    """The times of answers to inputs that came one by one from this process, by its clock, and one of the answers."""
 
     seconds: Sequence[float]
     """Of each: of sending the inputs, of the call, and of receiving all that it returned."""
@@ -76,7 +74,7 @@ AnyRacer = TypeVar("AnyRacer", bound=Racer)
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Some rows of an answer, and the number of the round whose inputs it answers."""
+    """Rows of the output for the inputs of one number."""
 
     number: int
     rows: Mapping[str, Tensor]
@@ -84,30 +82,26 @@ class Excerpt:
 
 @dataclass
 class Entry(Generic[AnyRacer]):
-    """A participant in a table. `failed` says why it dropped out."""
+    """A participant in one table, whose task is prepared. A participant that fails drops out."""
 
     participant: AnyRacer
     prepared: Prepared
     direction: str
     cache: str
     calls: int = 0
-    """How many calls make a sample; at first what the participant found when it was prepared."""
+    """How many calls make a sample; at first the number for which it was prepared."""
     seconds: list[float] = field(default_factory=list)
     """Of one call, by sample, as the participant claims."""
     samples: list[Witnessed] = field(default_factory=list)
-    """All of each sample, what it took by the suite's own clock included."""
+    """All of each sample, its time by the suite's own clock included."""
     processes: str = ""
     """Which process took each sample, a digit for each; empty where there is one."""
     sampling: float = 0.0
     """Seconds that all samples took by the suite's own clock, the making of inputs included."""
     awake: float = 0.0
-    """Seconds that all its questions took by the suite's own clock."""
-    warmed: float = 0.0
-    """Seconds of the calls that warmed the cache for samples."""
-    made: float = 0.0
-    """Seconds of what was made for the calls in samples: the forward before each backward."""
+    """Seconds that all its answers took by the suite's own clock."""
     own_clock: float | None = None
-    """What a call took by the suite's own clock, as a multiple of what is claimed; None where that is not known."""
+    """The time of a call by the suite's own clock, as a multiple of what is claimed; None where that is not known."""
     unbounded: str = ""
     """Why the suite's own clock does not bound the claim within the margin of own_clock.py; empty where it does, and
     where calls are too short for that."""
@@ -118,9 +112,9 @@ class Entry(Generic[AnyRacer]):
     proved: bool = False
     """Whether calls on inputs that it had not seen took no longer than it claims."""
     relative_error: Mapping[str, float] = field(default_factory=dict)
-    """What its workload says of the errors of what is verified, relative to the truth."""
+    """The errors of what is verified, relative to the oracle's values, as its workload reports them."""
     error_ratio: float | None = None
-    """The largest error of both excerpts, in bounds, once they are verified."""
+    """The largest error of all excerpts, in bounds, once they are verified."""
     failed: Failed | None = None
     took_more_cores: bool = False
     """Whether it used more cores than it was given, so that the others' times cannot be trusted."""
@@ -151,25 +145,17 @@ class Entry(Generic[AnyRacer]):
 
     def sample(self, number: int) -> None:
         """Take one sample on the inputs of this round."""
-        if (found := self.time_sample(number)) is None:
+        before = self.awake
+        sample = self.ask(lambda: self.participant.sample(number, self.calls))
+        self.sampling += self.awake - before
+        if sample is None:
             return
-        self.seconds.append(found.seconds)
-        self.samples.append(found)
+        self.seconds.append(sample.seconds)
+        self.samples.append(sample)
         if self.participant.processes > 1:
             self.processes += str(self._turn)
         if self.cache == "hot" and self.sampling > STALL_FACTOR * self.spent + STALL_SECONDS:
             self.refuse(f"its samples took {self.sampling:.3g} s, the calls in them, as it claims, {self.spent:.3g} s")
-
-    def time_sample(self, number: int) -> Witnessed | None:
-        """A sample; None where it failed."""
-        before = self.awake
-        answer = self.ask(lambda: self.participant.sample(number, self.calls))
-        self.sampling += self.awake - before
-        if answer is None:
-            return None
-        self.warmed += answer.warmed
-        self.made += answer.made
-        return answer
 
     def keep(self, number: int, rows: Rows) -> None:
         """Keep rows of what the sample of this round returned, in place of those of an earlier one."""
@@ -183,7 +169,7 @@ class Entry(Generic[AnyRacer]):
         self.failed = Failed(Status.REFUSED, detail)
 
     def ask(self, question: Callable[[], Result | Failed]) -> Result | None:
-        """Ask its participant, and count how long that takes. None where it drops out by its answer."""
+        """The participant's answer, whose time is counted. None where it drops out by its answer."""
         started = perf_counter()
         answer = question()
         self.awake += perf_counter() - started

@@ -18,14 +18,12 @@ from msgspec import structs
 
 from attnsuite import registry
 from attnsuite.benchmark.gate import Gate
-from attnsuite.benchmark.implementation import Implementation, declaration_of
 from attnsuite.benchmark.measure.failures import changed_threads, failure
-from attnsuite.benchmark.measure.protocol import Failed
+from attnsuite.benchmark.measure.messages import Failed
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.benchmark.participant import is_approximate
-from attnsuite.benchmark.request import Request, Table
-from attnsuite.benchmark.timing import takes_too_long
-from attnsuite.benchmark.verification import verified
+from attnsuite.benchmark.request import Implementation, Request, Table, declaration_of
+from attnsuite.benchmark.table import takes_too_long, verified
 from attnsuite.conformance.session import alone
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import DIRECTIONS, DTYPES, Measurement, Status, UsageError
@@ -35,12 +33,12 @@ from attnsuite.results.store.rows import lean
 AXES = ("implementation", "workload", "dtype", "direction")
 """The parameters of a test, for `--benchmark-group-by=param:workload`."""
 VERIFIED = 1
-"""The round on whose inputs an answer is verified after it was timed; what is timed is round 0."""
+"""The round on whose inputs an output is verified after round 0 was timed."""
 
 
 @cache
 def timer(device: str) -> Callable[[], float]:
-    """perf_counter of the moment when a CUDA device has done all that was asked of it. The same for every test."""
+    """perf_counter of the moment when a CUDA device has done all its work. The same for every test."""
 
     def synchronised_perf_counter() -> float:
         torch.cuda.synchronize(device)
@@ -50,7 +48,7 @@ def timer(device: str) -> Callable[[], float]:
 
 
 class Fixture(Protocol):
-    """What is used of pytest-benchmark's fixture. `stats` are those of a test that was timed."""
+    """The part of pytest-benchmark's fixture that is used. `stats` are those of a test that was timed."""
 
     extra_info: dict[str, Any]
     stats: Any
@@ -65,7 +63,7 @@ class Fixture(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to time, on which device. `dtypes`, where there are any, take the place of those that a workload names."""
+    """What to time, on which device. `dtypes`, if any, replace those that a workload names."""
 
     workloads: tuple[str, ...] = ()
     profile: str | None = None
@@ -80,23 +78,23 @@ class Plan:
         return Request(self.workloads, self.profile, self.device, cache="hot")
 
     def tables(self, contract: str) -> list[Table]:
-        """What is timed, workload by workload. UsageError for what does not exist, and where that is nothing."""
-        for what, known, asked in (("direction", DIRECTIONS, self.directions), ("dtype", DTYPES, self.dtypes)):
-            if unknown := [each for each in asked if each not in known]:
+        """The tables, workload by workload. UsageError for what does not exist, and where there is none."""
+        for what, known, named in (("direction", DIRECTIONS, self.directions), ("dtype", DTYPES, self.dtypes)):
+            if unknown := [each for each in named if each not in known]:
                 raise UsageError(f"unknown {what} {unknown[0]!r}; there are: {', '.join(known)}")
         request = self.request
-        threads = (1,) if request.kind == "cpu" else ()
-        tables = replace(request, threads=threads).tables(contract_named(contract))
-        found = [
+        one = replace(request, threads=(1,) if request.kind == "cpu" else ())
+        by_workload = {table.workload.name: table for table in one.tables(contract_named(contract))}
+        tables = [
             replace(table, dtype=dtype, direction=direction)
-            for table in {table.workload.name: table for table in tables}.values()
+            for table in by_workload.values()
             for dtype in self.dtypes or table.workload.dtypes[request.kind]
             for direction in self.directions
             if direction in table.workload.directions
         ]
-        if not found:
+        if not tables:
             raise UsageError(f"{contract} is not timed {', '.join(self.directions)} on these workloads")
-        return found
+        return tables
 
     def gate(self, contract: str) -> Gate:
         """The gate of a contract, one for all implementations that are timed by this plan."""
@@ -117,7 +115,7 @@ def speed_test(implementations: Sequence[Implementation], plan: Plan, contract: 
         for speed in speeds
         for table in tables
     }
-    unsaid = 1 if len(speeds) == 1 else 0  # of the key's parts: the test's own name says which implementation it is
+    unsaid = 1 if len(speeds) == 1 else 0  # of the key's parts: the test's own name names the implementation
     parameters = [
         pytest.param(*key, id="-".join(key[unsaid:]), marks=_mark(speed.row(table)))
         for key, (speed, table) in sets.items()
@@ -140,7 +138,7 @@ def speed_test(implementations: Sequence[Implementation], plan: Plan, contract: 
 
 @dataclass
 class Stage:
-    """pytest-benchmark's fixture in one test, and what the command line asks of it."""
+    """pytest-benchmark's fixture in one test, and the options of its command line."""
 
     benchmark: Fixture
     request: pytest.FixtureRequest
@@ -159,7 +157,7 @@ class Stage:
         self.benchmark.pedantic(task.call, setup=lambda: ((before(),), {}), rounds=rounds)
 
     def waits_for(self, device: str) -> bool:
-        """Whether its timer is the device's: a mark of the user's own takes the place of ours, timer and all."""
+        """Whether its timer is the device's: a mark of the user's own replaces ours, timer and all."""
         mark = self.request.node.get_closest_marker("benchmark")
         waiting = mark is not None and mark.kwargs.get("timer") is timer(device)
         return waiting or torch.device(device).type == "cpu"
@@ -167,7 +165,7 @@ class Stage:
 
 @dataclass
 class Speed:
-    """One implementation, timed in this process. It is imported, and asked its cases, when it is first timed.
+    """One implementation, timed in this process. It is imported and tested when it is first timed.
 
     A call that takes longer than `slowest` seconds is not timed.
     """
@@ -183,29 +181,35 @@ class Speed:
         return declaration_of(self.implementation).full_name
 
     def row(self, table: Table, failed: Failed | None = None) -> Measurement:
-        """What is to be measured, or why it was not; pytest-benchmark has the times."""
+        """The row without times, which pytest-benchmark has, or the reason why there are none."""
         return table.row(self.name, self.gate.contract.name, self.device, failed)
 
     def measured(self, table: Table, stage: Stage) -> Measurement:
-        """Time the implementation, or say why it may not be timed. No time is left of what failed in between."""
+        """Time the implementation, or return why it may not be timed."""
         loaded = self._loaded
         if not isinstance(loaded, Loaded):
             return self.row(table, Failed(loaded.status, loaded.reason))
-        if failed := table.declined(loaded.declaration, self.gate.contract, torch.device(self.device).type):
+        if failed := self._refusal(loaded, table, stage):
             return self.row(table, failed)
-        features = table.features(self.gate.contract)
-        self.gate.ask([self.implementation], [(table.dtype, features)])
-        if failed := self.gate.refusal(self.name, table.dtype, features):
-            return self.row(table, failed)
-        if not stage.waits_for(self.device):
-            detail = "pytest.mark.benchmark took the place of the timer that waits for the device; use the command line"
-            return self.row(table, Failed(Status.REFUSED, detail))
         with alone(self.device), undisturbed(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             threads = torch.get_num_threads()
-            found = self._timed(loaded.function, table.under(loaded.declaration), stage)
-            found = changed_threads(threads) or found
-        return self.row(table, found) if isinstance(found, Failed) else found
+            row = self._timed(loaded.function, table.under(loaded.declaration), stage)
+            row = changed_threads(threads) or row
+        return self.row(table, row) if isinstance(row, Failed) else row
+
+    def _refusal(self, loaded: Loaded, table: Table, stage: Stage) -> Failed | None:
+        """Why it may not be timed in a table; None where it may."""
+        if failed := table.declined(loaded.declaration, self.gate.contract, torch.device(self.device).type):
+            return failed
+        features = table.features(self.gate.contract)
+        self.gate.test([self.implementation], [(table.dtype, features)])
+        if failed := self.gate.refusal(self.name, table.dtype, features):
+            return failed
+        if stage.waits_for(self.device):
+            return None
+        detail = "pytest.mark.benchmark took the place of the timer that waits for the device; use the command line"
+        return Failed(Status.REFUSED, detail)
 
     @cached_property
     def _loaded(self) -> Loaded | Missing | Broken:
@@ -217,15 +221,15 @@ class Speed:
             return Broken(self.implementation, str(error))
 
     def _timed(self, function: Callable[..., Any], table: Table, stage: Stage) -> Measurement | Failed:
-        """The row, without the times. Whatever the function raises is its answer."""
-        found = structs.replace(self.row(table), work=dict(table.workload.work(table.dtype, table.direction)))
+        """The row, without the times. What the function raises is its failure."""
+        row = structs.replace(self.row(table), work=dict(table.workload.work(table.dtype, table.direction)))
         try:
             task = Task(function, table.workload, table.dtype, table.direction, self.device, table.cache)
             expected = 0.0
             if stage.benchmark.enabled:
                 first_call = task.stopwatch.first_call()
                 warm_up, expected = task.stopwatch.warm_up()
-                found = structs.replace(found, first_call=first_call, warm_up=warm_up)
+                row = structs.replace(row, first_call=first_call, warm_up=warm_up)
             if failed := takes_too_long(expected, self.slowest):
                 return failed
             stage.time(task, expected)
@@ -234,36 +238,35 @@ class Speed:
             raise
         except BaseException as error:
             return failure(error)
-        return ratio if isinstance(ratio, Failed) else structs.replace(found, error_ratio=ratio)
+        return ratio if isinstance(ratio, Failed) else structs.replace(row, error_ratio=ratio)
 
     def _verified(self, task: Task, table: Table) -> float | Failed:
-        """Hold rows of one more call, on other numbers in the same memory, against the oracle."""
+        """Compare rows of one more call, on other numbers in the same memory, with the oracle."""
         rows = table.workload.rows(table.direction, self.random)
         task.overwrite(VERIFIED)
         task.stopwatch.sample(1)
         approximate = is_approximate(declaration_of(self.implementation))
-        when = "after it was timed its answer was wrong"
-        return verified(table, VERIFIED, rows, task.found(rows), when, approximate)
+        return verified(table, VERIFIED, rows, task.found(rows), "after it was timed its answer was wrong", approximate)
 
 
 def _mark(row: Measurement) -> pytest.MarkDecorator:
-    """The group that pytest-benchmark shows it in, and how it times; its own timer is perf_counter."""
+    """The group that pytest-benchmark shows it in, and its timer on a GPU."""
     own = {"timer": timer(row.device)} if torch.device(row.device).type == "cuda" else {}
     return pytest.mark.benchmark(group=row.group, disable_gc=True, **own)
 
 
 def judge(row: Measurement, benchmark: Fixture) -> None:
-    """Keep what is known beside the times; or leave no time, and skip, fail or expect the failure with the reason."""
+    """Store the row with the times; or leave no time, and skip, fail or expect the failure with the reason."""
     if row.status == Status.MEASURED:
         benchmark.extra_info.update(lean(row), torch=torch.__version__)
         return
     _discard(benchmark)
-    said = f"{row.status}: {row.detail}"
     if row.known:
         pytest.xfail(f"known as {row.known}: {row.detail}")
     if row.fails:
-        pytest.fail(f"{row.implementation} {row.workload} ({row.dtype}, {row.direction}): {said}", pytrace=False)
-    pytest.skip(f"{row.implementation}: {said}")
+        where = f"{row.implementation} {row.workload} ({row.dtype}, {row.direction})"
+        pytest.fail(f"{where}: {row.status}: {row.detail}", pytrace=False)
+    pytest.skip(f"{row.implementation}: {row.status}: {row.detail}")
 
 
 def _discard(benchmark: Fixture) -> None:

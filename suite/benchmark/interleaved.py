@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from random import Random, SystemRandom
@@ -10,49 +10,44 @@ from time import perf_counter
 
 from msgspec import structs
 
-from attnsuite.benchmark.accounts import Accounts
-from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.gate import Gate
-from attnsuite.benchmark.implementation import Implementation
-from attnsuite.benchmark.measure.protocol import Failed, Weighed
-from attnsuite.benchmark.own_cores import own_cores
-from attnsuite.benchmark.participant import Participant
+from attnsuite.benchmark.measure.messages import Failed
+from attnsuite.benchmark.participant import Participant, all_ready
 from attnsuite.benchmark.request import Request, Table, with_gradients
-from attnsuite.benchmark.timing import Timing
-from attnsuite.benchmark.weighing import Weighing, Weight
-from attnsuite.benchmark.yardstick import yardstick
+from attnsuite.benchmark.table import Accounts, TimedTable, Timing, Weight, measured
 from attnsuite.cases import Contract
 from attnsuite.model import Measurement, Outcome
 from attnsuite.registry import Declaration
-from attnsuite.worker import await_servers, forget_servers
+from attnsuite.worker import forget_servers
 
 WEIGHED_PAIRS = 3
-"""Pairs of processes whose memory is measured: it differs by pages, so that the one in the middle tells it."""
+"""Pairs of processes whose memory is measured: it differs by pages, so that the median tells it."""
 OLD, NEW = "old", "new"
 """The sides."""
 
 Rows = tuple[Measurement, Measurement]
-"""What was measured of the old side and of the new one, in one pair of processes."""
+"""The rows of the old side and of the new one, in one pair of processes."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The same implementation on both sides, or one and what takes its place; rows of both are called `name`."""
+    """The same implementation on both sides, or one and its replacement; rows of both are called `name`."""
 
     name: str
     old: Declaration
     new: Declaration
 
-    @property
-    def sides(self) -> dict[str, Declaration]:
-        """Both, under names that tell one from the other."""
-        both = ((OLD, self.old), (NEW, self.new))
-        return {side: replace(of, name=f"{of.name} ({side})") for side, of in both}
+    def __getitem__(self, side: str) -> Declaration:
+        return self.old if side == OLD else self.new
+
+    def renamed(self, side: str) -> Declaration:
+        """The implementation under a name that tells its side."""
+        return replace(self[side], name=f"{self[side].name} ({side})")
 
 
 @dataclass
 class Interleaved:
-    """What is compared in one run. `tell` is told what is being done."""
+    """A comparison of pairs in one run. `tell` reports progress."""
 
     contract: Contract
     pairs: Sequence[Pair]
@@ -64,19 +59,26 @@ class Interleaved:
 
     def __post_init__(self) -> None:
         self._gates = {side: Gate(self.contract, self.request.device, self.request.time_limit) for side in (OLD, NEW)}
-        self._timing = Timing(self.contract, self.request, _Gates(self.pairs, self._gates), Accounts(), self.random)
+        self._timing = Timing(self.contract, self.request, self._refusal, Accounts(), self.random)
 
     def tables(self) -> list[Table]:
-        """What is timed. UsageError where that is nothing."""
+        """The tables. UsageError where there is none."""
         return self.request.tables(self.contract)
 
     def ask(self) -> dict[str, list[Outcome]]:
-        """The outcomes, on each side, of all cases that need no more than what is timed."""
+        """The outcomes, on each side, of all cases that need no more than the tables use."""
         uses = {(table.dtype, table.features(self.contract)) for table in self.tables()}
         for side, gate in self._gates.items():
             self.tell(f"conformance of the {side} side")
-            gate.ask([pair.old if side == OLD else pair.new for pair in self.pairs], uses)
-        return {side: list(self._outcomes(side)) for side in self._gates}
+            gate.test([pair[side] for pair in self.pairs], uses)
+        return {
+            side: [
+                structs.replace(outcome, implementation=pair.name)
+                for pair in self.pairs
+                for outcome in gate.outcomes(pair[side].full_name)
+            ]
+            for side, gate in self._gates.items()
+        }
 
     def measure(self, processes: int) -> Iterator[dict[tuple[str, Table], Rows]]:
         """Time everything in so many pairs of processes, one pair after the other; after `ask`."""
@@ -86,84 +88,46 @@ class Interleaved:
             self.tell(f"pair {number + 1} of {processes}" + (f", about {left:.0f} s left" if number else ""))
             yield self._in_new_processes(weigh=number < WEIGHED_PAIRS)
 
-    def _outcomes(self, side: str) -> Iterator[Outcome]:
-        for pair in self.pairs:
-            of = pair.old if side == OLD else pair.new
-            for outcome in self._gates[side].outcomes(of.full_name):
-                yield structs.replace(outcome, implementation=pair.name)
+    def _refusal(self, name: str, dtype: str, features: frozenset[str]) -> Failed | None:
+        """The refusal by the gate of a side, for participants whose names tell theirs."""
+        own = {pair.renamed(side).full_name: (side, pair[side].full_name) for pair in self.pairs for side in (OLD, NEW)}
+        side, full_name = own[name]
+        return self._gates[side].refusal(full_name, dtype, features)
 
     def _in_new_processes(self, *, weigh: bool) -> dict[tuple[str, Table], Rows]:
         forget_servers()  # so that where memory lies is drawn anew, for both sides
-        found: dict[tuple[str, Table], Rows] = {}
+        self._timing.weights.clear()
+        rows: dict[tuple[str, Table], Rows] = {}
         with ExitStack() as stack:
             participants, unready, beside = self._participants(stack)
-            weighing = Weighing(self.contract)
             for table in self.tables():
                 shuffled = self.random.sample(participants, len(participants))
-                with own_cores(table.threads, self.request.device, self.tell):
-                    timed = self._timing.time(table, shuffled, beside)
-                    weights = weighing.weigh(table, timed.entries) if weigh else {}
+                timed = self._timing.time(table, shuffled, beside)
+                timed = replace(timed, failed={**unready, **timed.failed})
+                weights = self._timing.weigh(table, timed.entries) if weigh else {}
                 self.busy += filter(None, [timed.load.says(table.threads)])
-                failed = {**unready, **timed.failed}
-                entries = {entry.name: entry for entry in timed.entries}
                 for pair in self.pairs:
-                    names = [side.full_name for side in pair.sides.values()]
-                    old, new = (self._row(pair, table, entries.get(n), failed.get(n), weights.get(n)) for n in names)
-                    found[pair.name, table] = old, new
-        return found
+                    old, new = (pair.renamed(side).full_name for side in (OLD, NEW))
+                    rows[pair.name, table] = (
+                        self._row(pair, table, timed, old, weights.get(old)),
+                        self._row(pair, table, timed, new, weights.get(new)),
+                    )
+        return rows
 
     def _participants(self, stack: ExitStack) -> tuple[list[Participant], dict[str, Failed], Participant | None]:
         """All that can take part, why the others cannot, and the yardstick where one is needed."""
-        settings = {
-            "device": self.request.device,
-            "threads": self.tables()[0].threads,
-            "time_limit": self.request.time_limit,
-            "gradients": with_gradients(self.tables()),
-        }
-        declarations = [of for pair in self.pairs for of in pair.sides.values()]
+        tables = self.tables()
+        device, threads, limit = self.request.device, tables[0].threads, self.request.time_limit
+        declarations = [pair.renamed(side) for pair in self.pairs for side in (OLD, NEW)]
+        settings = {"device": device, "threads": threads, "time_limit": limit, "gradients": with_gradients(tables)}
         started = [Participant(of, place=place, **settings) for place, of in enumerate(declarations)]  # type: ignore[arg-type]
         for each in started:
             stack.callback(each.close)
             each.start()
-        name, base = self.contract.name, self.contract.baseline
-        beside = yardstick(name, base, declarations, stack, place=len(started), **settings)
-        lost = {each.name: failed for each in started if (failed := each.ready())}
-        await_servers()  # nothing is imported while others are timed
-        return [each for each in started if each.name not in lost], lost, beside
+        return all_ready(started, self.contract, declarations, stack, **settings)
 
-    def _row(
-        self, pair: Pair, table: Table, entry: Entry[Participant] | None, failed: Failed | None, weighed: Weight
-    ) -> Measurement:
-        why = failed if entry is None else entry.failed
+    def _row(self, pair: Pair, table: Table, timed: TimedTable, name: str, weight: Weight) -> Measurement:
+        entry = next((entry for entry in timed.entries if entry.name == name), None)
+        why = timed.failed.get(name) if entry is None else entry.failed
         row = table.row(pair.name, self.contract.name, self.request.device, why)
-        if entry is None or why:
-            return row
-        return structs.replace(
-            row,
-            seconds=tuple(entry.seconds),
-            calls=entry.calls,
-            stopped=entry.stopped,
-            first_call=entry.prepared.first_call,
-            warm_up=entry.prepared.warm_up,
-            memory=weighed.memory if isinstance(weighed, Weighed) else {},
-            error_ratio=entry.error_ratio,
-            own_clock=entry.own_clock,
-        )
-
-
-class _Gates:
-    """The gates of both sides, for participants whose names say which side they are."""
-
-    def __init__(self, pairs: Sequence[Pair], gates: Mapping[str, Gate]) -> None:
-        self._of = {
-            side.full_name: (gates[which], (pair.old if which == OLD else pair.new).full_name)
-            for pair in pairs
-            for which, side in pair.sides.items()
-        }
-
-    def refusal(self, name: str, dtype: str, features: frozenset[str]) -> Failed | None:
-        gate, own_name = self._of[name]
-        return gate.refusal(own_name, dtype, features)
-
-    def confirm(self, implementation: Implementation, files: Callable[[], Sequence[str] | None]) -> None:
-        """Without effect: these gates believe no verdict that was kept."""
+        return row if entry is None or why else structs.replace(measured(row, entry, weight), detail="")

@@ -1,4 +1,4 @@
-"""Claims held against the clock of this process, which no submission can reach: of samples, and of new numbers."""
+"""Claims compared with the clock of this process, which no submission can reach: of samples, and of new numbers."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from statistics import median, quantiles
 from attnsuite.benchmark.busy import Disturbance
 from attnsuite.benchmark.entry import Entry, Racer, Witnessed
 from attnsuite.model import STEP
-from attnsuite.model.bounded import LONG, MARGIN, UNBELIEVED
+from attnsuite.model.bounded import MARGIN, UNBELIEVED
 
 HELD = 2.5e-4
-"""Seconds: calls that last so long or longer are held to what they take on new numbers within a share. What is beside a
-call and not measured, some 5 µs, is 2 % of this."""
+"""Seconds: calls this long or longer are bounded by their time on new numbers within a share. What is not measured of a
+call, some 5 µs, is 2 % of this."""
+SHORT_MARGIN = 1e-4
+"""Seconds by which a call may take longer than claimed, where that is more than `MARGIN`: asking varies by as much."""
 MOST_LIE = 2.0
 """How many times as far off most samples have to be, where a quarter of them is not: a busy machine delays many."""
 
 
 @dataclass
 class Asking:
-    """What it takes to ask, without any call, as the entry tells for which it took least.
+    """The time of asking without any call, from the entry for which it was least.
 
-    It is the suite's own work and the same for all entries of a table, so that nobody can make it look longer.
+    It is the suite's own work and the same for all entries of a table, so that none can make it look longer.
     """
 
     seconds: float = 0.0
     """Of a sample without calls, in the median."""
     jitter: float = 0.0
-    """Of the slowest tenth of these: a wait up to this says nothing of a claim."""
+    """Of the slowest tenth of these: a wait up to this is no sign of a false claim."""
     head_start: float = math.inf
     """Of launching a call while the device flushes its cache."""
 
@@ -46,7 +48,7 @@ class Asking:
 
 
 def hold_samples(entry: Entry[Racer], asking: Asking, disturbance: Disturbance | None = None) -> None:
-    """Hold all samples of an entry against what they took; it is refused where most took far longer than claimed.
+    """Compare all samples of an entry with their wall times; it is refused where most took far longer than claimed.
 
     A sample and its wall time are of the same moment: however fast a machine is then, they agree. Where a `disturbance`
     explains the difference, the row says that its time is not bounded.
@@ -70,9 +72,9 @@ def hold_samples(entry: Entry[Racer], asking: Asking, disturbance: Disturbance |
 
 
 def lasts(entry: Entry[Racer], asking: Asking) -> float:
-    """Seconds of a call: as claimed, or as its samples took by the suite's own clock, whichever is more.
+    """Seconds of a call: as claimed, or by the suite's own clock in its samples, whichever is more.
 
-    So nobody chooses by a claim how closely it is looked at.
+    So a claim does not choose how closely it is examined.
     """
     claim = median(entry.seconds)
     if entry.cache != "hot" or not entry.samples:
@@ -93,30 +95,30 @@ def _made(sample: Witnessed, entry: Entry[Racer]) -> float:
 
 
 def far_off(times: float, claim: float, asking: Asking) -> bool:
-    """Whether what took so many times as long as the claim was not just asked for on a busy machine."""
+    """Whether taking so many times as long as claimed is more than the waiting of a busy machine."""
     return times > UNBELIEVED and (times - 1) * claim > asking.jitter
 
 
 def doubt(entry: Entry[Racer]) -> str:
-    """Why the suite's own clock cannot bound what is claimed; empty where it can."""
+    """Why the suite's own clock cannot bound a claim; empty where it can."""
     if entry.cache != "hot":
         return "the cache is flushed between its calls"
     return "its forward lies between its calls" if entry.direction == "backward" else ""
 
 
 def margin(entry: Entry[Racer], asking: Asking) -> float:
-    """How much longer than claimed a call may take by the suite's own clock before its row says so."""
-    return MARGIN if lasts(entry, asking) >= LONG else UNBELIEVED - 1
+    """How much longer than claimed, as a share, a call may take by the suite's own clock before its row says so."""
+    return max(MARGIN, SHORT_MARGIN / lasts(entry, asking))
 
 
 def unbounded(times: float, what: str = "calls on new numbers", margin: float = MARGIN) -> str:
-    """What a row says of calls that took so many times as long as claimed; empty where that is within the margin."""
+    """The words of a row whose calls took so many times as long as claimed; empty within the margin."""
     return f"{what} took {times:.2f} times as long" if times > 1 + margin else ""
 
 
 def quick(seconds: Sequence[float]) -> float:
-    """The lower quartile: what disturbs calls only ever adds to them, so that it tells more of them than the median.
+    """The lower quartile: disturbances only ever add to calls, so that it tells more of them than the median.
 
-    Nobody gains by claiming some shorter times than others, for it is never above the median, which is quoted.
+    Claiming some shorter times than others gains nothing, for it is never above the median, which is quoted.
     """
     return quantiles(seconds, n=4)[0] if len(seconds) > 1 else seconds[0]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
+from msgspec.structs import asdict
+
+from attnsuite import registry
 from attnsuite.benchmark.connection import Elsewhere, Here, lost
 from attnsuite.benchmark.entry import Answered, Witnessed
-from attnsuite.benchmark.implementation import Implementation, declaration_of, function_here
 from attnsuite.benchmark.measure.handed import layout_of, tensors_in
-from attnsuite.benchmark.measure.protocol import (
+from attnsuite.benchmark.measure.messages import (
     AnyAnswer,
     Ceilings,
     Done,
@@ -21,28 +24,28 @@ from attnsuite.benchmark.measure.protocol import (
     Found,
     Job,
     Prepared,
-    Rehearsed,
     Rows,
     Sampled,
     Weighed,
     garbage,
 )
 from attnsuite.benchmark.processes import MEASURED, cores_of, service, timed_as, with_threads
-from attnsuite.benchmark.request import memory_limit
+from attnsuite.benchmark.request import Implementation, declaration_of, function_here, memory_limit
 from attnsuite.benchmark.secret_inputs import Secrets, secrets_of
-from attnsuite.contracts import contract
+from attnsuite.cases import Contract
+from attnsuite.contracts import contract as contract_named
 from attnsuite.model.limits import IMPORTS_AT_ONCE_LIMIT, TIME_LIMIT
-from attnsuite.registry import Declaration
-from attnsuite.worker import Ready, Worker
+from attnsuite.registry import Declaration, Loaded
+from attnsuite.worker import Ready, Worker, await_servers
 from attnsuite.worker.messages import buffer
 from attnsuite.worker.turns import CALL, IDLE
 
 
 @dataclass
 class Participant:
-    """An implementation and how its bench is asked. Every question may be answered by `Failed`.
+    """An implementation and the connections to its benches. Every verb may be answered by `Failed`.
 
-    Its processes for time are suspended while others are asked; one of them has its turn, and answers. Memory is
+    Its processes for time are suspended while others are timed; one of them has its turn, and answers. Memory is
     measured in another process, for a process that has made a call hides what another takes; not so on a GPU, where
     each process would take memory for itself.
     """
@@ -53,13 +56,13 @@ class Participant:
     memory_limit: int = field(default_factory=memory_limit)
     time_limit: float = TIME_LIMIT
     function: Callable[..., Any] | None = None
-    """What is timed in this process, because no other could import it."""
+    """The function that is timed in this process, because no other can import it."""
     place: int = 0
-    """Its place among the participants, from which follow the cores that its processes import on."""
+    """Its place among the participants, which decides the cores that its processes import on."""
     gradients: bool = False
     """Whether not only forward calls will be timed, so that what gradients need is imported before."""
     trusted: bool = False
-    """Whether it needs no walls, because whoever benchmarks it gave a function at hand."""
+    """Whether it needs no sandbox, because the caller gave a function at hand."""
     in_processes: int = 1
     """How many processes are timed in turns, where it has processes of its own."""
     _timing: list[Here | Elsewhere] = field(default_factory=list, repr=False)
@@ -67,8 +70,8 @@ class Participant:
     _secrets: Secrets | None = field(default=None, repr=False)
     """Inputs that its processes do not know; None before anything is prepared."""
     _weighing: Elsewhere | None = field(default=None, repr=False)
-    _rehearsed: set[tuple[str, str]] = field(default_factory=set, repr=False)
-    """The contracts and dtypes for which a small call was made in the process whose memory is measured."""
+    _rehearses: bool = True
+    """Whether a small call is made first where memory is measured: not where that has started threads before."""
 
     @property
     def name(self) -> str:
@@ -76,13 +79,18 @@ class Participant:
 
     @property
     def shipped(self) -> bool:
-        """Whether its code is the suite's own; a stranger's file may have any name."""
+        """Whether its code is the suite's own; a submitted file may have any name."""
         return self.declaration.shipped
 
     @property
     def approximate(self) -> bool:
-        """Whether it declares that no limit of its errors is promised."""
+        """Whether it declares that its errors have no bound."""
         return is_approximate(self.declaration)
+
+    @property
+    def processes(self) -> int:
+        """How many processes take samples in turns."""
+        return 1 if self.function is not None else self.in_processes
 
     def start(self) -> None:
         """Begin to import, in the background."""
@@ -99,11 +107,6 @@ class Participant:
             each.worker.suspend()
         return None
 
-    @property
-    def processes(self) -> int:
-        """How many processes take samples in turns."""
-        return 1 if self.function is not None else self.in_processes
-
     def take_turn(self, process: int) -> None:
         """Let this one of its timed processes, counted from 0, answer from now on."""
         self._turn = process
@@ -117,15 +120,13 @@ class Participant:
     def prepare_others(self, job: Job) -> Failed | None:
         """Prepare the same task in the other processes; why one of them cannot."""
         for each in self._timed[1:]:
-            answer = each.ask(Prepared, "prepare", {"job": asdict(job)})
+            answer = each.ask(Prepared, "prepare", job=asdict(job))
             if isinstance(answer, Failed):
                 return replace(answer, detail=f"in another process of its own: {answer.detail}")
         return None
 
     def sample(self, number: int, calls: int) -> Witnessed | Failed:
-        """One sample on the inputs of a round, and what it took by the clock of this process, which the other cannot
-        reach.
-        """
+        """One sample on the inputs of a round, and its time by this process's clock, which the other cannot reach."""
         entered = self._ask(Entered, "enter", stay=True, number=number)
         if isinstance(entered, Failed):
             return entered
@@ -138,58 +139,65 @@ class Participant:
         return Witnessed(sampled.seconds, entered.warmed, sampled.made, ended - began, perf_counter() - ended)
 
     def found(self, rows: Rows) -> Found | Failed:
-        return self._ask(Found, "found", rows=_as_lists(rows))
+        """Rows of what the last timed call returned."""
+        return self._ask(Found, "found", rows={name: list(places) for name, places in rows.items()})
 
     @property
     def room(self) -> int:
-        """How many inputs it can be asked for at once."""
+        """How many secret inputs it can be given at once."""
         return self._inputs.room
 
     def answers(self, numbers: Sequence[int], kept: int, warm: int) -> Answered | Failed:
-        """What it takes to answer inputs of these secret numbers, one by one, each after `warm` calls on others.
+        """The times of answers to inputs of these secret numbers, one by one, each after `warm` calls on others.
 
-        What the call on the number `kept` returned comes along.
+        What the call on the number `kept` returned comes with them.
         """
         tensors = [self._inputs.of(number) for number in numbers]
         parts = [[buffer(tensor.flatten()) for tensor in each.values()] for each in tensors]
         turns = [(kind, each) for each in parts for kind in (CALL, IDLE)]
-        told = 2 * numbers.index(kept)
-        found = self._timed[self._turn].exchange(layout_of(tensors[0]), warm, turns, told)
-        if isinstance(found, Failed):
-            return found
-        taken, answer = found
-        if (rows := tensors_in(taken[told][1], answer.layout)) is None:
+        place = 2 * numbers.index(kept)
+        exchanged = self._timed[self._turn].exchange(layout_of(tensors[0]), warm, turns, place)
+        if isinstance(exchanged, Failed):
+            return exchanged
+        taken, answer = exchanged
+        if (rows := tensors_in(taken[place][1], answer.layout)) is None:
             return garbage("fewer or more bytes than its tensors have")
         seconds = [each for each, _ in taken]
         return Answered(seconds[::2], seconds[1::2], rows)
 
     def release(self) -> Done | Failed:
-        *_, last = [each.ask(Done, "release", {}) for each in self._timed]
+        """Let go of the task in all timed processes."""
+        *_, last = [each.ask(Done, "release") for each in self._timed]
         return last
 
     def energy(self, calls: int, seconds: float) -> Energy | Failed:
+        """The telemetry of calls in a row, each of which takes so many seconds."""
         return self._ask(Energy, "energy", calls=calls, seconds=seconds)
 
     def ceilings(self, dtype: str) -> Ceilings | Failed:
+        """What the machine reaches in its process."""
         return self._ask(Ceilings, "ceilings", dtype=dtype)
 
-    def weigh(self, job: Job, expected: float) -> Weighed | Failed | None:
-        """The memory of one call, which takes about `expected` seconds; None where it has no process of its own."""
+    def weigh(self, job: Job) -> Weighed | Failed | None:
+        """The memory of one call; None where it has no process of its own.
+
+        A process that made the call itself is of no more use. Its successor makes no small call before: that has
+        started threads, so that it cannot be copied.
+        """
         if self.function is not None:
             return None
         if self.device != "cpu":  # an allocator's peak hides nothing
-            return self._ask(Weighed, "weigh", job=asdict(job), expected=expected)
-        if failed := self._rehearse(job):
-            self._close_weighing()
-            return failed
+            return self._ask(Weighed, "weigh", job=asdict(job), rehearse=False)
         self._weighing = self._weighing or self._elsewhere(MEASURED, weighs=True)
-        answer = self._weighing.ask(Weighed, "weigh", {"job": asdict(job), "expected": expected})
+        answer = self._weighing.ask(Weighed, "weigh", job=asdict(job), rehearse=self._rehearses)
+        if isinstance(answer, Weighed) and answer.spent:
+            self._rehearses = False
         if isinstance(answer, Failed) or answer.spent:
             self._close_weighing()
         return answer
 
     def restart(self) -> None:
-        """End the processes that are timed, and all that they have started. The next question starts others."""
+        """End the processes that are timed, and all that they have started. The next verb starts others."""
         for each in self._timing:
             if isinstance(each, Elsewhere):
                 each.worker.close()
@@ -197,12 +205,6 @@ class Participant:
     def used(self) -> float:
         """Seconds of CPU time that the processes that are timed have used; 0 where it has none of its own."""
         return sum(each.used() for each in self._apart)
-
-    def files(self) -> list[str] | None:
-        """The files that the processes that are timed have imported and mapped; None where that is not known."""
-        found = [each.files() for each in self._apart]
-        known = [files for files in found if files is not None]
-        return sorted({file for files in known for file in files}) if known and len(known) == len(found) else None
 
     def close(self) -> None:
         """End all its processes."""
@@ -221,7 +223,8 @@ class Participant:
         if not self._timing and self.function is not None:
             self._timing = [Here(self.function, self.device, self.threads)]
         elif not self._timing:
-            self._timing = [self._to_be_timed(number) for number in range(self.in_processes)]
+            together = cores_of(self.threads, 0)
+            self._timing = [self._elsewhere(timed_as(number), together) for number in range(self.in_processes)]
         return self._timing
 
     @property
@@ -229,32 +232,12 @@ class Participant:
         return [each for each in self._timed if isinstance(each, Elsewhere)]
 
     def _ask(self, kind: type[AnyAnswer], verb: str, stay: bool = False, **arguments: Any) -> AnyAnswer | Failed:
-        return self._timed[self._turn].ask(kind, verb, arguments, stay)
-
-    def _rehearse(self, job: Job) -> Failed | None:
-        """Make a small call of this contract and dtype, once, in the process whose memory is measured.
-
-        Where the call started threads, that process is of no use: the next one has to do without a small call.
-        """
-        if self._weighing is None:
-            self._weighing, self._rehearsed = self._elsewhere(MEASURED, weighs=True), set()
-        if (job.contract, job.dtype) in self._rehearsed:
-            return None
-        self._rehearsed.add((job.contract, job.dtype))
-        answer = self._weighing.ask(Rehearsed, "rehearse", {"job": asdict(job)})
-        if isinstance(answer, Failed):
-            return answer
-        if not answer.copyable:
-            self._close_weighing()
-        return None
+        return self._timed[self._turn].ask(kind, verb, stay, **arguments)
 
     def _close_weighing(self) -> None:
         if self._weighing is not None:
             self._weighing.worker.close()
         self._weighing = None
-
-    def _to_be_timed(self, number: int) -> Elsewhere:
-        return self._elsewhere(timed_as(number), cores_of(self.threads, 0))
 
     def _elsewhere(
         self, environment: Mapping[str, str], together: Collection[int] = (), weighs: bool = False
@@ -270,7 +253,7 @@ class Participant:
             cores=cores_of(self.threads, self.place),
             service=service(self.gradients, weighs),
             walled=walled,
-            memory_limit=self.memory_limit if walled else 0,  # of the system: what limits itself can take that back
+            memory_limit=self.memory_limit if walled else 0,  # the system's limit: a process can take back its own
             watched=False,
         )
         return Elsewhere(worker, self.threads, self.memory_limit, together)
@@ -282,14 +265,51 @@ def participant(implementation: Implementation, **settings: Any) -> Participant:
     return Participant(declaration_of(implementation), function=at_hand, trusted=trusted, **settings)
 
 
-def is_approximate(declaration: Declaration) -> bool:
-    """Whether an implementation declares that its accuracy is measured, and not bounded, where its contract has that.
+def yardstick(
+    contract: str, baseline: str, timed: Sequence[Implementation], stack: ExitStack, **settings: Any
+) -> Participant | None:
+    """The contract's own baseline, which is timed with others, gets no row, and is closed with the stack.
 
-    Another contract's row does not show how far off its answers are, so that it cannot be for its author to say.
+    Proofs of times need it: it does not lie, so it tells a lie from a machine that has become busy. It is timed in this
+    process where all others are, on the same cores. None where `baseline`, which the `timed` are compared with, is
+    among them and the suite's own, and where the contract's own cannot be started. `settings` are a `Participant`'s.
+    """
+    name = f"{contract}/{baseline}"
+    if any(each.full_name == name and each.shipped for each in map(declaration_of, timed)):
+        return None
+    own = f"{contract}/{contract_named(contract).baseline}"
+    declaration = next((each for each in registry.discover() if each.full_name == own), None)
+    if declaration is None or registry.absent(declaration) is not None:
+        return None
+    named = replace(declaration, name=f"{declaration.name} (not shown)")
+    if all(function_here(each) is not None for each in timed):
+        loaded = registry.load(declaration)
+        return Participant(named, function=loaded.function, **settings) if isinstance(loaded, Loaded) else None
+    started = Participant(named, **settings)
+    stack.callback(started.close)
+    return None if started.ready() else started
+
+
+def all_ready(
+    started: Sequence[Participant],
+    contract: Contract,
+    timed: Sequence[Implementation],
+    stack: ExitStack,
+    **settings: Any,
+) -> tuple[list[Participant], dict[str, Failed], Participant | None]:
+    """Wait for all imports: the participants that can be timed, why others cannot, and the yardstick if needed."""
+    for each in started:
+        each.start()
+    beside = yardstick(contract.name, contract.baseline, timed, stack, place=len(started), **settings)
+    failed = {each.name: why for each in started if (why := each.ready())}
+    await_servers()  # nothing is imported while others are timed
+    return [each for each in started if each.name not in failed], failed, beside
+
+
+def is_approximate(declaration: Declaration) -> bool:
+    """Whether an implementation declares that its errors are measured and have no bound, where its contract has that.
+
+    Only contracts whose rows show how far off the output is have it.
     """
     accuracy = declaration.conventions.get("accuracy")
-    return accuracy == "measured" and accuracy in contract(declaration.contract).conventions.get("accuracy", ())
-
-
-def _as_lists(rows: Rows) -> dict[str, list[int]]:
-    return {name: list(places) for name, places in rows.items()}
+    return accuracy == "measured" and accuracy in contract_named(declaration.contract).conventions.get("accuracy", ())

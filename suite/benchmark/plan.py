@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attnsuite import registry
-from attnsuite.benchmark.implementation import declaration_of
-from attnsuite.benchmark.request import Table
+from attnsuite.benchmark.request import Table, declaration_of
 from attnsuite.benchmark.series import Benchmark
 
 

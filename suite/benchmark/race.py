@@ -5,19 +5,17 @@ Rounds go on for longer, within the budget, while they depend on each other: int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from attnsuite.benchmark.awake import awake
 from attnsuite.benchmark.busy import Disturbance, Load
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
-from attnsuite.benchmark.measure.protocol import Rows
+from attnsuite.benchmark.measure.messages import Rows
 from attnsuite.benchmark.new_numbers import prove
-from attnsuite.benchmark.own_clock import Asking, hold_samples, lasts
+from attnsuite.benchmark.own_clock import Asking, hold_samples
 from attnsuite.cases.tensors import ROUND_NUMBERS
-from attnsuite.model.bounded import LONG
 from attnsuite.model.statistics import compare, interval, rounds_needed
 
 FEWEST_OF_SLOW = 3
@@ -37,15 +35,13 @@ def race(
     budget: float,
     random: Random,
     yardstick: Entry[Any] | None = None,
-    cores: Collection[int] = (),
     load: Callable[[], Load] = Load,
 ) -> int:
     """Sample all entries round by round until their comparisons are narrow or their budgets spent, then prove them.
 
     `budget` is seconds of timed calls for each. Every entry keeps these `rows` of one round, the same for all, chosen
-    with equal chance. The `yardstick` is sampled as long as others are, and is neither compared nor proved. The `cores`
-    on which it all runs are kept awake for the proof, where calls are short. `load` measures what other processes have
-    taken of the machine meanwhile. Returns the number of rounds.
+    with equal chance. The `yardstick` is sampled as long as others are, and is neither compared nor proved. `load`
+    measures the use of the machine by other processes meanwhile. Returns the number of rounds.
     """
     _align_calls(entries, baseline)
     fewest = max(FEWEST, rounds_needed(len(entries) - 1))
@@ -61,42 +57,19 @@ def race(
             for entry in racing:  # nothing is left to pair with
                 entry.stopped = entry.stopped or "budget"
         racing = [entry for entry in racing if not entry.stopped]
-    trusted = (entry for entry in entries if entry.name == baseline and entry.participant.shipped)
-    known = next(trusted, yardstick if yardstick and yardstick.seconds else None)
+    own = (entry for entry in entries if entry.name == baseline and entry.participant.shipped)
+    trusted = next(own, yardstick if yardstick and yardstick.seconds else None)
     asking = Asking.of(entries)
-    with awake(cores if any(_is_short(each, asking) for each in (*entries, known)) else ()):
-        _prove(entries, known, asking, rows, random, load)
+    disturbance = Disturbance(load, trusted.seconds if trusted else ())
+    for entry in entries:
+        hold_samples(entry, asking, disturbance)
+    prove([entry for entry in entries if not entry.failed], trusted, asking, rows, random, disturbance)
     return taken
-
-
-def _is_short(entry: Entry[Any] | None, asking: Asking) -> bool:
-    """Whether waking a core would tell in what its calls take: it takes a tenth of `LONG` at most.
-
-    What spins for nothing costs more than that where it shares a physical core: calls of 2 ms took 1.2 to 2.1 times as
-    long in proofs as in rounds on a virtual machine with two cores, and 1.0 to 1.3 times where nothing spun.
-    """
-    return entry is not None and bool(entry.seconds) and lasts(entry, asking) < LONG
 
 
 def _tells_more(yardstick: Entry[Any], budget: float) -> bool:
     """Whether the yardstick is sampled again: as often as any other at least, beyond that within the budget."""
     return not yardstick.failed and (len(yardstick.seconds) < FEWEST_OF_SLOW or yardstick.spent <= budget)
-
-
-def _prove(
-    entries: Sequence[Entry[Any]],
-    trusted: Entry[Any] | None,
-    asking: Asking,
-    rows: Rows,
-    random: Random,
-    load: Callable[[], Load],
-) -> None:
-    """Hold what all of them claim against the suite's own clock: what their samples took, and calls on new numbers."""
-    disturbance = Disturbance(load, trusted.seconds if trusted else ())
-    for entry in entries:
-        hold_samples(entry, asking, disturbance)
-    able = [entry for entry in entries if not entry.failed]
-    prove(able, trusted, asking, rows, random, disturbance)
 
 
 def _round(racing: Sequence[Entry[Any]], *, keep: bool, rows: Rows, random: Random) -> None:
@@ -110,7 +83,7 @@ def _round(racing: Sequence[Entry[Any]], *, keep: bool, rows: Rows, random: Rand
 
 
 def _stop(racing: Sequence[Entry[Any]], taken: int, fewest: int, baseline: str, budget: float) -> None:
-    """Note of each entry that has samples enough why it has."""
+    """Note why entries have samples enough, of those that have."""
     narrow = taken >= fewest and taken % LOOK_EVERY == 0 and _are_narrow(racing, baseline)
     for entry in racing:
         enough = taken >= fewest or (taken >= FEWEST_OF_SLOW and entry.spent > LONGEST_RACE)
@@ -121,7 +94,7 @@ def _stop(racing: Sequence[Entry[Any]], taken: int, fewest: int, baseline: str, 
 
 
 def _align_calls(entries: Sequence[Entry[Any]], baseline: str) -> None:
-    """Have all that are about as fast as the baseline make as many calls in a sample.
+    """Give all that are about as fast as the baseline as many calls in a sample.
 
     The first call of a sample takes longest, so that identical implementations with three and four calls would differ.
     """
@@ -137,5 +110,6 @@ def _are_narrow(racing: Sequence[Entry[Any]], baseline: str) -> bool:
     base = samples.pop(baseline, None)
     if base is None or not samples:
         return all(is_narrow(interval(seconds)) for seconds in (samples.values() if base is None else [base]))
-    found = compare(base, samples).values()
-    return all(of.low > 0 and of.high / of.low < (1 + NARROW) ** 2 for of in found)
+    return all(
+        ratio.low > 0 and ratio.high / ratio.low < (1 + NARROW) ** 2 for ratio in compare(base, samples).values()
+    )

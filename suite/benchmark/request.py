@@ -1,45 +1,57 @@
-"""What to time: a request in words, made into the tables that it asks for."""
+"""What to time: a request in words, and the tables that it asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from math import inf
+from typing import Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
-from attnsuite.benchmark.measure.protocol import Failed, Job
+from attnsuite.benchmark.measure.messages import Failed, Job
 from attnsuite.benchmark.processes import check_threads, cores
-from attnsuite.cases import ALL_CORES, Contract, Conventions, Workload
+from attnsuite.cases import ALL_CORES, Contract, Workload
 from attnsuite.conformance.request import check_device
 from attnsuite.conformance.selection import matches
 from attnsuite.model import PASSES, PROFILES, SHAPE, STEP, Measurement, Shard, Status, UsageError
 from attnsuite.model.limits import TIME_LIMIT
 from attnsuite.model.options import check_cache, check_dtypes, check_processes, check_profile, check_seconds
-from attnsuite.registry import Declaration
+from attnsuite.registry import Declaration, Loaded
 
 BUDGETS = {"quick": 0.3, "standard": 2.5, "full": 2.5}
-"""Seconds of timed calls for each implementation in each table, by profile. Every table gets in any case the rounds
-without which no verdict is possible."""
+"""Seconds of timed calls for each implementation in each table, by profile. Every table gets the rounds without which
+no verdict is possible in any case."""
 BUDGET_OF_NAMED = BUDGETS["quick"]
-"""The same where workloads are named and no profile: whoever works on a kernel has a verdict in seconds, over and over,
-and asks for narrower intervals where he wants them."""
+"""The same where workloads are named and no profile, so that work on a kernel gets a verdict in seconds."""
 SLOWEST = {"quick": 1.0, "standard": 5.5, "full": 20.0}
-"""Seconds that a call may take, by profile; where there is none, as in `standard`. A slower implementation is not timed
-on that workload, and its row says so: with twelve rounds of each call, a table of a slower one would take longer than
-the whole profile has."""
+"""Seconds that a call may take, by profile; without one, as in `standard`. With twelve rounds of each call, a table of
+a slower implementation would take longer than the whole profile has."""
 ON_GPU = {"full": (0.5, 1.0)}
-"""The budget and the slowest call on a GPU, where they are others: so that `full` fits into two hours there. Its calls
-take milliseconds, and what takes a second does not use the GPU."""
+"""The budget and the slowest call on a GPU where they differ: so `full` fits into two hours there."""
 PROCESSES = 2
 """The processes of each implementation that are timed where a whole profile is: the fewest that differ."""
 MEMORY_SHARE = 0.25
 """The part of the machine's memory that one process may take, so that the machine does not begin to swap."""
-
 LARGEST, GIB = 2**63 - 1, 2**30
 """Bytes: the most that a tensor can have, and a GiB."""
+
+Implementation = Declaration | Loaded
+"""What is timed: an implementation as it was declared, or a function that is here already."""
+
+
+def declaration_of(implementation: Implementation) -> Declaration:
+    """The declaration of an implementation."""
+    return implementation.declaration if isinstance(implementation, Loaded) else implementation
+
+
+def function_here(implementation: Implementation) -> Callable[..., Any] | None:
+    """The function that is tested and timed in this process, because no other can import it; None where another can."""
+    declaration = declaration_of(implementation)
+    importable = bool(declaration.module or declaration.file)
+    return implementation.function if isinstance(implementation, Loaded) and not importable else None
 
 
 @dataclass(frozen=True)
@@ -59,41 +71,36 @@ class Table:
 
     def job(self, contract: Contract, declaration: Declaration) -> Job:
         """What is measured of an implementation, by name."""
-        of = contract.name, self.workload.name, self.dtype, self.direction, self.cache
-        return Job(*of, dict(declaration.conventions))
+        names = contract.name, self.workload.name, self.dtype, self.direction, self.cache
+        return Job(*names, dict(declaration.conventions))
 
     def under(self, declaration: Declaration) -> Table:
-        """The same as it is asked of an implementation, by the conventions that this declares."""
+        """The same by the conventions that an implementation declares."""
         return replace(self, workload=self.workload.under(declaration.conventions))
 
     def row(self, name: str, contract: str, device: str, failed: Failed | None = None) -> Measurement:
-        """The row of an implementation in this table: of one that failed, or, yet without times, of one measured."""
+        """The row of an implementation that failed, or, yet without times, of one that is measured."""
         key = name, contract, self.workload.name, self.dtype, device, self.threads, self.direction, self.cache
         return Measurement(*key, Status.MEASURED) if failed is None else Measurement(*key, **vars(failed))
 
     def features(self, contract: Contract) -> frozenset[str]:
-        """What a call needs of an implementation."""
+        """The features that a call needs."""
         return contract.needs((self.workload.call(self.dtype, self.direction, device="meta"),))
 
     def declined(self, declaration: Declaration, contract: Contract, kind: str) -> Failed | None:
-        """Why an implementation is not timed on that kind of device, by signature or declaration; None where it is."""
-        call = self.workload.call(self.dtype, self.direction, device="meta")
-        if declaration.parameters is not None:
-            untaken = sorted(call.arguments - frozenset(declaration.parameters))
-            if untaken:
-                return Failed(Status.DECLINED, f"takes no {' and no '.join(untaken)}")
-        needs = self.features(contract) | {self.dtype, kind}
-        lacks = (f"lacks {gap}: {why}" for gap, why in declaration.lacks.items() if gap in needs)
-        undefined = self._undefined(contract, declaration.conventions)
-        return next((Failed(Status.DECLINED, gap) for gap in filter(None, (*lacks, undefined))), None)
+        """Why an implementation does not support this on that kind of device, by its signature or declaration.
 
-    def _undefined(self, contract: Contract, conventions: Conventions) -> str:
-        """Why its answer would mean nothing under these conventions, or empty. A model that promises no limit of its
-        errors is timed, and its errors are measured.
+        None where it does. A model that promises no error bound is timed under any conventions.
         """
-        if contract.is_model:
-            return ""
-        return contract.unanswerable(self.workload, self.features(contract), conventions)
+        call = self.workload.call(self.dtype, self.direction, device="meta")
+        if declaration.parameters is not None and (untaken := call.arguments - frozenset(declaration.parameters)):
+            return Failed(Status.DECLINED, f"takes no {' and no '.join(sorted(untaken))}")
+        features, conventions = self.features(contract), declaration.conventions
+        needs = features | {self.dtype, kind}
+        lacks = [f"lacks {gap}: {why}" for gap, why in declaration.lacks.items() if gap in needs]
+        undefined = "" if contract.is_model else contract.unanswerable(self.workload, features, conventions)
+        reasons = [reason for reason in (*lacks, undefined) if reason]
+        return Failed(Status.DECLINED, reasons[0]) if reasons else None
 
 
 @dataclass(frozen=True)
@@ -103,7 +110,7 @@ class Request:
     `workloads` are names, groups or shell patterns; a group without a profile is what `standard` has of it, on a GPU
     `full`. `threads` are thread counts for a CPU, by default one, and all cores where the workload's profile says so.
     `backward` times backward alone and forward and backward together for every workload, `step` a training step for
-    each that has one; forward is timed beside either. `budget`, in seconds, replaces the profile's.
+    each that has one; forward is timed with either. `budget`, in seconds, replaces the profile's.
     """
 
     workloads: tuple[str, ...] = ()
@@ -116,15 +123,15 @@ class Request:
     budget: float | None = None
     step: bool = False
     dtypes: tuple[str, ...] = ()
-    """What is timed in place of the dtypes that workloads name."""
+    """Dtypes in place of those that workloads name."""
     shapes: tuple[str, ...] = ()
-    """Workloads that a user types, timed beside those that are named."""
+    """Workloads that a user types, in addition to those that are named."""
     baseline: str = ""
     """The implementation that others are compared with, in place of the contract's: its name without the contract."""
     shard: Shard | None = None
     """The part that is timed, of workloads: the tables of one are not divided."""
     processes: int | None = None
-    """How many processes of each implementation take samples in turns; None for as many as are usual."""
+    """How many processes of each implementation take samples in turns; None for the usual number."""
 
     def __post_init__(self) -> None:
         check_device(self.device)
@@ -140,8 +147,9 @@ class Request:
 
     @property
     def in_processes(self) -> int:
-        """How many processes of each implementation are timed: those of a whole profile are compared with each other,
-        on a CPU, where a process costs seconds; on a GPU each would take memory for itself.
+        """How many processes of each implementation are timed: two where a whole profile is compared, on a CPU.
+
+        There a process costs seconds; on a GPU each takes memory for itself.
         """
         whole = self.kind == "cpu" and not self.workloads and not self.shapes
         return self.processes or (PROCESSES if whole else 1)
@@ -153,7 +161,7 @@ class Request:
 
     @property
     def timed_as(self) -> str | None:
-        """The profile, which is `quick` where nothing is named, and none where workloads are."""
+        """The profile: `quick` where nothing is named, None where workloads are."""
         return self.profile or (None if self.workloads or self.shapes else "quick")
 
     @property
@@ -168,6 +176,7 @@ class Request:
 
     @property
     def _usual(self) -> tuple[float, float]:
+        """The profile's budget and slowest call."""
         profile = self.timed_as
         if profile is None:
             return BUDGET_OF_NAMED, SLOWEST["standard"]
@@ -176,97 +185,98 @@ class Request:
 
     @property
     def words(self) -> str:
-        """The request as text: a run is resumed only by the same."""
-        said = [f"bench on {self.device}", f"profile {self.timed_as}", *self.workloads]
-        said += [f"shape {shape}" for shape in self.shapes] + list(self.dtypes)
-        said += [f"beside {self.baseline}"] if self.baseline else []
-        said += [f"threads {' '.join(map(str, self.threads))}"] if self.threads else []
-        said += [f"{self.processes} processes"] if self.processes is not None else []
-        said += [f"budget {self.budget:g} s"] if self.budget is not None else []
-        said += [self.cache] if self.cache else []
-        return ", ".join([*said, *(["backward"] if self.backward else []), *([STEP] if self.step else [])])
+        """The request as text; only the same request resumes a run."""
+        words = [f"bench on {self.device}", f"profile {self.timed_as}", *self.workloads]
+        words += [f"shape {shape}" for shape in self.shapes] + list(self.dtypes)
+        words += [f"beside {self.baseline}"] if self.baseline else []
+        words += [f"threads {' '.join(map(str, self.threads))}"] if self.threads else []
+        words += [f"{self.processes} processes"] if self.processes is not None else []
+        words += [f"budget {self.budget:g} s"] if self.budget is not None else []
+        words += [self.cache] if self.cache else []
+        return ", ".join([*words, *(["backward"] if self.backward else []), *([STEP] if self.step else [])])
 
     def tables(self, contract: Contract) -> list[Table]:
-        """The tables asked for, in the order of measuring: those of one thread count together. UsageError for none.
+        """The tables in the order of measuring, those of one thread count together. UsageError where there is none.
 
-        Where a `shard` is asked, none of them may fall into it.
+        The shard of a request may hold none of them.
         """
         chosen = self._chosen(contract)
+        names, steps = ", ".join(workload.name for workload in chosen), any(STEP in each.directions for each in chosen)
         if self.backward and not any("backward" in workload.directions for workload in chosen):
-            names = ", ".join(workload.name for workload in chosen)
-            raise UsageError(f"{names}: {contract.name} is timed forward{_or_step(chosen)}, there is no backward")
-        if self.step and not any(STEP in workload.directions for workload in chosen):
-            names = ", ".join(workload.name for workload in chosen)
+            how = ", or as a training step" if steps else " alone"
+            raise UsageError(f"{names}: {contract.name} is timed forward{how}, there is no backward")
+        if self.step and not steps:
             raise UsageError(f"{names}: there is no training step of {contract.name} to time")
-        found = [
+        tables = [
             Table(workload, dtype, direction, threads, self.cache or ("cold" if self.kind == "cuda" else "hot"))
             for workload in chosen
             for dtype in self._dtypes(workload)
             for threads in self._threads(workload)
             for direction in self._directions(workload)
         ]
-        if not found:
-            names = ", ".join(workload.name for workload in chosen)
+        if not tables:
             raise UsageError(f"{names}: not timed on {self.device}")
-        for table in found:
+        for table in tables:
             if table.workload.name.startswith(SHAPE):
                 _check_size(table, memory_limit() if self.kind == "cpu" else LARGEST)
         if shard := self.shard:
-            found = [table for table in found if shard.takes(contract.name, table.workload.name)]
-        return sorted(found, key=lambda table: table.threads)
+            tables = [table for table in tables if shard.takes(contract.name, table.workload.name)]
+        return sorted(tables, key=lambda table: table.threads)
 
     def _dtypes(self, workload: Workload) -> Sequence[str]:
-        """The dtypes asked for, or its own; none where it is not timed on such a device."""
+        """The dtypes of the request, or the workload's own; none where it is not timed on such a device."""
         own = workload.dtypes.get(self.kind, ())
         return list(dict.fromkeys(self.dtypes)) if own and self.dtypes else own
 
     def _chosen(self, contract: Contract) -> list[Workload]:
-        """What is named, and what is typed. UsageError where there is no such thing."""
+        """The workloads that are named and typed. UsageError for what does not exist."""
         typed = list(dict.fromkeys(contract.of_shape(shape) for shape in self.shapes))
         return [*(self._named(contract) if self.workloads or not typed else ()), *typed]
 
     def _named(self, contract: Contract) -> list[Workload]:
+        """The workloads that the patterns and the profile choose; a group means its usual part on such a device."""
         everything = list(contract.workloads())
+        whole = self.profile or ("standard" if self.kind == "cpu" else "full")
+        usual_groups = {workload.group for workload in everything if whole in workload.profiles}
+
+        def is_meant(pattern: str, workload: Workload) -> bool:
+            unusual = pattern == workload.group and pattern in usual_groups and whole not in workload.profiles
+            return matches(workload.name, pattern) and not unusual
+
         for pattern in self.workloads:
             if not any(matches(workload.name, pattern) for workload in everything):
-                groups = list(dict.fromkeys(workload.group for workload in everything))
-                close = get_close_matches(pattern, [*groups, *(workload.name for workload in everything)], n=1)
-                hint = f"did you mean {close[0]}? " if close else ""
-                raise UsageError(
-                    f"no workload of {contract.name} matches {pattern!r}; {hint}groups are: {', '.join(groups)}"
-                )
-        whole = self.profile or ("standard" if self.kind == "cpu" else "full")
-        usual = {workload for workload in everything if whole in workload.profiles}
-        groups_used = {workload.group for workload in usual}
-
-        def meant(pattern: str, workload: Workload) -> bool:
-            """A group means what such a device is usually asked of it, if anything."""
-            of_group = pattern == workload.group and pattern in groups_used
-            return matches(workload.name, pattern) and (not of_group or workload in usual)
-
-        named = [w for w in everything if not self.workloads or any(meant(p, w) for p in self.workloads)]
+                raise UsageError(_unknown(pattern, contract, everything))
+        named = [w for w in everything if not self.workloads or any(is_meant(p, w) for p in self.workloads)]
         profile = self.timed_as
         chosen = [workload for workload in named if profile is None or profile in workload.profiles]
         if not chosen:
-            where = sorted({each for workload in named for each in workload.profiles}, key=PROFILES.index)
-            asked = ", ".join(self.workloads) or f"workloads of {contract.name}"
-            raise UsageError(f"{asked}: not in the profile {profile}, but in {', '.join(where)}")
+            profiles = sorted({each for workload in named for each in workload.profiles}, key=PROFILES.index)
+            patterns = ", ".join(self.workloads) or f"workloads of {contract.name}"
+            raise UsageError(f"{patterns}: not in the profile {profile}, but in {', '.join(profiles)}")
         return chosen
 
     def _threads(self, workload: Workload) -> Sequence[int]:
         if self.kind != "cpu":
             return (0,)
-        asked = self.threads or workload.cores.get(self.timed_as or "", (1,))
-        return list(dict.fromkeys(len(cores()) if threads == ALL_CORES else threads for threads in asked))
+        counts = self.threads or workload.cores.get(self.timed_as or "", (1,))
+        return list(dict.fromkeys(len(cores()) if threads == ALL_CORES else threads for threads in counts))
 
     def _directions(self, workload: Workload) -> Sequence[str]:
         usual = workload.profiles.get(self.timed_as or "", PASSES[:1])
-        asked = PASSES if self.backward else PASSES[:1] if self.step else usual
-        return [direction for direction in (*asked, *([STEP] if self.step else [])) if direction in workload.directions]
+        passes = PASSES if self.backward else PASSES[:1] if self.step else usual
+        return [each for each in (*passes, *([STEP] if self.step else [])) if each in workload.directions]
+
+
+def _unknown(pattern: str, contract: Contract, workloads: Sequence[Workload]) -> str:
+    """The message about a pattern that no workload matches."""
+    groups = list(dict.fromkeys(workload.group for workload in workloads))
+    close = get_close_matches(pattern, [*groups, *(workload.name for workload in workloads)], n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"no workload of {contract.name} matches {pattern!r}; {hint}groups are: {', '.join(groups)}"
 
 
 def _check_size(table: Table, limit: int) -> None:
-    """Raise UsageError where the inputs of a typed shape take more than `limit` bytes: no call of it can be timed."""
+    """Raise UsageError where the inputs of a typed shape take more than `limit` bytes."""
     try:
         tensors = table.workload.call(table.dtype, table.direction, device="meta").tensors.values()
         needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
@@ -278,10 +288,6 @@ def _check_size(table: Table, limit: int) -> None:
             f"--shape {table.workload.name.removeprefix(SHAPE)!r}: its inputs take {size} in {table.dtype}; a process "
             f"that is timed may take {limit / GIB:.3g} GiB; choose smaller sizes"
         )
-
-
-def _or_step(workloads: Sequence[Workload]) -> str:
-    return ", or as a training step" if any(STEP in workload.directions for workload in workloads) else " alone"
 
 
 def with_gradients(tables: Iterable[Table]) -> bool:

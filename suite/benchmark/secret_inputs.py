@@ -9,8 +9,8 @@ from functools import cached_property, lru_cache
 
 from torch import Tensor
 
-from attnsuite.benchmark.measure.one_thread import one_thread
-from attnsuite.benchmark.measure.protocol import Job
+from attnsuite.benchmark.measure.clock import one_thread
+from attnsuite.benchmark.measure.messages import Job
 from attnsuite.cases import Workload
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract

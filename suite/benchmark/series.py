@@ -2,54 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from random import Random, SystemRandom
 from statistics import median
 from typing import Any
 
-from msgspec.structs import replace
+import torch
+from msgspec import structs
 
 from attnsuite import registry
-from attnsuite.benchmark.accounts import Accounts
 from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.gate import Gate
-from attnsuite.benchmark.implementation import Implementation, declaration_of
-from attnsuite.benchmark.kept import Kept
-from attnsuite.benchmark.kept_ceilings import KeptCeilings
-from attnsuite.benchmark.measure.protocol import Energy, Failed, Rates, Weighed
-from attnsuite.benchmark.own_cores import own_cores
-from attnsuite.benchmark.participant import Participant, participant
+from attnsuite.benchmark.measure.messages import Energy, Failed
+from attnsuite.benchmark.participant import Participant, all_ready, participant
 from attnsuite.benchmark.processes import expect_measured
-from attnsuite.benchmark.request import Request, Table, memory_limit, with_gradients
-from attnsuite.benchmark.timing import TimedTable, Timing
-from attnsuite.benchmark.weighing import Weighing, Weight
-from attnsuite.benchmark.yardstick import yardstick
+from attnsuite.benchmark.request import Implementation, Request, Table, declaration_of, memory_limit, with_gradients
+from attnsuite.benchmark.table import Accounts, TimedTable, Timing, Weight, measured
+from attnsuite.benchmark.verdict_cache import VerdictCache
 from attnsuite.cases import Contract, Workload
-from attnsuite.model import EVERY_CASE, Measurement, Outcome, Status
-from attnsuite.model.bounded import NOT_BOUNDED
+from attnsuite.contracts import contract as contract_named
+from attnsuite.model import EVERY_CASE, Measurement, Outcome, Status, UsageError
+from attnsuite.model.limits import TIME_LIMIT
+from attnsuite.registry import Loaded
 from attnsuite.results.store.ranges import AGED_SLACK, RATE_SLACK, is_beyond_reach
-from attnsuite.worker import await_servers
 
 HELD_TO_PRODUCTS = ("float64", "float32")
-"""The dtypes in which a claim is held against what a matrix product reaches: no honest kernel outdoes one by far.
+"""The dtypes in which a claim is compared with the rate of a matrix product, which no honest kernel exceeds by far.
 Processors without products of half types multiply them more slowly than a kernel does that widens its inputs first."""
-Key = tuple[str, ...]
-"""What tells a row from others: see `Measurement.key`."""
 MEASURED_AGAIN = 2
-"""How often ceilings are measured again where a row lies above them: what kept the machine busy for some seconds is
-over by then, or it stays that busy."""
+"""How often ceilings are measured again where a row lies above them: other work that lasted seconds is over by then."""
+
+Key = tuple[str, ...]
+"""The identity of a row: see `Measurement.key`."""
 
 
 @dataclass
 class Benchmark:
     """The benchmark of several implementations of one contract.
 
-    `earlier` are outcomes that still hold, by implementation; `seconds` says where the time went, by activity.
-    `ceilings` is what the machine reaches, by dtype and threads: it is measured where it is not given.
+    `earlier` are valid outcomes, by implementation; `seconds` tells where the time went, by activity. `ceilings` is
+    what the machine reaches, by dtype and threads: it is measured where it is not given.
     """
 
     contract: Contract
@@ -58,33 +55,30 @@ class Benchmark:
     earlier: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
     sampled: Collection[str] = ()
     """The implementations whose `earlier` outcomes are a sample, and suffice."""
-    kept: Kept | None = None
-    """Verdicts of earlier runs, where these are believed, or at least kept."""
+    cache: VerdictCache | None = None
+    """Verdicts of earlier runs."""
     seconds: Accounts = field(default_factory=Accounts)
     random: Random = field(default_factory=SystemRandom)
-    """Draws what no submission may foresee, so it is not computed from what was drawn before."""
+    """Draws what no submission may foresee, so it is not computed from earlier draws."""
     tell: Callable[[str], None] = lambda doing: None
-    """Is told what is being done."""
+    """Reports progress."""
     introduce: Callable[[str], None] = lambda line: None
-    """Is told which signature an implementation was taken to have, where that is not the contract's own."""
-    ceilings: dict[tuple[str, int], Rates] = field(default_factory=dict)
-    kept_ceilings: KeptCeilings | None = None
-    """Those of earlier runs, where these are believed, or at least kept."""
+    """Reports the signature that an implementation was taken to have, where that is not the contract's own."""
+    ceilings: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
     busy: list[str] = field(default_factory=list)
     """For each table that was timed while the machine was busy, how busy it was."""
 
     def __post_init__(self) -> None:
-        self._weighing = Weighing(self.contract)
         self._reached_here: set[tuple[str, int]] = set()
 
     def tables(self) -> list[Table]:
-        """What will be measured, in order. UsageError where that is nothing."""
+        """The tables in order. UsageError where there is none."""
         return self.request.tables(self.contract)
 
     def workloads(self) -> list[Workload]:
         """All workloads of the contract, and those that the request makes itself."""
-        there = list(self.contract.workloads())
-        return [*there, *(each for each in dict.fromkeys(t.workload for t in self.tables()) if each not in there)]
+        own = list(self.contract.workloads())
+        return [*own, *(each for each in dict.fromkeys(table.workload for table in self.tables()) if each not in own)]
 
     def expect(self, threads: int) -> None:
         """Begin in the background to import what tables on so many threads need."""
@@ -102,14 +96,18 @@ class Benchmark:
         for threads, tables in groupby(todo, key=lambda table: table.threads):
             with ExitStack() as stack:
                 started = self._started(threads, stack)
-                timing = timing or Timing(self.contract, self.request, self._gate(todo), self.seconds, self.random)
-                participants, unready, beside = self._ready(started, threads, stack)
-                news = [row for row in unready if row.implementation not in about_all]
-                about_all |= {row.implementation for row in unready}
-                if news:
-                    yield None, [row for row in news if row.key not in done]
+                if timing is None:
+                    gate = self._gate(todo)
+                    timing = Timing(self.contract, self.request, gate.refusal, self.seconds, self.random)
+                with self.seconds.spending("starts"):
+                    settings = self._settings(threads)
+                    able, failed, beside = all_ready(started, self.contract, self.implementations, stack, **settings)
+                rows = [self._about_all(name, why) for name, why in failed.items() if name not in about_all]
+                about_all |= failed.keys()
+                if rows:
+                    yield None, [row for row in rows if row.key not in done]
                 for table in tables:
-                    yield table, self._timed(table, participants, beside, timing)
+                    yield table, self._timed(table, able, beside, timing)
 
     def again(self, done: Collection[Key]) -> set[Key]:
         """The keys of the rows that `run` will yield, of what is done as well: a table is measured as a whole."""
@@ -122,24 +120,23 @@ class Benchmark:
         ]
 
     def _keys(self, table: Table) -> list[Key]:
-        names = [declaration_of(each).full_name for each in self.implementations]
-        return [table.row(name, self.contract.name, self.request.device).key for name in names]
+        return [self._row(table, declaration_of(each).full_name).key for each in self.implementations]
 
     def _gate(self, todo: Sequence[Table]) -> Gate:
-        """The gate, which has asked all implementations what the tables use."""
+        """The gate, after it has tested all implementations on what the tables use."""
         threads = max((table.threads for table in todo), default=0)
-        gate = Gate(self.contract, self.request.device, self.request.time_limit, self.earlier, self.kept, threads)
-        gate.sampled = self.sampled
-        self.tell(f"conformance of {self.contract.name}")
+        request, of = self.request, self.contract
+        gate = Gate(of, request.device, request.time_limit, self.earlier, self.cache, threads, self.sampled)
+        self.tell(f"conformance of {of.name}")
         with self.seconds.spending("conformance"):
-            uses = {(table.dtype, table.features(self.contract)) for table in todo}
-            gate.ask([each for each in self.implementations if not _is_absent(each)], uses)
-        for line in filter(None, (*(gate.signed[name] for name in sorted(gate.signed)), gate.said)):
+            uses = {(table.dtype, table.features(of)) for table in todo}
+            gate.test([each for each in self.implementations if not _is_absent(each)], uses)
+        for line in filter(None, (*(gate.signed[name] for name in sorted(gate.signed)), gate.summary)):
             self.introduce(line)
         return gate
 
     def _settings(self, threads: int) -> dict[str, Any]:
-        """What is alike for all who are timed on so many threads."""
+        """The settings of all participants on so many threads."""
         return {
             "device": self.request.device,
             "threads": threads,
@@ -148,9 +145,9 @@ class Benchmark:
         }
 
     def _started(self, threads: int, stack: ExitStack) -> list[Participant]:
-        """All implementations as participants, which begin to import while it is found what they answered before.
+        """All implementations as participants, which begin to import while the gate looks for known outcomes.
 
-        On a GPU they begin later: each would take memory from those that are asked.
+        On a GPU they begin later: each would take memory from those that are tested.
         """
         self.tell("starting processes")
         self.expect(threads)
@@ -166,113 +163,94 @@ class Benchmark:
                     each.start()
         return started
 
-    def _ready(
-        self, started: Sequence[Participant], threads: int, stack: ExitStack
-    ) -> tuple[list[Participant], list[Measurement], Participant | None]:
-        """Everybody who can take part, rows that say why the others cannot, and the yardstick where one is needed."""
-        ready, unready = [], []
-        settings = self._settings(threads)
-        with self.seconds.spending("starts"):
-            for each in started:
-                each.start()
-            beside = yardstick(
-                self.contract.name, self.contract.baseline, self.implementations, stack, place=len(started), **settings
-            )
-            for each in started:
-                if failed := each.ready():
-                    unready.append(self._about_all(each.name, failed))
-                else:
-                    ready.append(each)
-            await_servers()  # nothing is imported while others are timed
-        return ready, unready, beside
-
     def _timed(
         self, table: Table, participants: Sequence[Participant], beside: Participant | None, timing: Timing
     ) -> list[Measurement]:
-        with own_cores(table.threads, self.request.device, self.tell):
-            self.tell(f"{table.workload.name} {table.dtype} {table.direction}")
-            timed = timing.time(table, participants, beside)
-            self.busy += filter(None, [timed.load.says(table.threads)])
-            return self._rows(table, participants, timed)
-
-    def _rows(self, table: Table, participants: Sequence[Participant], timed: TimedTable) -> list[Measurement]:
-        found = {name: self._row(table, name, failed) for name, failed in timed.failed.items()}
-        if timed.entries:
-            self._find_ceilings(table, timed.entries)
+        """The rows of a table, in the order of the participants."""
+        self.tell(f"{table.workload.name} {table.dtype} {table.direction}")
+        timed = timing.time(table, participants, beside)
+        self.busy += filter(None, [timed.load.says(table.threads)])
+        able = [entry for entry in timed.entries if not entry.failed]
+        rows = {name: self._row(table, name, failed) for name, failed in timed.failed.items()}
+        rows |= {entry.name: self._row(table, entry.name, entry.failed) for entry in timed.entries}
+        if able:
+            if self._key(table) not in self.ceilings and self._measures_ceilings:
+                self._reach(table, able)
             with self.seconds.spending("memory"):
-                weighed = self._weighing.weigh(table, timed.entries)
+                weights = timing.weigh(table, able)
+            rows |= {entry.name: self._measured(entry, table, timed, weights[entry.name]) for entry in able}
+        if self.request.kind != "cpu":
             for entry in timed.entries:
-                of = weighed.get(entry.name)
-                measured = self._row(table, entry.name, entry.failed)
-                if not entry.failed:
-                    measured = self._measured(measured, entry, table, timed, of)
-                found[entry.name] = measured
-                if self.request.kind != "cpu":
-                    entry.participant.release()
-        rows = self._beside_ceilings(table, [found[each.name] for each in participants], timed.entries)
-        return [self._believed(table, row, timed.load) for row in rows]
+                entry.participant.release()
+        ordered = self._with_ceilings(table, [rows[each.name] for each in participants], able)
+        return [self._believed(table, row, timed.load) for row in ordered]
 
-    def _measured(
-        self, row: Measurement, entry: Entry[Participant], table: Table, timed: TimedTable, weighed: Weight
-    ) -> Measurement:
-        """The row with all that was measured."""
+    def _measured(self, entry: Entry[Participant], table: Table, timed: TimedTable, weight: Weight) -> Measurement:
+        """The row of an entry that has not failed."""
         asked = table.under(entry.participant.declaration)
-        known = weighed if isinstance(weighed, Weighed) else Weighed({}, "")
-        note = f"no memory: {weighed}" if isinstance(weighed, Failed) else ""
-        if weighed is None:
-            note = "timed in this process, for no other can import it; its memory is not told from the suite's"
-        return replace(
-            row,
-            detail="; ".join(filter(None, (_doubt(entry), _other_work(table, asked), note))),
-            seconds=tuple(entry.seconds),
-            processes=entry.processes,
-            calls=entry.calls,
-            stopped=entry.stopped,
-            first_call=entry.prepared.first_call,
-            warm_up=entry.prepared.warm_up,
-            making=entry.prepared.making,
-            memory=known.memory,
+        notes = [_other_work(table, asked)]
+        if weight is None:
+            notes.append("timed in this process, for no other can import it; its memory is not told from the suite's")
+        return structs.replace(
+            measured(self._row(table, entry.name), entry, weight, notes),
             work=dict(asked.workload.work(table.dtype, table.direction)),
-            ceilings=self.ceilings.get((table.dtype, table.threads), {}),
-            error_ratio=entry.error_ratio,
-            own_clock=entry.own_clock,
-            relative_error=entry.relative_error,
-            kernel=known.kernel,
+            ceilings=self.ceilings.get(self._key(table), {}),
             telemetry=self._telemetry(entry, timed) if self.request.kind == "cuda" else {},
         )
 
-    def _beside_ceilings(
-        self, table: Table, rows: Sequence[Measurement], entries: Sequence[Entry[Participant]]
-    ) -> Sequence[Measurement]:
-        """The rows of a table; where one lies above what this run measured as a ceiling, with ceilings measured again.
+    @property
+    def _measures_ceilings(self) -> bool:
+        """Whether ceilings are measured, which takes seconds: not for a single submitted file."""
+        timed = [declaration_of(each) for each in self.implementations]
+        submitted = [each for each in timed if each.name != self.contract.baseline]
+        return len(submitted) > 1 or all(each.shipped for each in timed)
 
-        They were measured in seconds in which something else may have kept the machine busy.
+    def _reach(self, table: Table, able: Sequence[Entry[Participant]]) -> None:
+        """Measure what the machine reaches in the table's dtype, on its threads; what was higher before stays.
+
+        In the process of one that ships here, if any takes part: a submission may change what its process measures.
         """
-        key = table.dtype, table.threads
+        participants = [entry.participant for entry in able]
+        trusted = next((each for each in participants if each.shipped), participants[0])
+        with self.seconds.spending("ceilings"):
+            answer = trusted.ceilings(table.dtype)
+        if not isinstance(answer, Failed):
+            before = self.ceilings.get(self._key(table), {})
+            now = {name: max(rate, before.get(name, 0.0)) for name, rate in answer.ceilings.items()}
+            self.ceilings[self._key(table)] = now
+            self._reached_here.add(self._key(table))
+
+    def _with_ceilings(
+        self, table: Table, rows: list[Measurement], able: Sequence[Entry[Participant]]
+    ) -> list[Measurement]:
+        """The rows; where one lies above what this run measured as a ceiling, with ceilings measured again.
+
+        Other work may have kept the machine busy while they were measured.
+        """
+        key = self._key(table)
         for _ in range(MEASURED_AGAIN):
-            if key not in self._reached_here or not any(_is_above(row) for row in rows):
+            if key not in self._reached_here or not any(_is_beyond(row, RATE_SLACK) for row in rows):
                 break
-            self._reach(table, entries)
-            rows = [replace(row, ceilings=self.ceilings[key]) if row.seconds else row for row in rows]
+            self._reach(table, able)
+            rows = [structs.replace(row, ceilings=self.ceilings[key]) if row.seconds else row for row in rows]
         return rows
 
     def _believed(self, table: Table, row: Measurement, load: Load) -> Measurement:
-        """The row, or its refusal where it claims what this machine cannot do.
+        """The row, or its refusal where it claims more than this machine can do, by whatever trick.
 
-        Whatever was done where no clock looks, it was not done in this time. On a busy machine the ceiling may be too
-        low: a row that this explains has no time, and is not refused.
+        On a busy machine the ceiling may be too low: a row that this explains has no time, and is not refused.
         """
-        if row.dtype not in HELD_TO_PRODUCTS or not is_beyond_reach(row, AGED_SLACK):
+        if not _is_beyond(row, AGED_SLACK):
             return row
         reached, rate = row.ceilings["flops"], row.work["attended"] / median(row.seconds)
         claims = f"it claims {rate:.3g} FLOPs per second, where a matrix product reaches {reached:.3g}"
-        if is_beyond_reach(row, AGED_SLACK * load.slowdown(table.threads)):
+        if _is_beyond(row, AGED_SLACK * load.slowdown(table.threads)):
             return self._row(table, row.implementation, Failed(Status.REFUSED, claims))
         why = f"not bounded: {load.says(table.threads)}: {claims}"
         return self._row(table, row.implementation, Failed(Status.DECLINED, why))
 
     def _telemetry(self, entry: Entry[Participant], timed: TimedTable) -> dict[str, Any]:
-        """What the device does during calls in a row, joules of one call included, and what it did in all rounds."""
+        """The device's telemetry of calls in a row, joules of one call included, and of all rounds."""
         in_rounds: dict[str, Any] = {}
         for name in ("sm_clock", "throttle"):
             in_rounds[f"{name}_in_rounds"] = timed.telemetry.get(name)
@@ -284,60 +262,80 @@ class Benchmark:
             return {**answer.telemetry, **in_rounds}
         return {"joules": None, "joules_absent": str(answer), **in_rounds}
 
-    def _find_ceilings(self, table: Table, entries: Sequence[Entry[Participant]]) -> None:
-        """Measure what the machine reaches, once for each dtype and number of threads.
-
-        In the process of one that ships here, if any takes part: another may have changed what a product or a copy
-        takes. What such a process said is kept.
-        """
-        key = table.dtype, table.threads
-        able = [entry.participant for entry in entries if not entry.failed]
-        if key in self.ceilings or not able:
-            return
-        if self.kept_ceilings and (known := self.kept_ceilings.of(*key)):
-            self.ceilings[key] = known
-            return
-        self._reach(table, entries)
-
-    def _reach(self, table: Table, entries: Sequence[Entry[Participant]]) -> None:
-        """Measure ceilings now. What was higher before stays."""
-        key = table.dtype, table.threads
-        able = [entry.participant for entry in entries if not entry.failed]
-        trusted = next((each for each in able if each.shipped), able[0])
-        with self.seconds.spending("ceilings"):
-            answer = trusted.ceilings(table.dtype)
-        if not isinstance(answer, Failed):
-            before = self.ceilings.get(key, {})
-            now = {name: max(each, before.get(name, 0.0)) for name, each in answer.ceilings.items()}
-            self.ceilings[key] = now
-            self._reached_here.add(key)
-            if self.kept_ceilings and trusted.shipped:
-                self.kept_ceilings.keep(*key, now)
-
-    def _row(self, table: Table, name: str, failed: Failed | None) -> Measurement:
+    def _row(self, table: Table, name: str, failed: Failed | None = None) -> Measurement:
         return table.row(name, self.contract.name, self.request.device, failed)
 
     def _about_all(self, name: str, failed: Failed) -> Measurement:
-        """A row that speaks of every workload."""
+        """A row about every workload."""
         every = EVERY_CASE
         key = name, self.contract.name, every, every, self.request.device, 0, every, every
         return Measurement(*key, failed.status, failed.detail)
 
+    @staticmethod
+    def _key(table: Table) -> tuple[str, int]:
+        return table.dtype, table.threads
 
-def _is_above(row: Measurement) -> bool:
-    """Whether a row lies above the ceiling that its run measured, by more than results may."""
-    return row.dtype in HELD_TO_PRODUCTS and is_beyond_reach(row, RATE_SLACK)
+
+def bench(
+    function: Callable[..., Any] | Iterable[Callable[..., Any]],
+    contract: str = "attention",
+    workloads: str | Iterable[str] | None = None,
+    device: str | torch.device = "cpu",
+    *,
+    profile: str | None = None,
+    backward: bool = False,
+    cache: str | None = None,
+    threads: int | Iterable[int] = (),
+    budget: float | None = None,
+    time_limit: float = TIME_LIMIT,
+    step: bool = False,
+) -> list[Measurement]:
+    """Time a function, or several against each other, on a contract's workloads and return a Measurement for each.
+
+    `workloads` are names, groups or patterns (`"ladder"`), by default those of the profile `quick`. Each function
+    is timed in a process of its own; one that no other process can import (a lambda, a closure) is timed in this one,
+    and its rows say so. `cache` is hot or cold, `threads` are thread counts on a CPU, `budget` is in seconds of timed
+    calls for each in each table, `time_limit` in seconds for an answer. `backward` times gradients too, `step`
+    training steps, of models and blocks that have one. A function that fails the contract there is `refused`. Functions
+    of one name get numbers: `attention`, `attention-2`. Raises UsageError for an unknown contract, workload, profile or
+    device.
+    """
+    given: object = function
+    functions = [function] if callable(function) else list(given) if isinstance(given, Iterable) else []
+    if not functions or not all(map(callable, functions)):
+        kind = type(function).__name__ if functions or not isinstance(given, Iterable) else "none at all"
+        raise UsageError(f"attnsuite.bench takes a function or several, not {kind}")
+    patterns = (workloads,) if isinstance(workloads, str) else tuple(workloads or ())
+    counts = (threads,) if isinstance(threads, int) else tuple(threads)
+    request = Request(patterns, profile, str(device), backward, cache, counts, time_limit, budget, step)
+    implementations = with_unique_names([registry.from_function(each, contract) for each in functions])
+    benchmark = Benchmark(contract_named(contract), implementations, request)
+    return [row for _, rows in benchmark.run() for row in rows]
 
 
-def _doubt(entry: Entry[Participant]) -> str:
-    """What a row says where the suite's own clock does not bound its time."""
-    return entry.unbounded and f"{NOT_BOUNDED}: {entry.unbounded}"
+def with_unique_names(implementations: Iterable[Loaded]) -> list[Loaded]:
+    """The implementations, those after the first of a name under the name and a number."""
+    seen: Counter[str] = Counter()
+    named = []
+    for each in implementations:
+        name = each.declaration.name
+        seen[name] += 1
+        unique = name if seen[name] == 1 else f"{name}-{seen[name]}"
+        named.append(replace(each, declaration=replace(each.declaration, name=unique)))
+    return named
+
+
+def _is_beyond(row: Measurement, slack: float) -> bool:
+    """Whether a row's rate is more than `slack` times what a matrix product reached."""
+    return row.dtype in HELD_TO_PRODUCTS and is_beyond_reach(row, slack)
 
 
 def _other_work(table: Table, asked: Table) -> str:
     """What a row says where the work that an implementation's conventions ask for is not that of the contract's."""
-    due, done = (of.workload.work(table.dtype, table.direction)["attended"] for of in (table, asked))
-    return "" if done == due else f"by the conventions that it declares it does {done / max(due, 1):.3g} times the work"
+    own, other = (each.workload.work(table.dtype, table.direction)["attended"] for each in (table, asked))
+    return (
+        "" if own == other else f"by the conventions that it declares it does {other / max(own, 1):.3g} times the work"
+    )
 
 
 def _is_absent(implementation: Implementation) -> bool:

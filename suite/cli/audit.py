@@ -99,11 +99,12 @@ def audit_stopwatch(results: Path, plan: Plan | None = None) -> int:
 
 def audit_cheats(results: Path) -> int:
     """Run all exploits, write cheats.md, and return 1 if any succeeds."""
-    folder = _make(results.resolve())  # the exploits run in an empty folder of their own
-    started = machine.new_run({}, machine.suite_hash(), "audit --cheats")
-    from attnsuite.benchmark.cheats.audit import audit
+    from attnsuite.benchmark.exploits import audit, catalogue
     from attnsuite.report.cheats import cheats_lines, write_cheats
 
+    catalogue()  # raises without a checkout
+    folder = _make(results.resolve())  # the exploits run in an empty folder of their own
+    started = machine.new_run({}, machine.suite_hash(), "audit --cheats")
     audited = audit(told)
     print(*cheats_lines(audited), write_cheats(folder, audited, _finished(started)), sep="\n")
     return 0 if audited.passed else FAILED
@@ -116,8 +117,7 @@ def audit_between_runs(results: Path, runs: int, pause: float = 0.0, plan: Plan 
     folder = results / Results(results).of(machine.here()).name
     between_runs.read(folder)  # refused before the minutes that a run takes
     _make(folder)
-    from attnsuite.benchmark.stopwatch.audit import Plan
-    from attnsuite.benchmark.stopwatch.between_runs import one_run
+    from attnsuite.benchmark.stopwatch.audit import Plan, one_run
 
     for number in range(runs):
         time.sleep(pause if number else 0.0)

@@ -216,12 +216,10 @@ def benchmarks_of(declarations: Sequence[Declaration], request: Request) -> list
 
 def prepare(benchmarks: Sequence[Benchmark], request: Request, believed: bool) -> None:
     """Give benchmarks the verdicts of the user's cache; they are only written unless they are `believed`."""
-    from attnsuite.benchmark.kept import Kept
-    from attnsuite.benchmark.kept_ceilings import KeptCeilings
+    from attnsuite.benchmark.verdict_cache import VerdictCache
 
     for benchmark in benchmarks:
-        benchmark.kept = Kept(request.device, believed)
-        benchmark.kept_ceilings = KeptCeilings(request.device, believed and request.timed_as is None)
+        benchmark.cache = VerdictCache(request.device, believed)
 
 
 def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]]) -> Facts:
@@ -252,7 +250,7 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
 
 def _needs_of(contract: Contract) -> Mapping[str, Collection[str]]:
     """What each case needs in any dtype, from the user's cache folder or determined now."""
-    from attnsuite.benchmark.kept import needs_of
+    from attnsuite.benchmark.verdict_cache import needs_of
 
     return needs_of(contract.name, "", "", partial(_needs, contract))
 
@@ -263,7 +261,7 @@ def _needs(contract: Contract) -> dict[str, frozenset[str]]:
 
 def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None) -> Facts:
     """What pages say with measurements, added to other facts of the run."""
-    from attnsuite.benchmark.implementation import declaration_of
+    from attnsuite.benchmark.request import declaration_of
 
     facts = facts or Facts()
     contracts = {each.contract.name: contract_named(each.contract.name) for each in benchmarks}

@@ -17,7 +17,7 @@ from racers import Fake, Slower, race
 from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.busy import Disturbance, Load, LoadMeter
-from attnsuite.benchmark.measure.protocol import Failed
+from attnsuite.benchmark.measure.messages import Failed
 from attnsuite.contracts import contract
 from attnsuite.model import Outcome, Status
 

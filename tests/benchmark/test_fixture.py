@@ -196,7 +196,7 @@ def test_a_gate_asks_each_case_once() -> None:
     plain, more = frozenset({"float32"}), frozenset({"float32", "gradient"})
     asked = []
     for features in (plain, plain, more, more | {"large"}):
-        gate.ask([counting], [("float32", features)])
+        gate.test([counting], [("float32", features)])
         asked.append(calls)
 
     assert 0 < asked[0] == asked[1] < asked[2] == asked[3]

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.gate import Gate
-from attnsuite.benchmark.measure.protocol import Failed
+from attnsuite.benchmark.measure.messages import Failed
 from attnsuite.conformance.check import MAX_CONSECUTIVE_TIMEOUTS, MAX_TIMEOUTS
 from attnsuite.conformance.known import KnownBug
 from attnsuite.conformance.session import Session
@@ -36,8 +36,6 @@ LEARNING = frozenset({"float32", "gradient"})
 
 
 Refusal = Callable[..., Failed | None]
-CASES: dict[str, Any] = {}
-"""What gates find out about the contract's cases, once for all tests."""
 
 
 @pytest.fixture
@@ -46,8 +44,8 @@ def refusal(passed: Callable[..., list[Outcome]]) -> Refusal:
 
     def of(*outcomes: Outcome, features: frozenset[str] = FORWARD, dtype: str = "float32") -> Failed | None:
         declaration = Declaration("attention", "x", "x", file="/nowhere.py")
-        gate = Gate(CONTRACT, "cpu", 60.0, {"attention/x": passed("attention/x", *outcomes)}, _cases=CASES)
-        gate.ask([declaration], [("float32", features)])
+        gate = Gate(CONTRACT, "cpu", 60.0, {"attention/x": passed("attention/x", *outcomes)})
+        gate.test([declaration], [("float32", features)])
         return gate.refusal("attention/x", dtype, features)
 
     return of
@@ -120,7 +118,7 @@ class Asked:
 
 def gate_of(monkeypatch: pytest.MonkeyPatch, asked: Asked, time_limit: float = 60.0) -> Gate:
     monkeypatch.setattr("attnsuite.conformance.session.Session.check", lambda *_: asked)
-    return Gate(CONTRACT, "cpu", time_limit, _cases=CASES)
+    return Gate(CONTRACT, "cpu", time_limit)
 
 
 X = Declaration("attention", "x", "x", file="/nowhere.py")
@@ -130,8 +128,8 @@ def test_each_case_is_asked_once_whatever_uses_it(monkeypatch: pytest.MonkeyPatc
     asked = Asked(lambda case: "passed")
     gate = gate_of(monkeypatch, asked)
 
-    gate.ask([X], [("float32", FORWARD), ("float32", CAUSALLY)])
-    gate.ask([X], [("float32", FORWARD)])
+    gate.test([X], [("float32", FORWARD), ("float32", CAUSALLY)])
+    gate.test([X], [("float32", FORWARD)])
 
     assert Counter(asked.cases).most_common(1)[0][1] == 1
     assert {"plain/small", "causal/square_5"} <= set(asked.cases)
@@ -148,8 +146,8 @@ def test_what_a_finding_says_of_inputs_that_no_workload_has_is_not_asked(
     shipped = replace(X, file="", module="attnsuite.implementations.attention.x")
     asked, others = Asked(lambda case: "passed"), Asked(lambda case: "passed")
 
-    gate_of(monkeypatch, asked).ask([shipped], [("float32", FORWARD)])
-    gate_of(monkeypatch, others).ask([X], [("float32", FORWARD)])
+    gate_of(monkeypatch, asked).test([shipped], [("float32", FORWARD)])
+    gate_of(monkeypatch, others).test([X], [("float32", FORWARD)])
 
     spared = {"layout/query_sliced", "layout/query_offset", "layout/key_offset"}
     assert spared & set(asked.cases) == (spared if concerns else set())
@@ -162,7 +160,7 @@ def test_mistakes_get_names_where_they_are_shown(monkeypatch: pytest.MonkeyPatch
     asked = Asked(lambda case: "wrong")
     gate = gate_of(monkeypatch, asked)
 
-    gate.ask([X], [("float32", CAUSALLY)])
+    gate.test([X], [("float32", CAUSALLY)])
 
     shown = [gate.refusal("attention/x", "float32", features) for features in (FORWARD, CAUSALLY)]
     assert all(any(f"it fails {name} (float32)" in str(refused) for name in asked.named) for refused in shown)
@@ -177,9 +175,7 @@ def test_those_that_are_asked_at_once_share_questions_and_no_cores(monkeypatch: 
     monkeypatch.setattr("attnsuite.benchmark.processes.cores", lambda: [0, 1, 2])
     monkeypatch.setattr(Session, "check", lambda self, *_: (sessions.append(self), Asked(lambda case: "passed"))[1])
 
-    Gate(CONTRACT, "cpu", 60.0, threads=1, _cases=CASES).ask(
-        [X, replace(X, name="y"), replace(X, name="z")], [("float32", FORWARD)]
-    )
+    Gate(CONTRACT, "cpu", 60.0, threads=1).test([X, replace(X, name="y"), replace(X, name="z")], [("float32", FORWARD)])
 
     assert sorted(core for each in sessions for core in each.cores) == [0, 1, 2]
     assert len({id(each.inputs(CONTRACT)) for each in sessions}) == 1
@@ -188,7 +184,7 @@ def test_those_that_are_asked_at_once_share_questions_and_no_cores(monkeypatch: 
 def test_conformance_is_asked_on_as_many_threads_as_any_table_has(monkeypatch: pytest.MonkeyPatch) -> None:
     request = Request(("documents/one-sentence",), threads=(1, 2))
     bench = Benchmark(CONTRACT, [X], request)
-    monkeypatch.setattr(Gate, "ask", lambda *_: None)
+    monkeypatch.setattr(Gate, "test", lambda *_: None)
 
     gate = bench._gate(bench.tables())
 
@@ -201,7 +197,7 @@ def test_what_never_answers_is_given_up_and_refused(monkeypatch: pytest.MonkeyPa
     asked = Asked(lambda case: status)
     gate = gate_of(monkeypatch, asked)
 
-    gate.ask([X], [("float32", CAUSALLY)])
+    gate.test([X], [("float32", CAUSALLY)])
 
     assert len(asked.cases) == MAX_CONSECUTIVE_TIMEOUTS
     assert len(gate._known["attention/x"]) > MAX_CONSECUTIVE_TIMEOUTS
@@ -214,7 +210,7 @@ def test_what_hangs_now_and_then_is_asked_for_ten_minutes(monkeypatch: pytest.Mo
     asked = Asked(lambda case: "passed" if len(asked.cases) % MAX_CONSECUTIVE_TIMEOUTS else "hung")
     gate = gate_of(monkeypatch, asked, time_limit)
 
-    gate.ask([X], [("float32", FORWARD)])
+    gate.test([X], [("float32", FORWARD)])
 
     whole = len(gate._known["attention/x"])
     assert whole > MAX_CONSECUTIVE_TIMEOUTS * MAX_TIMEOUTS
@@ -233,10 +229,10 @@ def test_an_error_while_one_is_asked_lets_no_other_be_timed_unasked(monkeypatch:
     asked = Asked(fails)
     gate = gate_of(monkeypatch, asked)
     with pytest.raises(UsageError):
-        gate.ask([X], [("float32", FORWARD)])
+        gate.test([X], [("float32", FORWARD)])
     other = replace(X, name="other")
 
-    gate.ask([other], [("float32", FORWARD)])
+    gate.test([other], [("float32", FORWARD)])
 
     assert gate.refusal(other.full_name, "float32", FORWARD)
 
@@ -263,7 +259,7 @@ def test_an_interrupt_ends_the_asking_soon(monkeypatch: pytest.MonkeyPatch) -> N
     gate = gate_of(monkeypatch, asked)
 
     with pytest.raises(KeyboardInterrupt):
-        gate.ask([X], [("float32", CAUSALLY)])
+        gate.test([X], [("float32", CAUSALLY)])
     before = len(asked.cases)
     time.sleep(0.3)
 
@@ -276,9 +272,9 @@ def test_an_interrupt_ends_the_asking_soon(monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_was_tested_on_a_sample_is_asked_nothing_more() -> None:
     declaration = Declaration("attention", "x", "x", file="/nowhere.py")
     earlier = [Outcome("attention/x", "attention", "plain/small", "float32", "cpu", Status.PASSED)]
-    gate = Gate(CONTRACT, "cpu", 60.0, {"attention/x": earlier}, sampled=["attention/x"], _cases=CASES)
+    gate = Gate(CONTRACT, "cpu", 60.0, {"attention/x": earlier}, sampled=["attention/x"])
 
-    gate.ask([declaration], [("float32", FORWARD)])
+    gate.test([declaration], [("float32", FORWARD)])
 
     assert (gate.wanted, gate.outcomes("attention/x")) == (1, earlier)
     assert gate.refusal("attention/x", "float32", FORWARD) is None

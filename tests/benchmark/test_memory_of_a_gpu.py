@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import asdict
 from torch import Tensor
 
 from attnsuite.benchmark.connection import Elsewhere
 from attnsuite.benchmark.measure.bench import Bench
-from attnsuite.benchmark.measure.protocol import Done, Failed, Job, Sampled, Weighed
+from attnsuite.benchmark.measure.messages import Done, Failed, Job, Sampled, Weighed
 from attnsuite.benchmark.participant import Participant
 from attnsuite.model import Status
+from attnsuite.model.measurement import METERS
 from attnsuite.registry import Declaration
 from attnsuite.worker import Died, Ready
 
@@ -72,8 +74,8 @@ def rounds(*processes: Process, resting: bool = True) -> list[Sampled | Failed]:
     answers = []
     for connection in connections * 2:
         connection._rests &= resting
-        answers.append(connection.ask(Sampled, "sample", {"calls": 1}, stay=True))
-        connection.ask(Done, "idle", {})
+        answers.append(connection.ask(Sampled, "sample", stay=True, calls=1))
+        connection.ask(Done, "idle")
     return answers
 
 
@@ -114,7 +116,7 @@ def test_nothing_is_asked_of_a_process_that_died() -> None:
 
     process.request = request  # type: ignore[method-assign]
 
-    assert isinstance(connection.ask(Sampled, "sample", {"calls": 1}), Failed)
+    assert isinstance(connection.ask(Sampled, "sample", calls=1), Failed)
     assert process.log == ["configure", "sample", "suspend"]
 
 
@@ -138,7 +140,7 @@ def test_a_task_that_cannot_be_prepared_keeps_no_tensor() -> None:
         raise error
 
     job = Job("attention", "documents/one-sentence", "float32", "forward")
-    answer = Bench(attention, "cpu")("prepare", {"job": vars(job)})
+    answer = Bench(attention, "cpu")("prepare", {"job": asdict(job)})
 
     assert answer["status"] == "out_of_memory"
     assert len(seen) == 3
@@ -151,9 +153,9 @@ class Timed:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def ask(self, kind: object, verb: str, arguments: Mapping[str, Any], stay: bool = False) -> Weighed:
+    def ask(self, kind: object, verb: str, stay: bool = False, **arguments: Any) -> Weighed:
         self.asked.append(verb)
-        return Weighed({}, "kernel")
+        return Weighed(dict.fromkeys(METERS, 0.0), "kernel")
 
 
 def test_on_a_gpu_a_call_is_weighed_by_the_process_that_is_timed() -> None:
@@ -161,7 +163,7 @@ def test_on_a_gpu_a_call_is_weighed_by_the_process_that_is_timed() -> None:
     participant, timed = Participant(Declaration("attention", "x", "x"), device="cuda"), Timed()
     participant._timing = [timed]  # type: ignore[assignment]
 
-    found = participant.weigh(Job("attention", "ladder/1k", "bfloat16", "forward"), 0.01)
+    found = participant.weigh(Job("attention", "ladder/1k", "bfloat16", "forward"))
 
-    assert (found, timed.asked) == (Weighed({}, "kernel"), ["weigh"])
+    assert (found, timed.asked) == (Weighed(dict.fromkeys(METERS, 0.0), "kernel"), ["weigh"])
     assert participant._weighing is None

@@ -9,7 +9,7 @@ from clocks import Time
 from racers import Fake, entry_of, race
 
 from attnsuite.benchmark.entry import Witnessed
-from attnsuite.benchmark.measure.protocol import Done
+from attnsuite.benchmark.measure.messages import Done
 from attnsuite.benchmark.own_clock import Asking, hold_samples, lasts, quick
 
 

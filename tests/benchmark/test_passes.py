@@ -15,7 +15,7 @@ from racers import Asked, Fake, Slower, asked, noisy, race, short
 from attnsuite.benchmark import new_numbers
 from attnsuite.benchmark.entry import Answered
 from attnsuite.benchmark.measure import FEWEST
-from attnsuite.benchmark.measure.protocol import Failed
+from attnsuite.benchmark.measure.messages import Failed
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.model import STEP, Status
 

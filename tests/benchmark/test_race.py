@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection
-from contextlib import nullcontext
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -14,7 +13,7 @@ from racers import Asked, Fake, asked, entry_of, noisy, race
 
 from attnsuite.benchmark import race as race_module
 from attnsuite.benchmark.measure import FEWEST
-from attnsuite.benchmark.measure.protocol import Failed
+from attnsuite.benchmark.measure.messages import Failed
 from attnsuite.cases.tensors import ROUND_NUMBERS
 from attnsuite.model import Status
 from attnsuite.model.statistics import PROCESSES_DIFFER, compare
@@ -27,21 +26,6 @@ def test_who_is_about_as_fast_as_the_baseline_makes_as_many_calls_in_a_sample(no
     race_module.race(entries, "base", {"output": [3]}, 0.02, Random(0))
 
     assert [each.calls for each in entries] == [7, 30, 30, 30, 30, 61]
-
-
-@pytest.mark.parametrize(
-    ("takes", "beside", "kept"), [(0.9e-3, None, [[3, 4]]), (1.1e-3, None, [[]]), (1.1e-3, 0.9e-3, [[3, 4]])]
-)
-def test_cores_are_kept_awake_where_waking_one_takes_a_tenth_of_a_call(
-    takes: float, beside: float | None, kept: list[list[int]], now: Time, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found: list[Collection[int]] = []
-    monkeypatch.setattr(race_module, "awake", lambda cores: (found.append(list(cores)), nullcontext())[1])
-    fakes = [Fake("base", now, lambda turn: takes), Fake("other", now, lambda turn: beside or takes)]
-
-    race_module.race([entry_of(each, 3) for each in fakes], "base", {"output": [3]}, 0.02, Random(0), cores=[3, 4])
-
-    assert found == kept
 
 
 def test_everyone_has_one_turn_in_every_round_in_random_order(now: Time) -> None:

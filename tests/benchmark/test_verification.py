@@ -11,8 +11,8 @@ from racers import Fake, entry_of
 
 from attnsuite.benchmark import request
 from attnsuite.benchmark.entry import Excerpt
-from attnsuite.benchmark.measure.protocol import Failed
-from attnsuite.benchmark.verification import verify
+from attnsuite.benchmark.measure.messages import Failed
+from attnsuite.benchmark.table import verify
 from attnsuite.contracts import contract
 from attnsuite.model import Status
 

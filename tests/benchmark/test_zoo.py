@@ -16,9 +16,9 @@ from workers import LIMIT as LONG_LIMIT
 from workers import SUBMISSIONS
 
 from attnsuite import registry
-from attnsuite.benchmark import Benchmark, Request, series, timing
+from attnsuite.benchmark import Benchmark, Request, series, table
 from attnsuite.benchmark.busy import Load, LoadMeter
-from attnsuite.benchmark.measure.protocol import Failed, Job, Prepared
+from attnsuite.benchmark.measure.messages import Failed, Job, Prepared
 from attnsuite.benchmark.participant import Participant
 from attnsuite.contracts import contract
 from attnsuite.model import EVERY_CASE, Measurement, Outcome
@@ -156,8 +156,18 @@ def test_every_table_has_a_row_of_everybody_who_could_be_started(zoo: Zoo) -> No
         ("clock", "documents/encoder-block", "refused", "it claims "),
         ("clock", "ladder/1k", "refused", "no time passes while it is called"),
         ("clock", "vit/b16", "declined", "no lies about that"),
-        ("forger", TINY, "refused", "answered garbage: seconds -1.0"),
-        ("forger", "documents/encoder-block", "refused", "answered garbage: seconds nan"),
+        (
+            "forger",
+            TINY,
+            "refused",
+            "answered garbage: Expected `float` >= 1e-09 - at `$.seconds`",
+        ),
+        (
+            "forger",
+            "documents/encoder-block",
+            "refused",
+            "answered garbage: Expected `float` >= 1e-09 - at `$.seconds`",
+        ),
         ("forger", "documents/translation", "refused", "answered garbage: status 'measured'"),
         ("forger", "ladder/1k", "died", "died: exit status 1; the last it printed: TypeError: keys that "),
         ("forger", "vit/b16", "died", ""),
@@ -236,7 +246,7 @@ def test_the_others_are_timed_anew_without_one_that_takes_more_cores_than_it_was
     declarations = registry.find([str(SUBMISSIONS / "honest.py"), f"{SUBMISSIONS / 'zoo.py'}:good"])
     raced: list[list[str]] = []
     used: dict[str, float] = {}
-    race = timing.race
+    race = table.race
 
     def seen(entries: Any, *more: Any) -> int:
         raced.append([entry.name for entry in entries])
@@ -246,7 +256,7 @@ def test_the_others_are_timed_anew_without_one_that_takes_more_cores_than_it_was
         used[self.name] = used.get(self.name, 0.0) + (1000.0 if self.name == "attention/honest" else 0.0)
         return used[self.name]
 
-    monkeypatch.setattr(timing, "race", seen)
+    monkeypatch.setattr(table, "race", seen)
     monkeypatch.setattr(Participant, "used", greedy)
     kept = {declaration.full_name: passed(declaration.full_name) for declaration in declarations}
     of = Benchmark(CONTRACT, declarations, Request((TINY,), budget=0.005), kept, ceilings=CEILINGS)

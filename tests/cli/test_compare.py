@@ -12,7 +12,7 @@ from commanded import environment
 from msgspec.structs import replace
 from stored import MACHINE
 
-from attnsuite.benchmark import interleaved, timing
+from attnsuite.benchmark import interleaved, table
 from attnsuite.benchmark.interleaved import Interleaved
 from attnsuite.cli.interrupting import Terminated
 from attnsuite.model import Facts
@@ -158,8 +158,8 @@ def attention(query, key, value, *, is_causal=False, scale=None):
 
 @pytest.mark.slow
 def test_two_files_are_timed_against_each_other_beside_a_yardstick(write, status_of, capsys, monkeypatch):
-    beside, real = [], timing.race
-    monkeypatch.setattr(timing, "race", lambda *given: (beside.append(given[5].name), real(*given))[1])
+    beside, real = [], table.race
+    monkeypatch.setattr(table, "race", lambda *given: (beside.append(given[5].name), real(*given))[1])
     write("old.py", PLAIN.format(""))
     monkeypatch.setattr(interleaved, "WEIGHED_PAIRS", 1)  # what they take is no question here
     write("new.py", PLAIN.format("None if not [scores.softmax(-1) for _ in range(60)] else "))

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import asdict
 from targets import Write
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 import attnsuite
 from attnsuite.benchmark.measure.bench import Bench
-from attnsuite.benchmark.measure.protocol import Job
+from attnsuite.benchmark.measure.messages import Job
 from attnsuite.implementations.patch_embedding.torch_nn import patch_embedding
 from attnsuite.judging import float32
 from attnsuite.model import FAILURES
@@ -103,7 +104,7 @@ def test_a_benchmark_runs_without_tf32() -> None:
         return torch.nn.functional.scaled_dot_product_attention(query, key, value)
 
     job = Job("attention", "documents/one-sentence", "float32", "forward")
-    answer = Bench(attention, "cpu")("prepare", {"job": vars(job)})
+    answer = Bench(attention, "cpu")("prepare", {"job": asdict(job)})
 
     assert "expected" in answer, answer
     assert seen == {("highest", False)}

@@ -78,8 +78,6 @@ json.dump(
         "leaves nothing": counted(0),
         "leaves a block": counted(64),
         "leaves what may be nothing": counted(0.375, 8),
-        "watched": memory.of_large_call(scratch(128 * MiB), lambda: None),
-        "watched and kept": memory.of_large_call(lambda: kept.append(torch.ones(MiB)), lambda: None),
     },
     sys.stdout,
 )

@@ -2,9 +2,9 @@
 
 import sys
 import time
-from dataclasses import replace
 
 import torch
+from msgspec.structs import replace
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 LOOKED_UP_FROM = {6: 9, 1024: 3}

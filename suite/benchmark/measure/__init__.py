@@ -8,20 +8,19 @@ from typing import Any
 
 import torch
 
-from attnsuite.benchmark.measure.clock import Before, Call, Escaped, clock_of
+from attnsuite.benchmark.measure.clock import Before, Call, Escaped, clock_of, one_thread
 from attnsuite.model.statistics import MARGIN, Interval, interval
 
-__all__ = ["Escaped", "Stopwatch", "measure"]
+__all__ = ["Escaped", "Stopwatch", "measure", "one_thread"]
 
 SAMPLE = 0.005
 """Seconds that a sample takes at least: shorter calls are repeated within it. It is long against the clock's resolution
-and against a wake-up of the process, and short enough for many samples in a quick profile's 0.3 s."""
+and a wake-up of the process, and short enough for many samples in a quick profile's 0.3 s."""
 LONGEST_WARMED = 0.02
-"""Seconds: before a hot sample a call shorter than this is made once untimed, for what ran in between holds the cache.
-In longer calls, filling the cache is too small a part to matter."""
+"""Seconds: before a hot sample a shorter call is made once untimed, to fill the cache again."""
 LONGEST_REFILLED = 1.0
-"""Seconds: on a GPU a call shorter than this is made once untimed before each sample, because between rounds memory is
-given back to the device. Taking it anew is expected to take milliseconds, which has not been measured."""
+"""Seconds: on a GPU a shorter call is made once untimed before each sample, because between rounds memory is given back
+to the device. Taking it anew is expected to take milliseconds, which has not been measured."""
 MOST_CALLS = 100_000
 """Calls in a sample at most: a function that seems to take no time must not be called for ever."""
 STABLE = 0.97
@@ -34,7 +33,7 @@ difference, so that two such intervals can be told apart or called the same."""
 PACING_SAMPLES = 3
 """Samples that decide how many calls make one; the shortest counts."""
 LOOK_EVERY = 4
-"""Samples between two looks at whether the interval is narrow."""
+"""Samples between two checks whether the interval is narrow."""
 FEWEST = 12
 """Samples at least: the fewest whose interval leaves out the fastest and the slowest one."""
 
@@ -42,9 +41,8 @@ FEWEST = 12
 class Stopwatch:
     """Times one callable on one device.
 
-    `before`, where there is one, makes what each call takes, and is not timed. A sample has `length` seconds of calls.
-    `result` is what the last call of the last sample returned, and `made` the seconds that `before` took in that
-    sample.
+    `before`, if any, makes what each call takes, and is not timed. A sample has `length` seconds of calls. `result` is
+    the output of the last call of the last sample, and `made` the seconds that `before` took in that sample.
     """
 
     def __init__(
@@ -56,8 +54,8 @@ class Stopwatch:
         cache: str = "hot",
         length: float = SAMPLE,
     ) -> None:
-        self._call, self._before, self._device, self._cache = call, before, device, cache
-        self._length = length
+        self._call, self._before, self._cache, self._length = call, before, cache, length
+        self._device = torch.device(device)
         self._clock = clock_of(device, cache)
         self.result: Any = None
         self.made = 0.0
@@ -72,7 +70,7 @@ class Stopwatch:
         return perf_counter() - started
 
     def warm_up(self) -> tuple[float, float]:
-        """Call until calls get no faster. Returns the seconds spent and those that one call takes now."""
+        """Call until calls get no faster. Returns the seconds spent, and those that one call takes now."""
         times: list[float] = []
         started = perf_counter()
         while True:
@@ -87,12 +85,12 @@ class Stopwatch:
         return self._clock.time(1, self._before, self._call)[0]
 
     def warm(self, expected: float) -> float:
-        """Fill the cache, or take memory of a GPU, by one call, where a call of `expected` seconds needs that.
+        """Fill the cache, or take a GPU's memory, by one call, where a call of `expected` seconds needs that.
 
         Returns the seconds it took.
         """
-        on_gpu = torch.device(self._device).type == "cuda"
-        needed = expected < LONGEST_REFILLED if on_gpu else self._cache == "hot" and expected < LONGEST_WARMED
+        hot = self._cache == "hot" and expected < LONGEST_WARMED
+        needed = expected < LONGEST_REFILLED if self._device.type == "cuda" else hot
         return self.time_once() if needed else 0.0
 
     def sample(self, calls: int) -> float:
@@ -103,7 +101,7 @@ class Stopwatch:
         return seconds
 
     def pace(self, expected: float) -> tuple[int, float]:
-        """How many calls make a sample, and the seconds that one takes in it, found by taking some samples.
+        """How many calls make a sample, and the seconds that one takes in it, determined from some samples.
 
         Identical callables should get the same number: an interruption is a larger share of a shorter sample.
         """
@@ -118,8 +116,8 @@ class Stopwatch:
         return self._clock.head_start
 
     def wait(self) -> None:
-        """Until the device is idle."""
-        if torch.device(self._device).type == "cuda":
+        """Wait until the device is idle."""
+        if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
 
 
@@ -128,17 +126,17 @@ def calls_per_sample(expected: float, length: float = SAMPLE) -> int:
     return max(1, min(MOST_CALLS, round(length / max(expected, 1e-9))))
 
 
-def is_narrow(of: Interval) -> bool:
+def is_narrow(measured: Interval) -> bool:
     """Whether the interval needs no more samples."""
-    return of.high - of.low < 2 * NARROW * of.median
+    return measured.high - measured.low < 2 * NARROW * measured.median
 
 
 def measure(call: Callable[[], Any], *, device: str = "cpu", budget: float = 2.0, fewest: int = FEWEST) -> list[float]:
     """Sample a callable in this process until the interval of its median is narrow, or the budget is spent.
 
-    Returns the seconds of one call, sample by sample. `budget` is in seconds of timed calls; at least `fewest` samples
-    are taken in any case. To compare two callables, do not measure one after the other: `attnsuite.bench` interleaves
-    them. Raises what the callable raises.
+    Returns the seconds of one call, sample by sample. `budget` is in seconds of timed calls; `fewest` samples are taken
+    in any case. To compare two callables, do not measure one after the other: `attnsuite.bench` interleaves them.
+    Raises what the callable raises.
     """
     stopwatch = Stopwatch(lambda _: call(), device=device)
     stopwatch.first_call()

@@ -1,4 +1,4 @@
-"""One function that is timed and weighed: what a worker answers to each verb, and the state in between."""
+"""One function that is timed, or whose memory is measured: what a worker answers to each verb."""
 
 from __future__ import annotations
 
@@ -9,34 +9,17 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
+import msgspec
 import torch
 
-from attnsuite.benchmark.measure import Stopwatch
+from attnsuite.benchmark.measure import Stopwatch, messages
 from attnsuite.benchmark.measure.ceilings import ceilings
-from attnsuite.benchmark.measure.failures import Dishonest, attempt, set_threads
+from attnsuite.benchmark.measure.failures import Dishonest, Result, attempt, set_threads
 from attnsuite.benchmark.measure.handed import Handed
 from attnsuite.benchmark.measure.memory import device_uuid
-from attnsuite.benchmark.measure.own_process import OwnProcess
-from attnsuite.benchmark.measure.protocol import (
-    Answer,
-    Ceilings,
-    Done,
-    Energy,
-    Entered,
-    Exchanged,
-    Failed,
-    Found,
-    Job,
-    Layout,
-    Prepared,
-    Rehearsed,
-    Rows,
-    Sampled,
-    Weighed,
-    written,
-)
+from attnsuite.benchmark.measure.messages import Answer, Failed, Job, Layout, Rows, written
 from attnsuite.benchmark.measure.task import Task
-from attnsuite.benchmark.measure.weighing import Scale, make_task
+from attnsuite.benchmark.measure.weighing import OwnProcess, Scale, make_task
 from attnsuite.judging import float32
 from attnsuite.machine.telemetry import Meter
 from attnsuite.worker.turns import Taken, Turn, take_turns
@@ -47,8 +30,142 @@ BUSY = 0.9
 """The share of that time for which the device works at least: the energy of a device that waits is not a call's."""
 
 
+class Bench:
+    """A function on the bench: one task of it is prepared at a time.
+
+    `process` is the function's own; there is none where it shares the suite's.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], device: str, process: OwnProcess | None = None, threads: int = 0
+    ) -> None:
+        self._function, self._device, self._process, self._threads = function, device, process, threads
+        self._scale = Scale(function, device, process)
+        self._prepared: tuple[Task, float] | None = None
+        """The task, and the seconds that one call of it takes."""
+
+    def __call__(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer a verb, both ways as plain data. What the function raises is the answer; float32 products are exact.
+
+        What fails while the process is configured is the suite's own failure, and raised.
+        """
+        job = {"job": msgspec.convert(arguments["job"], Job)} if "job" in arguments else {}
+        act = partial(VERBS[verb], self, **{**arguments, **job})
+        if verb == Bench.configure.__name__:
+            return written(act())
+        answer = self._attempt(act)
+        if isinstance(answer, Failed) and verb == Bench.prepare.__name__:
+            gc.collect()  # what was raised may hold inputs in a circle
+        return written(answer)
+
+    def configure(self, threads: int, memory_limit: int) -> messages.Done:
+        """Give the process its number of threads and its share of memory in bytes; 0 leaves either as it is."""
+        self._threads = self._scale.threads = threads
+        set_threads(threads)
+        if self._process is not None:
+            self._process.limit_memory(memory_limit)
+        return messages.Done()
+
+    def prepare(self, job: Job) -> messages.Prepared:
+        """Make a task, time its first call and warm it up. Raises `Dishonest` where its times cannot be believed."""
+        self._prepared = None
+        task = make_task(self._function, job, self._device, job.cache)
+        first_call = task.stopwatch.first_call()
+        warm_up, expected = task.stopwatch.warm_up()
+        if not expected > 0:
+            raise Dishonest("no time passes while it is called")
+        if remembers := task.remembers(expected):
+            raise Dishonest(remembers)
+        calls, expected = task.stopwatch.pace(expected)
+        self._prepared = task, expected
+        return messages.Prepared(task.making, first_call, warm_up, expected, calls, task.stopwatch.head_start)
+
+    def enter(self, number: int) -> messages.Entered:
+        """Make the inputs of a round, and fill the cache."""
+        task, expected = self._task
+        return messages.Entered(task.enter_round(number, expected))
+
+    def sample(self, calls: int) -> messages.Sampled:
+        """Time a number of calls on the inputs of the round. The benchmark's process takes the time, too."""
+        task = self._task[0]
+        seconds = task.stopwatch.sample(calls)
+        task.copy_result()
+        return messages.Sampled(seconds, task.stopwatch.made)
+
+    def idle(self) -> messages.Done:
+        """Do what a sample does besides its calls, so that the benchmark knows what asking takes."""
+        self._task[0].copy_result()
+        return messages.Done()
+
+    def found(self, rows: Rows) -> messages.Found:
+        """Rows of what the last timed call returned."""
+        return messages.Found(self._task[0].found(rows))
+
+    def exchange(self, channel: socket.socket, inputs: Layout, warm: int) -> messages.Exchanged:
+        """Answer inputs that come over the channel, turn by turn, from the process that asks and takes the time."""
+        handed = Handed(self._task[0], inputs, warm)
+        take_turns(channel, handed)
+        return messages.Exchanged(handed.layout)  # type: ignore[arg-type]  # checked by the process that asks
+
+    def exchange_here(
+        self, inputs: Layout, warm: int, turns: Sequence[Turn]
+    ) -> tuple[list[Taken], messages.Exchanged] | Failed:
+        """The same in the process that asks: each turn's answer, and how the answers lie in their bytes."""
+
+        def taken() -> tuple[list[Taken], messages.Exchanged]:
+            handed = Handed(self._task[0], inputs, warm)
+            return handed.take(turns), messages.Exchanged(handed.layout)  # type: ignore[arg-type]
+
+        return self._attempt(taken)
+
+    def release(self) -> messages.Done:
+        """Let go of the task and its tensors."""
+        self._prepared = None
+        return self.rest()
+
+    def rest(self) -> messages.Done:
+        """Give the device what PyTorch keeps of its memory for later. The next round's first call is not timed."""
+        if torch.device(self._device).type == "cuda":
+            torch.cuda.empty_cache()
+        return messages.Done()
+
+    def weigh(self, job: Job, rehearse: bool) -> messages.Weighed | Failed:
+        """The memory and the kernels of one call; see `Scale`. On a GPU it is a call of the task that is prepared."""
+        prepared = self._prepared[0] if self._prepared and torch.device(self._device).type == "cuda" else None
+        return self._scale.weigh(job, rehearse, prepared)
+
+    def energy(self, calls: int, seconds: float) -> messages.Energy:
+        """Make calls in a row, in samples, for long enough to measure the energy of one, which takes so many seconds.
+
+        Nothing is flushed between them: the device's energy for that would be taken for theirs.
+        """
+        made, task = 0, self._task[0]
+        stopwatch = Stopwatch(task.call, before=task.before, device=self._device, cache="hot")
+        with Meter(device_uuid(self._device) or self._device) as meter:
+            began = perf_counter()
+            while perf_counter() < began + ENERGY_SECONDS:
+                stopwatch.sample(calls)
+                made += calls
+            busy = made * seconds / (perf_counter() - began)
+        return messages.Energy(of_one_call(meter.telemetry, made, busy, alone=task.before is None))
+
+    def ceilings(self, dtype: str) -> messages.Ceilings:
+        """What the machine reaches in a dtype with this process's threads; the function is not called."""
+        return messages.Ceilings(ceilings(dtype, self._device))
+
+    def _attempt(self, act: Callable[[], Result]) -> Result | Failed:
+        with float32.exact():
+            return attempt(act, self._threads, alone=self._process is not None)
+
+    @property
+    def _task(self) -> tuple[Task, float]:
+        if self._prepared is None:
+            raise RuntimeError("no task is prepared")
+        return self._prepared
+
+
 def of_one_call(telemetry: Mapping[str, Any], calls: int, busy: float, alone: bool) -> dict[str, Any]:
-    """The telemetry of a number of calls, with the joules of one; without them where they are not those of the calls.
+    """The telemetry of a number of calls, with the joules of one, or the reason why these are not those of a call.
 
     `busy` is the share of the time for which the device worked, `alone` whether nothing else was done between calls.
     """
@@ -62,163 +179,16 @@ def of_one_call(telemetry: Mapping[str, Any], calls: int, busy: float, alone: bo
     return {**telemetry, "joules": None, "joules_absent": reason}
 
 
-class Bench:
-    """A function on the bench: one task of it is prepared at a time.
-
-    `process` is the one that the function has for itself; there is none where it shares the suite's.
-    """
-
-    def __init__(
-        self, function: Callable[..., Any], device: str, process: OwnProcess | None = None, threads: int = 0
-    ) -> None:
-        self._function, self._device, self._process = function, device, process
-        self._threads = threads
-        self._scale = Scale(function, device, process)
-        self._prepared: tuple[Task, float] | None = None
-        """The task, and the seconds that one call of it takes."""
-
-    def __call__(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer a verb, both ways as data. Whatever the function raises is the answer. float32 is multiplied exactly.
-
-        What fails while the process is configured is the suite's own failure, and raised.
-        """
-        given = {**arguments, "job": Job(**arguments["job"])} if "job" in arguments else arguments
-        act = partial(VERBS[verb], self, **given)
-        if verb == Bench.configure.__name__:
-            return written(act())
-        with float32.exact():
-            answer = attempt(act, self._threads, alone=self._process is not None)
-        if isinstance(answer, Failed) and verb == Bench.prepare.__name__:
-            gc.collect()  # what was raised may hold inputs in a circle
-        return written(answer)
-
-    def configure(self, threads: int, memory_limit: int) -> Done:
-        """Give the process its number of threads and its share of memory in bytes; 0 leaves either as it is."""
-        self._threads = self._scale.threads = threads
-        set_threads(threads)
-        if self._process is not None:
-            self._process.limit_memory(memory_limit)
-        return Done()
-
-    def prepare(self, job: Job) -> Prepared:
-        """Make a task, time its first call and warm it up. Raises `Dishonest` where its times cannot be believed."""
-        self._prepared = None
-        task = make_task(self._function, job, self._device, job.cache)
-        first_call = task.stopwatch.first_call()
-        warm_up, expected = task.stopwatch.warm_up()
-        if not expected > 0:
-            raise Dishonest("no time passes while it is called")
-        if remembers := task.remembers(expected):
-            raise Dishonest(remembers)
-        calls, expected = task.stopwatch.pace(expected)
-        self._prepared = task, expected
-        return Prepared(task.making, first_call, warm_up, expected, calls, task.stopwatch.head_start)
-
-    def enter(self, number: int) -> Entered:
-        """Make the inputs of a round, and fill the cache."""
-        task, expected = self._task
-        return Entered(task.enter_round(number, expected))
-
-    def sample(self, calls: int) -> Sampled:
-        """Time a number of calls on the inputs of the round. The process that asks takes the time, too."""
-        task = self._task[0]
-        seconds = task.stopwatch.sample(calls)
-        task.copy_result()
-        return Sampled(seconds, task.stopwatch.made)
-
-    def idle(self) -> Done:
-        """Do what a sample does beside its calls, so that whoever asks knows what asking takes."""
-        self._task[0].copy_result()
-        return Done()
-
-    def found(self, rows: Rows) -> Found:
-        """Rows of what the last timed call returned."""
-        return Found(self._task[0].found(rows))
-
-    def exchange(self, channel: socket.socket, inputs: Layout, warm: int) -> Exchanged:
-        """Answer inputs that come over the channel, turn by turn, from the process that asks and takes the time."""
-        handed = Handed(self._task[0], inputs, warm)
-        take_turns(channel, handed)
-        return Exchanged(handed.layout)
-
-    def exchange_here(self, inputs: Layout, warm: int, turns: Sequence[Turn]) -> tuple[list[Taken], Exchanged] | Failed:
-        """The same in the process that asks: what is answered in each turn, and how the answers lie in their bytes."""
-
-        def taken() -> tuple[list[Taken], Exchanged]:
-            handed = Handed(self._task[0], inputs, warm)
-            return handed.take(turns), Exchanged(handed.layout)
-
-        with float32.exact():
-            return attempt(taken, self._threads, alone=self._process is not None)
-
-    def release(self) -> Done:
-        """Let go of the task and its tensors."""
-        self._prepared = None
-        return self.rest()
-
-    def rest(self) -> Done:
-        """Give the device what PyTorch keeps of its memory for later. The next round's first call is not timed."""
-        if torch.device(self._device).type == "cuda":
-            torch.cuda.empty_cache()
-        return Done()
-
-    def rehearse(self, job: Job) -> Rehearsed:
-        """Make a small call before any is weighed; see `Scale`."""
-        return self._scale.rehearse(job)
-
-    def weigh(self, job: Job, expected: float) -> Weighed | Failed:
-        """The memory and the kernels of one call; see `Scale`. On a GPU it is a call of the task that is prepared."""
-        prepared = self._prepared[0] if self._prepared and torch.device(self._device).type == "cuda" else None
-        return self._scale.weigh(job, expected, prepared)
-
-    def energy(self, calls: int, seconds: float) -> Energy:
-        """Make calls in a row, in samples, for long enough to measure the energy of one, which takes so many seconds.
-
-        Nothing is flushed between them: the device's energy for that would be taken for theirs.
-        """
-        made, task = 0, self._task[0]
-        stopwatch = Stopwatch(task.call, before=task.before, device=self._device, cache="hot")
-        with Meter(device_uuid(self._device) or self._device) as meter:
-            began = perf_counter()
-            while perf_counter() < began + ENERGY_SECONDS:
-                stopwatch.sample(calls)
-                made += calls
-            busy = made * seconds / (perf_counter() - began)
-        return Energy(of_one_call(meter.telemetry, made, busy, alone=task.before is None))
-
-    def ceilings(self, dtype: str) -> Ceilings:
-        """What the machine reaches in a dtype with the threads that this process has; the function is not called."""
-        return Ceilings(ceilings(dtype, self._device))
-
-    @property
-    def _task(self) -> tuple[Task, float]:
-        if self._prepared is None:
-            raise RuntimeError("no task is prepared")
-        return self._prepared
-
-
-VERBS: Mapping[str, Callable[..., Answer | Failed]] = {
-    method.__name__: method
-    for method in (
-        *(
-            Bench.configure,
-            Bench.prepare,
-            Bench.enter,
-            Bench.sample,
-            Bench.idle,
-            Bench.found,
-            Bench.exchange,
-            Bench.release,
-            Bench.rest,
-        ),
-        *(Bench.rehearse, Bench.weigh, Bench.energy, Bench.ceilings),
-    )
-}
-"""What can be asked, by name."""
+_METHODS = (
+    *(Bench.configure, Bench.prepare, Bench.enter, Bench.sample, Bench.idle, Bench.found, Bench.exchange),
+    *(Bench.release, Bench.rest, Bench.weigh, Bench.energy, Bench.ceilings),
+)
+VERBS: dict[str, Callable[..., Answer | Failed]] = {method.__name__: method for method in _METHODS}
+"""What a worker answers, by name."""
 
 
 def begin() -> Callable[[Callable[..., Any], str], Bench]:
-    """The service of a worker that is timed. It begins before an import, which may replace what it finds."""
+    """The service of a worker that is timed. It starts before an import, which may replace modules."""
     return partial(Bench, process=OwnProcess())
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from math import ceil
 from pathlib import Path
 from statistics import median
-from time import perf_counter  # bound before any submission is imported, which may replace what it finds
+from time import perf_counter  # bound before any submission is imported, which may replace it
 from typing import Any, Protocol
 
 import torch
@@ -23,13 +24,13 @@ LATEST_END = 1e-4
 FLUSHES = 5
 """Flushes of a device's cache that are timed to know how long one takes: the median counts."""
 HEAD_START = 2e-4
-"""Seconds for which a device flushes its cache before a cold call, at least, so that launching is hidden: reckoned at
+"""Seconds for which a device flushes its cache before a cold call, at least, so that launching is hidden: estimated at
 10 µs an operator. To write an H100's cache twice over takes 35 µs by its bandwidth. Behind that alone, on a machine
 with other work, calls of 0.1 ms took up to 2.1 times as long as by Triton's stopwatch, which writes 256 MB; behind
 this, on a quiet one, up to 1.009 times."""
 TRIES = 3
 """How often a sample may be taken anew because the device seemed busy after its end: an interruption of this thread
-looks the same, but does not come three times in a row."""
+looks the same, but does not happen three times in a row."""
 
 Before = Callable[[], Any]
 """Makes what a call needs."""
@@ -38,9 +39,7 @@ Call = Callable[[Any], Any]
 
 
 class Escaped(Exception):
-    """The device went on working after a call had ended, on a stream that the events do not see; the message says how
-    long.
-    """
+    """The device worked on after the end of a call, on a stream that events do not see; the message says how long."""
 
 
 class Clock(Protocol):
@@ -54,7 +53,7 @@ class Clock(Protocol):
     head_start: float
 
     def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
-        """Seconds per call, and what the last call returned."""
+        """Seconds per call, and the output of the last call."""
 
 
 class CpuClock:
@@ -91,10 +90,9 @@ class CpuClock:
 class CudaClock:
     """Time between events on the current stream. A cold call begins with the L2 cache full of zeros.
 
-    A call that is launched while the device flushes its cache costs the device nothing until it runs: what launching
-    takes is no part of a cold call's time, up to what the flushes take, which are made for `HEAD_START` seconds.
-
-    Raises `Escaped` where the device is still busy after the last event: work on another stream.
+    A call that is launched while the device flushes its cache costs the device nothing until it runs, so launching is
+    no part of a cold call's time, up to the `HEAD_START` seconds that the flushes take. Raises `Escaped` where the
+    device is still busy after the last event: work on another stream.
     """
 
     def __init__(self, device: str, cache: str) -> None:
@@ -102,11 +100,11 @@ class CudaClock:
         size = torch.cuda.get_device_properties(self._device).L2_cache_size
         self._other = torch.empty(2 * size, dtype=torch.int8, device=device) if cache == "cold" else None
         self.made = 0.0
-        one = self._flushing()
-        self._times = ceil(HEAD_START / one) if one else 1
-        self.head_start = self._times * one
+        flush = self._flush_seconds()
+        self._times = ceil(HEAD_START / flush) if flush else 1
+        self.head_start = self._times * flush
 
-    def _flushing(self) -> float:
+    def _flush_seconds(self) -> float:
         """Seconds that the device takes for a flush; 0 where there is none."""
         if self._other is None:
             return 0.0
@@ -131,7 +129,7 @@ class CudaClock:
         raise Escaped(f"the device worked for {late * 1e6:.0f} µs after the call's end, on another stream")
 
     def _timed(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any, float]:
-        """Seconds per call, what the last one returned, and the seconds that the device was busy afterwards."""
+        """Seconds per call, the output of the last one, and the seconds that the device was busy afterwards."""
         together = before is None and self._other is None
         events, result, self.made = [], None, 0.0
         with torch.cuda.device(self._device), uncollected():
@@ -175,3 +173,18 @@ def largest_cache() -> int:
         text = file.read_text().strip()
         sizes.append(int(text.rstrip("KMG")) * {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1], 1))
     return max(sizes, default=ASSUMED_CACHE)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Have PyTorch compute on this thread alone meanwhile.
+
+    Its threads spin for some 5 ms after each task, in the way of other pools: when PyTorch's pool copied their results,
+    calls of an onnxruntime session on both of two cores took 8 ms each instead of 0.6 ms.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

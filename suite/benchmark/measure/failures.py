@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 
 from attnsuite.benchmark.measure.clock import Escaped
-from attnsuite.benchmark.measure.protocol import Failed
+from attnsuite.benchmark.measure.messages import Failed
 from attnsuite.model import Status
 from attnsuite.registry.loading import in_one_line
 
@@ -26,8 +26,8 @@ class Dishonest(Exception):
 
 
 def attempt(act: Callable[[], Result], threads: int, *, alone: bool) -> Result | Failed:
-    """What `act` returns, or what became of it. It may not change PyTorch's threads, which are `threads` where that is
-    not 0, nor its default dtype; what it changed is put back.
+    """What `act` returns, or why it failed. It may not change PyTorch's threads, which are `threads` where that is not
+    0, nor its default dtype; what it changed is put back.
 
     A KeyboardInterrupt is the user's and passes through, except where the function is `alone` in its process.
     """
@@ -48,24 +48,24 @@ def attempt(act: Callable[[], Result], threads: int, *, alone: bool) -> Result |
 
 
 def failure(error: BaseException) -> Failed:
-    """What became of a call that raised."""
-    said = in_one_line(error)
+    """The failure of a call that raised."""
+    text = in_one_line(error)
     if isinstance(error, NotImplementedError):
-        return Failed(Status.DECLINED, said.partition(": ")[2] or "NotImplementedError without a reason")
+        return Failed(Status.DECLINED, text.partition(": ")[2] or "NotImplementedError without a reason")
     if isinstance(error, Escaped | Dishonest):
         return Failed(Status.REFUSED, str(error))
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or says_out_of_memory(said):
-        return Failed(Status.OUT_OF_MEMORY, said)
-    return Failed(Status.RAISED, said)
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or says_out_of_memory(text):
+        return Failed(Status.OUT_OF_MEMORY, text)
+    return Failed(Status.RAISED, text)
 
 
 def says_out_of_memory(text: str) -> bool:
-    """Whether a library said so that there was not enough memory."""
+    """Whether a library says so that there was not enough memory."""
     return any(words in text.lower() for words in _OUT_OF_MEMORY)
 
 
 def changed_threads(threads: int) -> Failed | None:
-    """The refusal of a function after which PyTorch has another number of threads, where it has to have one."""
+    """The refusal of a function after which PyTorch has another number of threads; None for 0, any number."""
     now = torch.get_num_threads()
     if threads in (0, now):
         return None

@@ -10,15 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnsuite.benchmark.measure.one_thread import one_thread
-from attnsuite.benchmark.measure.protocol import Layout
+from attnsuite.benchmark.measure.clock import one_thread
+from attnsuite.benchmark.measure.messages import Layout
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.worker.messages import DTYPES, buffer
 from attnsuite.worker.turns import CALL, Taken, Turn
 
 
 class Handed:
-    """Inputs in memory of their own, into which the bytes are written that come, and what the calls on them return.
+    """Inputs in memory of their own, into which bytes are written, and the results of calls on them.
 
     Before inputs come the task is called on its own `warm` times, so that what a call needs lies in the caches, as it
     does in samples.
@@ -27,10 +27,10 @@ class Handed:
     def __init__(self, task: Task, inputs: Layout, warm: int) -> None:
         self._task, self._warm = task, warm
         with one_thread():
-            self._came = {name: torch.zeros(shape, dtype=DTYPES[dtype]) for name, dtype, shape in inputs}
-            self._room = [buffer(tensor.flatten()) for tensor in self._came.values()]
-            self._inputs = task.laid(self._came)
-            self._moved = [name for name, came in self._came.items() if not _shared(came, self._inputs[name])]
+            self._received = {name: torch.zeros(shape, dtype=DTYPES[dtype]) for name, dtype, shape in inputs}
+            self._room = [buffer(tensor.flatten()) for tensor in self._received.values()]
+            self._inputs = task.laid(self._received)
+            self._moved = [name for name, tensor in self._received.items() if not _shared(tensor, self._inputs[name])]
             """Those that lie elsewhere for the call."""
             self._call, self._before = task.on_others(self._inputs)
         self._found: Mapping[str, Tensor] = {}
@@ -38,7 +38,7 @@ class Handed:
 
     @property
     def layout(self) -> Layout:
-        """How the last answer lies in its bytes."""
+        """How the tensors of the last answer lie in its bytes."""
         return layout_of(self._found)
 
     def warm(self) -> None:
@@ -51,18 +51,16 @@ class Handed:
         return self._room
 
     def answer(self, called: bool) -> Sequence[memoryview]:
-        """The bytes of all rows of what a call on the inputs that have come returns, of what the last one did where it
-        is not `called`.
-        """
+        """The bytes of all rows of what a call on the inputs returns; of what the last call did if not `called`."""
         if self._moved:
             with one_thread():
-                laid = self._task.laid(self._came)
+                laid = self._task.laid(self._received)
                 for name in self._moved:
                     self._inputs[name].data.copy_(laid[name])  # .data: a cache may look at the version
         if called:
             self._result = self._call(self._before() if self._before else None)
         with one_thread():
-            self._found = self._task.all_of(self._result)
+            self._found = self._task.rows_of(self._result)
             return [buffer(tensor.flatten()) for tensor in self._found.values()]
 
     def take(self, turns: Sequence[Turn]) -> list[Taken]:
@@ -83,22 +81,18 @@ def _shared(one: Tensor, other: Tensor) -> bool:
 
 
 def layout_of(tensors: Mapping[str, Tensor]) -> Layout:
-    """How these tensors lie behind each other."""
-    return [[name, str(each.dtype).removeprefix("torch."), list(each.shape)] for name, each in tensors.items()]
+    """How these tensors lie one after the other."""
+    return [(name, str(each.dtype).removeprefix("torch."), list(each.shape)) for name, each in tensors.items()]
 
 
 def tensors_in(data: bytearray, layout: Layout) -> dict[str, Tensor] | None:
-    """The tensors that lie in these bytes; None where the bytes are not as many as that takes."""
-    sizes = [math.prod(shape) * DTYPES[dtype].itemsize for _, dtype, shape in layout]
-    if sum(sizes) != len(data):
-        return None
-    found, at = {}, 0
-    for (name, dtype, shape), size in zip(layout, sizes, strict=True):
-        there = (
-            torch.frombuffer(data, dtype=torch.uint8, count=size, offset=at)
-            if size
-            else torch.empty(0, dtype=torch.uint8)
-        )
-        found[name] = there.clone().view(DTYPES[dtype]).reshape(shape)
+    """The tensors that lie in these bytes; None where there are more or fewer bytes than they have."""
+    tensors, at = {}, 0
+    for name, dtype, shape in layout:
+        size = math.prod(shape) * DTYPES[dtype].itemsize
+        if at + size > len(data):
+            return None
+        flat = torch.frombuffer(data, dtype=torch.uint8, count=size, offset=at) if size else torch.empty(0).byte()
+        tensors[name] = flat.clone().view(DTYPES[dtype]).reshape(shape)
         at += size
-    return found
+    return tensors if at == len(data) else None

@@ -1,4 +1,4 @@
-"""What one call takes of memory, by each meter that the machine has."""
+"""The memory of one call, by each meter that the machine has."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def resident() -> int:
 
 @cache
 def calibrated() -> tuple[float, float]:
-    """What the resident meter says of a call that allocates nothing, and of each byte that is allocated and written.
+    """What the resident meter reports of a call that allocates nothing, and of each byte that is allocated and written.
 
-    Asked once in a process.
+    Measured once in a process.
     """
     _freeze()
     constant = median(resident_peak(lambda: None) for _ in range(5))
@@ -58,62 +58,37 @@ def calibrated() -> tuple[float, float]:
 def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> dict[str, float | None]:
     """Bytes of one call by each meter, as in `Measurement.memory`, without the output. Inputs exist already.
 
-    `warm` is a small call of the same kind, which loads what every call needs; it is made first. What stays after a
-    first call is `retained`, and what a second call takes is the peak; where a negligible share stays, the first call's
-    peak counts. Pages of files, such as libraries' code, are left out: how many the system maps at once depends on how
-    the file lies in its cache, and a forked copy of a process maps them anew.
+    `warm` is a small call of the same kind, made first, which loads what every call needs. What stays after a first
+    call is `retained`, and what a second call takes is the peak; where a negligible share stays, the first call's peak
+    counts. Pages of files, such as libraries' code, are left out: how many the system maps at once depends on how the
+    file lies in its cache, and a forked copy of a process maps them anew.
     """
     warm()
     _freeze()
-    found: dict[str, float | None] = dict.fromkeys(METERS - {"output"})
+    meters: dict[str, float | None] = dict.fromkeys(METERS - {"output"})
     if torch.device(device).type == "cuda":
-        return found | _of_cuda(call, device)
+        return meters | _of_cuda(call, device)
     try:
-        peak, stays, retained = _of_first(call)
-        if stays > max(NEGLIGIBLE_SHARE * (peak + stays), METER_ERROR):
-            peak = resident_peak(call)
-        return found | _resident_as(peak, retained)
+        constant, of_each = calibrated()
+        before, files_before = resident(), _resident("RssFile")
+        peak = resident_peak(call)
+        stays, files = max(0, resident() - before), _resident("RssFile") - files_before
+        peak = max(0, peak - stays) if stays <= max(NEGLIGIBLE_SHARE * peak, METER_ERROR) else resident_peak(call)
     except OSError:  # no /proc: not Linux
         call()
-    return found
-
-
-def of_large_call(call: Callable[[], Any], warm: Callable[[], Any]) -> dict[str, float | None] | None:
-    """The same on a CPU for a call that is profiled meanwhile. None where more than a negligible share of the peak
-    stays: then what the profiler keeps cannot be told from what the call takes.
-    """
-    warm()
-    _freeze()
-    try:
-        peak, stays, retained = _of_first(call)
-    except OSError:  # no /proc: not Linux
-        return None
-    if max(stays, METER_ERROR) > NEGLIGIBLE_SHARE * peak:
-        return None
-    return {**dict.fromkeys(METERS - {"output"}), **_resident_as(peak, retained)}
-
-
-def _of_first(call: Callable[[], Any]) -> tuple[int, int, int]:
-    """Of a first call: the bytes that it takes and gives back, those that stay, and of these the ones of no file."""
-    calibrated()
-    before, files_before = resident(), _resident("RssFile")
-    first = resident_peak(call)
-    stays, files = max(0, resident() - before), _resident("RssFile") - files_before
-    return max(0, first - stays), stays, max(0, stays - files)
-
-
-def _resident_as(peak: int, retained: int) -> dict[str, float | None]:
-    constant, of_each = calibrated()
-    return {"resident": float(peak), "retained": float(retained), "constant": constant, "calibration": of_each}
+        return meters
+    retained = float(max(0, stays - files))
+    return meters | {"resident": float(peak), "retained": retained, "constant": constant, "calibration": of_each}
 
 
 def _freeze() -> None:
-    """Tell the garbage collector that all objects of now stay, so that later collections take next to no time."""
+    """Tell the garbage collector that all present objects stay, so that later collections take next to no time."""
     gc.collect()
     gc.freeze()
 
 
 def _of_cuda(call: Callable[[], Any], device: str) -> dict[str, float | None]:
+    """The peak of PyTorch's allocator over one call, and by how much the driver's used memory grew over another."""
     torch.cuda.empty_cache()
     used = nvml.used_memory(device_uuid(device) or device)
     call()
@@ -140,7 +115,7 @@ def _allocates(size: int) -> Callable[[], Any]:
 
 
 def _resident(field: str) -> int:
-    found = re.search(rf"^{field}:\s*(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
-    if found is None:
+    line = re.search(rf"^{field}:\s*(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
+    if line is None:
         raise OSError(f"{_STATUS} has no {field}")
-    return int(found[1]) * 1024
+    return int(line[1]) * 1024

@@ -14,68 +14,71 @@ import torch
 from torch import Tensor
 
 from attnsuite.benchmark.measure import SAMPLE, Stopwatch, calls_per_sample
-from attnsuite.benchmark.measure.clock import Before, Call
-from attnsuite.benchmark.measure.one_thread import one_thread
-from attnsuite.benchmark.measure.step import Step
+from attnsuite.benchmark.measure.clock import Before, Call, one_thread
 from attnsuite.cases import Workload
 from attnsuite.cases.returned_weights import output_of
-from attnsuite.cases.training import LOSS
+from attnsuite.cases.training import LOSS, Loss
 from attnsuite.model import STEP
 from attnsuite.registry.signatures import Adapted
 from attnsuite.worker.snapshots import METHODS, as_it_lies, plain_tensor
 
 NEW_NUMBERS = 0.2
-"""Seconds of calls on new numbers, one call at least, that show whether the function remembers answers."""
+"""Seconds of calls on new numbers, one call at least, that show whether the function remembers outputs."""
 SAME = 3
 """Calls on the same numbers, of which the shortest counts: one may be delayed by more than a remembered one takes."""
 REMEMBERS_ABOVE = 2.0
-"""A function remembers answers if a call on new numbers takes more than this many times as long as the same call again
+"""A function remembers outputs if a call on new numbers takes more than this many times as long as the same call again
 (and `TOO_SHORT` more)."""
 TOO_SHORT = 1e-4
-"""Seconds: differences up to this are no sign that answers are remembered, for new numbers are not in the cache."""
+"""Seconds: smaller differences are no sign that outputs are remembered, for new numbers are not in the cache."""
 FIRST_NEW_NUMBER = 1_000_003
 """The first of the round numbers whose inputs are used for that; rounds have others, from `ROUND_NUMBERS`."""
 MAKING = ("export", "session", "file")
-"""What a model may say of its making, in an attribute of that name: seconds, seconds, bytes."""
+"""What a model may report of its making, in an attribute `making`: seconds, seconds, bytes."""
 INPUT_RATE = 1.5e9
 """Bytes of inputs that a CPU makes anew in a second, about. The calls of a sample take no less time than making its
 inputs did, so that no run spends most of its time on inputs."""
 COPIED = 2**22
 """Bytes: an output up to this size is copied as soon as it has been timed. A larger one takes so long to compute that a
 thread still at work on it would not be done when its rows are read."""
-BLOCKS = 4
-"""How many blocks of random size are allocated before each round, to shift what is allocated after them. Where a
-process's inputs and buffers lie decides how they share the caches, all its life: identical processes differed by up to
-8 %. Mytkowicz and others, "Producing wrong data without doing anything obviously wrong" (2009); Curtsinger and Berger,
-"Stabilizer" (2013)."""
-LARGEST_BLOCK = 2**22
-"""Bytes of each of these blocks at most."""
+BLOCKS, LARGEST_BLOCK = 4, 2**22
+"""How many blocks of random size, and up to how many bytes, are allocated before each round, to shift what is allocated
+after them. Where a process's inputs and buffers lie decides how they share the caches, all its life: identical
+processes differed by up to 8 %. Mytkowicz and others, "Producing wrong data without doing anything obviously wrong"
+(2009); Curtsinger and Berger, "Stabilizer" (2013)."""
+LEARNING_RATE = 1e-3
+"""Adam's default in torch.optim: its value makes no difference to the time of a step."""
+EPSILON = 1e-8
+"""Adam's ε, as torch.optim has it; in float16 its smallest normal number, for this would be 0 there."""
 
 
 class Task:
     """One function on one workload, dtype and direction.
 
     Inputs are the same tensors all the time, but their memory and some of their numbers change from round to round
-    (`enter_round`), so that an answer remembered by tensor is a wrong one. `call` is what is timed. It takes what
-    `before`, which is not timed, makes; where there is no `before`, None.
+    (`enter_round`), so that an output remembered by tensor is wrong. `call` is what is timed. It takes what `before`,
+    which is not timed, makes; where there is no `before`, None.
     """
 
     def __init__(
         self, function: Callable[..., Any], workload: Workload, dtype: str, direction: str, device: str, cache: str
     ) -> None:
         call = workload.call(dtype, direction)
-        self._laid = function.laid if isinstance(function, Adapted) else dict
+        self._lay_out = function.laid if isinstance(function, Adapted) else dict
         """Lays inputs out in memory as the function's own signature has them."""
         turned = frozenset(workload.turned(call, 0))
         self._workload, self._direction, self.is_model = workload, direction, workload.is_model
         self._device = device
         self.making: dict[str, float | None] = {}
         weights = {name: weight.to(device) for name, weight in call.weights.items()}
-        base = {name: tensor.to(device) for name, tensor in self._laid(call.tensors).items()}
+        base = self.laid(call.tensors)
         self._base = call.__class__(base, call.options)
         self.inputs = {name: tensor.clone() if name in turned else tensor for name, tensor in base.items()}
         self._names, self._positional, self._options = call.gradient_of, call.positional, call.options
-        self._step = self._training({**self.inputs, **weights}) if direction == STEP else None
+        self._step: Step | None = None
+        if direction == STEP:
+            trained = {**self.inputs, **weights}
+            self._step = Step({name: trained[name] for name in self._names}, workload.loss)
         if call.config is not None:
             function = self._made(function, call.config, weights)
         self._upstream = None if call.output_gradient is None else call.output_gradient.to(device)
@@ -92,32 +95,29 @@ class Task:
     def _made(
         self, factory: Callable[..., Any], config: Mapping[str, Any], weights: Mapping[str, Tensor]
     ) -> Callable[..., Any]:
-        """The model that the factory makes; `making` gets what that took, and what the model says of it."""
+        """The model that the factory makes; `making` gets the seconds, and what the model reports."""
         started = perf_counter()
         model: Callable[..., Any] = factory(dict(config), dict(weights))
         self.making["factory"] = perf_counter() - started
-        said = getattr(model, "making", {})
+        reported = getattr(model, "making", {})
         for name in MAKING:
-            if isinstance(said, Mapping) and isinstance(said.get(name), float | int):
-                self.making[name] = float(said[name])
+            if isinstance(reported, Mapping) and isinstance(reported.get(name), float | int):
+                self.making[name] = float(reported[name])
         return model
-
-    def _training(self, tensors: Mapping[str, Tensor]) -> Step:
-        """A step that changes those of the tensors whose gradients are asked for."""
-        return Step({name: tensors[name] for name in self._names}, self._workload.loss)
 
     def enter_round(self, number: int, expected: float = math.inf) -> float:
         """Give the inputs the numbers of that round, in memory that is laid out anew, and drop the last result.
 
         Then the cache is filled, where a call of `expected` seconds needs that. Meanwhile the first input has other
-        numbers than the round's, so that the function cannot keep the round's answer. Returns the seconds of that call.
+        numbers than the round's, so that the function cannot remember the round's output. Returns the seconds of that
+        call.
         """
         self.stopwatch.result = None
         self._blocks.clear()
         with one_thread():
             for _ in range(BLOCKS):  # each fills a gap of the heap, so that what follows goes elsewhere
                 self._blocks.append(torch.empty(self._random.randrange(LARGEST_BLOCK), dtype=torch.uint8))
-            turned = self._turned(number)
+            turned = dict(self._lay_out(self._workload.turned(self._base, number)))
             for name, tensor in turned.items():
                 self.inputs[name].data = tensor  # .data: the version that a cache may look at stays as it was
             first = next(iter(turned.values()))
@@ -127,10 +127,6 @@ class Task:
             _swap_numbers(first)
         return warmed
 
-    def _turned(self, number: int) -> dict[str, Tensor]:
-        """The numbers of that round, laid out in memory as the inputs are."""
-        return self._laid(self._workload.turned(self._base, number))
-
     def overwrite(self, number: int) -> None:
         """Write the numbers of that round into the inputs, whose memory stays where it is."""
         with one_thread():
@@ -138,7 +134,7 @@ class Task:
                 self.inputs[name].data.copy_(tensor)
 
     def whole_call(self) -> None:
-        """Make one call, untimed parts included. `output_bytes` says how large its output and gradients are."""
+        """Make one call, untimed parts included. `output_bytes` is then the size of its output and gradients."""
         result = self.call(None) if self._direction == "forward" else self._both(None)
         tensors = [result] if self._direction == "forward" else list(self._of_gradients(result).values())
         self.output_bytes = sum(t.numel() * t.element_size() for t in tensors if isinstance(t, Tensor))
@@ -148,18 +144,18 @@ class Task:
         self._bound({name: tensor.detach()[:1] for name, tensor in self.inputs.items()})[0](None)
 
     def remembers(self, expected: float) -> str:
-        """The sign that answers are remembered rather than computed, or empty. A call takes `expected` seconds.
+        """The sign that outputs are remembered rather than computed, or empty. A call takes `expected` seconds.
 
         Where a call is so long that it is a sample by itself, there is nothing to gain: each sample has new numbers.
         """
-        said = ""
+        times = ""
         for _ in range(3 if calls_per_sample(expected, self._length) > 1 else 0):
             fresh = self._time_on_new_numbers(expected)
             again = max(expected, min(self.stopwatch.time_once() for _ in range(SAME)))
-            said = f"a call on new numbers takes {fresh:.3g} s, the same call again {again:.3g} s"
+            times = f"a call on new numbers takes {fresh:.3g} s, the same call again {again:.3g} s"
             if fresh <= REMEMBERS_ABOVE * again + TOO_SHORT:
                 return ""
-        return said and f"it remembers answers: {said}"
+        return times and f"it remembers answers: {times}"
 
     def _time_on_new_numbers(self, expected: float) -> float:
         """The shortest time of a call on numbers that the function has not seen."""
@@ -172,43 +168,30 @@ class Task:
 
     def copy_result(self) -> None:
         """Copy what the last timed call returned, so that a thread of the function's own cannot complete it later."""
-        self.stopwatch.result = self._copied(self.stopwatch.result)
+        self.stopwatch.result = _copied(self.stopwatch.result)
 
     def laid(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Inputs as the function's own signature has them in memory, on its device."""
-        return {name: tensor.to(self._device) for name, tensor in self._laid(tensors).items()}
+        return {name: tensor.to(self._device) for name, tensor in self._lay_out(tensors).items()}
 
     def on_others(self, tensors: Mapping[str, Tensor]) -> tuple[Call, Before | None]:
-        """The call on these inputs, which lie as it takes them, and what is to be made before it.
-
-        Inputs that are not among them are the task's own.
-        """
+        """The call on these inputs, which lie as it takes them, and its `before`. Other inputs are the task's own."""
         kept = {n: t if self._step and n in self._names else t.detach() for n, t in self.inputs.items()}
         return self._bound({**kept, **tensors})[:2]
 
-    def all_of(self, result: Any) -> dict[str, Tensor]:
-        """All rows of what a call returned, flattened to two axes, on the CPU: not copied where they lie there so."""
-        return self._found_in(result, None)
-
     def found(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
-        """Rows of what the last timed call returned, flattened to two axes. Raises TypeError for what is no tensor."""
-        return self._found_in(self.stopwatch.result, rows)
+        """Rows of what the last timed call returned; see `rows_of`."""
+        return self.rows_of(self.stopwatch.result, rows)
 
-    def _found_in(self, result: Any, rows: Mapping[str, Sequence[int]] | None) -> dict[str, Tensor]:
-        """These rows of a result, or all."""
+    def rows_of(self, result: Any, rows: Mapping[str, Sequence[int]] | None = None) -> dict[str, Tensor]:
+        """These rows of what a call returned, or all, flattened to two axes, on the CPU, without a copy where possible.
+
+        Raises TypeError for anything but plain tensors.
+        """
         tensors = {"output": result} if self._direction == "forward" else self._of_gradients(result)
         if rows is None:
             return {name: _rows(name, tensor) for name, tensor in tensors.items()}
         return {name: _rows(name, tensor, rows[name]) for name, tensor in tensors.items() if name in rows}
-
-    def _copied(self, result: Any) -> Any:
-        """The result, with tensors up to `COPIED` bytes replaced by copies."""
-        if isinstance(result, tuple):
-            return tuple(map(self._copied, result))
-        if type(result) is Tensor and result.numel() * result.element_size() <= COPIED:
-            with one_thread(), as_it_lies():
-                return METHODS.clone(METHODS.detach(result))
-        return result
 
     def _of_gradients(self, result: Any) -> dict[str, Any]:
         output, gradients = result
@@ -216,7 +199,7 @@ class Task:
         return {**named} if output is None else {LOSS if self._step else "output": output.detach(), **named}
 
     def _bound(self, inputs: Mapping[str, Tensor]) -> tuple[Call, Before | None, Call]:
-        """The call in its direction on these inputs, what is to be made before it (if anything), and both together."""
+        """The call in its direction on these inputs, what is made before it (if anything), and both together."""
         positional = [inputs[name] for name in self._positional if name in inputs]
         by_name = {name: tensor for name, tensor in inputs.items() if name not in self._positional}
         forward = partial(self._function, *positional, **by_name, **self._options)
@@ -240,6 +223,49 @@ class Task:
         return calls[self._direction], forward if self._direction == "backward" else None, both
 
 
+class Step:
+    """Training steps of Adam on some weights, which get their first numbers back before each step.
+
+    So each step starts where the oracle's does. The optimiser's moments exist before any step, as they do in all steps
+    of a training but the first.
+    """
+
+    def __init__(self, trained: Mapping[str, Tensor], loss: Loss) -> None:
+        self._weights = {name: weight.requires_grad_(True) for name, weight in trained.items()}
+        self._loss = loss
+        smallest = max(torch.finfo(weight.dtype).tiny for weight in trained.values())
+        self._optimiser = torch.optim.Adam(trained.values(), lr=LEARNING_RATE, eps=max(EPSILON, smallest))
+        self._first = [weight.detach().clone() for weight in trained.values()]
+        for weight in trained.values():
+            weight.grad = torch.zeros_like(weight)
+        self._optimiser.step()
+        self.restore()
+
+    def restore(self) -> None:
+        """Give the weights their first numbers back."""
+        with torch.no_grad():
+            torch._foreach_copy_(list(self._weights.values()), self._first)
+
+    def take(self, forward: Callable[[], Any], inputs: Mapping[str, Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """The loss and the gradients of the weights, in order, of one step on these inputs.
+
+        Raises NotImplementedError where no gradient reaches some weight.
+        """
+        self._optimiser.zero_grad()
+        output = forward()
+        if isinstance(output, Tensor) and not output.requires_grad:
+            raise NotImplementedError("no gradient reaches its weights: it is built for inference")
+        loss = self._loss(output, inputs)
+        loss.backward()
+        self._optimiser.step()
+        gradients = tuple(weight.grad for weight in self._weights.values() if weight.grad is not None)
+        if len(gradients) < len(self._weights):
+            first, *others = (name for name, weight in self._weights.items() if weight.grad is None)
+            more = f" and {len(others)} more of its weights" if others else ""
+            raise NotImplementedError(f"no gradient reaches {first}{more}: it is built for inference")
+        return loss.detach(), gradients
+
+
 def _swap_numbers(tensor: Tensor) -> None:
     """Give a tensor other numbers in the same memory. Done twice, it has its own again."""
     if tensor.is_floating_point():
@@ -248,11 +274,20 @@ def _swap_numbers(tensor: Tensor) -> None:
         tensor.copy_(tensor.flip(-1))
 
 
+def _copied(result: Any) -> Any:
+    """The result, with tensors up to `COPIED` bytes replaced by copies."""
+    if isinstance(result, tuple):
+        return tuple(map(_copied, result))
+    if type(result) is Tensor and result.numel() * result.element_size() <= COPIED:
+        with one_thread(), as_it_lies():
+            return METHODS.clone(METHODS.detach(result))
+    return result
+
+
 def _rows(name: str, tensor: Any, rows: Sequence[int] | None = None) -> Tensor:
-    """These rows of a tensor, or all, flattened to two axes, on the CPU."""
     if type(tensor) not in (Tensor, torch.nn.Parameter) or tensor.layout != torch.strided:
         raise TypeError(f"{name} is a {type(tensor).__name__}, should be a Tensor")
     plain = plain_tensor(tensor)
     with as_it_lies():
-        found: Tensor = METHODS.reshape(plain, (-1, plain.shape[-1] if plain.dim() else 1))
-        return (found if rows is None else found[list(rows)]).cpu()
+        flat: Tensor = METHODS.reshape(plain, (-1, plain.shape[-1] if plain.dim() else 1))
+        return (flat if rows is None else flat[list(rows)]).cpu()

@@ -1,26 +1,32 @@
-"""The whole audit of the stopwatch: tables on one thread and on all cores, then other stopwatches."""
+"""The audit of the stopwatch: tables on one thread and on all cores, then other stopwatches; and repeated runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from statistics import median
 from time import perf_counter
 
 from attnsuite.benchmark.processes import cores
 from attnsuite.benchmark.request import BUDGETS
 from attnsuite.benchmark.stopwatch.agreement import TRITON, no_triton, with_torch, with_triton
-from attnsuite.benchmark.stopwatch.tables import CONTRACT, AuditTable
+from attnsuite.benchmark.stopwatch.tables import BASELINE, CONTRACT, AuditTable
 from attnsuite.cases import Workload
 from attnsuite.contracts import contract
+from attnsuite.model.repeated import Repeated
 from attnsuite.model.stopwatch import Agreement, StopwatchAudit, Trial, percent
 
 Progress = Callable[[str], None]
+IDENTICAL = 3
+"""Implementations identical to the baseline in each table of a repeated run. They share its process, so that more would
+tell little more."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured. What is not said here (sample lengths, when to stop) is as in every benchmark.
+    """How much is measured; the rest (sample lengths, when to stop) is as in every benchmark.
 
     38 tables of 8 identical implementations make 304 comparisons on one thread, and 38 of each slowdown: if all are
     found, the true share lies above 90 %. On all cores there are half as many. With the baseline and three slowed ones
@@ -57,6 +63,37 @@ def audit(plan: Plan, progress: Progress = lambda _: None, random: Random | None
     return StopwatchAudit(trials, agreements, failed, absent, perf_counter() - started)
 
 
+def one_run(
+    started: str, plan: Plan, tell: Progress = lambda line: None, random: Random | None = None
+) -> list[Repeated]:
+    """Time the plan's workloads once on each of its numbers of threads, as a benchmark does, in new processes.
+
+    The baseline and all that could be timed with it give a row each; failures are reported and left out.
+    """
+    random, repeated = random or Random(), list[Repeated]()
+    for threads in sorted(plan.tables):
+        for workload in named(plan.workloads):
+            table = AuditTable(0, workload, threads, IDENTICAL, slowdowns=())
+            table.measure(plan.budget, random)
+            rows = list(_rows(started, table))
+            tell(f"{workload.name}, threads {threads}: {', '.join(f'{row.ratio:.3f}' for row in rows[1:])}")
+            for failure in table.failed:
+                tell(f"not timed: {failure}")
+            repeated += rows
+    return repeated
+
+
+def _rows(started: str, table: AuditTable) -> Iterator[Repeated]:
+    """The median time of each entry, and its median over rounds as a multiple of the baseline's."""
+    seconds = {entry.name: entry.seconds for entry in table.entries if not entry.failed and entry.seconds}
+    base = seconds.get(f"{CONTRACT}/{BASELINE}", ())
+    for place, name in enumerate(table.injected):
+        if base and name in seconds:
+            pairs = zip(seconds[name], base, strict=False)
+            ratio = math.exp(median(math.log(own / its) for own, its in pairs))
+            yield Repeated(started, table.workload.name, table.threads, place, median(seconds[name]), ratio)
+
+
 def _trials(plan: Plan, progress: Progress, random: Random) -> tuple[list[Trial], list[str]]:
     trials: list[Trial] = []
     failed: list[str] = []
@@ -72,11 +109,11 @@ def _trials(plan: Plan, progress: Progress, random: Random) -> tuple[list[Trial]
 
 
 def _turns(plan: Plan) -> list[tuple[int, int]]:
-    """The tables of each number of threads, counted from 0, spread evenly over the audit, which takes hours: so what
-    changes in the machine meanwhile changes for all of them.
+    """The tables of each number of threads, counted from 0, spread evenly over the audit, which takes hours: so changes
+    of the machine meanwhile affect all of them.
     """
     spread = {(turn, threads): (turn + 0.5) / count for threads, count in plan.tables.items() for turn in range(count)}
-    return sorted(spread, key=lambda of: spread[of])
+    return sorted(spread, key=lambda table: spread[table])
 
 
 def named(names: Sequence[str]) -> list[Workload]:
@@ -87,16 +124,16 @@ def named(names: Sequence[str]) -> list[Workload]:
 
 def _summary(table: AuditTable) -> str:
     identical = [trial for trial in table.trials if not trial.injected]
-    found = [percent(trial.injected) for trial in table.trials if trial.injected and trial.claimed]
+    slower = [percent(trial.injected) for trial in table.trials if trial.injected and trial.claimed]
     rounds = max((trial.rounds for trial in table.trials), default=0)
-    said = f"{table.workload.name}, threads {table.threads}, {rounds} rounds: "
-    said += f"{sum(trial.claimed for trial in identical)} of {len(identical)} identical ones told apart, "
-    return said + (f"slower by {', '.join(sorted(found))} found" if found else "no slowdown found")
+    words = f"{table.workload.name}, threads {table.threads}, {rounds} rounds: "
+    words += f"{sum(trial.claimed for trial in identical)} of {len(identical)} identical ones told apart, "
+    return words + (f"slower by {', '.join(sorted(slower))} found" if slower else "no slowdown found")
 
 
 def _reported(agreements: Iterable[Agreement], progress: Progress) -> list[Agreement]:
-    found = []
-    for of in agreements:
-        progress(f"{of.tool}: {of.implementation} on {of.workload}: our time is {of.ratio:.4f} of theirs")
-        found.append(of)
-    return found
+    reported = []
+    for each in agreements:
+        progress(f"{each.tool}: {each.implementation} on {each.workload}: our time is {each.ratio:.4f} of theirs")
+        reported.append(each)
+    return reported

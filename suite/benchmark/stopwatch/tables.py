@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from random import Random
 
 from attnsuite.benchmark.entry import Entry
-from attnsuite.benchmark.measure.protocol import Failed, Job
+from attnsuite.benchmark.measure.messages import Failed, Job
 from attnsuite.benchmark.participant import Participant
-from attnsuite.benchmark.processes import cores, kept_awake
+from attnsuite.benchmark.processes import cores
 from attnsuite.benchmark.race import race
 from attnsuite.cases import Workload
 from attnsuite.model.statistics import compare
@@ -19,15 +19,16 @@ from attnsuite.registry import Declaration
 from attnsuite.worker import forget_servers
 
 CONTRACT, BASELINE = "attention", "matmul"
+SLOWED = "attnsuite.benchmark.stopwatch.slowed"
+"""The module of the functions that are timed."""
 FIRST_WORKLOAD = "documents/one-sentence"
-"""What all processes prepare first, side by side: it makes them import what the processes of a benchmark have imported
-in earlier tables."""
+"""What all processes prepare first, side by side, so that they import what processes of a benchmark have imported."""
 
 
 class AuditTable:
     """One baseline, a number of identical implementations and one for each slowdown, on one workload.
 
-    After `measure` there are `trials`, `entries` with all samples, and in `failed` what could not be timed.
+    After `measure` there are `trials`, `entries` with all samples, and in `failed` those that could not be timed.
     """
 
     def __init__(
@@ -51,55 +52,43 @@ class AuditTable:
         forget_servers()  # as if this were the only table of a benchmark
         with ExitStack() as stack:
             participants = list(self._started(stack))
-            shuffled = random.sample(participants, len(participants))
-            entries = [entry for each in shuffled if (entry := self._entry(each))]
-            self.entries = entries
-            rows, awake = self.workload.rows("forward", random), kept_awake(self.threads)
-            race(entries, f"{CONTRACT}/{BASELINE}", rows, budget, random, cores=awake)
-        self._judge(entries)
+            for each in random.sample(participants, len(participants)):
+                job = _job(self.workload.name)
+                if not self._fails(each.name, prepared := each.prepare(job)) and not isinstance(prepared, Failed):
+                    self.entries.append(Entry(each, prepared, job.direction, job.cache))
+            rows = self.workload.rows("forward", random)
+            race(self.entries, f"{CONTRACT}/{BASELINE}", rows, budget, random)
+        samples = {entry.name: entry.seconds for entry in self.entries if not self._fails(entry.name, entry.failed)}
+        base = samples.pop(f"{CONTRACT}/{BASELINE}", ())
+        for name, ratio in compare(base, samples).items():
+            where = self.number, self.threads, self.workload.name, self.injected[name]
+            self.trials.append(Trial(*where, ratio.verdict, ratio.speedup, ratio.low, ratio.high, ratio.pairs))
 
     def _started(self, stack: ExitStack) -> Iterator[Participant]:
+        """All whose processes have started and prepared the first workload."""
         participants = [
-            Participant(of, threads=self.threads, place=place) for place, of in enumerate(self._declarations())
+            Participant(declaration, threads=self.threads, place=place)
+            for place, declaration in enumerate(self._declarations())
         ]
         for each in participants:
             stack.callback(each.close)
             each.start()
         with ThreadPoolExecutor(len(cores())) as pool:
             answers = list(pool.map(lambda each: each.ready() or each.prepare(_job(FIRST_WORKLOAD)), participants))
-        for each, answer in zip(participants, answers, strict=True):
-            if isinstance(answer, Failed):
-                self._fail(each.name, answer)
-            else:
-                yield each
+        yield from (
+            each for each, answer in zip(participants, answers, strict=True) if not self._fails(each.name, answer)
+        )
 
     def _declarations(self) -> Iterator[Declaration]:
         for full_name, share in self.injected.items():
             function = f"slower_{100 * share:.0f}" if share else "plain"
-            yield Declaration(
-                CONTRACT, full_name.removeprefix(f"{CONTRACT}/"), function, "attnsuite.benchmark.stopwatch.slowed"
-            )
+            yield Declaration(CONTRACT, full_name.removeprefix(f"{CONTRACT}/"), function, SLOWED)
 
-    def _entry(self, each: Participant) -> Entry[Participant] | None:
-        job = _job(self.workload.name)
-        answer = each.prepare(job)
+    def _fails(self, name: str, answer: object) -> bool:
+        """Whether an answer is a failure, which is noted."""
         if isinstance(answer, Failed):
-            self._fail(each.name, answer)
-            return None
-        return Entry(each, answer, job.direction, job.cache)
-
-    def _judge(self, entries: list[Entry[Participant]]) -> None:
-        for entry in entries:
-            if entry.failed:
-                self._fail(entry.name, entry.failed)
-        samples = {entry.name: entry.seconds for entry in entries if not entry.failed}
-        base = samples.pop(f"{CONTRACT}/{BASELINE}", ())
-        for name, found in compare(base, samples).items():
-            where = self.number, self.threads, self.workload.name, self.injected[name]
-            self.trials.append(Trial(*where, found.verdict, found.speedup, found.low, found.high, found.pairs))
-
-    def _fail(self, name: str, failed: Failed) -> None:
-        self.failed.append(f"{name} on {self.workload.name}, threads {self.threads}: {failed}")
+            self.failed.append(f"{name} on {self.workload.name}, threads {self.threads}: {answer}")
+        return isinstance(answer, Failed)
 
 
 def _job(workload: str) -> Job:

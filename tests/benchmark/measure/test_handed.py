@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from msgspec.structs import asdict
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from attnsuite.benchmark.measure.handed import Handed, layout_of, tensors_in
-from attnsuite.benchmark.measure.protocol import Job
+from attnsuite.benchmark.measure.messages import Job
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.benchmark.secret_inputs import Secrets, secrets_of
 from attnsuite.cases.tensors import SECRET_NUMBERS, grown, moved, other_tokens
@@ -161,7 +162,7 @@ def test_inputs_are_made_once_for_all_and_not_more_than_there_is_room_for(monkey
     job = Job("attention", "documents/one-sentence", "float32", "forward")
     shared = secrets_of(job)
 
-    assert secrets_of(Job(**vars(job))) is shared
+    assert secrets_of(Job(**asdict(job))) is shared
     assert shared.of(SECRET) is shared.of(SECRET)
 
     secrets = Secrets(SMALL, "float32", "forward")

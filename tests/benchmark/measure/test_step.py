@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite.benchmark.measure.step import EPSILON, LEARNING_RATE, Step
+from attnsuite.benchmark.measure.task import EPSILON, LEARNING_RATE, Step
 
 
 def a_step(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Step]:

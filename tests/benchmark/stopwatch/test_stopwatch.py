@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from attnsuite import machine, registry
 from attnsuite.__main__ import app
 from attnsuite.benchmark import race
-from attnsuite.benchmark.measure.protocol import Failed
+from attnsuite.benchmark.measure.messages import Failed
 from attnsuite.benchmark.processes import cores
 from attnsuite.benchmark.stopwatch import agreement, slowed, tables
 from attnsuite.benchmark.stopwatch.audit import Plan, _turns, audit

@@ -1,0 +1,116 @@
+"""Verdicts of earlier runs, in the user's cache folder: valid while the source, the versions and the machine stay."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from attnsuite import machine, registry
+from attnsuite.cases.tensors import seeded
+from attnsuite.machine.cached import cache as cache_folder
+from attnsuite.model import Outcome, Status, UsageError
+from attnsuite.registry import Declaration
+from attnsuite.results.store import replace_bytes
+
+Key = tuple[str, str]
+"""A case and a dtype."""
+CACHED = (Status.PASSED, Status.DECLINED)
+"""What is stored. A failure is tested again: it may have been the machine's."""
+SESSION = frozenset({"_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL", "TERM", "WINDOWID", "PYTEST_CURRENT_TEST"})
+"""Environment variables that differ between terminals and that no library computes with. All others count."""
+
+
+class _Stored(msgspec.Struct):
+    """The content of a file: `digest` identifies everything that the value depends on."""
+
+    digest: str
+    value: msgspec.Raw
+
+
+class VerdictCache:
+    """Verdicts on one device, one file per implementation. `believed` is whether they are read, or only written.
+
+    A digest covers the implementation's file and the files next to it that it imports, the suite, every installed
+    distribution, the machine and the environment. Other files that an implementation reads are not covered.
+    """
+
+    def __init__(self, device: str, believed: bool = True) -> None:
+        self._device, self._believed = device, believed
+        self._digests: dict[str, str] = {}
+
+    def outcomes(self, declaration: Declaration) -> dict[Key, Outcome]:
+        """The valid outcomes of an implementation; none where anything has changed or cannot be read."""
+        digest = self._digests[declaration.full_name] = self._digest(declaration)
+        stored = _read(self._place(declaration), digest, list[Outcome]) if self._believed and declaration.file else None
+        return {(outcome.case, outcome.dtype): outcome for outcome in stored or () if outcome.status in CACHED}
+
+    def store(self, declaration: Declaration, outcomes: Iterable[Outcome]) -> None:
+        """Store outcomes of the source that was read by `outcomes`, if it has not changed since."""
+        digest = self._digests.get(declaration.full_name)
+        if declaration.file and digest == self._digest(declaration):
+            _write(self._place(declaration), digest, [each for each in outcomes if each.status in CACHED])
+
+    def _place(self, declaration: Declaration) -> Path:
+        parts = (declaration, declaration.plug) if declaration.plug else (declaration,)
+        named = [word for each in parts for word in (str(Path(each.file).absolute()), each.function)]
+        return cache_folder() / "verdicts" / f"{_hash([declaration.full_name, self._device, *named])}.json"
+
+    def _digest(self, declaration: Declaration) -> str:
+        variables = {name: value for name, value in os.environ.items() if name not in SESSION}
+        here = msgspec.structs.asdict(machine.here()), sys.path, variables
+        return _hash([*_versions(), self._device, *here, asdict(declaration), registry.source_hash(declaration)])
+
+
+def needs_of(
+    contract: str, dtype: str, device: str, compute: Callable[[], Mapping[str, Collection[str]]]
+) -> Mapping[str, Collection[str]]:
+    """The features that each case needs, by name: as stored for this very suite, or computed now from all cases.
+
+    `dtype` and `device` say which cases are meant, or are empty.
+    """
+    place = cache_folder() / "needs" / f"{_hash([contract, dtype, device, seeded()])}.json"
+    digest = _hash(_versions())
+    needs: dict[str, list[str]] | None = _read(place, digest, dict[str, list[str]])
+    if needs is None:
+        needs = {case: sorted(features) for case, features in compute().items()}
+        _write(place, digest, needs)
+    return needs
+
+
+def _versions() -> list[Any]:
+    """The suite's source, Python's version, and the names of the metadata folders of all installed distributions."""
+    installed = set()
+    for folder in sys.path:
+        with suppress(OSError):
+            installed |= {each.name for each in Path(folder).iterdir() if each.suffix in (".dist-info", ".egg-info")}
+    return [machine.suite_hash(), sys.version, sorted(installed)]
+
+
+def _read(place: Path, digest: str, kind: Any) -> Any:
+    """The value that is stored under this digest, which covers the value too; None where there is none."""
+    with suppress(OSError, msgspec.MsgspecError):
+        stored = msgspec.json.decode(place.read_bytes(), type=_Stored)
+        if stored.digest == _hash([digest, bytes(stored.value).decode()]):
+            return msgspec.json.decode(stored.value, type=kind)
+    return None
+
+
+def _write(place: Path, digest: str, value: Any) -> None:
+    """Store a value; without effect where the cache folder cannot be written."""
+    with suppress(OSError, UsageError):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        encoded = msgspec.json.encode(value)
+        replace_bytes(place, msgspec.json.encode(_Stored(_hash([digest, encoded.decode()]), msgspec.Raw(encoded))))
+
+
+def _hash(value: Any) -> str:
+    """The first 24 digits of a value's SHA-256."""
+    return hashlib.sha256(msgspec.json.encode(value, enc_hook=str, order="deterministic")).hexdigest()[:24]

@@ -1,0 +1,112 @@
+"""Answers of a process that runs a submission's code are checked by their annotations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from attnsuite.benchmark.measure.messages import (
+    Ceilings,
+    Done,
+    Energy,
+    Entered,
+    Exchanged,
+    Failed,
+    Found,
+    Prepared,
+    Sampled,
+    Weighed,
+    read,
+    written,
+)  # fmt: skip
+from attnsuite.model import Status
+from attnsuite.model.measurement import METERS
+
+NOTHING = dict.fromkeys(METERS, 0.0)
+HONEST = {"making": {}, "first_call": 1.0, "warm_up": 0.1, "expected": 0.001, "calls": 5}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "where"),
+    [
+        *((Sampled, {"seconds": seconds, "made": 0.0}, "$.seconds") for seconds in (0.0, -1.0, math.nan, math.inf)),
+        *((Sampled, {"seconds": seconds, "made": 0.0}, "$.seconds") for seconds in ("fast", True, 5e-324, 1e300)),
+        (Entered, {"warmed": -1.0}, "$.warmed"),
+        (Entered, {"warmed": torch.zeros(2)}, "$.warmed"),
+        (Entered, {"warmed": math.nan}, "$.warmed"),
+        (Sampled, {"seconds": 1.0, "made": -1.0}, "$.made"),
+        (Sampled, {}, "`seconds`"),
+        *((Prepared, {**HONEST, "calls": calls}, "$.calls") for calls in (0, 10**30, 2.5)),
+        (Prepared, {**HONEST, "making": {"factory": -1.0}}, "$.making[...]"),
+        (Prepared, {**HONEST, "first_call": None}, "$.first_call"),
+        (Prepared, {**HONEST, "expected": 0.0}, "$.expected"),
+        (Found, {"rows": {"output": [1.0]}}, "$.rows[...]"),
+        (Found, {"rows": [torch.ones(1)]}, "$.rows"),
+        (Found, {"rows": None}, "$.rows"),
+        *(
+            (Weighed, {"memory": {**NOTHING, "output": size}, "kernel": "", "spent": False}, "$.memory[...]")
+            for size in ("much", math.nan, -1e9, 10**400, True)
+        ),
+        (Weighed, {"memory": {}, "kernel": "", "spent": False}, "meters []"),
+        (Weighed, {"memory": {**NOTHING, "more": 1.0}, "kernel": "", "spent": False}, "meters ["),
+        (Weighed, {"memory": NOTHING, "kernel": 3, "spent": False}, "$.kernel"),
+        (Exchanged, {"layout": None}, "$.layout"),
+        *(
+            (Exchanged, {"layout": [place]}, "$.layout[0]")
+            for place in (
+                ["output", "float32", [2]],
+                ["output", "float3", [2, 2]],
+                ["output", [], [2, 2]],
+                [3, "float32", [2, 2]],
+                ["output", "float32", [2, -2]],
+                ["output", "float32", [2, 2.5]],
+            )
+        ),
+        (Energy, {"telemetry": 3.0}, "$.telemetry"),
+        (Ceilings, {"ceilings": [1.0]}, "$.ceilings"),
+        *((Sampled, {"status": status, "detail": ""}, "status") for status in ("measured", "excellent", ["raised"])),
+        (Sampled, {"status": "raised", "detail": 7}, "$.detail"),
+        (Sampled, {"status": "raised"}, "`detail`"),
+    ],
+)
+def test_an_answer_of_another_form_is_refused(kind: type[Any], data: dict[str, Any], where: str) -> None:
+    failed = read(kind, data)
+
+    assert isinstance(failed, Failed)
+    assert failed.status == "refused"
+    assert failed.detail.startswith("answered garbage: ")
+    assert where in failed.detail
+    assert f"got {data!r}"[:80] in failed.detail, "what is wrong is shown"
+
+
+def test_an_answer_that_is_no_record_at_all_is_a_death() -> None:
+    assert read(Done, None) == Failed(Status.DIED, "answered garbage: None")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Prepared({"factory": 0.5}, 1.0, 0.1, 0.001, 5),
+        Entered(0.0),
+        Sampled(1e-9, 0.0),
+        Weighed({**NOTHING, "retained": 1.5, "driver": None}, "", spent=True),
+        Found({"output": torch.ones(1)}),
+        Ceilings({"flops": 1e12}),
+        Exchanged([("output", "float32", [6, 2])]),
+        Done(),
+        Failed(Status.RAISED, "ValueError"),
+    ],
+)
+def test_an_answer_is_read_as_it_was_written(answer: Any) -> None:
+    kind = Done if isinstance(answer, Failed) else type(answer)
+
+    assert read(kind, written(answer)) == answer
+
+
+def test_of_a_failure_nothing_is_believed_but_status_and_detail() -> None:
+    data = {"status": "raised", "detail": "ValueError", "seconds": (1.0,), "known": "a finding"}
+
+    assert read(Sampled, data) == Failed(Status.RAISED, "ValueError")
