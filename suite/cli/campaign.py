@@ -172,8 +172,8 @@ def by_implementation(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
 
 def with_workloads(declarations: Iterable[Declaration]) -> list[Declaration]:
     """The implementations of contracts that have workloads, and those whose contract does not exist."""
-    known = contract_names()
-    return [each for each in declarations if each.contract not in known or contract_named(each.contract).workloads()]
+    without = {name for name in contract_names() if not contract_named(name).workloads()}
+    return [each for each in declarations if each.contract not in without]
 
 
 def with_baseline(

@@ -25,9 +25,7 @@ def refuse_to_overwrite(file: Path) -> None:
         raise UsageError(f"{file} is a link that leads nowhere; name another file")
     with suppress(OSError):
         if file.is_file() and not _holds_rows(file):
-            raise UsageError(
-                f"{file} exists and does not hold JSON rows; --json would overwrite it, so name another file"
-            )
+            raise UsageError(f"{file} exists and does not hold JSON rows; name another file for --json")
 
 
 def _holds_rows(file: Path) -> bool:

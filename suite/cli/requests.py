@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar, dataclass_transform
 
 from attnsuite.cli.options import argument, checked, file, folder, jobs, one_of, option, path, positive, seconds, whole
 from attnsuite.model import PROFILES, RESULTS, Shard, UsageError
@@ -26,99 +27,34 @@ from attnsuite.model.options import (
 from attnsuite.model.statistics import MARGIN
 
 Many = tuple[str, ...]
-TARGETS = (
-    "attention/chunked, chunked, file.py, file.py:function, or package.module:function; TARGET+BACKEND uses an "
-    "attention, named in any of these ways, inside another: transformer/eager+chunked; all by default"
-)
-SHAPE = (
-    "a workload of your own: b=4,h=32,g=8,l=2048,e=128,causal; further s, v, window=LEFT:RIGHT, softcap=C, mask=bool "
-    "or mask=float; may be repeated"
-)
-SIGNATURE = (
-    "the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, triton, mlx or "
-    "numpy; by default its parameters tell"
-)
-TIMEOUT = (
-    f"the timeout of a test in a worker; an import may take {IMPORT_LIMIT:g} at least, and where a compiler is loaded "
-    f"an import and the first call of each shape {COMPILE_LIMIT:g}"
-)
+T = TypeVar("T")
 
 
-def _targets() -> Any:
-    return argument((), "[TARGET]...", TARGETS)
+@dataclass_transform(frozen_default=True, field_specifiers=(option, argument))
+def request(cls: type[T]) -> type[T]:
+    """A frozen dataclass. Requests share options, so each gets copies of the fields."""
+    for name in cls.__annotations__:
+        setattr(cls, name, copy(vars(cls)[name]))
+    return dataclass(frozen=True)(cls)
 
 
-def _contract() -> Any:
-    return option(None, "--contract C", "the contract; of a file it is attention, unless its folder names another")
+def _signature(word: str, text: str) -> str:
+    from attnsuite.registry.signatures import signature
+
+    return signature(text).name
 
 
-def _signature() -> Any:
-    def read(_: str, text: str) -> str:
-        from attnsuite.registry.signatures import signature as named
+def _check_shape(text: str) -> None:
+    from attnsuite.contracts.attention.shapes import read  # no other contract has shapes
 
-        return named(text).name
-
-    return option(None, "--signature S", SIGNATURE, read)
+    read(text)
 
 
-def _shapes() -> Any:
-    def check(text: str) -> None:
-        from attnsuite.contracts.attention.shapes import read  # no other contract has shapes
+def _threads(word: str, text: str | int) -> int:
+    from attnsuite.benchmark.processes import check_threads
 
-        read(text)
-
-    return option((), "--shape SHAPE", SHAPE, checked(check))
-
-
-def _dtypes() -> Any:
-    words = "only float64, float32, float16 or bfloat16; may be repeated"
-    return option((), "--dtype D", words, checked(lambda dtype: check_dtypes([dtype])))
-
-
-def _device() -> Any:
-    return option("cpu", "--device D", "cpu, cuda or cuda:N", checked(check_name_of_device))
-
-
-def _results(help: str = "the folder of results", default: Path | None = RESULTS) -> Any:
-    return option(default, "--results DIR", help, folder)
-
-
-def _workloads(help: str = "only workloads of this name or group; may be repeated") -> Any:
-    return option((), "--workload PATTERN", help)
-
-
-def _threads(default: int | tuple[int, ...], help: str) -> Any:
-    def check(number: int) -> None:
-        from attnsuite.benchmark.processes import check_threads
-
-        check_threads([number])
-
-    return option(default, "--threads N", help, checked(check, whole))
-
-
-def _processes(help: str = "parallel processes; auto, the default: one per core, fewer for few tests") -> Any:
-    return option(None, "--jobs N", help, jobs)
-
-
-def _time_limit() -> Any:
-    return option(TIME_LIMIT, "--time-limit SECONDS", TIMEOUT, seconds)
-
-
-def _skipped() -> Any:
-    return option((), "--except TARGET", "skip these targets; may be repeated")
-
-
-def _shard() -> Any:
-    words = "only the part I of N, as 2/8; stored in a folder of its own under --results"
-    return option(None, "--shard I/N", words, lambda _, text: Shard.read(text))
-
-
-def _json() -> Any:
-    return option(None, "--json FILE", "write a JSON row per result; - is standard output", file)
-
-
-def _profile(default: str | None, profiles: tuple[str, ...], help: str) -> Any:
-    return option(default, "--profile P", help, checked(lambda text: check_profile(text, profiles)))
+    check_threads([number := whole(word, text)])
+    return number
 
 
 def _share(word: str, text: str | float) -> float:
@@ -131,57 +67,102 @@ def _share(word: str, text: str | float) -> float:
     return share
 
 
-def _dry_run() -> Any:
-    return option(False, "--dry-run", "print what would run and about how long it takes; start and write nothing")
+TARGETS = argument(
+    (),
+    "[TARGET]...",
+    "attention/chunked, chunked, file.py, file.py:function, or package.module:function; TARGET+BACKEND uses an "
+    "attention, named in any of these ways, inside another: transformer/eager+chunked; all by default",
+)
+CONTRACT = option(None, "--contract C", "the contract; of a file it is attention, unless its folder names another")
+SIGNATURE = option(
+    None,
+    "--signature S",
+    "the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, triton, mlx or "
+    "numpy; by default its parameters tell",
+    _signature,
+)
+SHAPES = option(
+    (),
+    "--shape SHAPE",
+    "a workload of your own: b=4,h=32,g=8,l=2048,e=128,causal; further s, v, window=LEFT:RIGHT, softcap=C, mask=bool "
+    "or mask=float; may be repeated",
+    checked(_check_shape),
+)
+WORKLOADS = option((), "--workload PATTERN", "only workloads of this name or group; may be repeated")
+DTYPES = option(
+    (),
+    "--dtype D",
+    "float64, float32, float16 or bfloat16; may be repeated",
+    checked(lambda dtype: check_dtypes([dtype])),
+)
+DEVICE = option("cpu", "--device D", "cpu, cuda or cuda:N", checked(check_name_of_device))
+RESULTS_FOLDER = option(RESULTS, "--results DIR", "the folder of results", folder)
+JOBS = option(None, "--jobs N", "parallel processes; auto, the default: one per core, fewer for few tests", jobs)
+TIME_LIMITS = option(
+    TIME_LIMIT,
+    "--time-limit SECONDS",
+    f"the timeout of a test in a worker; an import may take {IMPORT_LIMIT:g} at least, and where a compiler is loaded "
+    f"an import and the first call of each shape {COMPILE_LIMIT:g}",
+    seconds,
+)
+SKIPPED = option((), "--except TARGET", "skip these targets; may be repeated")
+SHARD = option(
+    None, "--shard I/N", "only the part I of N, as 2/8; has its own folder under --results", lambda _, s: Shard.read(s)
+)
+JSON = option(None, "--json FILE", "write a JSON row per result; - is standard output", file)
+ISOLATE = option(False, "--isolate", "run every implementation in its own process, shipped ones too")
+BACKWARD = option(False, "--backward", "time backward, and forward and backward together, too")
+BUDGET = option(None, "--budget SECONDS", "timed calls per row; more if a verdict needs more rounds", seconds)
+DRY_RUN = option(False, "--dry-run", "print what would run and about how long it takes; start and write nothing")
+CHECK_PROFILE = checked(lambda text: check_profile(text, COMBINED))
+BENCH_PROFILE = checked(lambda text: check_profile(text, PROFILES))
+PROCESSES = checked(check_processes, whole)
+SHORT_SEED = checked(check_short_seed, whole)
 
 
-@dataclass(frozen=True)
+@request
 class List:
     """List implementations: what each supports, why some are missing. Or the cases tested, the workloads timed."""
 
-    targets: Many = _targets()
-    contract: str | None = _contract()
+    targets: Many = TARGETS
+    contract: str | None = CONTRACT
     workloads: bool = option(False, "--workloads", "list what `bench` times of each contract instead")
     cases: bool = option(False, "--cases", "list what `check` tests of each contract instead")
     patterns: Many = option((), "--case PATTERN", "the same, only cases of this name, family or pattern")
 
 
-@dataclass(frozen=True)
+@request
 class New:
     """Begin an implementation: a file with the contract's words as comments. One of attention runs at once."""
 
     name: str = argument(..., "NAME", "the file to write, NAME.py; a path to another folder, too")
     contract: str = option("attention", "--contract C", "what it computes; attention by default")
-    signature: str | None = _signature()
+    signature: str | None = SIGNATURE
 
 
-@dataclass(frozen=True)
+@request
 class Check:
     """Is it right? Runs every case in every dtype, and names the mistakes."""
 
-    targets: Many = _targets()
-    contract: str | None = _contract()
+    targets: Many = TARGETS
+    contract: str | None = CONTRACT
     cases: Many = option((), "--case PATTERN", "only cases of this name, family or pattern; may be repeated")
-    dtypes: Many = _dtypes()
-    device: str = _device()
-    json: str | None = _json()
-    isolate: bool = option(False, "--isolate", "run every implementation in its own process, shipped ones too")
-    time_limit: float = _time_limit()
-    jobs: int | None = _processes()
+    dtypes: Many = DTYPES
+    device: str = DEVICE
+    json: str | None = JSON
+    isolate: bool = ISOLATE
+    time_limit: float = TIME_LIMITS
+    jobs: int | None = JOBS
     sample: bool = option(False, "--sample", "test a sample: every feature and every dtype once")
-    profile: str = _profile(
-        COMBINED[0], COMBINED, "quick (the default): every pair of features meets; full: every triple"
-    )
-    seed: int = option(
-        0, "--seed N", "of the inputs and of the combinations of features; 0 by default", checked(check_seed, whole)
-    )
-    except_: Many = _skipped()
-    results: Path | None = _results("store the outcomes there and write the pages; an interrupted run is resumed", None)
-    shard: Shard | None = _shard()
+    profile: str = option(COMBINED[0], "--profile P", "quick: pairs of features; full: triples, too", CHECK_PROFILE)
+    seed: int = option(0, "--seed N", "of inputs and combinations of features", checked(check_seed, whole))
+    except_: Many = SKIPPED
+    results: Path | None = option(None, "--results DIR", "store the outcomes there and write pages; resumes", folder)
+    shard: Shard | None = SHARD
     fail_fast: bool = option(False, "--fail-fast -x", "stop at the first failure that is not a known bug")
     last_failed: bool = option(False, "--last-failed", "run the tests that failed the last time; all, if none did")
     junit: str | None = option(None, "--junit FILE", "write the outcomes as JUnit XML", file)
-    signature: str | None = _signature()
+    signature: str | None = SIGNATURE
     known_gaps: str | None = option(None, "--known-gaps FILE", "lines `case pattern: reason`: expected failures", file)
     strict: bool = option(False, "--strict", "fail for bad input that is accepted, as what ships here does")
     github: bool = option(False, "--github", "in GitHub Actions: annotate files that fail, add to the job's summary")
@@ -194,53 +175,39 @@ class Check:
         return bool(self.cases or self.dtypes or self.last_failed or self.shard or self.sample)
 
 
-@dataclass(frozen=True)
+@request
 class Bench:
     """How fast, how frugal? Times rounds next to the baseline, stores rows in results/ and writes the pages."""
 
-    targets: Many = _targets()
-    contract: str | None = _contract()
-    workloads: Many = _workloads()
-    shapes: Many = _shapes()
-    dtypes: Many = _dtypes()
+    targets: Many = TARGETS
+    contract: str | None = CONTRACT
+    workloads: Many = WORKLOADS
+    shapes: Many = SHAPES
+    dtypes: Many = DTYPES
     baseline: str = option("", "--baseline TARGET", "compare with this instead of the contract's baseline")
-    profile: str | None = _profile(None, PROFILES, "quick (the default), standard, or full (for GPUs)")
-    device: str = _device()
-    backward: bool = option(False, "--backward", "time backward, and forward and backward together, too")
+    profile: str | None = option(None, "--profile P", "quick, the default, standard, or full (GPUs)", BENCH_PROFILE)
+    device: str = DEVICE
+    backward: bool = BACKWARD
     step: bool = option(False, "--step", "time training steps, too: of models and their blocks")
-    threads: tuple[int, ...] = _threads((), "threads and cores on a CPU; may be repeated")
-    cache: str | None = option(
-        None,
-        "--cache C",
-        "hot (default on CPU) or cold (default on CUDA): flushed before each call",
-        checked(check_cache),
-    )
-    budget: float | None = option(
-        None, "--budget SECONDS", "of timed calls per implementation and table; more if a verdict needs more", seconds
-    )
-    json: str | None = _json()
+    threads: tuple[int, ...] = option((), "--threads N", "threads and cores on a CPU; may be repeated", _threads)
+    cache: str | None = option(None, "--cache C", "hot or cold; cold is flushed before each call", checked(check_cache))
+    budget: float | None = BUDGET
+    json: str | None = JSON
     anew: bool = option(False, "--ask-again", "check conformance again, also where nothing has changed since")
-    time_limit: float = _time_limit()
-    except_: Many = _skipped()
-    results: Path = _results()
-    shard: Shard | None = _shard()
-    signature: str | None = _signature()
-    dry_run: bool = _dry_run()
-    processes: int | None = option(
-        None,
-        "--processes N",
-        "of each implementation, timed in turns; 2 where a whole profile is timed",
-        checked(check_processes, whole),
-    )
+    time_limit: float = TIME_LIMITS
+    except_: Many = SKIPPED
+    results: Path = RESULTS_FOLDER
+    shard: Shard | None = SHARD
+    signature: str | None = SIGNATURE
+    dry_run: bool = DRY_RUN
+    processes: int | None = option(None, "--processes N", "per implementation, timed in turns", PROCESSES)
 
 
-@dataclass(frozen=True)
+@request
 class Export:
     """Write a model as an ONNX file, which is verified, run and compared with the oracle before it is there."""
 
-    target: str = argument(
-        ..., "TARGET", "a model, as transformer, or an export of it, transformer/onnx_export.opset18"
-    )
+    target: str = argument(..., "TARGET", "a model, as transformer, or an export of it")
     file: Path = argument(..., "FILE", "the ONNX file to write", path)
     opset: int | None = option(None, "--opset N", "the implementation's own by default", whole)
     dtype: str = option("float32", "--dtype D", "of the weights and the computation")
@@ -254,98 +221,88 @@ class Export:
     data_above: int | None = option(None, "--data-above BYTES", "larger weights go to FILE.data; 2 GiB", whole)
 
 
-@dataclass(frozen=True)
+@request
 class Audit:
     """Audit the suite: mutants are killed, correct variants pass. Writes results/audit.md."""
 
     only: str | None = argument(None, "[CONTRACT]", "only this contract; writes nothing")
     contract: str | None = option(None, "--contract C", "the same as CONTRACT")
-    results: Path = _results()
-    jobs: int | None = _processes("processes; one per core by default")
+    results: Path = RESULTS_FOLDER
+    jobs: int | None = JOBS
     seeds: int = option(0, "--seeds N", "run correct variants with N other seeds, too; each takes minutes", whole)
     arrays: int = option(0, "--arrays N", "run a correct variant on N other covering arrays, too", whole)
     benchmark: bool = option(False, "--benchmark", "audit the timer: false verdicts, slow-downs found, other timers")
-    between_runs: int = option(
-        0, "--between-runs N", "time the same code in N more runs: how far do runs differ?", whole
-    )
+    between_runs: int = option(0, "--between-runs N", "time the same code in N more runs", whole)
     pause: float | None = option(None, "--pause SECONDS", "between two of those runs: 3600 is an hour", seconds)
     cheats: bool = option(False, "--cheats", "run the exploits instead; writes cheats.md")
 
 
-@dataclass(frozen=True)
+@request
 class Learn:
     """Does it learn? Models are trained with an attention as backend (attention/matmul by default), and scored."""
 
-    targets: Many = argument(
-        (), "[TARGET]...", "the attentions to use, named as for check; without one, also tasks are run that use none"
-    )
+    targets: Many = argument((), "[TARGET]...", "the attentions to use; without one, all tasks run")
     tasks: Many = option((), "--task NAME", "only this task, or those of this table; may be repeated; all by default")
-    seeds: tuple[int, ...] = option(
-        (), "--seed N", "train from this seed; may be repeated; 0 by default", checked(check_short_seed, whole)
-    )
+    seeds: tuple[int, ...] = option((), "--seed N", "train from this seed; may be repeated", SHORT_SEED)
     epochs: int | None = option(None, "--epochs N", "instead of the task's own number", positive)
-    results: Path = _results()
+    results: Path = RESULTS_FOLDER
     checkpoints: Path | None = option(None, "--checkpoints DIR", "by default in the user's cache", folder)
     pairs: Path | None = option(None, "--pairs FILE", "translate these: lines of source, tab, target, as fra.txt", path)
     examples: int | None = option(None, "--examples N", "only the first N pairs", positive)
     jobs: int = option(1, "--jobs N", "trainings at once, each on one core; their numbers stay the same", jobs)
 
 
-@dataclass(frozen=True)
+@request
 class Claims:
     """What do the documents claim, and does it hold? Each claim is one number, measured here; a row for each."""
 
     patterns: Many = argument((), "[CLAIM]...", "claims of this name, topic or shell pattern; all by default")
     evidence: Many = option((), "--evidence E", "only claims that are exact, drawn, trained or timed; may be repeated")
-    results: Path = _results()
+    results: Path = RESULTS_FOLDER
 
 
-@dataclass(frozen=True)
+@request
 class Merge:
     """Bring the results of several machines and shards into one folder, and write its pages."""
 
     folders: tuple[Path, ...] = argument(..., "DIR...", "folders with results of check or bench, at any depth", folder)
     partial: bool = option(False, "--partial", "merge what is there, and print which shards are missing")
-    results: Path = _results()
+    results: Path = RESULTS_FOLDER
 
 
-@dataclass(frozen=True)
+@request
 class Report:
     """Write the pages and charts of every machine in results/."""
 
-    results: Path = _results()
+    results: Path = RESULTS_FOLDER
 
 
-@dataclass(frozen=True)
+@request
 class Run:
     """The main job: test what ships, time it, write the pages. What compiles for minutes is tested on a sample."""
 
-    targets: Many = _targets()
-    device: str = _device()
-    results: Path = _results()
-    isolate: bool = option(False, "--isolate", "run every implementation in its own process")
-    jobs: int | None = _processes()
+    targets: Many = TARGETS
+    device: str = DEVICE
+    results: Path = RESULTS_FOLDER
+    isolate: bool = ISOLATE
+    jobs: int | None = JOBS
     full: bool = option(False, "--full", "test everything, also what compiles for minutes")
-    except_: Many = _skipped()
-    contract: str | None = _contract()
-    dry_run: bool = _dry_run()
+    except_: Many = SKIPPED
+    contract: str | None = CONTRACT
+    dry_run: bool = DRY_RUN
 
 
-@dataclass(frozen=True)
+@request
 class Sweep:
     """Many shards of `check` and `bench`, listed in a file: started, merged, resumed by the same command."""
 
     file: Path = argument(..., "FILE.toml", "shards = 8, tables [check] and [bench] with their options, [slurm]", path)
-    launch: str = option(
-        "local", "--launch ENGINE", "local: processes here; slurm: a cluster", one_of("local", "slurm")
-    )
-    jobs: int | None = option(
-        None, "--jobs N", "shards at once; by default one per core. Shards of bench run alone", positive
-    )
+    launch: str = option("local", "--launch ENGINE", "local, or slurm: a cluster", one_of("local", "slurm"))
+    jobs: int | None = option(None, "--jobs N", "shards at once; those of bench run alone", positive)
     dry_run: bool = option(False, "--dry-run", "print the commands; start and write nothing")
 
 
-@dataclass(frozen=True)
+@request
 class History:
     """What became slower, larger or wrong, in which run? `history add` stores runs of other folders and of commits."""
 
@@ -355,18 +312,16 @@ class History:
         "implementations, by name or shell pattern, whose series are shown one by one. After `add`: folders, "
         "results@COMMIT or results@A..B, whose runs are added",
     )
-    workloads: Many = _workloads("only workloads of this name or shell pattern")
+    workloads: Many = WORKLOADS
     machines: Many = option((), "--machine M", "only machines of this name or shell pattern")
     baseline: str = option("", "--baseline NAME", "ratios to this implementation; else the contract's own")
     by_commit: bool = option(False, "--by-commit", "order runs by the dates of their commits, not by when they ran")
     all: bool = option(False, "--all", "show every series, also those without a step")
-    format: str = option(
-        "text", "--format F", "text; json, with all; csv, a row a point", one_of("text", "json", "csv")
-    )
-    results: Path = _results()
+    format: str = option("text", "--format F", "text, json or csv", one_of("text", "json", "csv"))
+    results: Path = RESULTS_FOLDER
 
 
-@dataclass(frozen=True)
+@request
 class Draw:
     """Draw the documents' figures with our numbers, each as SVG and PNG."""
 
@@ -377,10 +332,10 @@ class Draw:
     sentence: str | None = option(None, "--sentence TEXT", "the sentence of a figure that shows one")
     attention: str | None = option(None, "--attention TARGET", "the attention that a figure shows or uses")
     causal: bool = option(False, "--causal", "no word attends to those after it")
-    seed: int | None = option(None, "--seed N", "for figures with random numbers", checked(check_short_seed, whole))
+    seed: int | None = option(None, "--seed N", "for figures with random numbers", SHORT_SEED)
 
 
-@dataclass(frozen=True)
+@request
 class Compare:
     """What changed from OLD to NEW? Outcomes first, then times and memory as ratios with intervals."""
 
@@ -391,33 +346,25 @@ class Compare:
         "version (torch==2.11.0). With --interleaved: a target, or a target at a commit (kernel.py@main)",
     )
     new: str = argument(..., "NEW", "the same, of the other side")
-    fail_on: Many = option(
-        (),
-        "--fail-on WHAT",
-        "exit with status 1 and list what is slower, wrong, takes more memory or is unclear: slower, wrong, memory, "
-        "unclear; may be repeated",
-        one_of(*FAIL_ON),
-    )
+    fail_on: Many = option((), "--fail-on WHAT", "exit with 1 for: slower, wrong, memory, unclear", one_of(*FAIL_ON))
     margin: float = option(MARGIN, "--margin SHARE", "ignore smaller differences: 0.03 is 3 %", _share)
-    json: str | None = _json()
-    results: Path = _results()
+    json: str | None = JSON
+    results: Path = RESULTS_FOLDER
     interleaved: bool = option(False, "--interleaved", "time both against each other now, in turns, in many processes")
-    workloads: Many = _workloads("interleaved: these workloads; may be repeated")
-    shapes: Many = _shapes()
-    dtypes: Many = _dtypes()
+    workloads: Many = WORKLOADS
+    shapes: Many = SHAPES
+    dtypes: Many = DTYPES
     python: Many = option((), "--python PATH", "interleaved: the interpreter of OLD; once more: that of NEW")
     pairs: int | None = option(None, "--pairs N", "interleaved: pairs of processes, 8 or more; 12 by default", whole)
-    contract: str | None = option(None, "--contract C", "interleaved: the contract of both")
-    device: str = _device()
-    backward: bool = option(False, "--backward", "interleaved: time gradients, too")
-    threads: int = _threads(1, "interleaved: cores for each")
-    budget: float | None = option(None, "--budget SECONDS", "interleaved: of each side, workload and pair", seconds)
+    contract: str | None = CONTRACT
+    device: str = DEVICE
+    backward: bool = BACKWARD
+    threads: int = option(1, "--threads N", "interleaved: cores for each", _threads)
+    budget: float | None = BUDGET
 
 
-@dataclass(frozen=True)
+@request
 class Verify:
     """Are these results as they were written? Compares rows, checksums, pages and sources."""
 
-    paths: tuple[Path, ...] = argument(
-        (), "[PATH]...", "folders of results, machines' folders, or files; results by default", path
-    )
+    paths: tuple[Path, ...] = argument((), "[PATH]...", "folders of results; results by default", path)

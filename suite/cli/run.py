@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,10 +82,10 @@ def run(options: Run) -> int:
             outcomes, measurements = _done(job, writer, again)
         except KeyboardInterrupt:
             stored = len(writer.done) + len(writer.measured)
-            are = "result is" if stored == 1 else "results are"
-            told(f"interrupted: {stored:,} {are} stored; run the same command to resume")
+            told(f"interrupted: results stored: {stored:,}; run the same command to resume")
             raise
-    print(*bench.load_lines(job.benchmarks), sep="\n", end="\n" * bool(bench.load_lines(job.benchmarks)))
+    for line in bench.load_lines(job.benchmarks):
+        print(line)
     if differs(options.results):
         name = shlex.quote(str(options.results))
         undo = f"git stash push --include-untracked -- {name}"
@@ -116,28 +116,23 @@ def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
     return Job(declarations, session, benchmarks, timed, quick, processes)
 
 
-def _plan(job: Job) -> list[str]:
-    """What will be tested and timed, what on a sample, about how long that takes, and what compiles."""
+def _plan(job: Job) -> Iterator[str]:
+    """What will be tested and timed, about how long that takes, what compiles, and what is tested on a sample."""
     from attnsuite.benchmark.plan import duration, planned
 
     timing = sum(planned(each).seconds for each in job.benchmarks)
     about = duration(START_AND_END + SECONDS_PER_TEST * job.tests / job.processes + timing)
-    count = len(job.declarations)
-    cores = f"{job.processes} core{'s' * (job.processes != 1)}"
-    lines = [f"{job.tests:,} tests of {count} implementation{'s' * (count != 1)}: about {about} on {cores}"]
-    compiling = [each.full_name for each in job.declarations if each.compiles and not each.broken]
-    if compiling := [name for name in compiling if not registry.absent(_named(job, name))]:
-        lines.append(f"compilation takes longer, unless kernels are cached: {', '.join(compiling)}")
-    if job.sampled:
-        names = ", ".join(
-            f"{name} ({job.session.count(_named(job, name)):,} of {total:,})" for name, total in job.sampled.items()
-        )
-        lines.append(f"tested on a sample, every feature once (--full tests everything): {names}")
-    return lines
-
-
-def _named(job: Job, name: str) -> Declaration:
-    return next(each for each in job.declarations if each.full_name == name)
+    count, cores = len(job.declarations), job.processes
+    tests = f"{job.tests:,} tests of {count} implementation{'s' * (count != 1)}"
+    yield f"{tests}: about {about} on {cores} core{'s' * (cores != 1)}"
+    compiling = [each for each in job.declarations if each.compiles and not each.broken and not registry.absent(each)]
+    if compiling:
+        names = ", ".join(each.full_name for each in compiling)
+        yield f"compilation takes longer, unless kernels are cached: {names}"
+    if sampled := [each for each in job.declarations if each.full_name in job.sampled]:
+        counts = (f"{job.session.count(each):,} of {job.sampled[each.full_name]:,}" for each in sampled)
+        names = ", ".join(f"{each.full_name} ({count})" for each, count in zip(sampled, counts, strict=True))
+        yield f"tested on a sample, every feature once (--full tests everything): {names}"
 
 
 def _done(job: Job, writer: RunWriter, again: dict[str, list[str]]) -> tuple[list[Outcome], list[Measurement]]:

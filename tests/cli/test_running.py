@@ -34,7 +34,7 @@ def test_an_interrupted_run_says_how_many_results_are_kept(
     monkeypatch.setattr(running, "_done", interrupted)
 
     assert status_of(*BLEU) == 130
-    assert "interrupted: 1 result is stored; run the same command to resume" in capsys.readouterr().err
+    assert "interrupted: results stored: 1; run the same command to resume" in capsys.readouterr().err
     assert status_of(*BLEU) == 130
     assert re.search(r"resuming the run of \S+: 1 outcomes and 0 measurements are there", capsys.readouterr().err)
 
@@ -79,7 +79,7 @@ def test_a_signal_keeps_all_results(sent: signal.Signals, status: int, tmp_path:
     _, said = child.communicate(timeout=60)
 
     assert child.returncode == status
-    kept = re.search(r"interrupted: ([\d,]+) results? (is|are) stored; run the same command to resume", said)
+    kept = re.search(r"interrupted: results stored: ([\d,]+); run the same command to resume", said)
     assert kept
     name = journals[0].parent.name
     assert len(Results(tmp_path / "results").read(name).outcomes) == int(kept[1].replace(",", ""))
