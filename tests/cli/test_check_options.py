@@ -55,7 +55,7 @@ def test_what_failed_last_is_asked_again_until_it_passes(
     assert "plain/one_head" in dict(failed)
     assert "plain/small" not in dict(failed)
     assert len(asked(rows)) > len(failed)
-    assert "attention/mine: nothing is known to have failed, so everything is asked\n" in capsys.readouterr().err
+    assert "attention/mine: no failure is recorded, so all tests run\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])

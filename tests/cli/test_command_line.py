@@ -25,7 +25,7 @@ def test_help_list_and_report_do_without_torch(attnsuite: Run, write: Write) -> 
     reported = attnsuite("report", path=blocked)
 
     assert shown.returncode == listed.returncode == 0
-    places = [shown.stdout.index(f"  {command} ") for command in ("list", "check", "audit", "report", "run", "migrate")]
+    places = [shown.stdout.index(f"  {command} ") for command in ("list", "check", "audit", "report", "run", "verify")]
     assert places == sorted(places), "subcommands stand in workflow order"
     assert "attention/chunked  " in listed.stdout
     assert "takes no dropout_p: no dropout" in listed.stdout
@@ -62,10 +62,10 @@ def test_list_shows_what_is_asked(status_of: Callable[..., object], capsys: pyte
     assert status_of("list", "--case", "plain/small", "chunked") == 0
 
     cases = contract("add_norm").cases()
-    assert head == f"add_norm: {len(cases)} cases, {sum(len(case.dtypes) for case in cases)} questions in all dtypes"
+    assert head == f"add_norm: {len(cases)} cases, {sum(len(case.dtypes) for case in cases)} tests in all dtypes"
     assert first.split() == [cases[0].name, *f"{', '.join(cases[0].dtypes)}: {cases[0].why}".split()]
     assert capsys.readouterr().out == (
-        "attention: 1 case, 4 questions in all dtypes\n"
+        "attention: 1 case, 4 tests in all dtypes\n"
         "  plain/small  float64, float32, float16, bfloat16: the definition, nothing else\n"
     )
 
@@ -195,4 +195,4 @@ def test_a_lone_implementation_that_declines_everything_ends_with_1(
 
     assert status_of("check", "kernels.py:attention", "--case", "causal") == 1
 
-    assert "attention/kernels declined all that was asked\n" in capsys.readouterr().err
+    assert "attention/kernels declined all tests\n" in capsys.readouterr().err

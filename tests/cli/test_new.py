@@ -91,11 +91,11 @@ def test_all_of_them_pass_a_linter_and_are_formatted(status_of: StatusOf, tmp_pa
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("3rd",), "a name that Python can import is due, not '3rd'"),
-        (("class",), "a name that Python can import is due, not 'class'"),
+        (("3rd",), "NAME expects letters, digits and underscores, which Python can import; got '3rd'"),
+        (("class",), "NAME expects letters, digits and underscores, which Python can import; got 'class'"),
         (("json",), "'json' is the name of a module, which json.py would hide: choose another name"),
         (("torch",), "'torch' is the name of a module, which torch.py would hide: choose another name"),
-        (("",), "a name that Python can import is due, not ''"),
+        (("",), "NAME expects letters, digits and underscores, which Python can import; got ''"),
         (("nowhere/mine",), "'nowhere/mine.py' cannot be written: No such file or directory"),
         (("mine", "--signature", "flash"), "unknown signature 'flash'; there are: sdpa, flash_attn, "),
         (("mine", "--contract", "atention"), "unknown contract 'atention'; there are: add_norm, "),

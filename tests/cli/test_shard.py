@@ -74,8 +74,8 @@ def test_a_shard_is_stored_in_a_folder_of_its_own_and_answered_once(
 
     assert (first, again) == (1, 1), "what is stored fails as it did"
     assert [folder.name for folder in (tmp_path / "results").iterdir()] == ["shard-1-of-2"]
-    assert "is answered already" not in before.err
-    assert "the shard 1/2 is answered already in" in after.err
+    assert "is complete already" not in before.err
+    assert "the shard 1/2 is complete already in" in after.err
     write("mine.py", KERNEL)
     assert status_of(*words) == 0, "another source is asked again"
 
@@ -91,9 +91,9 @@ def test_a_shard_into_which_nothing_falls_is_finished_and_says_so(
     assert status_of(*words) == 0
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith(f"nothing falls into the shard {empty}/4, which therefore checks nothing: ")
-    assert said.endswith("by families of cases, of which there is 1, so 1 of 4 shards at most have anything")
+    assert said.endswith("families of cases are divided, of which there is 1, so 1 of 4 shards at most have anything")
     assert status_of(*words) == 0
-    assert f"the shard {empty}/4 is answered already" in capsys.readouterr().err
+    assert f"the shard {empty}/4 is complete already" in capsys.readouterr().err
 
 
 def test_the_tables_of_a_workload_are_timed_in_one_shard() -> None:
