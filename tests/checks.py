@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,17 +23,16 @@ Function = Callable[..., Any]
 
 CASES = {case.name: case for case in CONTRACT.cases()}
 
+WAYS = ("run", "run_isolated", "run_overlapped")
 NOWHERE = Declaration("attention", "mine", "attention", "")
 
 
 def implementation(function: Function, **declared: Any) -> Implementation:
-    """An implementation that runs the function in this process."""
-    parameters = registry.from_function(function).declaration.parameters
+    """An implementation that runs the function in this process, with other declarations or ways to run."""
     run = partial(worker.ask, function)
-    taken = None if parameters is None else frozenset(parameters)
-    return Implementation(
-        "attention/mine", CONTRACT, **{"run": run, "run_isolated": run, "parameters": taken} | declared
-    )
+    ways = {"run": run, "run_isolated": run} | {name: declared.pop(name) for name in WAYS if name in declared}
+    declaration = replace(registry.from_function(function).declaration, name="mine", **declared)
+    return Implementation(declaration, CONTRACT, **ways)
 
 
 def check(

@@ -199,17 +199,10 @@ def missing_libraries(variant: Variant) -> Sequence[str]:
 
 def variant_implementation(variant: Variant, contract: Contract) -> Implementation:
     """A correct variant, which runs in this process: it is part of the suite, and does not crash."""
-    parameters = from_function(variant.function, contract.name, variant.name).declaration.parameters
+    declaration = from_function(variant.function, contract.name, variant.name).declaration
+    declaration = replace(declaration, contract="strangers", lacks=variant.lacks, conventions=variant.conventions)
     run = partial(ask, variant.function)
-    return Implementation(
-        f"strangers/{variant.name}",
-        contract,
-        run=run,
-        run_isolated=run,
-        parameters=None if parameters is None else frozenset(parameters),
-        lacks=variant.lacks,
-        conventions=variant.conventions,
-    )
+    return Implementation(declaration, contract, run, run)
 
 
 def correct(contract: Contract, stack: ExitStack) -> Iterator[Implementation]:
@@ -225,35 +218,47 @@ def correct(contract: Contract, stack: ExitStack) -> Iterator[Implementation]:
                 yield replace(check.implementation, run_isolated=check.implementation.run)
 
 
+Part = tuple[list[Outcome], int, float]
+"""The accusations, how many results were judged, and the largest error, in error bounds, of those that passed."""
+
+
 def other_seeds(name: str, seeds: int, jobs: int, progress: Progress = silent) -> Redrawn:
     """Run every correct implementation of a contract on all tests, with the numbers of further seeds."""
-    parts = [(name, number, part) for number in range(1, seeds + 1) for part in range(PARTS_PER_SEED)]
-    return _redrawn("seed", seeds, _in_processes(_with_seed, jobs, parts), parts, progress)
+    return _redrawn(
+        _with_seed,
+        "seed",
+        seeds,
+        jobs,
+        [(name, n, part) for n in range(1, seeds + 1) for part in range(PARTS_PER_SEED)],
+        progress,
+    )
 
 
 def other_arrays(name: str, arrays: int, jobs: int, progress: Progress = silent) -> Redrawn | None:
     """Run one correct implementation after the other on other covering arrays; None where a contract has none."""
     if contract_named(name).array is None:
         return None
-    parts = [(name, number, PARTS_PER_SEED - 1) for number in range(1, arrays + 1)]
-    return _redrawn("array", arrays, _in_processes(_with_array, jobs, parts), parts, progress)
-
-
-Part = tuple[list[Outcome], int, float]
-"""The accusations, how many results were judged, and the largest error, in error bounds, of those that passed."""
+    return _redrawn(
+        _with_array, "array", arrays, jobs, [(name, n, PARTS_PER_SEED - 1) for n in range(1, arrays + 1)], progress
+    )
 
 
 def _redrawn(
-    what: str, count: int, results: Iterator[Part], parts: Sequence[tuple[str, int, int]], progress: Progress
+    function: Callable[..., Part],
+    what: str,
+    count: int,
+    jobs: int,
+    tasks: Sequence[tuple[str, int, int]],
+    progress: Progress,
 ) -> Redrawn:
     accusations: list[tuple[int, Outcome]] = []
     answers, largest = 0, 0.0
-    for (name, number, part), (accused, judged, error) in zip(parts, results, strict=True):
+    results = _in_processes(function, jobs, tasks)
+    for (name, number, part), (accused, judged, error) in zip(tasks, results, strict=True):
         accusations += [(number, outcome) for outcome in accused]
         answers, largest = answers + judged, max(largest, error)
         if part == PARTS_PER_SEED - 1:
-            counts = f"{len(accusations)} accusations in {answers} answers so far"
-            progress(f"{name}: {what} {number} of {count}: {counts}")
+            progress(f"{name}: {what} {number} of {count}: {len(accusations)} accusations in {answers} answers so far")
     return Redrawn(count, answers, largest, tuple(accusations))
 
 
@@ -271,8 +276,7 @@ def _with_array(name: str, number: int, _: int) -> Part:
     """One correct implementation on the covering array of one seed, with its numbers."""
     contract = contract_named(name)
     with seed(number), ExitStack() as stack:
-        tests = list_tests(array_of(name).cases(QUICK, number), "cpu")
-        implementations = list(correct(contract, stack))
+        tests, implementations = list_tests(array_of(name).cases(QUICK, number), "cpu"), list(correct(contract, stack))
         return _judged(implementations[number % len(implementations)], CaseTests(contract, keep=False), tests)
 
 

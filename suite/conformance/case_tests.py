@@ -10,6 +10,7 @@ from typing import Any
 from attnsuite.cases import Call, Case, Contract, Conventions, NoReply, Reply
 from attnsuite.cases.tensors import seeded
 from attnsuite.model import Outcome, Reason, Status
+from attnsuite.registry import Declaration
 
 Result = tuple[Reply, ...] | NoReply
 """The replies to the calls of a test, or the reason why there are none."""
@@ -21,41 +22,33 @@ Meanwhile = Callable[[], object]
 
 @dataclass(frozen=True)
 class Implementation:
-    """How to run an implementation, and what it declares.
+    """An implementation that can run, as its import declares it.
 
-    `run` may run in this process, `run_isolated` never does. `parameters` are those of its signature, None for any.
+    `run` may run in this process, `run_isolated` never does.
     """
 
-    name: str
+    declaration: Declaration
     contract: Contract
     run: Run
     run_isolated: Run
     run_overlapped: Callable[[Sequence[Call], Meanwhile], Result] | None = None
     """The same as `run` where that runs in another process, with work for this one until the result is there."""
-    parameters: frozenset[str] | None = None
-    lacks: Mapping[str, str] = field(default_factory=dict)
-    conventions: Conventions = field(default_factory=dict)
     device: str = "cpu"
-    has_backend: bool = False
-    """Whether another implementation is plugged into it, whose gaps it shares."""
-    imported: tuple[str, ...] = ()
-    """Lines of Python that import it under the name of its contract; empty where no other process can."""
-    style: str = ""
-    """How a class or a module was made callable, in a line; empty for a function."""
-    signature: str = ""
-    """The name of its signature; empty for the contract's own."""
-    signed: str = ""
-    """Why it has this signature, in a line; or empty."""
-    unasked: tuple[str, ...] = ()
-    """Its parameters that no test gives."""
-    files: Callable[[], list[str] | None] = lambda: None
-    """The files on which its results depend; None where that is not known."""
     walls: tuple[str, ...] | None = None
     """The mechanisms of its sandbox; None for trusted code."""
-    shipped: bool = False
-    """Whether it ships with attnsuite."""
     lenient: bool = False
     """Whether it may accept bad input without failing."""
+    files: Callable[[], list[str] | None] = lambda: None
+    """The files on which its results depend; None where that is not known."""
+
+    @property
+    def name(self) -> str:
+        return self.declaration.full_name
+
+    @property
+    def lacks(self) -> Mapping[str, str]:
+        """Its declared gaps, with reasons."""
+        return self.declaration.lacks
 
     def outcome(self, case: str, dtype: str, status: Status, detail: str = "", reason: Reason = Reason.NONE) -> Outcome:
         """An outcome of this implementation."""
@@ -69,11 +62,13 @@ class Implementation:
     @cached_property
     def understood(self) -> Conventions:
         """The declared conventions that the contract knows. Tests run under these."""
-        return {point: choice for point, choice in self.conventions.items() if not self.misunderstood(point)}
+        return {
+            point: choice for point, choice in self.declaration.conventions.items() if not self.misunderstood(point)
+        }
 
     def misunderstood(self, point: str) -> str:
         """What is wrong with the declaration of a convention; or empty."""
-        choice, known = self.conventions[point], self.contract.conventions
+        choice, known = self.declaration.conventions[point], self.contract.conventions
         if point not in known:
             return f"{point!r} is not a convention; there are: {', '.join(known)}"
         kinds = choice if isinstance(choice, Mapping) else {}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -36,6 +35,9 @@ MISCALLED = re.compile(r"TypeError: [\w.<>]+\(\) (takes|missing|got an unexpecte
 """Python's own message about a call that does not fit the signature."""
 UNEXPECTED = re.compile(r"TypeError: .*got an unexpected keyword argument '(\w+)'")
 """Python's message about a parameter that a function lacks: the only way to learn the parameters of a builtin."""
+
+OutcomesAt = Callable[[Sequence[int]], Generator[Outcome]]
+"""Runs the tests at some places in `Check.tests`; once it is closed, it runs no more of them."""
 
 
 @dataclass
@@ -123,24 +125,11 @@ def lacks_name(outcome: Outcome) -> bool:
 
 def _untaken_parameter(implementation: Implementation, test: CaseTest, replies: Sequence[Reply]) -> str:
     """The parameter that a function without a readable signature reports not to have; empty if it takes all."""
-    if implementation.parameters is not None:
+    if implementation.declaration.parameters is not None:
         return ""
     messages = (UNEXPECTED.match(reply.raised) for reply in replies)
     arguments = frozenset[str]().union(*(call.arguments for call in test.calls))
     return next((message[1] for message in messages if message and message[1] in arguments), "")
-
-
-class Source(Protocol):
-    """What runs the tests of a check: this process, or a pool of others."""
-
-    def start(self, places: Sequence[int]) -> None:
-        """Run the tests at these places in `Check.tests`, and none that is left of an earlier start."""
-
-    def next_outcome(self) -> Outcome:
-        """The outcome of the next of these tests, in their order."""
-
-    def misdeclared(self) -> Iterable[Outcome]:
-        """The outcomes of `Check.misdeclared`."""
 
 
 @dataclass
@@ -170,29 +159,35 @@ class Check:
 
     # All tests
 
-    def run(self, source: Source | None = None) -> Iterator[Outcome]:
-        """Yield an outcome of every test not in `earlier`, without a diagnosis, then those about the implementation."""
-        source = source or Serial(self)
+    def run(self, outcomes_at: OutcomesAt | None = None) -> Iterator[Outcome]:
+        """Yield an outcome of every test not in `earlier`, without a diagnosis, then those about the implementation.
+
+        `outcomes_at` runs the tests at some places in `tests`, by default in this process.
+        """
+        outcomes_at = outcomes_at or (lambda places: self.outcomes(self.tests[place] for place in places))
         outcomes = list(self.earlier)
-        for outcome in self._run_tests(source):
+        for outcome in self._run_tests(outcomes_at):
             outcomes.append(outcome)
             yield outcome
-        yield from source.misdeclared()
+        yield from self.misdeclared()
         yield from self.outdated(outcomes)
         yield from self._idle(outcomes)
 
-    def _run_tests(self, source: Source) -> Iterator[Outcome]:
+    def _run_tests(self, outcomes_at: OutcomesAt) -> Iterator[Outcome]:
         for outcome in self.earlier:
             self._count(outcome)
-        source.start([place for place in self.waiting if not self._reason_to_skip(place)])
-        for number, place in enumerate(self.waiting, 1):
+        waiting = self._waiting()
+        running = outcomes_at([place for place in waiting if not self._reason_to_skip(place)])
+        for number, place in enumerate(waiting, 1):
             if reason := self._reason_to_skip(place):
                 yield self._skipped(place, reason)
                 continue
-            outcome = source.next_outcome()
+            outcome = next(running)
             if self._count(outcome):
-                source.start([place for place in self.waiting[number:] if not self._reason_to_skip(place)])
+                running.close()
+                running = outcomes_at([place for place in waiting[number:] if not self._reason_to_skip(place)])
             yield outcome
+        running.close()
 
     def _count(self, outcome: Outcome) -> bool:
         """Count a timeout; whether it reaches a limit. Known timeouts end only the tests that are known to time out."""
@@ -206,8 +201,7 @@ class Check:
             return self._timeouts.reason
         return self._known_timeouts.reason if self._skipped(place, "").known else ""
 
-    @cached_property
-    def waiting(self) -> Sequence[int]:
+    def _waiting(self) -> list[int]:
         """The places in `tests` of those that have no outcome yet."""
         done, name, device = (
             {outcome.key for outcome in self.earlier},
@@ -224,7 +218,7 @@ class Check:
 
     # One test
 
-    def outcomes(self, tests: Iterable[CaseDtype]) -> Iterator[Outcome]:
+    def outcomes(self, tests: Iterable[CaseDtype]) -> Generator[Outcome]:
         """Run these tests, each when its outcome is needed, without a diagnosis.
 
         While another process computes a result, the next test is made here.
@@ -326,7 +320,7 @@ class Check:
             elif self.gap(feature) is None:
                 claim = f"declares it lacks {feature}, yet passes every case that needs just that"
                 yield self._about(f"declared/{feature}", f"{claim}; remove the declaration")
-        for point in implementation.conventions:
+        for point in implementation.declaration.conventions:
             if problem := implementation.misunderstood(point):
                 yield self._about(f"declared/{point}", problem)
 
@@ -364,7 +358,7 @@ class Check:
     def _rechecked(self, feature: str) -> str | None:
         """None if the implementation passes every test that needs only this gap; else the reason of the gap."""
         refuted = False
-        unchecked = feature in UNCHECKED or self.implementation.has_backend
+        unchecked = feature in UNCHECKED or self.implementation.declaration.plug
         for case, dtype in () if unchecked else self._all_tests:
             if self._lacking(self.inputs.needs(case, dtype)) != [feature]:
                 continue
@@ -405,9 +399,9 @@ class Check:
 
     def _untaken(self, test: CaseTest) -> list[str]:
         """The parameters that the test needs and the signature does not have."""
-        if self.implementation.parameters is None:
-            return []
-        return sorted(frozenset[str]().union(*(call.arguments for call in test.calls)) - self.implementation.parameters)
+        parameters = self.implementation.declaration.parameters
+        arguments = frozenset[str]().union(*(call.arguments for call in test.calls))
+        return [] if parameters is None else sorted(arguments.difference(parameters))
 
     def _lacking(self, needs: frozenset[str]) -> list[str]:
         lacks = self.implementation.lacks
@@ -418,24 +412,8 @@ class Check:
 
     def _is_core(self, test: CaseTest) -> bool:
         contract = self.implementation.contract
-        if self.implementation.has_backend or test.case.family != contract.core:
+        if self.implementation.declaration.plug or test.case.family != contract.core:
             return False
         if any(call.arguments & contract.optional for call in test.calls):
             return False  # a default, spelled out
         return test.needs - contract.core_needs == {contract.core_dtypes[self.implementation.device_kind]}
-
-
-class Serial:
-    """The `Source` of a check that runs its tests in this process, one after the other."""
-
-    def __init__(self, check: Check) -> None:
-        self.check = check
-
-    def start(self, places: Sequence[int]) -> None:
-        self._outcomes = self.check.outcomes(self.check.tests[place] for place in places)
-
-    def next_outcome(self) -> Outcome:
-        return next(self._outcomes)
-
-    def misdeclared(self) -> Iterable[Outcome]:
-        return self.check.misdeclared()

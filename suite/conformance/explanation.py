@@ -20,6 +20,7 @@ from attnsuite.conformance.diagnosis import names_convention
 from attnsuite.conformance.hints import plain_outcomes
 from attnsuite.conformance.shared_features import FeatureTest, where_failing
 from attnsuite.model import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
+from attnsuite.registry import import_lines
 from attnsuite.worker import ask
 from attnsuite.worker.sandbox import in_short
 
@@ -94,7 +95,7 @@ class Explainer:
     def explanation(self, outcomes: Sequence[Outcome]) -> Explanation:
         """The explanation of all outcomes of the check."""
         implementation = self.check.implementation
-        adapted = tuple(filter(None, (implementation.style, _pairs(outcomes))))
+        adapted = tuple(filter(None, (implementation.declaration.style, _pairs(outcomes))))
         walls = "" if implementation.walls is None else in_short(implementation.walls)
         failing = [outcome for outcome in outcomes if outcome.fails and _key(outcome) in self.check.cases]
         if not failing:
@@ -182,7 +183,11 @@ class Explainer:
             yield from [first] if (first := next(reproductions, None)) else []
 
     def _smallest(self, outcome: Outcome) -> Reproduction | None:
-        imported, reproducing = self.check.implementation.imported, self.check.implementation.contract.reproducing()
+        declaration, reproducing = (
+            self.check.implementation.declaration,
+            self.check.implementation.contract.reproducing(),
+        )
+        imported = () if declaration.rewritten else import_lines(declaration)
         if reproducing is None or not imported:
             return None
         failing = FailingTest(self.check, self._test(outcome), reproducing, outcome)

@@ -59,7 +59,7 @@ def call_hint(check: Check, outcomes: Sequence[Outcome], opened: Callable[[str],
     implementation, plain = check.implementation, plain_outcomes(check, outcomes)
     if implementation.device_kind == "cpu" and _wants_gpu(plain):
         return FOR_GPU
-    if implementation.signature not in ("", OWN) or not plain or not all(map(_has_no_result, plain)):
+    if implementation.declaration.signature not in ("", OWN) or not plain or not all(map(_has_no_result, plain)):
         return ""
     in_arrays = _in_other_arrays(check, opened) if implementation.contract.name == SIGNATURES_OF else ""
     return in_arrays or _how_it_is_called(check)

@@ -9,8 +9,7 @@ import pickle
 import signal
 import sys
 import traceback
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -21,9 +20,9 @@ from typing import Any
 from msgspec import structs
 
 from attnsuite.cases.tensors import seed, seeded
-from attnsuite.conformance.check import Check, Failure, Source
+from attnsuite.conformance.check import Check, Failure, OutcomesAt
 from attnsuite.conformance.request import CheckRequest
-from attnsuite.conformance.session import Session, Target, alone, cannot_run
+from attnsuite.conformance.session import Session, Target, alone
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import Outcome, UsageError
 from attnsuite.model.limits import KILL_LIMIT, LAST_WORDS_LIMIT, MOST_JOBS
@@ -78,13 +77,9 @@ class ParallelSession(Session):
         for process in self.processes:
             process.end()
 
-    def source(self, check: Check, target: Target, stack: ExitStack) -> Source | None:
+    def outcomes_at(self, check: Check, target: Target) -> OutcomesAt | None:
         """The pool, for an implementation that other processes can load."""
-        if isinstance(target, Loaded):
-            return None
-        pool = Pool(self, check, target)
-        stack.callback(pool.start, ())
-        return pool
+        return None if isinstance(target, Loaded) else Pool(self, check, target).outcomes
 
     def process(self, place: int) -> Process:
         """The process at this place; a new one where there is none, or where it has ended."""
@@ -102,15 +97,7 @@ class ParallelSession(Session):
         return self.processes[place]
 
 
-# Messages
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Run the tests at these places in the check of an implementation; without places, recheck its declarations."""
-
-    target: Declaration
-    places: tuple[int, ...]
+# Messages: (declaration, places) to a process; `Finished` and the traceback of an error back
 
 
 @dataclass(frozen=True)
@@ -120,13 +107,6 @@ class Finished:
     place: int
     outcome: Outcome
     failure: Failure | None
-
-
-@dataclass(frozen=True)
-class Failed:
-    """The suite's own code failed."""
-
-    traceback: str
 
 
 def send(connection: Connection, message: Any) -> None:
@@ -145,7 +125,6 @@ class Process:
     connection: Connection
     running: tuple[int, ...] = ()
     """The places of its chunk that have no outcome yet."""
-    rechecking: bool = False
     ended: bool = False
 
     def end(self, grace: float = 0.0) -> str:
@@ -163,47 +142,31 @@ class Process:
 
 @dataclass
 class Pool:
-    """The `Source` of a check whose tests run in the processes of a session."""
+    """Runs the tests of a check in the processes of a session."""
 
     session: ParallelSession
     check: Check
     target: Declaration
-    places: deque[int] = field(default_factory=deque)
-    """The places whose outcomes have not been returned."""
     chunks: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """The chunks that no process runs yet, by their numbers."""
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
-    about_it: list[Outcome] | None = None
-    """The outcomes about the implementation as a whole, once they are known."""
+    found: dict[int, Outcome] = field(default_factory=dict)
+    """The outcomes that have not been returned, by their places."""
 
-    def start(self, places: Sequence[int]) -> None:
-        """Run the tests at these places, and end the processes that still run others: they may hang."""
-        self.places, self.chunks = deque(places), dict(enumerate(self._chunks(places)))
-        self.outcomes.clear()
-        for process in self.session.processes:
-            if process.running:
-                process.running = ()
-                process.end()
-        for place in range(self.session.jobs if places else 0):
-            self._feed(place)
-
-    def next_outcome(self) -> Outcome:
-        place = self.places.popleft()
-        while place not in self.outcomes:
-            self._receive()
-        return self.outcomes.pop(place)
-
-    def misdeclared(self) -> Iterable[Outcome]:
-        """The outcomes of `Check.misdeclared`, of a process that has rechecked some gaps already."""
-        if not (self.check.implementation.lacks or self.check.implementation.conventions):
-            return ()
-        process = self.session.process(0)
-        process.rechecking = True
-        send(process.connection, Chunk(self.target, ()))
-        while self.about_it is None:
-            self._receive()
-        process.rechecking = False
-        return self.about_it
+    def outcomes(self, places: Sequence[int]) -> Generator[Outcome]:
+        """The outcomes of the tests at these places, in their order. Closing it ends processes that still run tests."""
+        self.chunks, self.found = dict(enumerate(self._chunks(places))), {}
+        try:
+            for number in range(self.session.jobs):
+                self._feed(number)
+            for place in places:
+                while place not in self.found:
+                    self._receive()
+                yield self.found.pop(place)
+        finally:
+            for process in self.session.processes:
+                if process.running:
+                    process.running = ()
+                    process.end()
 
     def _chunks(self, places: Sequence[int]) -> Iterator[tuple[int, ...]]:
         """Consecutive places. Tests that need a worker are one chunk, so that just one worker is started for them."""
@@ -217,55 +180,49 @@ class Pool:
                 chunk += tuple(of_case)
             yield chunk
 
-    def _feed(self, place: int) -> None:
+    def _feed(self, number: int) -> None:
         """Give a process its next chunk, if possible one that it had for another implementation: it has the inputs."""
-        if not self.chunks:
-            return
-        own = (number for number in self.chunks if number % self.session.jobs == place)
-        process = self.session.process(place)
-        process.running = self.chunks.pop(next(own, next(reversed(self.chunks))))
-        with suppress(OSError):  # it has ended, as `_receive` finds
-            send(process.connection, Chunk(self.target, process.running))
+        if self.chunks:
+            own = (chunk for chunk in self.chunks if chunk % self.session.jobs == number)
+            process = self.session.process(number)
+            process.running = self.chunks.pop(next(own, next(reversed(self.chunks))))
+            with suppress(OSError):  # it has ended, as `_receive` finds
+                send(process.connection, (self.target, process.running))
 
     def _receive(self) -> None:
         """Wait until a process sends a message or ends, and act on that."""
         living = [process for process in self.session.processes if not process.ended]
         ready = wait([each for process in living for each in (process.connection, process.process.sentinel)])
-        for place, process in enumerate(self.session.processes):
+        for number, process in enumerate(self.session.processes):
             if process.connection in ready:
                 try:
-                    self._take(place, pickle.loads(process.connection.recv_bytes()))
+                    self._take(number, pickle.loads(process.connection.recv_bytes()))
                 except (EOFError, ConnectionResetError):
-                    self._lost(place)
+                    self._lost(number)
             elif process.process.sentinel in ready:  # another process holds its connection open
-                self._lost(place)
+                self._lost(number)
 
-    def _take(self, place: int, message: Any) -> None:
-        if isinstance(message, Failed):
-            raise RuntimeError(f"the suite's own code failed in a process of --jobs:\n{message.traceback}")
-        if isinstance(message, list):
-            self.about_it = message
-            return
-        self.outcomes[message.place] = message.outcome
+    def _take(self, number: int, message: Finished | str) -> None:
+        if isinstance(message, str):
+            raise RuntimeError(f"the suite's own code failed in a process of --jobs:\n{message}")
+        self.found[message.place] = message.outcome
         if message.failure:
             self.check.failures[message.outcome.case, message.outcome.dtype] = message.failure
-        process = self.session.processes[place]
-        process.running = tuple(other for other in process.running if other != message.place)
+        process = self.session.processes[number]
+        process.running = tuple(place for place in process.running if place != message.place)
         if not process.running:
-            self._feed(place)
+            self._feed(number)
 
-    def _lost(self, place: int) -> None:
+    def _lost(self, number: int) -> None:
         """A process has ended: the test that it ran has died, and a new process runs the others."""
-        process = self.session.processes[place]
+        process = self.session.processes[number]
         died = Died(process.end(grace=LAST_WORDS_LIMIT))
-        if process.rechecking:
-            self.about_it = [cannot_run(died, self.session.request.device, self.target)]
         if process.running:
             first, *others = process.running
-            self.outcomes[first] = self.check.judged(self.check.test(*self.check.tests[first]), died)
+            self.found[first] = self.check.judged(self.check.test(*self.check.tests[first]), died)
             if others:
                 self.chunks[max(self.chunks, default=0) + self.session.jobs] = tuple(others)
-        self._feed(place)
+        self._feed(number)
 
 
 # In the processes of the pool
@@ -281,52 +238,37 @@ def serve(connection: Connection, inherited: Sequence[Connection], session: Sess
     gc.freeze()  # inherited objects are never searched for cycles, and so not copied
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the parent. Processes started here receive it
     signal.signal(signal.SIGTERM, _leave)
+    target: Declaration | None = None
+    check: Check | Outcome | None = None
     with seed(number), alone(session.request.device), ExitStack() as stack:
-        runner = ChunkRunner(connection, session)
-        stack.callback(runner.close)
         try:
             while True:
-                runner.run(pickle.loads(connection.recv_bytes()))
+                wanted, places = pickle.loads(connection.recv_bytes())
+                if wanted != target:
+                    stack.close()  # the processes of the implementation before
+                    target, check = wanted, session.check(wanted, stack, foresee=False)
+                assert check is not None
+                for finished in _run(session, wanted, check, places):
+                    send(connection, finished)
         except (EOFError, BrokenPipeError):
             pass  # the parent needs no more
         except Exception:
-            send(connection, Failed(traceback.format_exc()))
+            send(connection, traceback.format_exc())
+
+
+def _run(session: Session, target: Declaration, check: Check | Outcome, places: Sequence[int]) -> Iterator[Finished]:
+    """The outcomes of the tests of an implementation at these places."""
+    tests = [session.tests_of(target, contract_named(target.contract))[place] for place in places]
+    if isinstance(check, Outcome):  # it could be loaded in the parent alone
+        for place, (case, dtype) in zip(places, tests, strict=True):
+            yield Finished(place, structs.replace(check, case=case.name, dtype=dtype), None)
+        return
+    for place, outcome in zip(places, check.outcomes(tests), strict=True):
+        failure = check.failures.pop((outcome.case, outcome.dtype), None)
+        yield Finished(place, outcome, replace(failure, test=None) if failure else None)
 
 
 def _leave(*_: object) -> None:
     """End this process and those that it has started at the first SIGTERM: the group's may come before the parent's."""
     signal.signal(signal.SIGTERM, lambda *_: None)  # another one would interrupt the cleaning up of the first
     sys.exit(0)
-
-
-@dataclass
-class ChunkRunner:
-    """Runs chunks of the tests of one implementation after the other."""
-
-    connection: Connection
-    session: Session
-    target: Declaration | None = None
-    check: Check | Outcome | None = None
-    stack: ExitStack = field(default_factory=ExitStack)
-
-    def run(self, chunk: Chunk) -> None:
-        if chunk.target != self.target:
-            self.close()
-            self.target, self.check = chunk.target, self.session.check(chunk.target, self.stack, foresee=False)
-        assert self.check is not None
-        if not chunk.places:
-            send(self.connection, list(self.check.misdeclared()) if isinstance(self.check, Check) else [])
-        if isinstance(self.check, Check):
-            outcomes = self.check.outcomes(self.check.tests[place] for place in chunk.places)
-            for place, outcome in zip(chunk.places, outcomes, strict=True):
-                failure = self.check.failures.pop((outcome.case, outcome.dtype), None)
-                send(self.connection, Finished(place, outcome, replace(failure, test=None) if failure else None))
-            return
-        tests = self.session.tests_of(chunk.target, contract_named(chunk.target.contract))
-        for place in chunk.places:  # it could be loaded in the parent alone
-            case, dtype = tests[place]
-            send(self.connection, Finished(place, structs.replace(self.check, case=case.name, dtype=dtype), None))
-
-    def close(self) -> None:
-        """End the processes of the implementation."""
-        self.stack.close()

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from attnsuite import machine, registry
 from attnsuite.cases import Contract, NoReply
 from attnsuite.conformance.case_tests import CaseTests, Implementation, Result, Run
-from attnsuite.conformance.check import Check, Source
+from attnsuite.conformance.check import Check, OutcomesAt
 from attnsuite.conformance.explanation import Explainer
 from attnsuite.conformance.forwarding import Forwarding
 from attnsuite.conformance.hints import call_hint, operator_hint, operators_used
@@ -90,7 +90,7 @@ class Session:
                 return
             stack.enter_context(alone(self.request.device))
             outcomes = {outcome.key: outcome for outcome in check.earlier}
-            for outcome in () if self.is_decided(outcomes.values()) else check.run(self.source(check, target, stack)):
+            for outcome in () if self.is_decided(outcomes.values()) else check.run(self.outcomes_at(check, target)):
                 outcomes[outcome.key] = outcome
                 yield outcome
                 if self.is_decided([outcome]):
@@ -104,8 +104,8 @@ class Session:
         """The final outcomes of one implementation that are not in `earlier`."""
         return list({outcome.key: outcome for outcome in self.run(target, earlier)}.values())
 
-    def source(self, check: Check, target: Target, stack: ExitStack) -> Source | None:
-        """What runs the tests of a check; None for this process."""
+    def outcomes_at(self, check: Check, target: Target) -> OutcomesAt | None:
+        """Runs the tests of a check; None for this process."""
         return None
 
     def is_decided(self, outcomes: Iterable[Outcome]) -> bool:
@@ -115,7 +115,7 @@ class Session:
     def _explain(self, check: Check, outcomes: Sequence[Outcome], target: Target) -> None:
         """Record operators and the explanation. Failures of a library are explained by its known bugs."""
         implementation, operators = check.implementation, None
-        if (self.explains or self.records_operators) and not implementation.shipped:
+        if (self.explains or self.records_operators) and not implementation.declaration.shipped:
             operators = operators_used(check, outcomes)
         if operators:
             self.operators[implementation.name] = operators
@@ -130,7 +130,7 @@ class Session:
             borrowed=borrowed,
             operators=operators,
             hint=self._call_hint(check, outcomes, target) or operator_hint(check, outcomes, operators),
-            unasked=() if implementation.shipped else implementation.unasked,
+            unasked=() if implementation.declaration.shipped else implementation.declaration.unasked,
         )
 
     def _call_hint(self, check: Check, outcomes: Sequence[Outcome], target: Target) -> str:
@@ -243,7 +243,7 @@ class Session:
         if isinstance(implementation, Outcome):
             return implementation
         name = implementation.name
-        self.signed[name], self.walls[name] = implementation.signed, implementation.walls
+        self.signed[name], self.walls[name] = registry.introduction(implementation.declaration), implementation.walls
         self.lacks[name] = implementation.lacks
         known, whole = self.known(declaration, contract), self.request.shard is None
         return Check(
@@ -275,25 +275,15 @@ class Session:
         assert isolated is not None, "a declaration has a function, a module or a file"
         run_here, run_isolated = (_laid_out(run, declaration.signature) for run in (here or isolated, isolated))
         return Implementation(
-            declaration.full_name,
+            declaration,
             in_signature(contract, declaration.signature),
             run=run_here,
             run_isolated=run_isolated,
             run_overlapped=run_isolated if here is None else None,
-            parameters=None if declaration.parameters is None else frozenset(declaration.parameters),
-            lacks=declaration.lacks,
-            conventions=declaration.conventions,
             device=device,
-            has_backend=declaration.plug is not None,
-            imported=() if declaration.rewritten else registry.import_lines(declaration),
-            style=declaration.style,
-            signature=declaration.signature,
-            signed=registry.introduction(declaration),
-            unasked=declaration.unasked,
-            files=files,
             walls=walls,
-            shipped=declaration.shipped,
             lenient=not (declaration.shipped or self.request.strict),
+            files=files,
         )
 
     def _function(self, target: Target) -> tuple[Declaration, Callable[..., Any] | None] | Outcome:

@@ -165,13 +165,6 @@ def test_an_implementation_that_cannot_run_is_one_row(write: Write) -> None:
     assert "not today" in outcome.detail
 
 
-def test_an_invalid_request_is_refused(write: Write) -> None:
-    file = write("kernels.py", "import torch as attention")
-
-    with pytest.raises(UsageError, match="cannot be called"):
-        outcomes([f"{file}:attention"], 2, "plain")
-
-
 def test_a_killed_process_is_replaced() -> None:
     one = outcomes(["attention/matmul"], 1, "plain", "items", "keys")
     (declaration,) = registry.find(["attention/matmul"])

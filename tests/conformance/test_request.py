@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from attnsuite import registry
 from attnsuite.cases import Case
 from attnsuite.cli import campaign
@@ -50,23 +48,6 @@ def test_features_are_not_tested_by_bad_input_alone() -> None:
     (declaration,) = registry.find(["attention/flex"])
 
     assert {case.family for case, _ in sampled(declaration)}.isdisjoint({"bad_input"})
-
-
-def test_new_dtypes_are_tested_once_each() -> None:
-    (declaration,) = registry.find(["attention/flex"])
-    other = [dtype for _, dtype in sampled(declaration) if dtype != "float32"]
-
-    assert len(other) < 8
-
-
-@pytest.mark.parametrize(
-    ("name", "compiles"),
-    [("attention/flex", True), ("transformer/eager+jax_nn", True), ("transformer/eager+loops", False)],
-)
-def test_what_compiles_says_so_as_host_and_as_plug(name: str, compiles: bool) -> None:
-    (declaration,) = registry.find([name])
-
-    assert bool(declaration.compiles) is compiles
 
 
 def test_a_request_names_the_sample_and_the_number_of_all_tests() -> None:

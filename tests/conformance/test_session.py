@@ -20,7 +20,6 @@ from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract
 from attnsuite.model import EVERY_CASE, Outcome, UsageError
-from attnsuite.model.limits import IMPORT_LIMIT
 from attnsuite.registry import Declaration
 
 Write = Callable[[str, str], Path]
@@ -49,20 +48,6 @@ def run(target: str | Path, *cases: str, time_limit: float = 60.0, **request: An
 # attnsuite.check
 
 
-def test_a_lambda_is_checked() -> None:
-    outcomes = attnsuite.check(
-        lambda q, k, v: scaled_dot_product_attention(q, k, v),
-        cases=("plain/small", "causal/square_2"),
-        dtypes="float32",
-    )
-
-    assert in_words(outcomes) == [("plain/small", "float32", "passed"), ("causal/square_2", "float32", "declined")]
-    assert {outcome.contract for outcome in outcomes} == {"attention"}
-    assert outcomes[0].error_ratio is not None
-    assert 0 < outcomes[0].error_ratio < 2
-    assert outcomes[0].seconds is not None
-
-
 def test_a_builtin_is_checked_and_its_bad_input_in_a_process_of_its_own() -> None:
     outcomes = attnsuite.check(scaled_dot_product_attention, cases=("causal/square_5", "bad_input/narrow_keys"))
 
@@ -71,34 +56,10 @@ def test_a_builtin_is_checked_and_its_bad_input_in_a_process_of_its_own() -> Non
     assert len(outcomes) == 5, "four dtypes, and bad input in float32"
 
 
-def test_an_object_that_can_be_called_is_checked() -> None:
-    class Kernel(torch.nn.Module):
-        def forward(self, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            return scaled_dot_product_attention(query, key, value)
-
-    outcomes = attnsuite.check(Kernel(), cases="plain/small", dtypes="float32")
-
-    assert in_words(outcomes) == [("plain/small", "float32", "passed")]
-
-
-def test_what_the_decorator_declares_counts() -> None:
-    @attnsuite.implementation(lacks={"float16": "too coarse"}, conventions={"causal": "upper_right"})
-    def kernel(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        if query.dtype == torch.float16:
-            raise ValueError("float16")
-        return scaled_dot_product_attention(query, key, value)
-
-    outcomes = attnsuite.check(kernel, cases="plain/small", dtypes="float16")
-
-    assert in_words(outcomes) == [("plain/small", "float16", "declined"), ("declared/causal", "*", "wrong")]
-
-
 @pytest.mark.parametrize(
     ("dtypes", "asked"),
     [
         (None, ["float64", "float32", "float16", "bfloat16"]),
-        ((), ["float64", "float32", "float16", "bfloat16"]),
-        ("float16", ["float16"]),
         (["bfloat16", "float32"], ["float32", "bfloat16"]),
         (torch.float64, ["float64"]),
         ([torch.float32, "float16"], ["float32", "float16"]),
@@ -117,15 +78,9 @@ def test_dtypes_are_names_or_torch_s_own(dtypes: Any, asked: list[str]) -> None:
         (["plain/one_head", "plain/small", "plain/small"], {"plain/one_head", "plain/small"}),
         ("heads/*_groups", {"heads/two_groups", "heads/three_groups"}),
         ("no_keys/", {case.name for case in CONTRACT.cases() if case.family == "no_keys"}),
-        ("rank[s]", set()),
     ],
 )
 def test_cases_are_names_families_or_patterns(cases: Any, chosen: set[str]) -> None:
-    if not chosen:
-        with pytest.raises(UsageError):
-            attnsuite.check(scaled_dot_product_attention, cases=cases, dtypes="float32")
-        return
-
     outcomes = attnsuite.check(scaled_dot_product_attention, cases=cases, dtypes="float32")
 
     assert {outcome.case for outcome in outcomes} == chosen
@@ -136,12 +91,10 @@ def test_cases_are_names_families_or_patterns(cases: Any, chosen: set[str]) -> N
     ("arguments", "says"),
     [
         ({"target": 3}, "or names and files as the command line does, not int"),
-        ({"target": None}, "or names and files as the command line does, not NoneType"),
         ({"contract": "attn"}, "unknown contract 'attn'; there are: add_norm, additive_attention, attention, "),
         ({"dtypes": ["float31"]}, "unknown dtype 'float31'; there are: float64, float32, float16, bfloat16"),
-        ({"dtypes": torch.int32}, "unknown dtype 'int32'; there are"),
-        ({"device": "gpu"}, "unknown device 'gpu'; there are: cpu, cuda, cuda:N"),
         ({"device": "mps"}, "unknown device 'mps'; there are: cpu, cuda, cuda:N"),
+        ({"cases": "rank[s]"}, "no case of attention matches 'rank[s]'"),
         ({"cases": "dropuot"}, "no case of attention matches 'dropuot'; did you mean dropout? families are: plain, "),
         ({"cases": ["plain", "plain/smal"]}, "did you mean plain/small? families are"),
         ({"cases": "bad_input", "dtypes": "float16"}, "the cases bad_input are not tested in float16"),
@@ -154,33 +107,12 @@ def test_a_request_that_cannot_be_carried_out_says_what_exists(arguments: dict[s
     assert says in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("device", "isolate", "apart"), [("cpu", False, False), ("cpu", True, True), ("cuda", False, True)]
-)
-def test_on_a_gpu_those_that_ship_answer_apart_as_well(
-    monkeypatch: pytest.MonkeyPatch, device: str, isolate: bool, apart: bool
-) -> None:
-    monkeypatch.setattr("attnsuite.conformance.request.check_device", lambda device: None)
-    request = CheckRequest(device=device, isolate=isolate)
-    found = Session(request)._function(next(each for each in registry.discover() if each.name == "matmul"))
-
-    assert request.isolates_shipped == apart
-    assert isinstance(found, tuple)
-    assert (found[1] is None) == apart
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_cuda_without_cuda_is_refused() -> None:
     with pytest.raises(
         UsageError, match=r"^cuda:1 was asked for, but torch 2\S* sees no CUDA device here; cpu exists$"
     ):
         attnsuite.check(scaled_dot_product_attention, device="cuda:1")
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_a_cuda_device_too_many_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"^cuda:99 was asked for, but there are only \d+ CUDA devices"):
-        attnsuite.check(scaled_dot_product_attention, device="cuda:99")
 
 
 def test_numpy_computes_on_one_thread_meanwhile_and_on_as_many_as_before_afterwards() -> None:
@@ -233,26 +165,6 @@ def test_the_caller_s_torch_is_left_as_it_was(untidy: Callable[..., Tensor]) -> 
     assert torch.equal(torch.rand(3), expected), "the caller's random numbers go on where they stopped"
 
 
-def test_one_thread_answers_while_a_check_runs() -> None:
-    seen = set()
-
-    def attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        seen.add(torch.get_num_threads())
-        return scaled_dot_product_attention(query, key, value)
-
-    attnsuite.check(attention, cases="plain/small", dtypes="float32")
-
-    assert seen == {1}
-
-
-def test_ctrl_c_is_the_user_s() -> None:
-    def interrupted(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        attnsuite.check(interrupted, cases="plain/small")
-
-
 # Processes of their own
 
 
@@ -296,14 +208,6 @@ def test_a_file_that_hangs_is_hung_after_the_time_limit(write: Write) -> None:
     ]
 
 
-@pytest.mark.parametrize(("time_limit", "start_limit"), [(5.0, IMPORT_LIMIT), (600.0, 600.0)])
-def test_a_longer_time_limit_is_that_of_the_import_too(write: Write, time_limit: float, start_limit: float) -> None:
-    session = Session(CheckRequest(time_limit=time_limit))
-    (declaration,) = registry.find([str(write("kernel.py", "def attention(query, key, value): ..."))])
-
-    assert session._worker(declaration, trusted=False).start_limit == start_limit
-
-
 @pytest.mark.parametrize(
     ("source", "status", "detail"),
     [
@@ -327,15 +231,16 @@ def test_what_cannot_be_imported_is_one_row(write: Write, source: str, status: s
 
 
 def test_an_implementation_of_an_unknown_contract_is_one_row() -> None:
-    """As another package's entry point may be; it must not keep all others from being checked."""
-    stranger = Declaration("transformers", "theirs", "attention", "their_module")
-    session = Session(CheckRequest(("plain/small",)))
+    """An entry point of another package may declare it; it must not keep the others from being checked."""
+    session, stranger = (
+        Session(CheckRequest(("plain/small",))),
+        Declaration("transformers", "x", "attention", "a_module"),
+    )
 
     (outcome,) = session.run(stranger)
 
-    assert outcome.status == "raised"
     assert outcome.detail.startswith("unknown contract 'transformers'; there are: add_norm, additive_attention, ")
-    assert session.count(stranger) == 1
+    assert (outcome.status, session.count(stranger)) == ("raised", 1)
 
 
 @pytest.mark.parametrize("isolate", [True, False])
@@ -347,13 +252,6 @@ def test_what_ships_with_the_suite_answers_here_unless_isolated(isolate: bool, m
 
     assert in_words(outcomes) == [("plain/small", "float32", "passed")]
     assert (module in sys.modules) is not isolate
-
-
-def test_a_time_limit_is_above_zero() -> None:
-    with pytest.raises(UsageError, match="the time limit is a number of seconds above 0, not -1"):
-        CheckRequest(time_limit=-1)
-    with pytest.raises(UsageError, match="not nan"):
-        CheckRequest(time_limit=float("nan"))
 
 
 IMITATION = """

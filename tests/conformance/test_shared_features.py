@@ -45,13 +45,6 @@ def test_two_traits_meet_where_neither_separates_alone() -> None:
     assert shared_features(asked(failing, right)) == "wrong only where is_causal and a width above 64 meet"
 
 
-def test_how_it_is_asked_comes_last() -> None:
-    failing = [CAUSAL | WIDE | BACKWARD] * 6
-    right = [CAUSAL | WIDE, CAUSAL | BACKWARD, WIDE | BACKWARD, {}]
-
-    assert shared_features(asked(failing, right)) == "wrong only where is_causal and a width above 64 meet, backward"
-
-
 def test_a_few_right_ones_are_said() -> None:
     failing, right = [CAUSAL | BACKWARD] * 20, [CAUSAL | BACKWARD, *[CAUSAL] * 12, *[BACKWARD] * 12]
 

@@ -16,6 +16,7 @@ from attnsuite.conformance.check import Check
 from attnsuite.contracts import contract
 from attnsuite.implementations import _sessions
 from attnsuite.implementations._sessions import Session
+from attnsuite.registry import Declaration
 
 
 def doubled() -> bytes:
@@ -108,7 +109,8 @@ def test_a_device_that_a_library_lacks_may_be_declined_when_it_runs(device: str,
     """The core, which is otherwise nobody's to decline, the CPU's neither."""
     of = contract("transformer")
     replies = (Reply(None, declined=said),)
-    subject = Implementation("transformer/a", of, lambda calls: replies, lambda calls: replies, device=device)
+    declaration = Declaration("transformer", "a", "a")
+    subject = Implementation(declaration, of, lambda calls: replies, lambda calls: replies, device=device)
     case = next(each for each in of.cases() if each.name == "plain/usual")
     check = Check(subject, CaseTests(of, keep=False), [(case, "float32")])
 
