@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterator
+from dataclasses import fields
 from itertools import product
 from operator import attrgetter
 from pathlib import Path
@@ -25,7 +25,7 @@ from attnsuite.model.stopwatch import (
 from attnsuite.report import provenance, timed
 from attnsuite.report.cells import Cell, code, number, text
 from attnsuite.report.files import texts, write
-from attnsuite.report.page import Column, Page, Section, Table, blocks, points, section, table
+from attnsuite.report.page import Column, Page, Table, blocks, points, section, table
 from attnsuite.report.units import duration, significant, time_unit
 from attnsuite.results.store.files import one_line
 
@@ -42,27 +42,18 @@ def write_stopwatch(folder: Path, audit: StopwatchAudit, run: Run) -> list[Path]
 
 def stopwatch_page(audit: StopwatchAudit, run: Run) -> Page:
     """The findings in short, then every comparison by threads and workload, and how it was measured."""
-    machine, audit = run.machine, _as_kept(audit)
+    machine = run.machine
     shown = blocks(
         provenance.run_table(run),
         points(stopwatch_lines(audit, machine)),
-        _counts(audit, machine),
+        section("Identical implementations", _identical(audit, machine)),
+        section("Injected slowdowns", _slowed(audit, machine)),
         section("Other stopwatches", _agreements(audit)),
         section("How it was measured", points(_method(audit))),
     )
-    return replace(of_trials(audit.trials), title=f"The stopwatch against itself on {machine.name}", blocks=shown)
-
-
-def of_trials(trials: Sequence[Trial]) -> Page:
-    """The table of the comparisons, beside a page that says nothing yet."""
     names = [field.name for field in fields(Trial)]
-    found = table([Column(key=name) for name in names], map(attrgetter(*names), trials))
-    return Page("", (), {STOPWATCH: found})
-
-
-def counted(audit: StopwatchAudit, machine: Machine) -> Page:
-    """All of the page that is counted of the comparisons alone."""
-    return Page("", blocks(points(_shares(audit, machine)), _counts(audit, machine)))
+    trials = table([Column(key=name) for name in names], map(attrgetter(*names), audit.trials))
+    return Page(f"The stopwatch against itself on {machine.name}", shown, {STOPWATCH: trials})
 
 
 def stopwatch_lines(audit: StopwatchAudit, machine: Machine) -> list[str]:
@@ -80,15 +71,6 @@ def _agreement(audit: StopwatchAudit, tool: str) -> str:
     return f"{tool}: {middle} from our times in the median, {most} at most ({worst.implementation}, {worst.workload})"
 
 
-def _as_kept(audit: StopwatchAudit) -> StopwatchAudit:
-    """The comparisons to six digits, as the table has them, so that the page can be counted of the table again."""
-    kept = [
-        replace(of, speedup=float(f"{of.speedup:.6g}"), low=float(f"{of.low:.6g}"), high=float(f"{of.high:.6g}"))
-        for of in audit.trials
-    ]
-    return replace(audit, trials=kept)
-
-
 def _shares(audit: StopwatchAudit, machine: Machine) -> Iterator[str]:
     for threads in audit.threads:
         claims, tables, where = audit.claimed(0.0, threads), audit.tables(threads), timed.threads(threads, machine)
@@ -99,13 +81,6 @@ def _shares(audit: StopwatchAudit, machine: Machine) -> Iterator[str]:
             if found.total:
                 said = f"slowdowns of {percent(injected)} found on {where}: {found.count} of {found.total}"
                 yield f"{said} ({_share(audit, injected, threads)})"
-
-
-def _counts(audit: StopwatchAudit, machine: Machine) -> tuple[Section, Section]:
-    return (
-        section("Identical implementations", _identical(audit, machine)),
-        section("Injected slowdowns", _slowed(audit, machine)),
-    )
 
 
 def _identical(audit: StopwatchAudit, machine: Machine) -> Table:
