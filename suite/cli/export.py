@@ -14,9 +14,9 @@ def run(options: Export) -> None:
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     single_threaded()
     from attnsuite.export import DATA_ABOVE, Request, export
-    from attnsuite.export.config import read
+    from attnsuite.export.inputs import read_config
 
-    config = read(options.config, list(options.settings))
+    config = read_config(options.config, list(options.settings))
     above = DATA_ABOVE if options.data_above is None else options.data_above
     written = export(campaign.request_of(Request, options, config=config, data_above=above))
     ran, size = written.verified, f"{written.bytes / 2**20:.1f} MiB"

@@ -1,33 +1,34 @@
-"""A model written as an ONNX file: made, checked, run once and held against its contract before the file is there."""
+"""A model written as an ONNX file: made, checked, run once and compared with the oracle before the file is there."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from attnsuite.export.config import configured
+from attnsuite import machine
 from attnsuite.export.exporter import Exporter, exporter
-from attnsuite.export.metadata import labelled
-from attnsuite.export.verifying import Verified, held
-from attnsuite.export.weights import drawn, read, refuse_too_many
-from attnsuite.export.writing import replacing
+from attnsuite.export.files import replacing
+from attnsuite.export.inputs import configured, drawn_weights, read_weights, refuse_too_many
+from attnsuite.export.verify import Verified, verify
 from attnsuite.model import DTYPES, UsageError
 from attnsuite.model.options import check_short_seed
 from attnsuite.registry.loading import in_one_line
 
 DATA_ABOVE = 2**31 - 2**20
-"""Bytes of weights above which they lie in a file beside the graph's: protobuf writes no message of 2 GiB."""
-
+"""Bytes of weights above which they lie in a file of their own: protobuf writes no message of 2 GiB."""
 OLDEST = 17
 """The first opset with LayerNormalization, which all models but the recurrent one need."""
+LICENCE = "graph: BSD-3-Clause; weights: that of who made them"
+"""attnsuite's licence covers what it writes; the licence of weights from a file is unknown."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be exported, and where to. What is not said is as the implementation has it."""
+    """A model to export, and its file. Defaults are the implementation's."""
 
     target: str
     file: Path
@@ -39,7 +40,7 @@ class Request:
     """A file of tensors by their names in the contract; without one they are drawn from `seed`."""
     seed: int = 0
     device: str = ""
-    """Where the graph is run before it is written: cpu or cuda. Empty: where there is CUDA, there."""
+    """Where the graph is run before it is written: cpu or cuda; by default cuda where there is CUDA."""
     force: bool = False
     """Whether a file that exists is replaced."""
     data_above: int = DATA_ABOVE
@@ -47,9 +48,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Written:
-    """What was written, and what was found when it ran."""
+    """The graph that was written, and the errors of its output."""
 
-    files: tuple[Path, ...]
     name: str
     opset: int
     part: str
@@ -59,67 +59,62 @@ class Written:
 
 
 def export(request: Request) -> Written:
-    """Write the file, or raise UsageError with the reason why not; a file that was there before is then unharmed."""
+    """Write the file, or raise UsageError with the reason; a file that was there before is then unharmed."""
+    _check(request)
+    with replacing(request.file, request.force) as place:
+        found = exporter(request.target)
+        if found.exports.quantised and request.dtype != "float32":
+            raise UsageError(f"{found.name} is made of float32 alone, not of {request.dtype}")
+        part, opset = _part(found, request.part), _opset(found, request.opset)
+        config = configured(found, request.config)
+        weights, origin = _weights(found, request, config)
+        model = _graph(found, config, request.dtype, opset, part)
+        name = found.name if opset == found.exports.opset else found.name.removesuffix(f".opset{found.exports.opset}")
+        made = {"implementation": name, "dtype": request.dtype, "opset": str(opset), "weights": origin}
+        _label(model, found, config, part, made)
+        found.exports.write(model, weights, place, request.data_above)
+        verified = verify(found, place, part, config, weights, request.device)
+        size = sum(file.stat().st_size for file in place.parent.iterdir())
+    return Written(name, opset, part, len(model.graph.node), size, verified)
+
+
+def _check(request: Request) -> None:
     if request.dtype not in DTYPES:
         raise UsageError(f"unknown dtype {request.dtype!r}; there are: {', '.join(DTYPES)}")
     if request.device.partition(":")[0] not in ("", "cpu", "cuda"):
         raise UsageError(f"unknown device {request.device!r}; there are: cpu, cuda, cuda:N")
     check_short_seed(request.seed)
     if request.data_above < 0:
-        raise UsageError(f"--data-above should be 0 bytes or more, not {request.data_above}")
-    with replacing(request.file, request.force) as place:
-        found = exporter(request.target)
-        if found.exports.quantised and request.dtype != "float32":
-            raise UsageError(f"{found.declaration.full_name} is made of float32 alone, not of {request.dtype}")
-        part, opset = _part(found, request.part), _opset(found, request.opset)
-        name = _named(found, opset)
-        config = configured(found, request.config)
-        weights, origin = _weights(found, request, config)
-        model = _graph(found, config, request.dtype, opset, part)
-        made = {"implementation": name, "dtype": request.dtype, "opset": str(opset), "weights": origin}
-        labelled(model, found, config, part, made)
-        found.exports.write(model, weights, place, request.data_above)
-        verified = held(found, place, part, config, weights, request.device)
-        nodes, size = len(model.graph.node), sum(each.stat().st_size for each in place.parent.iterdir())
-    return Written((request.file,), name, opset, part, nodes, size, verified)
+        raise UsageError(f"--data-above expects 0 bytes or more, got {request.data_above}")
 
 
 def _opset(found: Exporter, wanted: int | None) -> int:
-    """The opset to write. UsageError, before the export, for one in which no model can be written."""
     import onnx
 
     newest = onnx.defs.onnx_opset_version()
     if wanted is not None and not OLDEST <= wanted <= newest:
-        raise UsageError(
-            f"no model is written in opset {wanted}: models need {OLDEST}, and onnx knows {newest} at most"
-        )
+        raise UsageError(f"no model is written in opset {wanted}: valid opsets are {OLDEST} to {newest}")
     return found.exports.opset if wanted is None else wanted
-
-
-def _named(found: Exporter, opset: int) -> str:
-    """The implementation's full name, without a variant that is named after another opset than is written."""
-    name, own = found.declaration.full_name, found.exports.opset
-    return name if opset == own else name.removesuffix(f".opset{own}")
 
 
 def _part(found: Exporter, wanted: str) -> str:
     parts = found.exports.parts
     if wanted and wanted not in parts:
-        raise UsageError(f"{found.declaration.full_name} has no part {wanted!r}; there are: {', '.join(parts)}")
+        raise UsageError(f"{found.name} has no part {wanted!r}; there are: {', '.join(parts)}")
     return wanted or next(iter(parts))
 
 
 def _weights(found: Exporter, request: Request, config: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """The weights in the dtype, and where they are from."""
-    due = found.exports.shapes(config)
-    refuse_too_many(due, request.dtype)
+    """The weights in the dtype, and their origin."""
+    shapes = found.exports.shapes(config)
+    refuse_too_many(shapes, request.dtype)
     if request.weights is None:
-        return drawn(due, request.seed, request.dtype), f"drawn, seed {request.seed}"
-    return read(request.weights, due, request.dtype), f"from {request.weights.name}"
+        return drawn_weights(shapes, request.seed, request.dtype), f"drawn, seed {request.seed}"
+    return read_weights(request.weights, shapes, request.dtype), f"from {request.weights.name}"
 
 
 def _graph(found: Exporter, config: Mapping[str, Any], dtype: str, opset: int, part: str) -> Any:
-    """The graph without weights. UsageError where the opset cannot express it."""
+    """The graph without weights. Raises UsageError where the opset cannot express it."""
     import torch
 
     try:
@@ -129,3 +124,14 @@ def _graph(found: Exporter, config: Mapping[str, Any], dtype: str, opset: int, p
         other = f"; in opset {found.exports.opset} it can" if opset != found.exports.opset else ""
         why = shorten(in_one_line(error).removeprefix("ValueError: "), 300, placeholder=" …")
         raise UsageError(f"{what}: {why}{other}") from error
+
+
+def _label(model: Any, found: Exporter, config: Mapping[str, Any], part: str, made: Mapping[str, str]) -> None:
+    """Write into a graph its producer and version, and by name how it was made."""
+    versions, contract = machine.versions(), found.declaration.contract
+    model.producer_name, model.producer_version = "attnsuite", versions.get("attnsuite", "")
+    model.doc_string, model.graph.name = f"{contract}, {part}: {found.exports.parts[part]}.", contract
+    makers = (f"{name} {versions[name]}" for name in ("torch", "onnx", "onnxscript") if name in versions)
+    entries = {"contract": contract, "part": part, "config": json.dumps(dict(config)), **made}
+    for key, value in {**entries, "licence": LICENCE, "made with": ", ".join(makers)}.items():
+        model.metadata_props.add(key=key, value=value)

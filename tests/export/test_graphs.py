@@ -21,30 +21,18 @@ import attnsuite
 from attnsuite.cases.tensors import generator
 from attnsuite.contracts import contract
 from attnsuite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
+from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.export import Request, Written, export
-from attnsuite.export.weights import drawn
+from attnsuite.export.inputs import drawn_weights
 
 SMALL: Mapping[str, Mapping[str, Any]] = {
-    "transformer": {
-        "source_vocab": 11,
-        "target_vocab": 13,
-        "width": 16,
-        "heads": 4,
-        "ffn_width": 24,
-        "encoder_blocks": 1,
-    },
-    "vision_transformer": {
-        "image_height": 8,
-        "image_width": 8,
-        "patch": 4,
-        "width": 16,
-        "heads": 4,
-        "mlp_width": 24,
-        "blocks": 1,
-    },
+    "transformer": {"source_vocab": 11, "target_vocab": 13, "width": 16, "heads": 4, "ffn_width": 24,
+                    "encoder_blocks": 1},
+    "vision_transformer": {"image_height": 8, "image_width": 8, "patch": 4, "width": 16, "heads": 4, "mlp_width": 24,
+                           "blocks": 1},
     "seq2seq_attention": {"source_vocab": 11, "target_vocab": 13, "embedding": 6, "hidden": 8, "layers": 1},
-}
-"""What is asked for in place of the documents' models."""
+}  # fmt: skip
+"""Small configs in place of the documents'."""
 Array = np.ndarray[Any, Any]
 
 
@@ -119,9 +107,9 @@ def test_a_graph_says_whose_it_is_and_what_it_was_made_of(written: Any) -> None:
 
 def test_the_opset_is_the_one_that_was_asked_for(written: Any) -> None:
     file, said = written("vision_transformer", opset=18)
-    (came,) = (each.version for each in onnx.load(file).opset_import if not each.domain)
+    (actual,) = (each.version for each in onnx.load(file).opset_import if not each.domain)
 
-    assert came == said.opset == 18
+    assert (actual, said.opset, said.name) == (18, 18, "vision_transformer/onnx_export")
     assert axes(session(file).get_inputs()) == {"images": ["batch", 1, 8, 8]}
 
 
@@ -130,7 +118,7 @@ def test_any_batch_and_any_length_has_the_eager_model_s_answer(written: Any) -> 
 
     file, _ = written("transformer")
     config = json.loads({e.key: e.value for e in onnx.load(file).metadata_props}["config"])
-    model = transformer(config, drawn(due("transformer", config), 0, "float32"))
+    model = transformer(config, drawn_weights(shapes(config), 0, "float32"))
     given = asked(target=3)
 
     (logits,) = session(file).run(None, given)
@@ -138,11 +126,6 @@ def test_any_batch_and_any_length_has_the_eager_model_s_answer(written: Any) -> 
     expected = model(*map(torch.from_numpy, given.values())).numpy()
     assert logits.shape == (2, 3, 13)
     assert np.linalg.norm(logits - expected) < 1e-5 * np.linalg.norm(expected)
-
-
-def due(name: str, config: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
-    found: Mapping[str, tuple[int, ...]] = import_module(f"attnsuite.contracts.models.{name}.contract").shapes(config)
-    return found
 
 
 # Decoding with what is kept
@@ -298,11 +281,11 @@ def test_bfloat16_is_run_by_onnx_itself_where_onnxruntime_cannot(folder: Path) -
 
 
 def test_the_shapes_that_implementations_ask_for_are_the_contract_s() -> None:
-    from attnsuite.implementations.seq2seq_attention._checks import shapes
+    from attnsuite.implementations.seq2seq_attention._checks import shapes as own_shapes
 
     config = {**SMALL["seq2seq_attention"], "score": "additive", "cell": "lstm", "window": None}
 
-    assert shapes(config) == recurrent_shapes(config)
+    assert own_shapes(config) == recurrent_shapes(config)
 
 
 @pytest.mark.slow

@@ -1,29 +1,26 @@
-"""A graph that was written: its form checked, run once, and its answer held to what its contract allows."""
+"""Verification of a graph: its form is checked, it is run once, and its output is compared with the oracle."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnsuite.contracts import contract as contract_named
 from attnsuite.export.exporter import Exporter
 from attnsuite.model import UsageError
 from attnsuite.registry.loading import in_one_line
 
-if TYPE_CHECKING:
-    from attnsuite.cases.model import Model
-
 REFERENCE = "onnx's reference evaluator"
-"""What runs bfloat16, for which onnxruntime has no kernels on a CPU."""
+"""It runs bfloat16, for which onnxruntime has no kernels on a CPU."""
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What ran the graph, and how far its answer lay from the truth: in what its contract allows, and relatively.
+    """What ran the graph, and the errors of its output: in units of the tolerance, and relative to the oracle.
 
-    The largest relative error is that of the position which is farthest off; `rms` is over all positions.
+    `largest` is the error of the position that is farthest off; `rms` is over all positions.
     """
 
     ran_by: str
@@ -32,13 +29,13 @@ class Verified:
     rms: float
 
 
-def held(
+def verify(
     found: Exporter, file: Path, part: str, config: Mapping[str, Any], weights: Mapping[str, Any], device: str
 ) -> Verified:
-    """Check and run the graph. UsageError if onnx or onnxruntime refuses it, or its answer is wrong.
+    """Check and run a graph on a case of its contract. Other parts are computed by PyTorch.
 
-    It answers a question of its contract, other parts computed by PyTorch. One that is quantised may be off by any
-    error, which is only measured.
+    Raises UsageError if onnx or onnxruntime refuses it, or its output is wrong. Errors of a quantised graph are only
+    measured.
     """
     import onnx
 
@@ -49,27 +46,19 @@ def held(
         raise UsageError(f"the graph cannot be run on {device}: {str(error).partition(': ')[2] or error}") from error
     except Exception as error:  # neither onnx nor onnxruntime has one base for its exceptions
         raise UsageError(f"the graph is refused: {in_one_line(error)[:300]}") from error
-    model = _model_of(found.declaration.contract)
-    return _judged(found, model, {part: run}, ran_by, config, weights)
+    return _judged(found, {part: run}, ran_by, config, weights)
 
 
 def _run(found: Exporter, file: Path, weights: Mapping[str, Any], device: str) -> tuple[Callable[..., Any], str]:
-    """What runs the graph, and its name. Raises NotImplementedError where there is no provider for the device."""
+    """A function that runs the graph, and its name. Raises NotImplementedError without a provider for the device."""
+    import onnxruntime
     import torch
 
     if next(iter(weights.values())).dtype == torch.bfloat16 and not device.startswith("cuda"):
         return _reference(file), REFERENCE
-    session = found.exports.open(file, device or _best())
+    cuda = "CUDAExecutionProvider" in onnxruntime.get_available_providers() and torch.cuda.is_available()
+    session = found.exports.open(file, device or ("cuda" if cuda else "cpu"))
     return session, f"onnxruntime's {session.provider}"
-
-
-def _best() -> str:
-    """The device on which a graph runs by default: CUDA where there is one that onnxruntime has a provider for."""
-    import onnxruntime
-    import torch
-
-    there = "CUDAExecutionProvider" in onnxruntime.get_available_providers() and torch.cuda.is_available()
-    return "cuda" if there else "cpu"
 
 
 def _reference(file: Path) -> Callable[..., Any]:
@@ -79,9 +68,8 @@ def _reference(file: Path) -> Callable[..., Any]:
     evaluator = ReferenceEvaluator(str(file), new_ops=[_matrix_product()])
 
     def run(**tensors: Any) -> tuple[Any, ...]:
-        given = {name: _to_numpy(tensors[name]) for name in evaluator.input_names}
-        outputs: Any = evaluator.run(None, given)
-        return tuple(torch.from_numpy(each.astype("float32")).bfloat16() for each in outputs)
+        outputs: Any = evaluator.run(None, {name: _to_numpy(tensors[name]) for name in evaluator.input_names})
+        return tuple(torch.from_numpy(output.astype("float32")).bfloat16() for output in outputs)
 
     return run
 
@@ -104,34 +92,25 @@ def _to_numpy(tensor: Any) -> Any:
     return tensor.float().numpy().astype(ml_dtypes.bfloat16) if tensor.dtype == torch.bfloat16 else tensor.numpy()
 
 
-def _model_of(contract: str) -> Model:
-    """What all cases of a contract have in common: how inputs are drawn, and what is true of them."""
-    from attnsuite.cases.model import ModelCase
-
-    return next(case.model for case in contract_named(contract).cases() if isinstance(case, ModelCase))
-
-
 def _judged(
-    found: Exporter,
-    model: Model,
-    runs: Mapping[str, Any],
-    ran_by: str,
-    config: Mapping[str, Any],
-    weights: Mapping[str, Any],
+    found: Exporter, runs: Mapping[str, Any], ran_by: str, config: Mapping[str, Any], weights: Mapping[str, Any]
 ) -> Verified:
-    """The error of one answer. UsageError where it is more than the contract allows, of what promises a limit."""
+    """The error of one output. UsageError where it exceeds the tolerance, unless the graph is quantised."""
     import torch
 
     from attnsuite.cases import Call, Reply
+    from attnsuite.cases.model import ModelCase
     from attnsuite.cases.tensors import as_tensors, generator
 
+    cases = contract_named(found.declaration.contract).cases()
+    model = next(case.model for case in cases if isinstance(case, ModelCase))  # all cases have the same
     dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
     tensors = as_tensors(model.draw(generator("export"), config=config), dtype)
     call = Call(tensors, {}, model.positional, config=config, weights=weights)
-    (due,) = model.dues([call])
+    (expected,) = model.dues([call])
     with torch.no_grad():
-        answer = found.exports.answering(config, weights, runs)(*(tensors[n] for n in model.positional if n in tensors))
-    verdict = due.verdict(Reply(answer))
+        output = found.exports.answering(config, weights, runs)(*(tensors[n] for n in model.positional if n in tensors))
+    verdict = expected.verdict(Reply(output))
     if verdict.status != "passed" and not found.exports.quantised:
-        raise UsageError(f"the graph's answer is wrong, and nothing was written: {verdict.detail}")
-    return Verified(ran_by, verdict.error_ratio or 0.0, **due.relative(answer))
+        raise UsageError(f"the graph's output is wrong, and nothing was written: {verdict.detail}")
+    return Verified(ran_by, verdict.error_ratio or 0.0, **expected.relative(output))

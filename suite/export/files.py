@@ -1,0 +1,59 @@
+"""Atomic replacement of a graph and, where its weights are many, of their file next to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from attnsuite.model import UsageError, temporary
+
+NEW, BEFORE = "new", "before"
+"""The folders, within the temporary one, of new files, and of former files while they are replaced."""
+
+
+@contextmanager
+def replacing(file: Path, force: bool) -> Iterator[Path]:
+    """A place next to `file` to write to; its files are moved to their places at the end, and only then.
+
+    An exception inside leaves `file` and `FILE.data` as they were. UsageError if one exists, unless `force`.
+    """
+    data = file.with_name(f"{file.name}.data")
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder, expected the name of a file, as {file / 'model.onnx'}")
+    if data.is_dir():
+        raise UsageError(f"{data} is a folder, and weights beyond 2 GiB would go to a file of that name")
+    if former := [path for path in (file, data) if os.path.lexists(path) and not force]:
+        raise UsageError(f"{former[0]} exists; --force replaces it")
+    try:
+        for folder in temporary.left_behind(file.parent):
+            if not (folder / BEFORE).exists():  # else it was killed while it moved files, and former ones lie in it
+                temporary.remove(folder)
+        with temporary.temporary("export-", file.parent) as folder:
+            (folder / NEW).mkdir()
+            yield folder / NEW / file.name
+            _move(folder, file, data)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
+
+
+def _move(folder: Path, file: Path, data: Path) -> None:
+    """Move the new files to their places. An old graph never stands next to new numbers, nor a new one to old."""
+    new, aside = folder / NEW, folder / BEFORE
+    if not (new / data.name).exists() and not data.exists():
+        (new / file.name).replace(file)
+        return
+    aside.mkdir()
+    former = [path for path in (file, data) if path.exists()]
+    try:
+        for path in former:
+            path.replace(aside / path.name)
+        for path in (data, file):
+            if (new / path.name).exists():
+                (new / path.name).replace(path)
+    except BaseException:
+        for path in former:
+            if (aside / path.name).exists():
+                (aside / path.name).replace(path)
+        raise
