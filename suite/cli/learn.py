@@ -131,7 +131,7 @@ def _tasks(options: Learn) -> list[Task]:
 
 
 def _run(jobs: Sequence[Job]) -> Run:
-    from attnsuite.documents.learning.checkpoint import digest
+    from attnsuite.documents.learning.engine import digest
 
     declared = {job.declaration.full_name: job.declaration for job in jobs if job.declaration}
     sources = {name: registry.source_hash(declaration) for name, declaration in declared.items()}

@@ -17,7 +17,8 @@ from translators import FRENCH, untrained
 from attnsuite.contracts.sources.documents import examples
 from attnsuite.contracts.steps.kernel_pooling.cases import DATA
 from attnsuite.documents import figures
-from attnsuite.documents.figures import FIGURES, heads, translate
+from attnsuite.documents.figures import FIGURES, computing, heads
+from attnsuite.documents.figures.computing import translate
 from attnsuite.documents.figures.pictures import Axis, HeatMap, HeatMaps, Way
 from attnsuite.model import UsageError
 
@@ -36,7 +37,7 @@ UNTRAINED = [name for name, figure in FIGURES.items() if not figure.trains]
 def small(*values, title="t"):
     """A heat map of one row."""
     axes = Axis("key", tuple("abcdefghijk"[: len(values)])), Axis("query", ("q",))
-    return HeatMaps(title, "s", (HeatMap((values,)),), *axes)
+    return HeatMaps("s", (HeatMap((values,)),), *axes, title=title)
 
 
 # Numbers
@@ -141,7 +142,7 @@ def test_drawing_random_numbers_leaves_torch_s_generator_alone():
     torch.manual_seed(5)
 
     FIGURES["dropout_mask"].picture()
-    figures.flow(3, seed=1, keep=0.5)
+    computing.flow(3, seed=1, keep=0.5)
 
     assert torch.equal(torch.rand(3), expected)
 
@@ -160,7 +161,7 @@ def test_scores_weigh_the_keys_that_the_document_says(place, example):
 
 def test_gradients_flow_to_all_steps_before_to_the_last_few_or_to_those_that_a_draw_leaves():
     full, truncated, randomised = (
-        figures.flow(12, **scheme) for scheme in ({}, {"truncate": 2}, {"keep": 0.5, "seed": 3})
+        computing.flow(12, **scheme) for scheme in ({}, {"truncate": 2}, {"keep": 0.5, "seed": 3})
     )
     passed = [float(randomised[step, step - 1]) for step in range(1, 12)]
 
@@ -190,7 +191,7 @@ def test_the_weights_of_an_attention_are_read_whatever_width_its_values_have(nam
     query, key = torch.randn(2, 1, 3, 7, 4, generator=torch.Generator().manual_seed(0))
     allowed = torch.ones(7, 7).tril() if options else torch.ones(7, 7)
 
-    actual = figures.weights_of(figures.function(f"attention/{name}"), query, key, **options)
+    actual = computing.weights_of(computing.function(f"attention/{name}"), query, key, **options)
 
     scores = (query @ key.mT / 2).masked_fill(allowed == 0, -math.inf)
     torch.testing.assert_close(actual, scores.softmax(-1), rtol=1e-5, atol=1e-6)
@@ -313,7 +314,7 @@ def test_a_figure_is_drawn_with_a_mark_for_each_number(name, tmp_path):
     if name in FIGURES:
         picture = FIGURES[name].picture()
     else:
-        picture = heads("t", translate("transformer", untrained(), "I'm home."), name)
+        picture = heads(translate("transformer", untrained(), "I'm home."), name)
     (target,) = targets(tmp_path, [name])
 
     svg, png = target.write(picture)
@@ -372,7 +373,7 @@ def test_a_larger_weight_is_darker_and_a_cell_has_its_number_to_two_decimals():
 
 def test_a_grid_shares_its_axes_and_its_colour_bar():
     maps = (HeatMap(((0.5, 0.25), (0.0, 1.0))),) * 6
-    picture = HeatMaps("t", "s", maps, Axis("key", ("a", "b")), Axis("query", ("c", "d")), 3, written=False)
+    picture = HeatMaps("s", maps, Axis("key", ("a", "b")), Axis("query", ("c", "d")), 3, written=False)
 
     said = texts(ElementTree.fromstring(drawing.svg("t", picture)))
 
@@ -391,7 +392,7 @@ def test_hostile_words_of_a_sentence_are_text():
 
 def test_a_description_says_where_the_largest_weight_is():
     maps = (HeatMap(((0.25, 0.75), (0.5, 0.5)), "one"),)
-    picture = HeatMaps("t", "s", maps, Axis("key", ("a", "b")), Axis("query", ("c", "d")))
+    picture = HeatMaps("s", maps, Axis("key", ("a", "b")), Axis("query", ("c", "d")))
 
     assert picture.shown == "s. one: 2 rows (query) by 2 columns (key), the largest weight is 0.75 in row 1, column 2."
 

@@ -24,8 +24,16 @@ import torch
 from toys import SLOPE, TOY
 
 import attnsuite
-from attnsuite.documents.learning.checkpoint import Checkpoint, first_line
-from attnsuite.documents.learning.engine import Finished, Task, Watch, deterministic, generator, train
+from attnsuite.documents.learning.engine import (
+    Checkpoint,
+    Finished,
+    Task,
+    Watch,
+    deterministic,
+    first_line,
+    generator,
+    train,
+)
 from attnsuite.documents.learning.processes import Work, in_copies
 from attnsuite.model import UsageError
 from attnsuite.worker.copies import compute_gradients

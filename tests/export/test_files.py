@@ -308,7 +308,7 @@ def test_a_damaged_file_of_weights_is_one_line(tmp_path: Path, name: str, data: 
 def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
     torch.save({"b_head": Path("nothing")}, tmp_path / "weights.pt")
 
-    with pytest.raises(UsageError, match=r"weights\.pt cannot be read as \.pt: .* as torch\.save writes it"):
+    with pytest.raises(UsageError, match=r"weights\.pt cannot be read as \.pt: .* as torch\.save writes them"):
         read_weights(tmp_path / "weights.pt", SHAPES, "float32")
 
 

@@ -40,7 +40,6 @@ class Colours(StrEnum):
 class HeatMaps:
     """Heat maps in a grid of `columns`, with shared axes and one colour bar."""
 
-    title: str
     subtitle: str
     maps: tuple[HeatMap, ...]
     across: Axis
@@ -55,6 +54,7 @@ class HeatMaps:
     """The side of a cell in pixels. A whole number, or else seams would show between cells."""
     written: bool = True
     """Whether the number is written into each cell."""
+    title: str = ""
 
     @property
     def shown(self) -> str:
@@ -98,7 +98,6 @@ class Panel:
 class Curves:
     """Panels of series over one quantity, in `columns`; they share their scales."""
 
-    title: str
     subtitle: str
     panels: tuple[Panel, ...]
     columns: int
@@ -106,6 +105,7 @@ class Curves:
     up: str
     size: tuple[int, int] = (220, 200)
     """Pixels: width and height of a panel."""
+    title: str = ""
 
     @property
     def shown(self) -> str:

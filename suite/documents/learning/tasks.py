@@ -19,9 +19,18 @@ from attnsuite.contracts import contract
 from attnsuite.contracts.models.eager import Blocks, part
 from attnsuite.documents.learning import data, models
 from attnsuite.documents.learning.backends import DEFAULT, Backend, backend
-from attnsuite.documents.learning.checkpoint import Checkpoint
 from attnsuite.documents.learning.data import PAD, RESERVED, SHIPPED, UNKNOWN, Corpus, Pair, Vocabulary, bleu, tokens
-from attnsuite.documents.learning.engine import Attention, Batch, Finished, Task, Training, Watch, generator, train
+from attnsuite.documents.learning.engine import (
+    Attention,
+    Batch,
+    Checkpoint,
+    Finished,
+    Task,
+    Training,
+    Watch,
+    generator,
+    train,
+)
 from attnsuite.machine import system
 from attnsuite.model import RIGHT_GRADIENT, WRONG_GRADIENTS, UsageError
 from attnsuite.registry import Declaration

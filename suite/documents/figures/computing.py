@@ -1,0 +1,195 @@
+"""The numbers of figures: weights of attentions, also while a sentence is translated, and gradients through time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnsuite import registry
+from attnsuite.documents.learning import Translator, translator
+from attnsuite.documents.learning.data import BEGIN, END, greedy
+from attnsuite.model import UsageError
+from attnsuite.registry import Loaded
+from attnsuite.registry.loading import as_plug, told
+from attnsuite.registry.plugging import gaps
+
+EMBEDDING = 16
+"""The width of words that have no embedding in the documents."""
+ROUNDING = 1e-3
+"""How far a row's sum may lie from 1 before the picture says so: float32 is far closer, and the eye sees no less."""
+
+# Implementations, and the weights of an attention
+
+Function = Callable[..., Any]
+
+
+def implementation(name: str, contract: str | None = None) -> Loaded:
+    """The implementation that a target names. Raises UsageError unless it is exactly one that can be called."""
+    found = registry.find([name], contract)
+    if len(found) > 1:
+        names = ", ".join(declaration.full_name for declaration in found)
+        raise UsageError(f"{name!r} means {len(found)} implementations: {names}")
+    loaded = registry.load(found[0])
+    if not isinstance(loaded, Loaded):
+        raise UsageError(f"nothing can be drawn with {found[0].full_name}: {loaded.reason}")
+    return loaded
+
+
+@cache
+def function(name: str) -> Function:
+    """The function of an implementation that ships, by its full name."""
+    return implementation(name).function
+
+
+def weights_of(attention: Function, query: Tensor, key: Tensor, **options: Any) -> Tensor:
+    """The weights of an attention, … l s, for queries … l e and keys … s e: its output for the identity as values.
+
+    Values are given e columns at a time, because some attentions need values as wide as queries. Raises ValueError for
+    an output that is no tensor of the right shape.
+    """
+    width, keys = query.shape[-1], key.shape[-2]
+    identity, columns = torch.eye(keys, -(-keys // width) * width, dtype=query.dtype), []
+    for start in range(0, keys, width):
+        value = identity[:, start : start + width].expand(*key.shape[:-1], width).contiguous()
+        output = attention(query, key, value, **options)
+        if not isinstance(output, Tensor):
+            raise ValueError(f"it returned {type(output).__name__}, expected a tensor")
+        if output.shape != query.shape:
+            raise ValueError(f"it returned shape {tuple(output.shape)}, expected {tuple(query.shape)}")
+        columns.append(output)
+    return torch.cat(columns, -1)[..., :keys]
+
+
+def normal(seed: int) -> Callable[..., Tensor]:
+    """A function that draws standard normal tensors of a shape, one after the other."""
+    draw = torch.Generator().manual_seed(seed)
+    return lambda *shape: torch.randn(shape, generator=draw, dtype=torch.float64)
+
+
+def drawn_queries_and_keys(words: tuple[str, ...], seed: int) -> tuple[Tensor, Tensor]:
+    """Queries and keys, l e: standard normal vectors, the same wherever a word stands, mapped by drawn matrices."""
+
+    def drawn(what: str, *shape: int) -> Tensor:
+        digest = hashlib.sha256(f"{seed} {what}".encode(errors="backslashreplace")).digest()
+        return normal(int.from_bytes(digest[:6], "big"))(*shape)
+
+    x = torch.stack([drawn(f"word {word}", EMBEDDING) for word in words])
+    query, key = (drawn(f"map of the {role}", EMBEDDING, EMBEDDING) / EMBEDDING**0.5 for role in ("query", "key"))
+    return x @ query, x @ key
+
+
+def weights_of_target(target: str, query: Tensor, key: Tensor, causal: bool) -> tuple[str, Tensor, str]:
+    """The full name of an attention, its weights in float32, l s, and a remark where its rows do not sum to 1.
+
+    Raises UsageError where the attention cannot be called, raises, or returns anything but finite numbers.
+    """
+    loaded = implementation(target, "attention")
+    name = loaded.declaration.full_name
+    if causal and (reason := gaps(loaded.declaration).get("causal")):
+        raise UsageError(f"{name} is not causal: {reason}")
+    query, key = (tensor.float()[None, None] for tensor in (query, key))
+    with told(f"{name} gave no weights:"):
+        found = weights_of(as_plug(loaded), query, key, **({"is_causal": True} if causal else {}))
+    if not found.isfinite().all():
+        raise UsageError(f"{name} returned NaN or infinity, which cannot be drawn")
+    sums = found.sum(-1)
+    if torch.all((sums - 1).abs() <= ROUNDING):
+        return name, found[0, 0], ""
+    return (
+        name,
+        found[0, 0],
+        f"rows sum to {float(sums.min()):.4g} at least and {float(sums.max()):.4g} at most, not to 1",
+    )
+
+
+# Translations: the attention of trained translators
+
+trained = cache(translator)
+"""The translators, each read or trained once in a process."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A sentence, its translation, and by name the weights of each attention, heads queries keys, without padding."""
+
+    source: tuple[str, ...]
+    """Its tokens, `<eos>` last."""
+    target: tuple[str, ...]
+    """The decoder's input: `<bos>`, then its own words."""
+    weights: Mapping[str, Tensor]
+    by: str
+    """The translator, in words."""
+
+    @property
+    def subtitle(self) -> str:
+        return f"{' '.join(self.source[:-1])} → {' '.join(self.target[1:])}; {self.by} in float32"
+
+
+def translate(name: str, by: Translator, sentence: str, attention: str = "") -> Translation:
+    """Translate with a translator and a named attention backend, and return the weights.
+
+    Raises UsageError for unknown words, a sentence that is too long, and an attention that raises.
+    """
+    words = by.source.known(sentence)
+    if not 1 <= len(words) < by.steps:
+        raise UsageError(f"expected a sentence of 1 to {by.steps - 1} tokens, got {len(words)}: {sentence!r:.80}")
+    backend: dict[str, Any] = {"attention": as_plug(implementation(attention, "attention"))} if attention else {}
+    full_name = f"{name}/eager{f'+{attention}' if attention else ''}"
+    with told(f"{full_name} gave no weights:"):
+        translation, weights = _watched(function(f"{name}/eager"), by, words, backend)
+    source, target = (*words, END), (BEGIN, *translation)
+    lengths = {"source": len(source), "target": len(target)}
+    return Translation(source, target, {key: _cut(of, key, lengths) for key, of in weights.items()}, full_name)
+
+
+def _watched(
+    factory: Function, by: Translator, words: list[str], backend: Mapping[str, Any]
+) -> tuple[list[str], Mapping[str, Tensor]]:
+    """The words of the translation, and the weights of all attentions while the decoder reads them."""
+    source, lengths = by.source.rows([words], by.steps)
+    numbers = greedy(factory(by.config, by.weights, **backend), source, lengths, by.target, by.steps)
+    translation = by.target.sentence(numbers[0].tolist())
+    begun = torch.tensor([[by.target[BEGIN], *numbers[0, : len(translation)].tolist()]])
+    _, weights = factory(by.config, by.weights, **backend, need_weights=True)(source, lengths, begun)
+    return translation, weights
+
+
+def _cut(weights: Tensor, name: str, lengths: Mapping[str, int]) -> Tensor:
+    """The weights of the one sentence without its padding, heads queries keys: weights without heads have one."""
+    queries = lengths["source" if name.startswith("encoder") else "target"]
+    keys = lengths["target" if name.endswith("self_attention") else "source"]
+    return (weights[0] if weights.dim() == 4 else weights)[:, :queries, :keys]
+
+
+# Backpropagation through time
+
+
+def gradient(name: str, *tensors: Tensor, seed: int | None = None, **options: Any) -> Tensor:
+    """A quantity of an implementation's gradient; its random numbers are drawn from the seed."""
+    with torch.random.fork_rng(devices=[]):
+        if seed is not None:
+            torch.manual_seed(seed)
+        found: Tensor = function(f"recurrent_gradient/{name}")(*tensors, **options)
+    return found
+
+
+def flow(steps: int, seed: int | None = None, **scheme: Any) -> Tensor:
+    """The factor by which the gradient of each step's loss reaches each step's hidden state, losses by states.
+
+    The network has one unit and the weight 1, so that only the scheme changes the flow. A row is the gradient of the
+    hidden states where all steps but one are predicted without an error.
+    """
+    zeros, zero, one = torch.zeros(steps, 1).double(), torch.zeros(1).double(), torch.ones(1, 1).double()
+    rows = []
+    for step in range(steps):
+        target = zeros.clone()
+        target[step] = -steps  # the loss is a mean over steps: its gradient at this one is then 1
+        tensors = (zeros, target, zero, one, one, one)
+        rows.append(gradient("autograd", *tensors, seed=seed, of="d_hidden", **scheme)[:, 0])
+    return torch.stack(rows)
