@@ -27,10 +27,7 @@ def numbers(tensor: Tensor) -> Array:
 
 
 def errors(actual: Array, expected: Array, bound: Array) -> Array:
-    """Element by element |actual − expected| / bound: 0 where both are equal or NaN.
-
-    Any other NaN, also of the bound, makes the error infinite, and so does a negative bound.
-    """
+    """|actual − expected| / bound: 0 where both are equal or NaN; infinite for other NaN and negative bounds."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         distance = np.asarray(np.abs(actual.astype(expected.dtype, copy=False) - expected), dtype=np.float64)
         ratio: Array = distance / bound
@@ -64,10 +61,7 @@ def error_ratio(actual: Array, expected: Array, bound: Array) -> float:
 def difference(
     actual: Array, expected: Array, bound: Array, *, name: str = "output", accept: float = 1.0
 ) -> str | None:
-    """Where the two differ most, in words; None when every error is within `accept` bounds.
-
-    actual, expected and bound have equal shapes; expected may be wider than float64.
-    """
+    """Where two arrays differ most; None if every error is within `accept` bounds. expected may exceed float64."""
     if actual.shape != expected.shape:
         return f"{name} has shape {tuple(actual.shape)}, should have {tuple(expected.shape)}"
     return complaint(errors(actual, expected, bound), actual, expected, bound, name, accept)
@@ -94,10 +88,7 @@ def distances(actual: Array, expected: Array, allowed: Array) -> Array:
 
 
 def distance(actual: Array, expected: Array, allowed: Array, *, name: str = "output") -> str | None:
-    """The position that is farthest off, in words; None when every position's distance is allowed.
-
-    actual and expected are `... e`, allowed is `...`; expected may be wider than float64.
-    """
+    """The position that is farthest off; None if all distances are allowed. The arrays are … e, … e and …."""
     ratio = distances(actual, expected, allowed)
     if not (ratio > 1).any():
         return None

@@ -1,7 +1,6 @@
-"""What is counted in patterns of places that were kept or dropped: how many, how evenly, how independently.
+"""Counts in patterns of kept and dropped places: how many, how evenly, how independently.
 
-A pattern is an array of booleans, True where a place is kept; where none could be kept it is masked (`numpy.ma`).
-`names` are its axes, in the plural.
+A pattern is an array of booleans, True where a place is kept, masked (`numpy.ma`) where none could be.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from attnsuite.judging.shares import Share, Spread, Statistic, exactly
 
 Array = np.ndarray[Any, Any]
 Seeds = Sequence[int | None]
-"""Of each call; None goes on where the call before left the random source."""
+"""Of each call; None continues where the call before left the random source."""
 Judge = Callable[[Sequence[Array], Seeds, float], list[Statistic]]
-"""Counts in the patterns of some calls, given their seeds and the probability with which a place is dropped."""
+"""Counts in the patterns of calls with these seeds and this probability to drop a place."""
 
 WEIGHTS = ("batch items", "heads", "queries", "keys")
 """The axes of a pattern of weights, b h l s."""
 LAGS = (1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512)
-"""Distances at which patterns of weights are compared: neighbours, and whole tiles."""
+"""Distances of compared places: neighbours, and whole tiles."""
 TILE = 16
-"""As many keys are counted together: the smallest tile that kernels use."""
+"""The number of keys that are counted together: the smallest tile of kernels."""
 
 
 def kept(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
@@ -34,7 +33,7 @@ def kept(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
 
 
 def everywhere(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statistic]:
-    """How many weights are kept, in all and in each part of each axis: in a head, an item, sixteen keys."""
+    """How many weights are kept, in total and in each part of each axis: a head, an item, sixteen keys."""
     (pattern,) = patterns
     found = [_kept("weights are kept", pattern, p)]
     for axis, name in enumerate(WEIGHTS[-pattern.ndim :]):
@@ -90,7 +89,7 @@ def repeated(patterns: Sequence[Array], seeds: Seeds, p: float) -> list[Statisti
 def agreement(
     pattern: Array, names: Sequence[str], lags: Sequence[int], says: str, low: float, high: float
 ) -> list[Share]:
-    """How often places some steps apart are equal, along each axis; `says` has places for its name and the distance."""
+    """How often places some steps apart are equal, along each axis; `says` gets its name and the distance."""
     found = []
     for axis, name in enumerate(names):
         places = np.moveaxis(pattern, axis, 0)

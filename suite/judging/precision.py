@@ -18,13 +18,13 @@ class Precision:
     unit: float
     """Unit roundoff of the dtype."""
     accumulator: float
-    """Unit roundoff in which sums are expected to be made: float32 for half types."""
+    """Unit roundoff of sums: float32 for half types."""
     tiny: float
-    """What an underflow may cost: the smallest normal number, since subnormal ones may be flushed to zero. For float16,
-    whose range is so small that flushing would be a mistake, the smallest subnormal: it is computed in float32."""
+    """The cost of an underflow: the smallest normal number, because subnormal ones may be flushed to zero; for float16,
+    which is computed in float32, the smallest subnormal."""
     half: bool
     large: float
-    """A large number of the dtype; the sum of a few such numbers still does not overflow."""
+    """A large number of the dtype; a sum of a few does not overflow."""
     normal: float
     """The smallest normal number."""
 
@@ -64,12 +64,8 @@ def widened(array: Array, arithmetic: type) -> Array:
 
 
 def product(one: Array, other: Array) -> Array:
-    """`one @ other` in the judging arithmetic.
-
-    Numpy has no library for products in extended precision, and its own loop fetches every term from far apart. With
-    the terms of each sum side by side, einsum takes a third of that time, where there are several rows. Either way a
-    sum of n terms is off by n · 2⁻⁶⁴ · Σ|a||b| at most (Higham, section 3.1).
-    """
+    """`one @ other` in the judging arithmetic; a sum of n terms is off by n · 2⁻⁶⁴ · Σ|a||b| at most (Higham, 3.1)."""
+    # numpy's own loop in extended precision fetches every term from far apart: einsum takes a third of its time
     if one.dtype != np.longdouble or other.dtype != np.longdouble or one.shape[-2] == 1:
         return np.asarray(one @ other)
     terms = np.ascontiguousarray(other.swapaxes(-1, -2))

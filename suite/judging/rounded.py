@@ -1,8 +1,8 @@
-"""Arithmetic that knows how far an honest computation may stray: oracles written in it bound their own errors.
+"""Arithmetic with error bounds of an honest computation: oracles written in it bound their own errors.
 
 First-order running error analysis (Wilkinson; Higham, "Accuracy and Stability of Numerical Algorithms", chapter 3):
-every operation passes on what its operands may be off by, and adds the rounding of its own result in the tested dtype.
-Sums round in the accumulator. What an implementation computes in more precision than its dtype only makes it closer.
+every operation passes on the errors of its operands, and adds the rounding of its own result in the tested dtype. Sums
+round in the accumulator.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TANH_BEND, GELU_BEND = 0.385, 0.565
 
 
 class Rounded:
-    """Numbers, beside the bound of what each may be off by in an honest computation. `value` and `bound` are arrays."""
+    """Numbers, each with the error bound of an honest computation. `value` and `bound` are arrays."""
 
     def __init__(self, value: Array, bound: Array | float, precision: Precision) -> None:
         self.value = np.asarray(value)
@@ -32,7 +32,7 @@ class Rounded:
 
     @classmethod
     def exact(cls, value: Array, precision: Precision, arithmetic: type = np.float64) -> Rounded:
-        """Inputs, which are what they are."""
+        """Inputs, which have no error."""
         return cls(widened(np.asarray(value, dtype=np.float64), arithmetic), 0.0, precision)
 
     @property
@@ -81,11 +81,10 @@ class Rounded:
         return self._made(self.value @ other.value, passed_on + self._summing(terms) * (self.size @ other.size))
 
     def affine(self, weights: Rounded, bias: Rounded) -> Rounded:
-        """self @ weights + bias, … v, of weights n v and a bias v.
+        """self @ weights + bias, … v, of weights n v and a bias v, which may also be a term of the sum, in any place.
 
-        The bias may be added last, or be one more term of the sum, in any place: BLAS begins its sum with it on some
-        machines. A sum of n + 1 terms in any order is off by accumulator · (n + 1) · (|self| |weights| + |bias|) at
-        most (Higham, section 4.2).
+        A sum of n + 1 terms in any order is off by accumulator · (n + 1) · (|self| |weights| + |bias|) at most (Higham,
+        section 4.2).
         """
         ones = type(self).exact(np.ones((*self.shape[:-1], 1)), self.precision, self.value.dtype.type)
         as_a_row = concatenated([self, ones]) @ concatenated([weights, bias[None]], -2)
@@ -163,7 +162,7 @@ class Rounded:
         return self.each(lambda array: array.swapaxes(-1, -2))
 
     def rounded(self, units: float = 1.0) -> Rounded:
-        """The same, written down in the dtype once more."""
+        """The same, rounded to the dtype once more."""
         return self._made(self.value, self.bound, units)
 
     def _weights(self, allowed: Array | None) -> tuple[Array, Array]:
@@ -175,8 +174,7 @@ class Rounded:
             total = powers.sum(-1, keepdims=True)
             weights = np.where(total == 0, powers, powers / np.where(total == 0, 1, total))
         spread = np.where(weights == 0, 0.0, (largest - scores).astype(np.float64))
-        # a score is rounded where the largest is taken off, and so is its distance from the logarithm of the sum where
-        # the weight is the exponential of a log-softmax: both at the size of that distance
+        # the difference from the largest is rounded, and in a log-softmax that from the logarithm of the sum
         shifting = 2 * self.precision.unit * spread + 2 * self.precision.unit
         return weights, np.minimum(np.asarray(self.bound) + shifting, 1.0)
 
@@ -212,7 +210,7 @@ class Rounded:
 
 
 class Unbounded(Rounded):
-    """The same arithmetic without bounds, which are expensive and not needed where models are judged by norms."""
+    """The same arithmetic without bounds, for models, which are judged by norms."""
 
     def __init__(self, value: Array, bound: Array | float, precision: Precision) -> None:
         super().__init__(value, 0.0, precision)
@@ -241,7 +239,7 @@ def concatenated(parts: list[Rounded], axis: int = -1) -> Rounded:
 
 
 def whichever(*ways: Rounded) -> Rounded:
-    """One result that an honest implementation may compute in several ways: its bound is the largest of theirs."""
+    """A result that may be computed in several ways, with the largest of their bounds."""
     bound = np.maximum.reduce([np.asarray(way.bound) for way in ways])
     unknown = np.isnan(bound)  # a bound that is infinite, times zero
     return type(ways[0])(ways[0].value, np.where(unknown, np.inf, bound), ways[0].precision)

@@ -1,14 +1,13 @@
 """Limits of all errors of a half-type output together: their norm, and their sum along directions of mistakes.
 
-A bound of one number has to grant the worst case of all roundings at once. Many roundings together do not do their
-worst: those of different numbers are independent, and each is as likely up as down. So a sum of squares or a sum along
-a direction, over many numbers, has a far smaller limit, with a probability of being left by chance that is known.
+The bound of one number grants the worst case of all roundings at once. Roundings of different numbers are independent,
+and as likely up as down: a sum of squares, or along a direction, has a far smaller limit, with a known probability.
 
-A rounding error is uniform between ± half a step, variance h² / 3. Such errors are strictly sub-Gaussian: a sum of
-them, each times a number, leaves √(2 x · variance) with probability 2 e⁻ˣ at most (Hoeffding 1963). A sum of squares
-leaves V + 2 √(V m x) + 2 m x with probability e⁻ˣ at most, V the expectation and m the largest eigenvalue of the
-covariance (Hsu, Kakade and Zhang 2012, theorem 2.1). Here m is the largest expectation of one row: nothing is assumed
-of the errors within a row, which share their weights, only that rows are independent.
+A rounding error is uniform between ± half a step, variance h² / 3. Such errors are strictly sub-Gaussian: a weighted
+sum exceeds √(2 x · variance) with probability 2 e⁻ˣ at most (Hoeffding 1963). A sum of squares exceeds
+V + 2 √(V m x) + 2 m x with probability e⁻ˣ at most, V the expectation and m the largest eigenvalue of the covariance
+(Hsu, Kakade and Zhang 2012, theorem 2.1). Here m is the largest expectation of one row: rows must be independent, the
+errors within a row, which share their weights, need not be.
 """
 
 from __future__ import annotations
@@ -34,15 +33,16 @@ SAFETY = 1.25
 
 @dataclass(frozen=True)
 class Directions:
-    """Directions in which a mistake would move all rows together. `sums` adds up errors along each of them."""
+    """Directions in which a mistake would move all rows together."""
 
     says: str
-    """The mistake in words, with a place for the number of the direction where there are several."""
+    """The mistake in words, with a place for the number of the direction."""
     sums: Callable[[Array], Array]
+    """Adds up errors along each direction."""
     deviation: Array
     """The standard deviation of each sum."""
     drift: Array
-    """How far each sum may be off for what is no independent rounding."""
+    """The error of each sum apart from independent rounding."""
 
 
 @dataclass(frozen=True)
@@ -50,21 +50,21 @@ class Whole:
     """Limits of the errors of one tensor, taken together."""
 
     counts: Array
-    """How much the square of each row's error counts, 0 where it is not judged: the tensor's axes but the last."""
+    """The factor of each row's squared error, 0 where it is not judged: the tensor's axes but the last."""
     part: tuple[slice, ...]
     """The part of these axes that holds all judged rows."""
     expected: float
-    """The expected sum of the squared errors, each row's times what it counts."""
+    """The expected sum of the squared errors, each times its row's factor."""
     largest: float
-    """That of the row which has most."""
+    """The largest expectation of a row."""
     drift: float
-    """The norm of what is no independent rounding."""
+    """The norm of the errors apart from independent rounding."""
     directions: tuple[Directions, ...] = ()
     times: float = SAFETY
 
     @property
     def exponent(self) -> float:
-        """Of the probability with which chance leaves one limit."""
+        """The exponent x of the probability of each limit."""
         limits = 1 + sum(each.deviation.size for each in self.directions)
         return math.log(2 * limits * JUDGEMENTS / FALSE_ALARM)
 
@@ -86,7 +86,7 @@ class Whole:
 
 
 def step(numbers: Array, precision: Precision) -> Array:
-    """Half the distance of the dtype's numbers around each number: the largest error of rounding it."""
+    """The largest error of rounding each number: half the distance of the dtype's numbers there."""
     _, exponent = np.frexp(numbers)
     subnormal = precision.unit * precision.normal
     found: Array = np.where(numbers == 0, subnormal, np.maximum(np.ldexp(precision.unit, exponent - 1), subnormal))
@@ -94,10 +94,9 @@ def step(numbers: Array, precision: Precision) -> Array:
 
 
 def rounding(numbers: Array, precision: Precision) -> tuple[Array, Array]:
-    """The error of rounding each number, and the variance to expect of it.
+    """The error of rounding each number, and its variance: that of a random number of this size, or the error's square.
 
-    The variance is that of a number of which only the size is known, or the square of the very error, if that is
-    larger: many equal numbers err alike.
+    The larger counts, because many equal numbers err alike.
     """
     half = step(numbers, precision)
     error = np.rint(numbers / (2 * half)) * 2 * half - numbers
@@ -131,10 +130,10 @@ class Scatter:
 
 
 def counted(noise: Array) -> Array:
-    """How much rows count whose errors have these expected squares: the least noisy one 1, all others less."""
+    """The factors of rows whose errors have these expected squares: 1 for the least noisy."""
     return np.asarray(noise.min(initial=np.inf) / noise)
 
 
 def norm(array: Array, counts: Array) -> float:
-    """The norm of an array, the square of each of whose rows counts so much."""
+    """The norm of an array whose squared rows have these factors."""
     return float(np.sqrt((counts * array**2).sum()))
