@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from ast import literal_eval
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,18 @@ LIMIT = 60.0
 """Seconds for answers that come at once: the machine that runs the tests may be busy."""
 
 
-def call(mode: str = "value", value: Tensor | None = None, **more: Any) -> Call:
+def call(mode: str = "", value: Tensor | None = None, **more: Any) -> Call:
     """A call of the submission `misbehaves.py`."""
     query = torch.arange(24.0).reshape(2, 3, 4)
     options = more.pop("options", {}) | {"mode": mode}
     return Call({"query": query, "key": query + 1, "value": query + 2 if value is None else value}, options, **more)
+
+
+def findings(worker: Worker, mode: str, place: object = "", process: int = 0) -> Any:
+    """What the submission `misbehaves.py` found out in this mode."""
+    raised = answered(worker.ask([call(mode, options={"place": str(place), "process": process})]))[0].raised
+    assert raised.startswith("RuntimeError: "), raised
+    return literal_eval(raised.removeprefix("RuntimeError: "))
 
 
 def answered(answer: object) -> tuple[Reply, ...]:

@@ -225,7 +225,7 @@ def test_what_workers_are_forked_from_may_die() -> None:
         server = parent_of(worker)
         os.kill(server, signal.SIGKILL)
         assert answered(worker.ask([call()])), "those that live go on"
-        died = worker.ask([call("exit")])
+        died = worker.ask([call("exits")])
         assert died == Died("nobody is left who knows how")
         assert answered(worker.ask([call()])), "and others start"
     with Worker(MISBEHAVES, time_limit=LIMIT) as worker:
