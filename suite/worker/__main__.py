@@ -59,7 +59,7 @@ def main(descriptor: int, life: int, sandboxed: bool = False) -> None:
 def serve(channel: socket.socket) -> None:
     """Import the implementation that the first message names, and answer the other messages."""
     hello: Hello = _receive(channel, Hello)
-    begin = named(hello.service)() if hello.service else None  # before an import, which may replace what it finds
+    begin = _begun(hello.service) if hello.service else None  # before an import, which may replace what it finds
     files = answering(watched=begin is None)  # what is timed is not watched
     sys.path.extend(entry for entry in hello.path if entry not in sys.path)
     make_importable(hello.declaration)
@@ -67,7 +67,7 @@ def serve(channel: socket.socket) -> None:
     _send(channel, greeting)
     if function is None:
         return
-    service = begin(function, hello.device) if begin else _no_service
+    service = begin(function, hello.device) if begin else None
     while True:
         request: Request = _receive(channel, Request)
         response = Response(request.id)
@@ -76,27 +76,21 @@ def serve(channel: socket.socket) -> None:
                 response.answer = files()
             elif request.verb == ASK:
                 response.answer = asking.serve(function, hello.device, request.arguments)
-            elif request.verb == EXCHANGE:
-                response.answer = service(request.verb, {**request.arguments, "channel": channel})
+            elif service is None:
+                raise ValueError(f"unknown verb {request.verb!r}; this worker answers {ASK!r} alone")
             else:
-                response.answer = service(request.verb, request.arguments)
+                more = {"channel": channel} if request.verb == EXCHANGE else {}
+                response.answer = service(request.verb, {**request.arguments, **more})
         except BaseException:  # not the implementation's: its own are answers
             response.failed = traceback.format_exc()
         response.lost = lost(hello.device)
         _send(channel, response)
 
 
-def named(service: str) -> Callable[[], Callable[[Function, str], Service]]:
-    """The function that begins a service, `module:function`: called before the implementation is imported, it returns
-    what makes the service of the function and its device.
-    """
+def _begun(service: str) -> Callable[[Function, str], Service]:
+    """What makes a service, `module:function`, of an implementation and its device: the function returns it."""
     module, _, name = service.partition(":")
-    begin: Callable[[], Callable[[Function, str], Service]] = getattr(import_module(module), name)
-    return begin
-
-
-def _no_service(verb: str, arguments: Mapping[str, Any]) -> Any:
-    raise ValueError(f"unknown verb {verb!r}; this worker answers {ASK!r} alone")
+    return getattr(import_module(module), name)()  # type: ignore[no-any-return]
 
 
 def _imported(declaration: Declaration) -> tuple[Function | None, Greeting]:

@@ -1,4 +1,4 @@
-"""Copies of this process, made by fork: whatever is imported and at hand here is there at once."""
+"""Copies of this process, made by fork: all that is imported here is there at once."""
 
 from __future__ import annotations
 
@@ -39,19 +39,18 @@ class Copy:
     process: BaseProcess
     connection: Connection
     ending: int | None
-    """What can be waited for, beside the connection, until it has ended; None where the system has no such thing."""
+    """What can be waited for, next to the connection, until it has ended; None where the system has no such thing."""
 
     @classmethod
-    def of(cls, work: Callable[[Connection], None], *, interruptible: bool = False, alone: bool = False) -> Copy:
-        """A copy that does this, and ends, or is ended with its maker.
+    def of(cls, work: Callable[[Connection], None]) -> Copy:
+        """A copy that does this, and ends, or is ended by Ctrl-C or with its maker.
 
-        Ctrl-C, which comes to all processes, ends it if it is `interruptible`. One that is `alone` has none of its
-        maker's files but the three of every process, and takes over all that it starts, to whatever depth.
+        It has none of its maker's files but the three of every process, and takes over all that it starts, to any
+        depth.
         """
         context = multiprocessing.get_context("fork")
         ours, theirs = context.Pipe(duplex=False)
-        how = (interruptible, alone)
-        process = context.Process(target=_begin, args=(work, ours, theirs, os.getpid(), *how), daemon=True)
+        process = context.Process(target=_begin, args=(work, ours, theirs, os.getpid()), daemon=True)
         process.start()
         theirs.close()
         ending = None
@@ -81,35 +80,24 @@ class Copy:
         return ending(self.process.exitcode or 0)
 
 
-def _begin(
-    work: Callable[[Connection], None],
-    ours: Connection,
-    theirs: Connection,
-    maker: int,
-    interruptible: bool,
-    alone: bool,
-) -> None:
-    ours.close()  # else nobody would notice that its maker does not read any more
-    if alone:
-        _let_go_of_all_but(theirs.fileno())
-        with suppress(OSError):
-            prctl(SUBREAPER, 1)
-    if not interruptible:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _begin(work: Callable[[Connection], None], ours: Connection, theirs: Connection, maker: int) -> None:
+    ours.close()  # else it would not be noticed that the maker does not read any more
+    _close_all_but(theirs.fileno())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with suppress(OSError):
+        prctl(SUBREAPER, 1)
         prctl(DIE_WITH_PARENT, signal.SIGKILL)
     if os.getppid() == maker:  # else it has ended already
         work(theirs)
 
 
-def _let_go_of_all_but(kept: int) -> None:
+def _close_all_but(kept: int) -> None:
     """Have every file that was open, but standard input, output, error and this one, lead to nowhere.
 
-    They keep their numbers: what is still at hand of the maker's closes them when it goes, and would close others.
+    They keep their numbers: objects of the maker's close them when they are freed, and would close others.
     """
     nowhere = os.open(os.devnull, os.O_RDWR)
-    for each in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
-        if each > 2 and each not in (kept, nowhere):
-            os.dup2(nowhere, each, inheritable=False)
+    for descriptor in [int(link.name) for link in Path("/proc/self/fd").iterdir()]:
+        if descriptor > 2 and descriptor not in (kept, nowhere):
+            os.dup2(nowhere, descriptor, inheritable=False)
     os.close(nowhere)

@@ -314,7 +314,7 @@ def main(descriptor: int, life: int) -> None:
                 for each in descriptors[1:]:
                     os.close(each)
                 continue  # the worker answers
-            answer = _reaped(message.pid) if isinstance(message, Reap) else _import(message)
+            answer = _import(message) if isinstance(message, Import) else _reaped(message)
             with suppress(OSError):  # the parent does not wait for it
                 answers.send(msgpack.encode(answer))
 
@@ -328,8 +328,8 @@ def _import(message: Import) -> int:
     return 0
 
 
-def _reaped(pid: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def _reaped(message: Reap) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(message.pid, 0)[1])
 
 
 def _work(answers: socket.socket, message: Fork, descriptors: Sequence[int]) -> NoReturn:

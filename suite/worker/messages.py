@@ -192,12 +192,12 @@ def checked_as(kind: Any, data: Any) -> Any:
 
 def calls_from(data: Any) -> list[Call]:
     """The calls in a request."""
-    return [Call(**_shallow(call)) for call in convert(data, list[_CALL])]  # type: ignore[valid-type]
+    return [Call(**asdict(call)) for call in convert(data, list[_CALL])]  # type: ignore[valid-type]
 
 
 def replies_from(answer: Any, calls: Sequence[Call]) -> list[Reply]:
     """The replies in a response, one to each call. Raises `Garbage` for anything else."""
-    replies = [Reply(**_shallow(reply)) for reply in checked_as(list[_REPLY], shortened(answer))]  # type: ignore[valid-type]
+    replies = [Reply(**asdict(reply)) for reply in checked_as(list[_REPLY], shortened(answer))]  # type: ignore[valid-type]
     if len(replies) != len(calls):
         raise Garbage(f"{len(replies)} replies to {len(calls)} calls")
     for reply, call in zip(replies, calls, strict=True):
@@ -261,10 +261,6 @@ _CALL = _typed(
     Call, options=dict[str, _Option | tuple[_Option, ...]]
 )  # MessagePack has no tuples, and options no lists
 _REPLY = _typed(Reply)
-
-
-def _shallow(struct: Struct) -> dict[str, Any]:
-    return asdict(struct)
 
 
 def _encoded(storages: list[memoryview], value: Any) -> Any:

@@ -89,7 +89,7 @@ class Fresh:
 
 
 class Begun(NamedTuple):
-    """A process that was started, and what of it is ours: its channel, its output, its life, and its folder."""
+    """A process that was started, and what of it is ours."""
 
     child: Fresh | Forked
     channel: socket.socket
@@ -106,8 +106,12 @@ class Begun(NamedTuple):
 
     def finish(self) -> None:
         """End the process and all that it has started, and let go of what is ours."""
-        if self.space is not None and not self.child.exited():
-            self._end_below_supervisor()
+        if self.space is not None and not self.child.exited():  # let the supervisor end all, and then itself
+            self.signal(signal.SIGCONT)
+            signal_all(children(self.child.pid), signal.SIGKILL)
+            until = time.monotonic() + KILL_LIMIT
+            while not self.child.exited() and time.monotonic() < until:
+                time.sleep(0.001)
         self.signal(signal.SIGKILL)
         signal_all(_marked(self.mark), signal.SIGKILL)
         self.channel.close()
@@ -116,14 +120,6 @@ class Begun(NamedTuple):
         self.child.reap(KILL_LIMIT)
         if self.space is not None:
             take_down(self.space)
-
-    def _end_below_supervisor(self) -> None:
-        """End what a supervisor has started, and wait until it has ended all that descends from that, and itself."""
-        self.signal(signal.SIGCONT)
-        signal_all(children(self.child.pid), signal.SIGKILL)
-        until = time.monotonic() + KILL_LIMIT
-        while not self.child.exited() and time.monotonic() < until:
-            time.sleep(0.001)
 
 
 class Process:
@@ -154,8 +150,9 @@ class Process:
     ) -> None:
         begun = _start(environment, cores, service, sandboxed, memory, python or sys.executable * fresh)
         self._begun, self._child, self._channel, self._output = begun, begun.child, begun.channel, begun.output
+        self._space = begun.space
         self._memory, self._watched, self._looked = memory, watched, 0.0
-        self._over = over
+        self._over = over or Event()
         self._channel.setblocking(False)
         os.set_blocking(self._output, False)
         self._printed, self._printed_bytes = bytearray(), 0
@@ -175,12 +172,12 @@ class Process:
     @property
     def folder(self) -> str:
         """The folder that a sandboxed process has for itself."""
-        return self._begun.space.folder if self._begun.space else ""
+        return self._space.folder if self._space else ""
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
         """The names of the mechanisms that sandbox it."""
-        return tuple(each.name for each in chosen(self._begun.space.mechanisms)) if self._begun.space else ()
+        return tuple(mechanism.name for mechanism in chosen(self._space.mechanisms)) if self._space else ()
 
     @property
     def printed(self) -> str:
@@ -219,7 +216,8 @@ class Process:
         """The next reply, of this kind. Raises `Garbage` for another, and `TooMuch` for one that is too large."""
         self._read_token(deadline)
         try:
-            reply = unpack(lambda buffer: self._read_into(buffer, deadline), kind, self._largest_reply)
+            largest = self._memory // REPLY_SHARE or STORAGE_LIMIT
+            reply = unpack(lambda buffer: self._read_into(buffer, deadline), kind, largest)
         except TooLarge as error:
             raise TooMuch(f"replied with more than {error}") from None
         if not self._tokens:
@@ -259,11 +257,6 @@ class Process:
         if said != expected:
             raise Garbage(OUT_OF_TURN)
         return int(size)
-
-    @property
-    def _largest_reply(self) -> int:
-        """The most bytes of tensors in a reply."""
-        return self._memory // REPLY_SHARE or STORAGE_LIMIT
 
     def _send(self, parts: Iterable[memoryview], deadline: float) -> None:
         left = list(parts)
@@ -332,12 +325,12 @@ class Process:
         """Kill what still runs, and say how the process ended: `SIGSEGV`, `exit status 3`, `closed its channel`."""
         if not self._finish.alive:
             return "ended"
-        waits_until = time.monotonic() + (0.0 if self._is_over else grace)
+        waits_until = time.monotonic() + (0.0 if self._over.is_set() else grace)
         while not self._child.exited() and time.monotonic() < waits_until:
             self._keep_printed()
             time.sleep(0.01)
         exited = self._child.exited()
-        if self._begun.space is None:  # else its supervisor has to find what is left, before it ends itself
+        if self._space is None:  # else its supervisor has to find what is left, before it ends itself
             self._signal(signal.SIGKILL)
         self._keep_printed()
         self._finish()
@@ -365,13 +358,9 @@ class Process:
             self._look_at_limits()
             if remaining <= 0:
                 raise TimeoutError
-            if exited or self._is_over:  # has it exited, a child of its own holds the channel open
+            if exited or self._over.is_set():  # has it exited, a child of its own holds the channel open
                 raise EOFError
             exited = self._child.exited()
-
-    @property
-    def _is_over(self) -> bool:
-        return self._over is not None and self._over.is_set()
 
     def _look_at_limits(self) -> None:
         if self._printed_bytes > PRINTED_LIMIT:
@@ -398,7 +387,7 @@ class Process:
     def _signal(self, number: int) -> None:
         if self._finish.alive:
             self._begun.signal(number)
-            if self._begun.space and not self._child.reaped:
+            if self._space and not self._child.reaped:
                 signal_all(descendants(self.pid), number)  # those that have left the group, too
 
 

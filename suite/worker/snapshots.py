@@ -14,21 +14,8 @@ from torch import Tensor
 
 from attnsuite.worker.messages import DTYPES, storage_of
 
-METHODS = SimpleNamespace(
-    **{
-        name: getattr(torch._C.TensorBase, name)
-        for name in (
-            "detach",
-            "as_subclass",
-            "to",
-            "clone",
-            "reshape",
-            "resolve_conj",
-            "resolve_neg",
-            "untyped_storage",
-        )
-    }
-)
+_NAMES = "detach as_subclass to clone reshape resolve_conj resolve_neg untyped_storage"
+METHODS = SimpleNamespace(**{name: getattr(torch._C.TensorBase, name) for name in _NAMES.split()})
 """Methods of tensors as PyTorch has them, taken before any submission is imported, which may replace what it finds."""
 _compare_memory = ctypes.CDLL(None).memcmp
 _compare_memory.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t

@@ -15,22 +15,11 @@ from attnsuite.cases import Call, Reply
 from attnsuite.model import Status, UsageError
 from attnsuite.model.limits import COMPILE_LIMIT, IMPORT_LIMIT, LAST_WORDS_LIMIT, TIME_LIMIT
 from attnsuite.registry import Broken, Declaration, Missing, absent, find
+from attnsuite.worker import messages
 from attnsuite.worker.compiling import may_compile, shape_of
 from attnsuite.worker.files import files_from
 from attnsuite.worker.forkserver import expect
 from attnsuite.worker.inputs import Left, compared, fingerprints, sent_with
-from attnsuite.worker.messages import (
-    MAX_TEXT,
-    Garbage,
-    Greeting,
-    Hello,
-    ImportStatus,
-    Request,
-    Response,
-    declared_by,
-    replies_from,
-    shortened,
-)
 from attnsuite.worker.process import Process, TooMuch
 from attnsuite.worker.turns import EXCHANGE, Taken, Turn
 
@@ -204,7 +193,7 @@ class Worker:
         if declaration.plug:
             declaration = replace(declaration, plug=_placed(declaration.plug))
         path = [str(Path(entry or ".").resolve()) for entry in _importable(self.declaration.python)]
-        hello = Hello(declaration, self.device, path, self._service)
+        hello = messages.Hello(declaration, self.device, path, self._service)
         failed = self._attempt(lambda process: process.send(hello, self._starting.until), self._starting)
         if isinstance(failed, Died | Hung):
             self._state = failed
@@ -213,10 +202,12 @@ class Worker:
         """Wait until the implementation is imported, or say why it cannot be. Raises `UsageError` as `load` does."""
         self.start()
         if self._state is None:
-            greeting = self._attempt(lambda process: self._receive(process, Greeting, self._starting), self._starting)
+            greeting = self._attempt(
+                lambda process: self._receive(process, messages.Greeting, self._starting), self._starting
+            )
             if isinstance(greeting, Hung):
                 greeting = replace(greeting, importing=True)
-            self._state = self._started(greeting) if isinstance(greeting, Greeting) else greeting
+            self._state = self._started(greeting) if isinstance(greeting, messages.Greeting) else greeting
         return self._state
 
     def ask(
@@ -241,9 +232,11 @@ class Worker:
             return answer
         at_most = time.monotonic() - began  # by this clock, whatever the process says
         try:
-            replies = [replace(reply, seconds=min(reply.seconds, at_most)) for reply in replies_from(answer, calls)]
+            replies = [
+                replace(reply, seconds=min(reply.seconds, at_most)) for reply in messages.replies_from(answer, calls)
+            ]
             return compared(calls, replies, sent)
-        except Garbage as garbage:
+        except messages.Garbage as garbage:
             return self._garbage(garbage)
 
     def request(
@@ -303,31 +296,31 @@ class Worker:
         limit = Limit.of(seconds, 0.0 if shape in self._shapes or verb == EXCHANGE else self.compile_limit)
         self._requests += 1
 
-        def talk(process: Process) -> Response:
+        def talk(process: Process) -> messages.Response:
             process.forget()
-            process.send(Request(self._requests, verb, dict(arguments)), limit.until, replies)
+            process.send(messages.Request(self._requests, verb, dict(arguments)), limit.until, replies)
             sent = time.monotonic()
             meanwhile(process)
             limit.until += time.monotonic() - sent
-            response: Response = self._receive(process, Response, limit)
+            response: messages.Response = self._receive(process, messages.Response, limit)
             if response.id != self._requests:
-                raise Garbage("no answer to this request")
+                raise messages.Garbage("no answer to this request")
             if response.lost and self.device == "cpu":
-                raise Garbage("a device is lost that it does not have")
+                raise messages.Garbage("a device is lost that it does not have")
             return response
 
         response = self._attempt(talk, limit)
-        if not isinstance(response, Response):
+        if not isinstance(response, messages.Response):
             return response
         self._shapes.add(shape)
         if response.lost:  # it can do nothing more on its device: the next request starts another process
             printed = self._running.printed
-            self._end()
+            self.close()
             if response.failed:
-                return Died(f"lost its CUDA context: {response.lost[:MAX_TEXT]}", printed)
+                return Died(f"lost its CUDA context: {response.lost[: messages.MAX_TEXT]}", printed)
         elif response.failed:
-            self._end()
-            return Died("the suite's own code failed in the worker", shortened(response.failed).strip())
+            self.close()
+            return Died("the suite's own code failed in the worker", messages.shortened(response.failed).strip())
         return response.answer
 
     def files(self) -> list[str] | None:
@@ -349,10 +342,6 @@ class Worker:
         if self._process is not None:
             self._process.move(cores)
 
-    def close(self) -> None:
-        """Kill the process and all that it has started."""
-        self._end()
-
     def _receive(self, process: Process, kind: Any, limit: Limit) -> Any:
         limit.extend(process)
         return process.receive(kind, limit.until)
@@ -363,42 +352,41 @@ class Worker:
         try:
             return talk(process)
         except EOFError:
-            failure: Died | Hung = Died(process.end(LAST_WORDS_LIMIT), process.printed)
-            failure = replace(failure, printed=process.printed)
+            how = process.end(LAST_WORDS_LIMIT)
+            failure: Died | Hung = Died(how, process.printed)
         except TimeoutError:
             process.end()
             failure = Hung(limit.seconds, process.printed, compiling=limit.compiling)
         except TooMuch as error:
             process.end()
             failure = Died(str(error), process.printed)
-        except Garbage as garbage:
+        except messages.Garbage as garbage:
             return self._garbage(garbage)
         except BaseException:  # Ctrl-C: what comes later would answer another request
-            self._end()
+            self.close()
             raise
-        self._end()
+        self.close()
         return failure
 
-    def _started(self, greeting: Greeting) -> Ready | Failure:
+    def _started(self, greeting: messages.Greeting) -> Ready | Failure:
         try:
-            declaration, reason = declared_by(greeting, self.declaration), shortened(greeting.reason)
-        except Garbage as garbage:
+            declaration, reason = messages.declared_by(greeting, self.declaration), messages.shortened(greeting.reason)
+        except messages.Garbage as garbage:
             return self._garbage(garbage)
-        if greeting.status is ImportStatus.READY:
+        if greeting.status is messages.ImportStatus.READY:
             self.declaration = declaration
             return Ready(declaration)
         printed = self._running.printed
-        self._end()
-        if greeting.status is ImportStatus.UNUSABLE:
+        self.close()
+        if greeting.status is messages.ImportStatus.UNUSABLE:
             raise UsageError(reason)
-        if greeting.status is ImportStatus.MISSING:
+        if greeting.status is messages.ImportStatus.MISSING:
             return Missing(declaration, reason)
         return Broken(declaration, reason, printed)
 
     def _garbage(self, what: object) -> Died:
         process = self._running
-        process.end()
-        self._end()
+        self.close()
         return Died(f"answered garbage: {what}", process.printed)
 
     @property
@@ -408,7 +396,8 @@ class Worker:
             raise RuntimeError("the worker has no process")
         return self._process
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """Kill the process and all that it has started. The next request starts another one."""
         if self._process is not None:
             self._process.end()
         self._process = None

@@ -337,6 +337,11 @@ def sleep(place: str, process: int) -> Any:
     time.sleep(600)
 
 
+def dawdles(place: str, process: int) -> Any:
+    """Take a while."""
+    time.sleep(1.5)
+
+
 def _channel() -> int:
     """The first socket that was open at import."""
     for each in sorted(OPEN, key=lambda of: int(of.name)):

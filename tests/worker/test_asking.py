@@ -292,17 +292,6 @@ def test_one_tensor_is_given_under_several_names() -> None:
     assert [len({id(tensor) for tensor in tensors}) for tensors in given] == [3, 1]
 
 
-def test_a_call_leaves_no_trace_in_the_process() -> None:
-    def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> Tensor:
-        torch.set_default_dtype(torch.float64)
-        torch.set_num_threads(torch.get_num_threads() + 1)
-        return value.clone()
-
-    before = torch.get_default_dtype(), torch.get_num_threads()
-    reply_to(function)
-    assert (torch.get_default_dtype(), torch.get_num_threads()) == before
-
-
 def scaler() -> Callable[..., Any]:
     """The factory of `scaler.py`, which has built nothing yet."""
     factory: Callable[..., Any] = runpy.run_path(str(SUBMISSIONS / "scaler.py"))["transformer"]

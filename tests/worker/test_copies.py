@@ -38,12 +38,12 @@ def test_it_sends_what_it_finds_and_says_how_it_ended() -> None:
     assert copy.end() == "exit status 0"
 
 
-@pytest.mark.parametrize(("number", "said"), [(signal.SIGUSR1, "SIGUSR1"), (UNNAMED, f"signal {UNNAMED}")])
-def test_the_signal_that_ended_it_is_said_also_one_without_a_name(number: int, said: str) -> None:
+@pytest.mark.parametrize(("number", "how"), [(signal.SIGUSR1, "SIGUSR1"), (UNNAMED, f"signal {UNNAMED}")])
+def test_the_signal_that_ended_it_is_said_also_one_without_a_name(number: int, how: str) -> None:
     copy = Copy.of(lambda connection: os.kill(os.getpid(), number))
     copy.process.join()
 
-    assert copy.end() == said
+    assert copy.end() == how
 
 
 def test_one_that_is_ended_is_gone() -> None:
@@ -54,18 +54,17 @@ def test_one_that_is_ended_is_gone() -> None:
     assert not psutil.pid_exists(process)
 
 
-@pytest.mark.parametrize(("interruptible", "how"), [(True, "exit status 1"), (False, "SIGKILL")])
-def test_ctrl_c_ends_the_interruptible_alone(interruptible: bool, how: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_ends_it(capfd: pytest.CaptureFixture[str]) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what was begun with & ignores it
-    copy = Copy.of(waits, interruptible=interruptible)
+    copy = Copy.of(waits)
     signal.signal(signal.SIGINT, before)
     copy.connection.recv()
 
     copy.interrupt()
-    copy.process.join(60.0 if interruptible else 0.2)
+    copy.process.join(60.0)
 
-    assert copy.end() == how
-    assert ("KeyboardInterrupt" in capfd.readouterr().err) is interruptible
+    assert copy.end() == "exit status 1"
+    assert "KeyboardInterrupt" in capfd.readouterr().err
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -272,7 +273,8 @@ def test_a_folder_of_its_own_is_there_and_goes(
 
 
 def test_replaced_functions_hide_nothing(start: Start) -> None:
-    reply = answered(start(target=str(SUBMISSIONS / "hostile_mutation.py")).ask([call()]))[0]
+    writes = start(target=str(SUBMISSIONS / "hostile_mutation.py"))
+    (reply,) = answered(writes.ask([replace(call(), options={})]))
     assert "query" in reply.changed
     later = start()
     with suppress(AssertionError):

@@ -67,7 +67,7 @@ class _Started:
 
     def __init__(self, work: Work[Any]) -> None:
         self.work, self.outcome = work, None  # type: tuple[Work[Any], tuple[str, Any] | None]
-        self.copy = Copy.of(lambda connection: _run(connection, work), interruptible=True, alone=True)
+        self.copy = Copy.of(lambda connection: _run(connection, work))
         try:
             self.watch = work.watch()
         except BaseException:

@@ -6,24 +6,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from attnsuite.worker.sandbox import system
 from attnsuite.worker.sandbox.limits import FILES_LIMIT, NAMES_LIMIT
 from attnsuite.worker.sandbox.mechanism import Mechanism, Protection, Space, works
-from attnsuite.worker.sandbox.system import (
-    BIND,
-    NEW_IPC,
-    NEW_MOUNTS,
-    NEW_NETWORK,
-    NEW_PROCESSES,
-    NEW_USER,
-    NO_DEVICES,
-    NO_SETUID,
-    PRIVATE,
-    READ_ONLY,
-    RECURSIVE,
-    function,
-    mount,
-    set_read_only,
-)  # fmt: skip
 
 ROOT, PROCESSES = Path("/"), Path("/proc")
 SHARED_MEMORY, TERMINALS = Path("/dev/shm"), Path("/dev/pts")
@@ -37,7 +22,7 @@ def enter(namespaces: int) -> None:
     The process may have one thread alone. A new PID namespace is for its children. OSError where that cannot be.
     """
     user, group = os.geteuid(), os.getegid()
-    function("unshare", NEW_USER | namespaces)
+    system.function("unshare", system.NEW_USER | namespaces)
     itself = Path("/proc/self")
     (itself / "setgroups").write_text("deny")  # else only root may say what groups there are
     (itself / "uid_map").write_text(f"{user} {user} 1")
@@ -46,7 +31,7 @@ def enter(namespaces: int) -> None:
 
 def show_own_processes() -> None:
     """Have /proc show the processes of this namespace alone. OSError where that cannot be, as in many containers."""
-    mount("proc", PROCESSES, "proc", NO_SETUID | NO_DEVICES)
+    system.mount("proc", PROCESSES, "proc", system.NO_SETUID | system.NO_DEVICES)
 
 
 def protect_system() -> None:
@@ -54,8 +39,8 @@ def protect_system() -> None:
     for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"):
         part = PROCESSES / name
         if part.exists():
-            mount(str(part), part, "", BIND)
-            set_read_only(part)
+            system.mount(str(part), part, "", system.BIND)
+            system.set_read_only(part)
 
 
 def _probe_processes() -> None:
@@ -66,42 +51,45 @@ def _probe_processes() -> None:
 
 def find_itself() -> None:
     """Mount /proc in a PID namespace. OSError where that cannot be."""
-    enter(NEW_PROCESSES | NEW_MOUNTS)
-    mount("none", ROOT, "", RECURSIVE | PRIVATE)
+    enter(system.NEW_PROCESSES | system.NEW_MOUNTS)
+    system.mount("none", ROOT, "", system.RECURSIVE | system.PRIVATE)
     if not works(show_own_processes):
         raise OSError("/proc is not mounted")
 
 
 def _protect_files(space: Space) -> None:
     writable = [Path(folder) for folder in space.writable]
-    mount("none", ROOT, "", RECURSIVE | PRIVATE)
+    system.mount("none", ROOT, "", system.RECURSIVE | system.PRIVATE)
     for folder in writable:
-        mount(str(folder), folder, "", BIND)
-    set_read_only(ROOT)
-    set_read_only(PROCESSES, False)  # a process writes there about itself
+        system.mount(str(folder), folder, "", system.BIND)
+    system.set_read_only(ROOT)
+    system.set_read_only(PROCESSES, False)  # a process writes there about itself
     protect_system()
     for folder in writable:
-        set_read_only(folder, False)
+        system.set_read_only(folder, False)
     size = min(FILES_LIMIT, space.memory or FILES_LIMIT)
     _mount_in_memory(Path(space.folder), size)
     with suppress(OSError):  # there is none
         _mount_in_memory(SHARED_MEMORY, size)
     with suppress(OSError):  # a device is written to in spite of read-only mounts
-        mount("tmpfs", TERMINALS, "tmpfs", NO_SETUID | NO_DEVICES | READ_ONLY, "size=4k,mode=0700")
+        system.mount(
+            "tmpfs", TERMINALS, "tmpfs", system.NO_SETUID | system.NO_DEVICES | system.READ_ONLY, "size=4k,mode=0700"
+        )
 
 
 def _mount_in_memory(folder: Path, size: int) -> None:
     options = f"size={size},nr_inodes={NAMES_LIMIT},mode=0700"
-    mount("tmpfs", folder, "tmpfs", NO_SETUID | NO_DEVICES, options)
+    system.mount("tmpfs", folder, "tmpfs", system.NO_SETUID | system.NO_DEVICES, options)
 
 
 PID_NAMESPACE = Mechanism(
     "PID namespace",
     frozenset({Protection.PROCESSES, Protection.READING, Protection.SIGNALS}),
-    namespaces=NEW_PROCESSES | NEW_IPC,  # shared memory of System V outlives processes, but not its namespace
+    namespaces=system.NEW_PROCESSES
+    | system.NEW_IPC,  # shared memory of System V outlives processes, but not its namespace
     probe=_probe_processes,
 )
 MOUNT_NAMESPACE = Mechanism(
-    "mount namespace", frozenset({Protection.FILES}), namespaces=NEW_MOUNTS, around=_protect_files
+    "mount namespace", frozenset({Protection.FILES}), namespaces=system.NEW_MOUNTS, around=_protect_files
 )
-NETWORK_NAMESPACE = Mechanism("network namespace", frozenset({Protection.NETWORK}), namespaces=NEW_NETWORK)
+NETWORK_NAMESPACE = Mechanism("network namespace", frozenset({Protection.NETWORK}), namespaces=system.NEW_NETWORK)
