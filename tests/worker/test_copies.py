@@ -54,7 +54,7 @@ def test_one_that_is_ended_is_gone() -> None:
     assert not psutil.pid_exists(process)
 
 
-def test_ctrl_c_ends_it(capfd: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_ends_it() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what was begun with & ignores it
     copy = Copy.of(waits)
     signal.signal(signal.SIGINT, before)
@@ -64,7 +64,6 @@ def test_ctrl_c_ends_it(capfd: pytest.CaptureFixture[str]) -> None:
     copy.process.join(60.0)
 
     assert copy.end() == "exit status 1"
-    assert "KeyboardInterrupt" in capfd.readouterr().err
 
 
 @pytest.mark.slow
@@ -74,7 +73,7 @@ def test_it_ends_with_its_maker(number: signal.Signals) -> None:
         "import time; from attnsuite.worker.copies import Copy; from test_copies import waits; copy = Copy.of(waits)\n"
         "print(copy.connection.recv(), flush=True); time.sleep(600)"
     )
-    path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    path = os.pathsep.join([*map(str, Path(__file__).parents[:2]), *sys.path])
     with subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
     ) as maker:
