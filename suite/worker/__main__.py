@@ -20,7 +20,6 @@ from attnsuite.worker import asking
 from attnsuite.worker.children import make_importable
 from attnsuite.worker.compiling import announcing
 from attnsuite.worker.device import lost
-from attnsuite.worker.files import answering
 from attnsuite.worker.messages import TOKEN, Greeting, Hello, ImportStatus, Request, Response, pack, unpack
 from attnsuite.worker.sandbox.processes import die_with_the_parent
 from attnsuite.worker.turns import EXCHANGE, fill
@@ -60,7 +59,6 @@ def serve(channel: socket.socket) -> None:
     """Import the implementation that the first message names, and answer the other messages."""
     hello: Hello = _receive(channel, Hello)
     begin = _begun(hello.service) if hello.service else None  # before an import, which may replace what it finds
-    files = answering(watched=begin is None)  # what is timed is not watched
     sys.path.extend(entry for entry in hello.path if entry not in sys.path)
     make_importable(hello.declaration)
     function, greeting = _imported(hello.declaration)
@@ -72,9 +70,7 @@ def serve(channel: socket.socket) -> None:
         request: Request = _receive(channel, Request)
         response = Response(request.id)
         try:
-            if request.verb == "files":
-                response.answer = files()
-            elif request.verb == ASK:
+            if request.verb == ASK:
                 response.answer = asking.serve(function, hello.device, request.arguments)
             elif service is None:
                 raise ValueError(f"unknown verb {request.verb!r}; this worker answers {ASK!r} alone")

@@ -17,7 +17,6 @@ from attnsuite.model.limits import COMPILE_LIMIT, IMPORT_LIMIT, LAST_WORDS_LIMIT
 from attnsuite.registry import Broken, Declaration, Missing, absent, find
 from attnsuite.worker import messages
 from attnsuite.worker.compiling import may_compile, shape_of
-from attnsuite.worker.files import files_from
 from attnsuite.worker.forkserver import expect
 from attnsuite.worker.inputs import Left, compared, fingerprints, sent_with
 from attnsuite.worker.process import Process, TooMuch
@@ -322,10 +321,6 @@ class Worker:
             self.close()
             return Died("the suite's own code failed in the worker", messages.shortened(response.failed).strip())
         return response.answer
-
-    def files(self) -> list[str] | None:
-        """The files that its answers depend on, as the process says; None where that is not known."""
-        return files_from(self.request("files", {}))
 
     def suspend(self) -> None:
         """Stop the process where it stands, so that it takes no time from others."""

@@ -12,7 +12,7 @@ from workers import LINUX
 
 from attnsuite import registry
 from attnsuite.benchmark.entry import Answered
-from attnsuite.benchmark.measure.protocol import Job, Prepared
+from attnsuite.benchmark.measure.messages import Job, Prepared
 from attnsuite.benchmark.participant import Participant
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
