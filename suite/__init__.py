@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attnsuite.model import UsageError as UsageError
     from attnsuite.model.version import VERSION as __version__
     from attnsuite.registry import implementation as implementation
-    from attnsuite.results.store import load as load_results
+    from attnsuite.results import load as load_results
 
 _HOMES = {
     **dict.fromkeys(("Measurement", "Outcome", "Status", "UsageError"), "attnsuite.model"),
@@ -26,7 +26,7 @@ _HOMES = {
     "bench": "attnsuite.benchmark",
     "check": "attnsuite.cli.check",
     "implementation": "attnsuite.registry",
-    "load_results": "attnsuite.results.store",
+    "load_results": "attnsuite.results",
 }
 _NAMES = {"__version__": "VERSION", "load_results": "load"}
 """Public names that have another name at home."""

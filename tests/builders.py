@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from attnsuite.model import ContractFacts, Facts, Machine, Measurement, Outcome, Run, Status
-from attnsuite.results.store import Recorded
+from attnsuite.results import Recorded
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux 6.1", ("NVIDIA H200",))
 BASELINES = {

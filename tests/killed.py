@@ -16,7 +16,7 @@ from processes import words_of
 
 import attnsuite
 from attnsuite.model import Outcome
-from attnsuite.results.store import Results
+from attnsuite.results import read
 
 HOME = Path(attnsuite.__file__).parent.parent
 LAUNCHER = "launcher"
@@ -108,8 +108,8 @@ class KilledSweep:
 
     def rows(self, folder: Path) -> Iterator[tuple[Row, Outcome]]:
         """The outcomes below a folder, by what was asked."""
-        for file in {file.parent for file in folder.rglob("runs.jsonl")}:
-            for of in Results(file.parent).read(file.name).outcomes:
+        for results in {file.parents[2] for file in folder.rglob("run.json")}:
+            for of in stored(results):
                 yield (of.implementation, of.case, of.dtype), of
 
     @property
@@ -157,8 +157,7 @@ def undivided(folder: Path, words: Sequence[str]) -> list[Outcome]:
 
 def stored(folder: Path) -> list[Outcome]:
     """The outcomes in a folder of results."""
-    store = Results(folder)
-    return [of for name in store.machines() for of in store.read(name).outcomes]
+    return [of for recorded in read(folder).values() for of in recorded.outcomes]
 
 
 def _alike(one: float | None, other: float | None) -> bool:

@@ -10,8 +10,9 @@ from pathlib import Path
 from builders import outcome as outcome
 from msgspec.structs import replace
 
-from attnsuite.model import EVERY_CASE, Machine, Measurement, Outcome, Run
-from attnsuite.results.store import Recorded, Results, RunWriter
+from attnsuite.model import EVERY_CASE, Facts, Machine, Measurement, Run
+from attnsuite.results import Recorded, RunWriter, open_run, read_machine
+from attnsuite.results.format import AnyRow
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 2, 8 * 2**30, "Linux", ("NVIDIA H200",))
 RUN = Run("r1", "2026-01-02T03:04:05+00:00", MACHINE, {"torch": "2.13.0"}, "abc", {"attention/loops": "1a"}, "suite-1")
@@ -39,36 +40,29 @@ def folder(results: Path) -> Path:
     return results / MACHINE.name
 
 
-def journal(results: Path) -> Path:
-    """The rows of runs that are not finished."""
-    return folder(results) / "journal.jsonl"
+def run_folder(results: Path, run: Run = RUN) -> Path:
+    """The folder of a run."""
+    return folder(results) / run.id
 
 
-def table(results: Path, kind: str = "conformance") -> Path:
-    """The rows of finished runs."""
-    return folder(results) / f"{kind}.jsonl"
+def names(results: Path, run: Run = RUN) -> list[str]:
+    """The files of a run."""
+    return sorted(file.name for file in run_folder(results, run).iterdir())
 
 
-def names(results: Path) -> list[str]:
-    """The files in the machine's folder."""
-    return sorted(file.name for file in folder(results).iterdir())
-
-
-def record(
-    results: Path, run: Run, *records: Outcome | Measurement, finish: bool = True, **options: object
-) -> RunWriter:
-    """A run that writes these records, and that is finished unless it is said otherwise."""
-    with Results(results).open_run(run) as writer:
-        for each in records:
-            writer.write(each)
+def record(results: Path, run: Run, *rows: AnyRow, finish: bool = True, facts: Facts | None = None) -> RunWriter:
+    """A run that writes these rows, and that is finished unless the test says otherwise."""
+    with open_run(results, run) as writer:
+        for row in rows:
+            writer.write(row)
         if finish:
-            writer.finish(**options)
+            writer.finish(facts)
     return writer
 
 
 def read(results: Path) -> Recorded:
     """What is recorded of the machine."""
-    return Results(results).read(MACHINE.name)
+    return read_machine(results, MACHINE.name)
 
 
 def in_child(results: Path, program: str) -> subprocess.Popen[str]:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import attnsuite
-from attnsuite.results.store import Recorded, read_outcomes
+from attnsuite.results import Recorded, read
 
 HOME = Path(attnsuite.__file__).parent.parent
 EXAMPLES = Path(__file__).parent.parent / "examples" / "scale"
@@ -58,7 +58,7 @@ def ended(process: subprocess.Popen[str], *due: int) -> str:
 
 def recorded(results: Path) -> Recorded:
     """What is recorded of the only machine."""
-    (found,) = read_outcomes(results).values()
+    (found,) = read(results).values()
     return found
 
 

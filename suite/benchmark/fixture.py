@@ -27,8 +27,8 @@ from attnsuite.benchmark.table import takes_too_long, verified
 from attnsuite.conformance.session import alone
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import DIRECTIONS, DTYPES, Measurement, Status, UsageError
+from attnsuite.model.typed import lean
 from attnsuite.registry import Broken, Loaded, Missing, undisturbed
-from attnsuite.results.store.rows import lean
 
 AXES = ("implementation", "workload", "dtype", "direction")
 """The parameters of a test, for `--benchmark-group-by=param:workload`."""

@@ -17,8 +17,8 @@ from attnsuite import machine, registry
 from attnsuite.cases.tensors import seeded
 from attnsuite.machine.cached import cache as cache_folder
 from attnsuite.model import Outcome, Status, UsageError
+from attnsuite.model.files import replace_bytes
 from attnsuite.registry import Declaration
-from attnsuite.results.store import replace_bytes
 
 Key = tuple[str, str]
 """A case and a dtype."""

@@ -19,11 +19,11 @@ from attnsuite.cli.targets import single_threaded, told
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.model import Run, UsageError
+from attnsuite.model.files import one_line
 from attnsuite.model.statistics import LEVEL
 from attnsuite.model.stopwatch import percent
-from attnsuite.results.comparison.spread import FEWEST_RUNS, Spread, spreads, width
-from attnsuite.results.store import Results, between_runs, read_outcomes
-from attnsuite.results.store.files import one_line
+from attnsuite.results import machines, named, open_run, read_machine
+from attnsuite.results.ratios import FEWEST_RUNS, Spread, spreads, width
 
 if TYPE_CHECKING:
     from attnsuite.benchmark.stopwatch.audit import Plan
@@ -35,6 +35,10 @@ ALLOWED = {
     "contract": ("jobs", "seeds", "arrays"),
 }
 """The options that go with each kind of audit, apart from --results. Without any of these, contracts are audited."""
+
+
+MOST_RUNS = 64
+"""Runs that `--between-runs` makes at most."""
 
 
 def run(options: Audit) -> int:
@@ -86,7 +90,7 @@ def audit(options: Audit) -> int:
 def audit_stopwatch(results: Path, plan: Plan | None = None) -> int:
     """Audit the timer, write stopwatch.md for this machine, and return 1 if there is a complaint."""
     started = machine.new_run({}, machine.suite_hash(), "audit --benchmark")
-    started = structs.replace(started, machine=Results(results).of(started.machine))
+    started = structs.replace(started, machine=named(results, started.machine))
     folder = _make(results / started.machine.name)
     from attnsuite.benchmark.stopwatch.audit import Plan, audit
     from attnsuite.report.stopwatch import stopwatch_lines, write_stopwatch
@@ -112,20 +116,20 @@ def audit_cheats(results: Path) -> int:
 
 def audit_between_runs(results: Path, runs: int, pause: float = 0.0, plan: Plan | None = None) -> int:
     """Time the same code in so many runs, `pause` seconds apart, store each, and print how far they lie apart."""
-    if runs > between_runs.MOST_RUNS:
-        raise UsageError(f"--between-runs is the number of runs, 1 to {between_runs.MOST_RUNS}, not {runs}")
-    folder = results / Results(results).of(machine.here()).name
-    between_runs.read(folder)  # refused before the minutes that a run takes
-    _make(folder)
+    if runs > MOST_RUNS:
+        raise UsageError(f"--between-runs is the number of runs, 1 to {MOST_RUNS}, not {runs}")
     from attnsuite.benchmark.stopwatch.audit import Plan, one_run
 
-    for number in range(runs):
-        time.sleep(pause if number else 0.0)
-        told(f"run {number + 1} of {runs}")
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        path = between_runs.add(folder, one_run(started, plan or Plan(), told))
-    rows = between_runs.read(folder)
-    print(*spread_lines(spreads(rows), len({row.run for row in rows})), path, sep="\n")
+    with open_run(results, machine.new_run({}, machine.suite_hash(), "audit --between-runs")) as writer:
+        for number in range(runs):
+            time.sleep(pause if number else 0.0)
+            told(f"run {number + 1} of {runs}")
+            started = datetime.now(UTC).isoformat(timespec="seconds")
+            for row in one_run(started, plan or Plan(), told):
+                writer.write(row)
+        writer.finish()
+    rows = read_machine(results, writer.run.machine.name).repeats
+    print(*spread_lines(spreads(rows), len({row.run for row in rows})), writer.folder, sep="\n")
     return 0
 
 
@@ -157,5 +161,5 @@ def _finished(started: Run) -> Run:
 
 def _index(results: Path) -> None:
     """Let the index link to what was written, where there is one."""
-    if read_outcomes(results):
+    if machines(results):
         report(results, draws=False)

@@ -26,7 +26,7 @@ from attnsuite.model.statistics import interval
 from attnsuite.model.uncollected import importing
 from attnsuite.registry import Declaration
 from attnsuite.report import refuse_foreign_index
-from attnsuite.results.store import Results
+from attnsuite.results import open_run
 
 if TYPE_CHECKING:
     from attnsuite.benchmark import Benchmark, Request
@@ -62,7 +62,7 @@ def run(options: Bench) -> int:
     campaign.prepare(here, request, believed=not options.anew)
     tables = sum(len(benchmark.tables()) for benchmark in here)
     lines = sys.stderr if options.json == "-" else sys.stdout
-    with JsonRows(options.json) as rows, Results(folder).open_run(new) as writer:
+    with JsonRows(options.json) as rows, open_run(folder, new) as writer:
         say_how_it_starts(writer)
         with Shown(tables, lines, what="tables", row=lambda each: rows.write(row(each))) as shown:
             measured = campaign.bench(here, writer, shown)

@@ -21,6 +21,7 @@ from attnsuite.model import (
     ContractFacts,
     Example,
     Facts,
+    FindingFacts,
     Measurement,
     Operators,
     Outcome,
@@ -29,7 +30,7 @@ from attnsuite.model import (
     WorkloadFacts,
 )
 from attnsuite.registry import Broken, Declaration, Loaded
-from attnsuite.results.store import RunWriter
+from attnsuite.results import RunWriter
 from attnsuite.worker.sandbox import detected, in_words
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def check(
     tested. After an outcome that decides the session nothing more is run. Raises Interrupted after Ctrl-C, when the
     outcomes have been shown.
     """
-    earlier = by_implementation(writer.recorded) if writer else {}
-    outcomes = {outcome.key: outcome for outcome in (writer.recorded if writer else ())}
+    outcomes = dict(writer.stored(Outcome)) if writer else {}
+    earlier = by_implementation(list(outcomes.values()))
     refused = {} if refused is None else refused
     for declaration in declarations:
         name = declaration.full_name
@@ -148,13 +149,14 @@ def _outcomes(
 
 def bench(benchmarks: Sequence[Benchmark], writer: RunWriter, shown: Shown) -> list[Measurement]:
     """Time the tables that have no rows yet, write each row at once, and return all."""
-    again = set[tuple[str, ...]]().union(*(benchmark.again(writer.measured) for benchmark in benchmarks))
-    rows = [measurement for measurement in writer.recorded_measurements if measurement.key not in again]
+    stored = writer.stored(Measurement)
+    again = set[tuple[str, ...]]().union(*(benchmark.again(stored.keys()) for benchmark in benchmarks))
+    rows = [measurement for measurement in stored.values() if measurement.key not in again]
     for row in rows:
         shown.row(row)
     for benchmark in benchmarks:
         benchmark.tell, benchmark.introduce = shown.begins, shown.introduced
-        for table, new in benchmark.run(writer.measured):
+        for table, new in benchmark.run(stored.keys()):
             for measurement in new:
                 writer.write(measurement)
             rows += new
@@ -228,7 +230,7 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
 
     contracts: dict[str, ContractFacts] = {}
     examples: list[Example] = []
-    known: dict[str, str] = {}
+    known: dict[str, FindingFacts] = {}
     for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
         contract = contract_named(name)
         needs = {case: tuple(words) for case, words in _needs_of(contract).items()}
@@ -236,7 +238,16 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
         contracts[name] = ContractFacts(dict(contract.features), needs, contract.baseline, contract.is_model, why)
         examples += contract.examples()
         bugs = known_bugs(contract.findings, machine.versions())
-        known |= {each.id: f"{each.says} {each.judgement}" for each in bugs}
+        known |= {
+            each.id: FindingFacts(
+                f"{each.says} {each.judgement}",
+                " ".join(each.implementations),
+                "; ".join(f"{library} {versions}" for library, versions in each.versions.items()),
+                each.reproduction,
+                each.upstream,
+            )
+            for each in bugs
+        }
     return Facts(
         contracts=contracts,
         gaps={each.full_name: dict(each.lacks) for each in declarations if each.lacks},
@@ -299,18 +310,21 @@ def finish(
 ) -> None:
     """Close the run and note where its time went.
 
-    All tests of `checked` ran, so their older rows are dropped. `operators` are those that submissions ran, `lacks`
+    All tests of `checked` ran, so their older rows no longer count. `operators` are those that submissions ran, `lacks`
     the gaps that imports declared.
     """
     seconds: dict[str, float] = defaultdict(float)
     for benchmark in benchmarks:
         for activity, spent in benchmark.seconds.items():
             seconds[activity] += round(spent, 3)
+    facts = writer.run.facts
     writer.finish(
-        whole=[declaration.full_name for declaration in checked],
-        workloads={of.contract.name: [workload.name for workload in of.workloads()] for of in benchmarks},
-        profile=(request.timed_as or "") if request else "",
-        seconds=dict(seconds),
-        operators=operators,
-        gaps=lacks,
+        structs.replace(
+            facts,
+            whole=tuple(declaration.full_name for declaration in checked) or facts.whole,
+            profile=(request.timed_as or "") if request else "",
+            seconds=dict(seconds),
+            operators=dict(operators),
+            gaps={**facts.gaps, **{name: dict(reasons) for name, reasons in lacks.items() if reasons}},
+        )
     )

@@ -38,7 +38,7 @@ from attnsuite.model import EVERY_CASE, Facts, Outcome, Reason, Run, Status, Usa
 from attnsuite.model.uncollected import importing
 from attnsuite.registry import Declaration, Loaded
 from attnsuite.report import refuse_foreign_index
-from attnsuite.results.store import Results, RunWriter
+from attnsuite.results import RunWriter, open_run
 from attnsuite.worker import expect
 from attnsuite.worker.allocator import keep_freed_memory
 from attnsuite.worker.sandbox import begin_detection
@@ -229,7 +229,7 @@ class _Check:
         facts = structs.replace(campaign.conformance_facts(self.declarations, again), sampled=sampled)
         if options.shard and not replace(options, shard=None).narrows:
             facts = structs.replace(facts, whole=tuple(each.full_name for each in self.declarations))
-        with Results(sharding.place(options.results, options.shard)).open_run(self._new_run(facts)) as writer:
+        with open_run(sharding.place(options.results, options.shard), self._new_run(facts)) as writer:
             say_how_it_starts(writer, self.tell)
             yield writer
 

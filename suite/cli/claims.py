@@ -10,10 +10,10 @@ from attnsuite.cli.interrupting import FAILED
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Claims
 from attnsuite.cli.targets import single_threaded, told
-from attnsuite.model import Claimed
+from attnsuite.model import Claimed, Facts
 from attnsuite.report import refuse_foreign_index
 from attnsuite.report.report_page import claim_value
-from attnsuite.results.store import Results
+from attnsuite.results import open_run
 
 
 def run(options: Claims) -> int:
@@ -28,16 +28,16 @@ def run(options: Claims) -> int:
 
     chosen = claims(options.patterns, options.evidence)
     asked = " ".join(("claims", *(each.name for each in chosen)))
-    with Results(options.results).open_run(machine.new_run({}, machine.suite_hash(), asked)) as writer:
-        rows = list(writer.recorded_claims)
+    with open_run(options.results, machine.new_run({}, machine.suite_hash(), asked)) as writer:
+        rows = list(writer.stored(Claimed).values())
         if writer.resumed:
             told(f"resuming the run of {writer.run.started}: {len(rows)} claims are there already")
         for claim in chosen:
-            if claim.key not in writer.examined:
+            if claim.key not in writer.stored(Claimed):
                 rows.append(claim.examine())
                 writer.write(rows[-1])
                 print(_line(rows[-1]), flush=True)
-        writer.finish(claims=[each.name for each in claims()])
+        writer.finish(Facts(claims=tuple(each.name for each in claims())))
     report(options.results, writer.run.machine.name)
     print(_counted(rows))
     return FAILED if any(row.fails for row in rows) else 0

@@ -18,8 +18,7 @@ from attnsuite.model.compared import Change, Compared, Ratio
 from attnsuite.model.uncollected import uncollected
 from attnsuite.report.comparison import failing_lines
 from attnsuite.report.summary import comparison_lines
-from attnsuite.results.comparison.machines import compared
-from attnsuite.results.comparison.sides import side
+from attnsuite.results.compare import compared, side
 
 INTERLEAVED = ("workloads", "shapes", "dtypes", "python", "contract", "backward", "budget", "pairs")
 """Options that go with --interleaved only: how both sides are timed."""

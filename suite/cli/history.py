@@ -9,13 +9,11 @@ from pathlib import Path
 
 from attnsuite.cli import requests
 from attnsuite.cli.targets import told
-from attnsuite.model import History, UsageError
+from attnsuite.model import UsageError
 from attnsuite.model.uncollected import uncollected
 from attnsuite.report.history import csv_text, json_text, text_lines
-from attnsuite.results.history import history_of
-from attnsuite.results.store import history as store
-from attnsuite.results.store.at_commit import split
-from attnsuite.results.store.past import add_commits
+from attnsuite.results.commits import commits, results_at, split
+from attnsuite.results.history import FILE, Event, History, Series, history_of, update
 
 MOST_NAMES = 12
 """Names that an error lists where one does not exist."""
@@ -51,58 +49,43 @@ def _read(options: requests.History) -> History:
 
 def choose(history: History, options: requests.History) -> History:
     """The history of the named implementations, workloads and machines. UsageError for a pattern without a match."""
-    every = {each.implementation for each in history.series} | {each.implementation for each in history.conformance}
-    timed = {each.workload for each in history.series} | {each.workload for each in history.statuses}
-    names = _matching("implementation", options.words, every)
-    workloads = _matching("workload", options.workloads, timed)
+    every: list[Series | Event] = [*history.series, *history.events]
+    names = _matching("implementation", options.words, {each.implementation for each in every})
+    workloads = _matching("workload", options.workloads, {each.workload for each in every} - {""})
     machines = _matching("machine", options.machines, {each.machine for each in history.runs})
+
+    def wanted(each: Series | Event) -> bool:
+        timed = each.workload in workloads or not (each.workload or options.workloads)
+        return each.implementation in names and timed and each.machine in machines
+
     return replace(
         history,
         runs=tuple(each for each in history.runs if each.machine in machines),
-        series=tuple(
-            each
-            for each in history.series
-            if each.implementation in names and each.workload in workloads and each.machine in machines
-        ),
-        conformance=tuple(
-            each
-            for each in history.conformance
-            if each.implementation in names and not options.workloads and each.machine in machines
-        ),
-        statuses=tuple(
-            each
-            for each in history.statuses
-            if each.implementation in names and each.workload in workloads and each.machine in machines
-        ),
+        series=tuple(filter(wanted, history.series)),
+        events=tuple(filter(wanted, history.events)),
     )
 
 
 @uncollected()
 def add(words: Sequence[str], results: Path) -> None:
-    """Store the runs of these folders and commits (by default of `results`), and print what is new.
+    """Add the runs of `results`, and of these folders and commits, to its history.csv.
 
     Raises UsageError for what cannot be read; what was added by then stays.
     """
-    new: list[Path] = []
-    for word in words or [str(results)]:
+    count = update(results)
+    for word in words:
         folder, commit = split(word)
         if not commit:
-            new += _printed(store.add(results, folder))
-            continue
-        for added in add_commits(results, folder, commit):
-            new += _printed(added.paths)
-            if added.why:
-                told(f"{added.commit:.12} is skipped: {added.why}")
-    files = store.paths(results)
-    size = sum(path.stat().st_size for path in files)
-    print(f"{results}: {len(new)} runs are new or hold more; {len(files)} are stored, in {size / 1e3:.0f} kB")
-
-
-def _printed(paths: Iterable[Path]) -> list[Path]:
-    added = list(paths)
-    for path in added:
-        print(path, flush=True)
-    return added
+            count += update(results, folder)
+        for each in commits(folder, commit) if commit else ():
+            try:
+                with results_at(folder, each) as there:
+                    count += update(results, there)
+            except UsageError as error:
+                if each == commit:
+                    raise
+                told(f"{each:.12} is skipped: {error}")
+    print(f"{results / FILE}: {count} runs are new")
 
 
 def _matching(what: str, patterns: Sequence[str], names: set[str]) -> set[str]:

@@ -21,10 +21,10 @@ from attnsuite.model.compared import Compared
 from attnsuite.model.limits import TIME_LIMIT
 from attnsuite.model.statistics import LEVEL
 from attnsuite.registry import Declaration
-from attnsuite.results.comparison import paired
-from attnsuite.results.comparison.outcomes import both, changes
-from attnsuite.results.comparison.signed_rank import pairs_needed
-from attnsuite.results.store.at_commit import results_at, split
+from attnsuite.results import ratios as paired
+from attnsuite.results.commits import results_at, split
+from attnsuite.results.compare import both, changes
+from attnsuite.results.ratios import pairs_needed
 
 if TYPE_CHECKING:
     from attnsuite.benchmark.interleaved import Interleaved, Pair, Rows

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from attnsuite.model import FAILURES, Outcome, Status, UsageError, escaped
+from attnsuite.model.files import replace_bytes
 from attnsuite.report.tally import groups
-from attnsuite.results.store.files import replace_bytes
 
 NAME = "attnsuite"
 """The name of the root element, which marks a file as written here."""

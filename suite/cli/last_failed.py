@@ -10,8 +10,8 @@ from pathlib import Path
 
 from attnsuite.machine.cached import cache
 from attnsuite.model import DTYPES, Outcome, UsageError
+from attnsuite.model.files import replace_file
 from attnsuite.registry import Declaration
-from attnsuite.results.store import replace_file
 
 Tests = frozenset[tuple[str, str]]
 """Names of cases, each with a dtype."""

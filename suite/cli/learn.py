@@ -16,7 +16,7 @@ from attnsuite.cli.requests import Learn
 from attnsuite.cli.targets import told
 from attnsuite.model import Learned, Run, UsageError
 from attnsuite.report import refuse_foreign_index
-from attnsuite.results.store import Results, RunWriter
+from attnsuite.results import RunWriter, open_run
 
 if TYPE_CHECKING:
     from attnsuite.documents.learning.engine import Task, Watch
@@ -46,7 +46,7 @@ def run(options: Learn) -> int:
     backends = {(job.task.name, job.implementation): job for job in jobs}.values()
     works = [Work(partial(_check, job), job.implementation, result=type(None)) for job in backends]
     list(in_copies(works, options.jobs))
-    with Results(options.results).open_run(_run(jobs)) as writer:
+    with open_run(options.results, _run(jobs)) as writer:
         _train(jobs, writer, options)
         writer.finish()
     report(options.results, writer.run.machine.name)
@@ -59,9 +59,9 @@ def _train(jobs: Sequence[Job], writer: RunWriter, options: Learn) -> None:
     from attnsuite.documents.learning.processes import Work, in_copies
 
     if writer.resumed:
-        there = f"{len(writer.recorded_learned)} of {len(jobs)} trainings are there already"
+        there = f"{len(writer.stored(Learned))} of {len(jobs)} trainings are there already"
         told(f"resuming the run of {writer.run.started}: {there}")
-    if left := [job for job in jobs if _key(job) not in writer.trained]:
+    if left := [job for job in jobs if _key(job) not in writer.stored(Learned)]:
         import_ahead(job.task for job in left)
     titles = [f"{job.task.name} with {job.implementation}, seed {job.seed}" for job in left]
     with Epochs() as shown:

@@ -10,8 +10,8 @@ from attnsuite.cli.requests import Merge
 from attnsuite.cli.targets import told
 from attnsuite.model import Run, escaped
 from attnsuite.report import refuse_foreign_index
-from attnsuite.results.store.merging import merged
-from attnsuite.results.store.parts import asked
+from attnsuite.results import merge as merged
+from attnsuite.results.merge import request
 
 
 def run(options: Merge) -> None:
@@ -34,5 +34,5 @@ def merge(folders: Sequence[Path], into: Path, partial: bool = False) -> None:
 
 
 def _words(of: Run) -> str:
-    shards = f", {len(of.shards)} of {of.divided} shards" if of.shards else ""
-    return f"{asked(of)}{shards}"
+    shard = f", shard {of.shard}" if of.shard else ""
+    return f"{request(of)}{shard}"

@@ -11,7 +11,8 @@ from attnsuite.model import UsageError
 from attnsuite.model.uncollected import uncollected
 from attnsuite.report import write_report
 from attnsuite.report.charting import absent
-from attnsuite.results.store import read_outcomes
+from attnsuite.results import read
+from attnsuite.results.history import update
 
 
 def run(options: Report) -> None:
@@ -25,9 +26,10 @@ def report(results: Path, only: str = "", lines: TextIO | None = None, draws: bo
 
     Without `draws` there are no charts. Raises UsageError if there are no results.
     """
-    machines = read_outcomes(results)
+    machines = read(results)
     if not machines:
         raise UsageError(f"{results} holds no results; `attnsuite run` makes them")
+    update(results)
     if draws and absent():
         print(f"no charts: {', '.join(absent())} is not installed (the extra `charts`)", file=sys.stderr)
     for path in write_report(results, machines, draws):

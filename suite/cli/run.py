@@ -21,7 +21,7 @@ from attnsuite.model import Measurement, Outcome, UsageError
 from attnsuite.model.uncollected import importing
 from attnsuite.registry import Declaration
 from attnsuite.report import refuse_foreign_index
-from attnsuite.results.store import Results, RunWriter
+from attnsuite.results import RunWriter, open_run
 from attnsuite.worker.allocator import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -76,12 +76,12 @@ def run(options: Run) -> int:
     facts = structs.replace(campaign.conformance_facts(declarations, again), sampled=job.sampled)
     words = f"run on {options.device}{', in full' if options.full else ''}"
     new = campaign.new_run((*declarations, *job.timed), words, campaign.benchmark_facts(job.benchmarks, facts))
-    with Results(options.results).open_run(new) as writer:
+    with open_run(options.results, new) as writer:
         say_how_it_starts(writer)
         try:
             outcomes, measurements = _done(job, writer, again)
         except KeyboardInterrupt:
-            stored = len(writer.done) + len(writer.measured)
+            stored = len(writer.stored(Outcome)) + len(writer.stored(Measurement))
             told(f"interrupted: results stored: {stored:,}; run the same command to resume")
             raise
     for line in bench.load_lines(job.benchmarks):

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from attnsuite.cli.targets import Tell
 from attnsuite.model import Measurement, Outcome, Run, Shard
-from attnsuite.results.store.shards import answered
+from attnsuite.results import finished_shard
 
 Row = TypeVar("Row", Outcome, Measurement)
 
@@ -22,7 +22,7 @@ def stored(results: Path | None, run: Run, kind: type[Row], tell: Tell) -> list[
     if results is None or not run.shard:
         return None
     folder = place(results, Shard.read(run.shard))
-    rows = answered(folder, run)
+    rows = finished_shard(folder, run)
     if rows is None:
         return None
     kept = [row for row in rows if isinstance(row, kind)]

@@ -27,7 +27,7 @@ from attnsuite.cli.merge import merge
 from attnsuite.cli.options import arguments, words
 from attnsuite.cli.targets import chosen, refuse_broken, told
 from attnsuite.model import Shard, UsageError
-from attnsuite.model.regular import read_text
+from attnsuite.model.files import read_text
 from attnsuite.report import refuse_foreign_index
 
 COMMANDS: Mapping[str, type[requests.Check | requests.Bench]] = {"check": requests.Check, "bench": requests.Bench}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from attnsuite import registry
 from attnsuite.contracts import contract as contract_named
-from attnsuite.model import UsageError
+from attnsuite.model import Measurement, Outcome, UsageError
 from attnsuite.registry import Declaration
-from attnsuite.results.store import RunWriter
+from attnsuite.results import RunWriter
 
 Tell = Callable[[str], None]
 """Prints a hint that is no result."""
@@ -99,5 +99,5 @@ def say_how_it_starts(writer: RunWriter, tell: Tell = told) -> None:
     for line in writer.notes:
         tell(line)
     if writer.resumed:
-        there = f"{len(writer.recorded)} outcomes and {len(writer.recorded_measurements)} measurements"
+        there = f"{len(writer.stored(Outcome))} outcomes and {len(writer.stored(Measurement))} measurements"
         tell(f"resuming the run of {writer.run.started}: {there} are there already")

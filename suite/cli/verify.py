@@ -10,8 +10,7 @@ from attnsuite.cli.requests import Verify
 from attnsuite.model import RESULTS, Refusal, UsageError, escaped
 from attnsuite.model.uncollected import uncollected
 from attnsuite.report import amiss_pages, pages
-from attnsuite.results.store import Recorded, Results
-from attnsuite.results.store import verify as verify_rows
+from attnsuite.results import Recorded, machines, read_machine, verify
 
 NOT_PROVEN = "not proven: that the machine was honest, nor that it was the one that is named"
 """What no file can prove about itself."""
@@ -28,14 +27,14 @@ class Findings:
 
     def counted(self) -> str:
         """What was verified, in numbers."""
-        machines = self.machines.values()
+        recorded = self.machines.values()
         counts = {
-            "machine": len(machines),
-            "run": sum(len(each.runs) for each in machines),
-            "outcome": sum(len(each.rows) for each in machines),
-            "measurement": sum(len(each.measured) for each in machines),
-            "training": sum(len(each.trained) for each in machines),
-            "claim": sum(len(each.examined) for each in machines),
+            "machine": len(recorded),
+            "run": sum(len(each.runs) for each in recorded),
+            "outcome": sum(len(each.rows) for each in recorded),
+            "measurement": sum(len(each.measured) for each in recorded),
+            "training": sum(len(each.trained) for each in recorded),
+            "claim": sum(len(each.examined) for each in recorded),
         }
         words = ", ".join(f"{count:,} {name}{'s' * (count != 1)}" for name, count in counts.items() if count)
         return f"{words}; {self.files} page{'s' * (self.files != 1)}, tables and charts are what their rows give"
@@ -66,16 +65,14 @@ def verified(path: Path) -> Findings:
     """The errors of a folder of results: its rows, and where these have none, its pages."""
     if not path.is_dir():
         raise UsageError(f"there is no folder {path}; `attnsuite verify` takes folders of results")
-    names = Results(path).machines()
+    names = machines(path)
     if not names:
         raise UsageError(f"{path} holds no results; `attnsuite run` makes them")
     found = Findings()
     for name in names:
-        rows = verify_rows(path / name)
-        found.errors += rows.refusals
-        found.not_checked += rows.not_checked
-        found.machines[name] = rows.recorded
+        found.errors += verify(path / name)
     if not found.errors:
+        found.machines = {name: read_machine(path, name) for name in names}
         found.errors = [Refusal(str(file), "", why) for file, why in amiss_pages(path, found.machines)]
         found.files = sum((path / name).exists() for name in pages(path, found.machines))
     return found

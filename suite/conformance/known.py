@@ -22,7 +22,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from attnsuite.conformance.selection import matches, nothing_matches
 from attnsuite.machine import DISTRIBUTIONS
 from attnsuite.model import DTYPES, FAILURES, Outcome, Reason, Status, UsageError
-from attnsuite.model.regular import read_text
+from attnsuite.model.files import read_text
 
 LIBRARIES = ("python", *DISTRIBUTIONS)
 """The names whose versions a known bug may give."""

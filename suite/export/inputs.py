@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
 from attnsuite.export.exporter import Exporter
-from attnsuite.model import UsageError, regular
+from attnsuite.model import UsageError, files
 from attnsuite.registry.loading import in_one_line
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def read_config(file: Path | None, settings: Iterable[str]) -> dict[str, Any]:
     config: dict[str, Any] = {}
     if file is not None:
         try:
-            config = json.loads(regular.read_text(file), object_pairs_hook=_unique)
+            config = json.loads(files.read_text(file), object_pairs_hook=_unique)
         except OSError as error:
             raise UsageError(f"{file} cannot be read: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
@@ -103,7 +103,7 @@ def read_weights(file: Path, shapes: Shapes, dtype: str) -> dict[str, Tensor]:
     if file.suffix not in READERS:
         raise UsageError(f"{file} is of no known format; weights are read from {', '.join(READERS)}")
     try:
-        regular.check(file)
+        files.check(file)
         tensors = READERS[file.suffix](file)
     except ModuleNotFoundError as error:
         raise UsageError(f"{file} cannot be read without {error.name}: pip install attnsuite[onnx]") from error

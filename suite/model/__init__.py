@@ -7,26 +7,15 @@ from attnsuite.model.cheats import MUST, Cheat, CheatsAudit, Trial
 from attnsuite.model.claim import Claimed, Evidence, Holds
 from attnsuite.model.escaping import command_line, escaped
 from attnsuite.model.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
-from attnsuite.model.facts import ContractFacts, Example, Facts, WorkloadFacts
-from attnsuite.model.history import (
-    Answers,
-    Change,
-    Changed,
-    Conformance,
-    History,
-    KeptRun,
-    Point,
-    Series,
-    StatusChange,
-)
+from attnsuite.model.facts import ContractFacts, Example, Facts, FindingFacts, WorkloadFacts
 from attnsuite.model.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
 from attnsuite.model.measurement import Measurement
 from attnsuite.model.operators import Operators
 from attnsuite.model.outcome import BAD_INPUT, INPUT_VALIDATION, Outcome
 from attnsuite.model.refusal import Refusal
+from attnsuite.model.repeated import Repeated
 from attnsuite.model.run import Machine, Run
 from attnsuite.model.shard import Shard
-from attnsuite.model.snapshot import LETTERS, NOT_ASKED, Answered, Snapshot, Timed
 from attnsuite.model.source import GIVEN, Figures, Source
 from attnsuite.model.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, SILENT, STATUSES, Reason, Status
 from attnsuite.model.words import (
@@ -54,10 +43,8 @@ __all__ = [
     "FAILURES",
     "GIVEN",
     "INPUT_VALIDATION",
-    "LETTERS",
     "MEASURED_STATUSES",
     "MUST",
-    "NOT_ASKED",
     "PASSES",
     "PROFILES",
     "RESULTS",
@@ -67,46 +54,36 @@ __all__ = [
     "STATUSES",
     "STEP",
     "WRONG_GRADIENTS",
-    "Answered",
-    "Answers",
     "Audit",
     "Borrowed",
     "BorrowedFinding",
-    "Change",
-    "Changed",
     "Cheat",
     "CheatsAudit",
     "Claimed",
     "Combinations",
-    "Conformance",
     "ContractFacts",
     "Evidence",
     "Example",
     "Explanation",
     "Facts",
     "Figures",
-    "History",
+    "FindingFacts",
     "Holds",
-    "KeptRun",
     "Learned",
     "Machine",
     "Measurement",
     "Meetings",
     "Operators",
     "Outcome",
-    "Point",
     "Reason",
     "Redrawn",
     "Refusal",
+    "Repeated",
     "Reproduction",
     "Run",
-    "Series",
     "Shard",
-    "Snapshot",
     "Source",
     "Status",
-    "StatusChange",
-    "Timed",
     "Trial",
     "UsageError",
     "WorkloadFacts",

@@ -10,8 +10,6 @@ from functools import lru_cache
 from itertools import pairwise
 from statistics import fmean, median
 
-from attnsuite.model.quantiles import student
-
 DEPENDENT = 1.645
 """Standard errors above which the autocorrelation of one comparison is not taken for chance: that of independent rounds
 lies above it one time in 20."""
@@ -31,6 +29,13 @@ MEDIAN_OF_NORMAL = math.pi / 2
 """The variance of a median of many normal values, in those of their mean."""
 TO_DEVIATION = 1.4826
 """What makes a standard deviation of the median distance of normal values from their median."""
+
+
+def student(freedom: int, tail: float) -> float:
+    """The value that a quantity with Student's t distribution exceeds with this probability."""
+    from scipy.special import stdtrit  # 0.1 s, which commands without statistics need not wait for
+
+    return -float(stdtrit(freedom, tail))
 
 
 def autocorrelation(values: Sequence[float]) -> float | None:

@@ -46,6 +46,20 @@ class ContractFacts(Row, frozen=True):
     """Why each case is asked; empty in runs that did not note it."""
 
 
+class FindingFacts(Row, frozen=True):
+    """A known bug of a library."""
+
+    words: str
+    implementation: str = ""
+    """The names of the implementations that have it, as a pattern."""
+    versions: str = ""
+    """The versions of the library that have it: `torch>=2.9`."""
+    reproduction: str = ""
+    """Lines of Python that show it without this suite."""
+    upstream: str = ""
+    """The link of the report to the library."""
+
+
 class WorkloadFacts(Row, frozen=True):
     """What tables say of a workload."""
 
@@ -65,8 +79,8 @@ class Facts(Row, frozen=True):
     """What each implementation declares to lack, and why."""
     conventions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What each implementation declares to mean: a word, or a word for each kind of mask."""
-    findings: Mapping[str, str] = field(default_factory=dict)
-    """Each finding in words."""
+    findings: Mapping[str, FindingFacts] = field(default_factory=dict)
+    """Each known bug, by its id."""
     examples: tuple[Example, ...] = ()
     """The documents' examples among the cases, without statuses: those come from the outcomes."""
     again: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -83,6 +97,8 @@ class Facts(Row, frozen=True):
     """What each implementation that does not ship ran, in the questions that were looked at."""
     whole: tuple[str, ...] = ()
     """The implementations that all shards of a check together ask every case in every dtype."""
+    claims: tuple[str, ...] = ()
+    """The names of all claims that there are, where claims were measured."""
     sampled: Mapping[str, Count] = field(default_factory=dict)
     """The implementations that were tested on a sample, each with the number of tests that it has in all."""
     seconds: Mapping[str, Amount] = field(default_factory=dict)

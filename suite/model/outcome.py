@@ -23,6 +23,7 @@ class Outcome(Row, frozen=True):
     names the finding that records this failure, or is empty. `reason` says why there is no answer.
     """
 
+    DIGITS = 3
     implementation: Name
     contract: Name
     case: Name

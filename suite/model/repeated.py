@@ -17,3 +17,8 @@ class Repeated(Row, frozen=True):
     """The median time of a call."""
     ratio: Sample
     """The median over rounds of its time as a multiple of the baseline's; 1 for the baseline."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from other rows of its kind in a run."""
+        return self.run, self.workload, str(self.threads), str(self.place)

@@ -50,6 +50,10 @@ class Run(Row, frozen=True):
     facts: Facts = field(default_factory=Facts)
     shard: str = ""
     """`2/8` where this is the second of eight parts of what was asked."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The SHA-256 of each file of rows, by its name, once the run is finished."""
+    format: Count = 0
+    """The format of the files; 0 in memory."""
     shards: Mapping[str, str] = field(default_factory=dict)
     """Of a run that was merged, the shards that it is made of, each with the id of the run that answered it."""
 

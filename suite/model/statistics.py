@@ -10,6 +10,7 @@ from statistics import median
 from types import MappingProxyType
 
 from attnsuite.model.assumptions import Processes, dependences, widening
+from attnsuite.model.assumptions import student as student
 
 LEVEL = 0.99
 """The confidence level: every interval holds the true value with this probability, and a table makes a false claim with

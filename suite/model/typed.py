@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+import math
+from typing import Annotated, Any, ClassVar, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 
 LONGEST_TEXT = 2000
 """Characters that a row stores of a text: a submission may raise an exception of megabytes."""
@@ -22,3 +23,25 @@ Sample: TypeAlias = Annotated[float, Meta(gt=0)]
 
 class Row(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A row of a file of results: a field at its default is not written, and an unknown field is an error."""
+
+    DIGITS: ClassVar[int] = 6
+    """Significant digits of its numbers in a file."""
+
+
+def lean(row: Row, longest: int = LONGEST_TEXT) -> dict[str, Any]:
+    """The row as a JSON object: without fields at their default, numbers rounded, texts cut to `longest` characters."""
+    return {name: _short(value, row.DIGITS, longest) for name, value in to_builtins(row).items()}
+
+
+def _short(value: Any, digits: int, longest: int) -> Any:
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else math.copysign(INFINITE, value)
+    if isinstance(value, str):
+        end = f" … ({len(value)} characters)"
+        text = value if len(value) <= longest else value[: longest - len(end)] + end
+        return text.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_short(name, digits, longest): _short(each, digits, longest) for name, each in value.items()}
+    return [_short(each, digits, longest) for each in value] if isinstance(value, list) else value

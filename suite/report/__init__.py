@@ -17,7 +17,7 @@ from attnsuite.report.report_page import REPORT, report_text
 from attnsuite.report.summary import benchmark_lines as benchmark_lines
 from attnsuite.report.summary import summary_lines as summary_lines
 from attnsuite.report.timed import tables_of
-from attnsuite.results.store import Recorded
+from attnsuite.results import Recorded
 
 
 def write_report(folder: Path, machines: Mapping[str, Recorded], draws: bool = True) -> list[Path]:

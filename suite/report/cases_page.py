@@ -9,7 +9,7 @@ from typing import Any
 from attnsuite.model import Outcome, Status
 from attnsuite.report import facts
 from attnsuite.report.report_page import ASSETS, GROUPS, as_json, group_of, policy, render
-from attnsuite.results.store import Recorded
+from attnsuite.results import Recorded
 
 CASES = "cases.html"
 """The page's file, in the folder of a machine."""

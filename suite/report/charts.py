@@ -10,7 +10,7 @@ from typing import Any
 from attnsuite.report.charting import COLOURS, CONFIG, absent, svg_of
 from attnsuite.report.files import write
 from attnsuite.report.timed import ATTENTION, Row, Setting, TimedTable, setting_words, tables_of
-from attnsuite.results.store import Recorded
+from attnsuite.results import Recorded
 
 LEAST_LENGTHS = 3
 """Lengths of a series that is drawn."""

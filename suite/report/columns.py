@@ -10,7 +10,7 @@ from attnsuite.model import EVERY_CASE, Measurement
 from attnsuite.report.page import Column, Table, table
 from attnsuite.report.tally import COUNTS, by_implementation, count, validation
 from attnsuite.report.timed import Row, TimedTable
-from attnsuite.results.store import Recorded
+from attnsuite.results import Recorded
 
 Value = Callable[[Row], Any]
 

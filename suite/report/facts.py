@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from attnsuite.model import ContractFacts, Facts, Measurement, Outcome, Run
-from attnsuite.results.store import Recorded
+from attnsuite.results import Recorded
 
 
 def contracts(recorded: Recorded) -> dict[str, ContractFacts]:
@@ -46,7 +46,7 @@ def findings(recorded: Recorded) -> dict[str, str]:
     """Each finding in words, from all runs, because measurements refer to findings too."""
     found: dict[str, str] = {}
     for run in recorded.runs.values():
-        found |= run.facts.findings
+        found |= {name: finding.words for name, finding in run.facts.findings.items()}
     return found
 
 

@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from attnsuite.model import UsageError
-from attnsuite.model.regular import read_text
+from attnsuite.model.files import read_text, replace_file
 from attnsuite.report import csv_text, markdown
 from attnsuite.report.page import Page
-from attnsuite.results.store import replace_file
 
 HEADER = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
 """The first line of a CSV file: the keys of its columns."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import groupby
 from math import log
 from pathlib import Path
 
-from attnsuite.model import Change, Changed, History, KeptRun, Series
 from attnsuite.report.cells import plain
 from attnsuite.report.csv_text import render as as_csv
 from attnsuite.report.page import Column, table
 from attnsuite.report.units import significant, size, speed, time_unit, times
+from attnsuite.results.history import Change, History, PastRun, Series
 
 BARS = "▁▂▃▄▅▆▇█"
 """The heights of a small line, one for each run."""
@@ -22,8 +21,6 @@ LONGEST_LINE = 40
 """Runs that a small line shows, the newest."""
 MOST_LINES = 20
 """Lines about one run, unless all are asked for."""
-MOST_CASES = 3
-"""Cases that are named where answers changed; JSON has all."""
 
 
 def text_lines(of: History, results: Path, each: bool = False) -> Iterator[str]:
@@ -31,7 +28,6 @@ def text_lines(of: History, results: Path, each: bool = False) -> Iterator[str]:
     days = sorted(run.started[:10] for run in of.runs)
     machines = list(dict.fromkeys(run.machine for run in of.runs))
     yield f"{results}: {_count(len(of.runs), 'run')} on {_count(len(machines), 'machine')}, {days[0]} to {days[-1]}"
-    yield from of.notes
     for machine in machines:
         yield from ("", *map(plain_line, _of_machine(of, machine, each)))
 
@@ -55,15 +51,15 @@ def csv_text(of: History) -> str:
 
 
 COLUMNS = (
-    *("machine", "implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache"),
-    *("quantity", "baseline", "run", "started", "commit", "value", "low", "high"),
+    *("machine", "implementation", "contract", "table", "quantity", "baseline"),
+    *("run", "started", "commit", "value", "low", "high"),
     *("step", "step_low", "step_high", "verdict", "marks"),
 )  # fmt: skip
 """The columns of the CSV; those of a series are called like its fields."""
 
 
-def _rows(of: Series, runs: dict[tuple[str, str], KeptRun]) -> Iterator[tuple[object, ...]]:
-    shared = tuple(getattr(of, name) for name in COLUMNS[:11])
+def _rows(of: Series, runs: dict[tuple[str, str], PastRun]) -> Iterator[tuple[object, ...]]:
+    shared = tuple(getattr(of, name) for name in COLUMNS[:6])
     changes = {change.run: change for change in of.changes}
     for point in of.points:
         run, change = runs[of.machine, point.run], changes.get(point.run)
@@ -83,7 +79,7 @@ def _of_machine(of: History, machine: str, each: bool) -> Iterator[str]:
             yield "  ".join(filter(None, (when, run.commit[:12], ", ".join(run.marks))))
             yield from (f"    {line}" for line in _first(happened[run.id], None if each else MOST_LINES))
     if not any(happened.values()):
-        yield "  no step, and no answer that changed"
+        yield "  no step, and no status that changed"
     if each:
         yield from (f"  {_line(one)}" for one in series)
 
@@ -104,35 +100,21 @@ def _counted(series: Sequence[Series], least: int) -> str:
 
 
 def _happened(of: History, machine: str) -> defaultdict[str, list[str]]:
-    """What is to be said of each run of a machine: answers first, then the largest steps, then measurements."""
+    """The events of each run of a machine, then its steps, the largest first."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for answers in (each for each in of.conformance if each.machine == machine):
-        for run, changes in groupby(answers.changes, key=lambda changed: changed.run):
-            found[run].append(f"{answers.implementation} on {answers.device}: {_answers(list(changes))}")
-    said = {run.id: run.marks for run in of.runs if run.machine == machine}
+    for event in (each for each in of.events if each.machine == machine):
+        found[event.run].append(f"{event.what}: {event.before} → {event.now}")
+    marks = {run.id: run.marks for run in of.runs if run.machine == machine}
     steps = [(one, place) for one in of.series if one.machine == machine for place in range(len(one.changes))]
     for one, place in sorted(steps, key=lambda step: -abs(log(step[0].changes[step[1]].ratio))):
         change = one.changes[place]
-        found[change.run].append(_step(one, place, change, said[change.run]))
-    for each in (each for each in of.statuses if each.machine == machine):
-        found[each.run].append(f"{each.implementation}, {each.table}: {each.before} → {each.now}")
+        found[change.run].append(_step(one, place, change, marks[change.run]))
     return found
-
-
-def _answers(changes: Sequence[Changed]) -> str:
-    """`2 passed → wrong (causal/plain float32, scale/zero float16)`."""
-    kinds = Counter((each.before or "new", each.now) for each in changes)
-    said = []
-    for (before, now), count in kinds.most_common():
-        cases = [f"{each.case} {each.dtype}" for each in changes if (each.before or "new", each.now) == (before, now)]
-        more = f" and {count - MOST_CASES} more" if count > MOST_CASES else ""
-        said.append(f"{count} {before} → {now} ({', '.join(cases[:MOST_CASES])}{more})")
-    return "; ".join(said)
 
 
 def _step(of: Series, place: int, change: Change, said: Sequence[str]) -> str:
     """A step in words, with what changed in the same run, without what is said of the run itself."""
-    before, after = (_worded(of)(level.value) for level in of.levels[place : place + 2])
+    before, after = (_worded(of)(level) for level in of.levels[place : place + 2])
     marks = [mark for mark in change.marks if mark not in said]
     beside = f"; {', '.join(marks)}" if marks else ""
     return f"{of.implementation}, {of.table}: {_stepped(change)}, {_quantity(of)} {before} → {after}{beside}"

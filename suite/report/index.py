@@ -12,7 +12,7 @@ from attnsuite.report.page import Block, Note, Page, Section, Table, blocks, not
 from attnsuite.report.report_page import REPORT
 from attnsuite.report.tally import by_implementation, correctness, count
 from attnsuite.report.timed import ATTENTION, BASELINE, TimedTable, verdict
-from attnsuite.results.store import Recorded
+from attnsuite.results import Recorded
 
 INDEX = "README.md"
 BESIDE = (REPORT, "audit.md", "cheats.md", "history.csv")

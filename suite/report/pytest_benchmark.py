@@ -11,12 +11,12 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from attnsuite.model import Measurement, Run, Status
+from attnsuite.model.files import one_line, replace_file
+from attnsuite.model.typed import lean
 from attnsuite.report.cells import plain
 from attnsuite.report.files import refuse_foreign, text_of
 from attnsuite.report.timed import ATTENTION
-from attnsuite.results.store import Recorded, replace_file
-from attnsuite.results.store.files import one_line
-from attnsuite.results.store.rows import lean
+from attnsuite.results import Recorded
 
 FORMAT_OF = "5.3.1"
 """The version of pytest-benchmark that reads what is written here, and in whose name it is written."""

@@ -32,7 +32,7 @@ from attnsuite.report.timed import (
     verdict,
 )
 from attnsuite.report.units import significant
-from attnsuite.results.store import Recorded
+from attnsuite.results import Recorded
 
 REPORT = "report.html"
 """The page's file, in the folder of results."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 
 from attnsuite.model import Machine, Run
+from attnsuite.model.files import one_line
 from attnsuite.model.statistics import LEVEL, MARGIN, VERDICTS
 from attnsuite.model.stopwatch import (
     DISAGREEMENT,
@@ -27,7 +28,6 @@ from attnsuite.report.cells import Cell, code, number, text
 from attnsuite.report.files import texts, write
 from attnsuite.report.page import Column, Page, Table, blocks, points, section, table
 from attnsuite.report.units import duration, significant, time_unit
-from attnsuite.results.store.files import one_line
 
 STOPWATCH = "stopwatch"
 """The name of the page and of its table, without their endings."""

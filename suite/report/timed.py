@@ -24,7 +24,7 @@ from attnsuite.model.statistics import LEVEL, MARGIN, Comparison, Interval, comp
 from attnsuite.report import facts
 from attnsuite.report.cells import NOTHING
 from attnsuite.report.units import Unit, percent, size, speed, speeds, time_unit
-from attnsuite.results.store import Recorded
+from attnsuite.results import Recorded
 
 ATTENTION = "attention"
 """The contract that the suite is about: it comes first on each page."""

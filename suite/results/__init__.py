@@ -1,1 +1,23 @@
-"""Runs on disk: rows in and out of results/, comparison of two runs, history over runs."""
+"""Runs on disk, read and written; merged, verified, compared, and their history."""
+
+from __future__ import annotations
+
+from attnsuite.results.merge import Merged, merge
+from attnsuite.results.recorded import Recorded, load, machines, read, read_machine
+from attnsuite.results.verify import verify
+from attnsuite.results.writer import RunWriter, finished_shard, named, open_run
+
+__all__ = [
+    "Merged",
+    "Recorded",
+    "RunWriter",
+    "finished_shard",
+    "load",
+    "machines",
+    "merge",
+    "named",
+    "open_run",
+    "read",
+    "read_machine",
+    "verify",
+]

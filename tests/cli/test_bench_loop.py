@@ -88,8 +88,8 @@ def test_a_shape_is_timed_in_a_dtype_beside_a_baseline_and_again_by_the_printed_
     pairs = {name: row["work"]["attended"] / (4 * 16 * 2) for name, row in timed.items()}
     assert pairs == {"attention/flash": sum(range(17, 41)), "attention/chunked": sum(range(1, 25))}
     assert "by the conventions that it declares it does 2.28 times the work" in timed["attention/flash"]["detail"]
-    (run,) = (folder / "out").glob("*/runs.jsonl")
-    assert json.loads(run.read_text().splitlines()[0])["finished"]
+    (run,) = (folder / "out").glob("*/*/run.json")
+    assert json.loads(run.read_text())["finished"]
     due, now, before = asked(first.stdout)
     assert due == now + before > 100
     (again,) = re.findall(r"^again: attnsuite (.*)", first.stdout, re.MULTILINE)

@@ -102,7 +102,7 @@ def test_outcomes_are_stored_without_timing_and_earlier_cases_stay(
     stored = attnsuite.load_results(tmp_path / "out")
     assert set(stored["case"]) > {"plain/small", "scale/half"}
     assert len(attnsuite.load_results(tmp_path / "out", "benchmark")) == 0
-    (machine,) = (runs.parent for runs in (tmp_path / "out").glob("*/runs.jsonl"))
+    (machine,) = {run.parent.parent for run in (tmp_path / "out").glob("*/*/run.json")}
     assert str(Path("out") / machine.name / "cases.html") in printed
     assert not (machine / "benchmark.csv").exists()
     assert f"[cases.html]({machine.name}/cases.html)" in (tmp_path / "out" / "README.md").read_text()

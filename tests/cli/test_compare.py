@@ -17,7 +17,7 @@ from attnsuite.benchmark.interleaved import Interleaved
 from attnsuite.cli.interrupting import Terminated
 from attnsuite.model import Facts
 from attnsuite.model.repeated import Repeated
-from attnsuite.results.store import Results, between_runs
+from attnsuite.results import open_run
 
 SOURCES = {"attention/matmul": "1a", "attention/chunked": "2b"}
 FIRST = replace(RUN, id="20260102T030405", machine=MACHINE, sources=SOURCES, finished="", facts=Facts(BASELINES))
@@ -25,7 +25,7 @@ SECOND = replace(FIRST, id="20260103T030405", started="2026-01-03T03:04:05+00:00
 
 
 def stored(results, run, *rows):
-    with Results(results).open_run(run) as writer:
+    with open_run(results, run) as writer:
         for row in rows:
             writer.write(row)
         writer.finish()
@@ -38,7 +38,7 @@ def spread(results, deviation=0.005):
     for run in range(12):
         ratio = math.exp(deviation * (-1) ** run)
         rows += [Repeated(f"run {run}", "vit/b16", 1, place, 0.1 * ratio, ratio if place else 1.0) for place in (0, 1)]
-    between_runs.add(results / MACHINE.name, rows)
+    stored(results, replace(FIRST, id="audit", asked="audit --between-runs"), *rows)
 
 
 def timed(chunked):
@@ -112,7 +112,7 @@ def test_rows_of_changes_and_ratios_are_written_as_json(old, new, status_of, tmp
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["old", "nowhere"], "'nowhere' names no results; due is a folder of results"),
+        (["old", "nowhere"], "'nowhere' names no results; it should be a folder of results"),
         (["old", "old:2031"], "no run in old is of '2031'; its runs are 20260102T030405"),
         (["old", "torch==9.9"], "names no results"),
         (["old", "empty"], "empty holds no results"),

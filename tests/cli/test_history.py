@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from builders import MACHINE, RUN, measured, outcome
 from msgspec.structs import replace
+from stored import record
 
 from attnsuite.__main__ import main
 from attnsuite.model import Run
-from attnsuite.results.store import history as store
 
 NASTY = "attention/<b>\x1b[31m"
 """A name that would colour a terminal."""
@@ -22,7 +22,7 @@ NASTY = "attention/<b>\x1b[31m"
 
 def run(day: int, **others: object) -> Run:
     date = f"2026-01-{day:02}"
-    of_day = {"started": f"{date}T03:00:00+00:00", "finished": f"{date}T04:00:00+00:00", "commit": f"c{day:02}"}
+    of_day = {"started": f"{date}T03:00:00+00:00", "finished": "", "commit": f"c{day:02}"}
     return replace(RUN, id=f"r{day:02}", **{**of_day, **others})
 
 
@@ -31,16 +31,14 @@ def results(tmp_path: Path) -> Path:
     """Ten runs: from the sixth on with another torch, from the eighth on slower, one answer wrong from the third on."""
     for day in range(1, 11):
         new = {"versions": {**RUN.versions, "torch": "2.14.0"}, "sources": {"attention/loops": "2"}}
-        store.keep(
+        record(
             tmp_path / "results",
             run(day, **(new if day >= 6 else {})),
-            [
-                measured("matmul", seconds=0.2),
-                measured("loops", seconds=0.1 if day < 8 else 0.13),
-                outcome("a", "passed" if day < 3 else "wrong"),
-                outcome("b"),
-                outcome("b", name=NASTY),
-            ],
+            measured("matmul", seconds=0.2),
+            measured("loops", seconds=0.1 if day < 8 else 0.13),
+            outcome("a", "passed" if day < 3 else "wrong"),
+            outcome("b"),
+            outcome("b", name=NASTY),
         )
     return tmp_path / "results"
 
@@ -64,7 +62,7 @@ def test_the_text_says_in_which_run_what_happened(results, monkeypatch, capsys):
         lines.index(line)
         for line in ("2026-01-03 03:00 c03", "2026-01-06 03:00 c06 torch 2.13.0 → 2.14.0", "2026-01-08 03:00 c08")
     )
-    assert lines[wrong + 1] == "attention/loops on cpu: 1 passed → wrong (a float32)"
+    assert lines[wrong + 1] == "attention/loops on cpu: 0 of 2 tests failed → 1 of 2 tests failed"
     assert torch < slower, "in the order of runs"
     assert "attention/loops, vit/b16 float32 cpu 1 thread forward hot: 1.30× slower [" in lines[slower + 1]
     assert lines[slower + 1].endswith("], compared with matmul 2.00× faster → 1.54× faster")
@@ -72,11 +70,11 @@ def test_the_text_says_in_which_run_what_happened(results, monkeypatch, capsys):
 
 
 def test_no_name_can_command_a_terminal(results, monkeypatch, capsys):
-    store.keep(results, run(11), [outcome("b", "wrong", name=NASTY)])
+    record(results, run(11), outcome("b", "wrong", name=NASTY))
 
     _, out, _ = said(monkeypatch, capsys, "--results", results)
 
-    assert "attention/<b>\\x1b[31m on cpu: 1 passed → wrong" in out
+    assert "attention/<b>\\x1b[31m on cpu: 0 of 1 tests failed → 1 of 1 tests fa" in out
     assert "\x1b" not in out
 
 
@@ -87,8 +85,7 @@ def test_json_has_everything(results, monkeypatch, capsys):
     assert [run["id"] for run in found["runs"]] == [f"r{day:02}" for day in range(1, 11)]
     (change,) = [change for series in found["series"] for change in series["changes"]]
     assert (change["run"], change["verdict"]) == ("r08", "slower")
-    (changed,) = [changed for answers in found["conformance"] for changed in answers["changes"]]
-    assert (changed["case"], changed["now"]) == ("a", "wrong")
+    assert [event["run"] for event in found["events"]] == ["r03"]
 
 
 def test_csv_has_a_row_for_each_point(results, monkeypatch, capsys):
@@ -103,11 +100,11 @@ def test_csv_has_a_row_for_each_point(results, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nothing"], "no implementation 'nothing'; it has attention/<b>\\x1b[31m, attention/loops, attention/matmul"),
+        (["nothing"], "no implementation 'nothing'; it has attention/loops, attention/matmul"),
         (["--workload", "nothing"], "no workload 'nothing'; it has vit/b16"),
         (["--machine", "nothing"], f"no machine 'nothing'; it has {MACHINE.name}"),
         (["--baseline", "nothing"], "no ratios to attention/nothing"),
-        (["--format", "xml"], "text, json, csv are known, not 'xml'"),
+        (["--format", "xml"], "text, json, csv; got 'xml'"),
         (["--by-commit"], "no repository"),
         (["add", "nowhere"], "nowhere holds no results"),
         (["add", "nowhere@HEAD"], "no repository"),

@@ -16,7 +16,7 @@ from attnsuite.cli import learn as learning
 from attnsuite.documents.learning import tasks
 from attnsuite.documents.learning.tasks import BAHDANAU
 from attnsuite.model import UsageError
-from attnsuite.results.store import Results
+from attnsuite.results import read
 from attnsuite.worker.copies import compute_gradients
 
 Write = Callable[[str, str], Path]
@@ -52,7 +52,7 @@ def test_all_tasks_are_learned_and_recorded(tmp_path: Path, capsys: pytest.Captu
     assert learning.learn([], [], [0, 1], None, tmp_path / "results") == 0
 
     said = capsys.readouterr().out
-    (recorded,) = map(Results(tmp_path / "results").read, Results(tmp_path / "results").machines())
+    (recorded,) = read(tmp_path / "results").values()
     assert [(each.implementation, each.task, each.seed) for each in recorded.learned] == [
         ("attention/matmul", "open", 0),
         ("attention/matmul", "open", 1),

@@ -16,7 +16,7 @@ from commanded import environment, heed_interrupts, wait_for_lines
 from attnsuite.cli import run as running
 from attnsuite.cli.run import Job
 from attnsuite.model import Outcome, Status
-from attnsuite.results.store import Results, RunWriter
+from attnsuite.results import RunWriter, read_machine
 
 StatusOf = Callable[..., object]
 BLEU = ("run", "bleu/eager", "--results", "results", "--jobs", "1")
@@ -71,7 +71,7 @@ def test_a_signal_keeps_all_results(sent: signal.Signals, status: int, tmp_path:
     child = subprocess.Popen(
         command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
     )
-    while not (journals := list(tmp_path.glob("results/*/journal.jsonl"))):
+    while not (journals := list(tmp_path.glob("results/*/*/outcomes.jsonl"))):
         assert child.poll() is None
     wait_for_lines(journals[0], 10, child)
 
@@ -81,5 +81,5 @@ def test_a_signal_keeps_all_results(sent: signal.Signals, status: int, tmp_path:
     assert child.returncode == status
     kept = re.search(r"interrupted: results stored: ([\d,]+); run the same command to resume", said)
     assert kept
-    name = journals[0].parent.name
-    assert len(Results(tmp_path / "results").read(name).outcomes) == int(kept[1].replace(",", ""))
+    name = journals[0].parent.parent.name
+    assert len(read_machine(tmp_path / "results", name).outcomes) == int(kept[1].replace(",", ""))

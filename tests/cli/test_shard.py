@@ -116,7 +116,7 @@ def test_a_killed_shard_goes_on_with_what_was_in_flight(write: Write, tmp_path: 
     around = {**os.environ, "PYTHONPATH": str(HOME)}
 
     def journal() -> list[str]:
-        found = list((tmp_path / "results").glob("*/*/journal.jsonl"))
+        found = list((tmp_path / "results").glob("*/*/*/outcomes.jsonl"))
         return found[0].read_text().splitlines() if found else []
 
     running = subprocess.Popen(command, cwd=tmp_path, env=around, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -147,6 +147,7 @@ signal.raise_signal(signal.{sent})
 """
 """A library during whose import a signal is received."""
 ITSELF = """
+import json
 import os
 import sys
 

@@ -14,7 +14,7 @@ import pytest
 from attnsuite import machine
 from attnsuite.machine import nvml
 from attnsuite.model import Machine
-from attnsuite.results.store import runs
+from attnsuite.results import runs
 
 
 def test_here_describes_this_machine():

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from attnsuite.report import write_report
-from attnsuite.results.store import read_outcomes
+from attnsuite.results import read
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -28,7 +28,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def machines():
-    return read_outcomes(Path(__file__).parents[2] / "results")
+    return read(Path(__file__).parents[2] / "results")
 
 
 @pytest.fixture(scope="module")

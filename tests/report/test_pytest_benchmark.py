@@ -12,7 +12,7 @@ from pytest_benchmark.stats import Stats
 
 from attnsuite.model import EVERY_CASE, Machine, Measurement, Run, UsageError
 from attnsuite.report.pytest_benchmark import statistics, write_benchmark_json
-from attnsuite.results.store import Recorded
+from attnsuite.results import Recorded
 
 MACHINE = Machine("amd-epyc-2-cores", "AMD EPYC", 2, 4, 8 * 2**30, "Linux", ("NVIDIA H200",))
 VERSIONS = {"python": "3.11.7", "torch": "2.13.0"}
@@ -286,12 +286,13 @@ import sys
 sys.modules["torch"] = sys.modules["pytest_benchmark"] = None
 from attnsuite.model import Machine, Measurement, Run
 from attnsuite.report.pytest_benchmark import write_benchmark_json
-from attnsuite.results.store import Results, read_outcomes
+from attnsuite.results import open_run, read
+from pathlib import Path
 new = Run("r1", "now", Machine("m", "p", 1, 1, 1, "s"), {{}}, "", {{}}, "s")
-with Results({str(tmp_path)!r}).open_run(new) as writer:
+with open_run(Path({str(tmp_path)!r}), new) as writer:
     writer.write(Measurement("a/b", "a", "w", "float32", "cpu", 1, "forward", "hot", "measured", seconds=(0.5,)))
     writer.finish()
-print(write_benchmark_json({str(tmp_path)!r}, read_outcomes({str(tmp_path)!r})["m"]))
+print(write_benchmark_json({str(tmp_path)!r}, read(Path({str(tmp_path)!r}))["m"]))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 

@@ -23,9 +23,8 @@ import vl_convert
 
 from attnsuite.documents.figures.pictures import Axis, Colours, Curves, HeatMap, HeatMaps, Picture, Series, Way
 from attnsuite.model import UsageError
-from attnsuite.model.regular import read_bytes
+from attnsuite.model.files import one_line, read_bytes, replace_bytes
 from attnsuite.report.charting import COLOURS, CONFIG, FONT, INK, load_fonts, svg_of
-from attnsuite.results.store.files import one_line, replace_bytes
 
 # SVG and PNG
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from attnsuite import registry
 from attnsuite.contracts.models.greedy import Run, Translating
 from attnsuite.model import UsageError
-from attnsuite.model.regular import read_bytes
+from attnsuite.model.files import read_bytes
 from attnsuite.registry import Loaded
 
 Pair = tuple[str, str]

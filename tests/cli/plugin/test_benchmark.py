@@ -17,7 +17,7 @@ from runs import report_of
 
 from attnsuite.model import Machine, Measurement, Run
 from attnsuite.report.pytest_benchmark import write_benchmark_json
-from attnsuite.results.store import Recorded
+from attnsuite.results import Recorded
 
 Pytest = Callable[..., subprocess.CompletedProcess[str]]
 Reported = Callable[[], dict[str, tuple[str, str]]]

@@ -1,0 +1,79 @@
+"""Files: read whole when they are regular and not too large, written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from attnsuite.model.words import UsageError
+
+LARGEST = 2**29
+"""Bytes of a file that are read, also of the content of a compressed one: 500 times the largest file of results."""
+DIGITS = 16
+"""Hexadecimal digits of `digest`: 64 bits detect every change by mistake."""
+
+
+def check(path: Path) -> int:
+    """The size of a regular file in bytes. Raises OSError for any other: a device such as /dev/zero has no end."""
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return status.st_size
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file. Raises OSError for a file that is not regular or is larger than LARGEST."""
+    if check(path) > LARGEST:
+        raise OSError(errno.EFBIG, f"it is larger than {LARGEST / 2**20:.0f} MiB", str(path))
+    return path.read_bytes()
+
+
+def read_text(path: Path, errors: str = "strict") -> str:
+    """The content of a file as UTF-8. Raises OSError as `read_bytes` does, and UnicodeDecodeError for other bytes."""
+    return read_bytes(path).decode(errors=errors).replace("\r\n", "\n")
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a text file so that a reader, or a crash, sees the old content or the new one."""
+    replace_bytes(path, encoded(text))
+
+
+def replace_bytes(path: Path, data: bytes) -> None:
+    """Write a file so that a reader, or a crash, sees the old content or the new one. UsageError if it cannot be."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with one_line(path, "written"):
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def one_line(path: Path, what: str) -> Iterator[None]:
+    """Turn an error of the operating system into one line for the user: `results cannot be written: …`."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path} cannot be {what}: {error.strerror or error}") from None
+
+
+def encoded(text: str) -> bytes:
+    """The bytes of a text; a lone surrogate becomes an escape."""
+    return text.encode(errors="backslashreplace")
+
+
+def digest(text: str) -> str:
+    """A short hash of a text, which detects that it was altered."""
+    return hashlib.sha256(encoded(text)).hexdigest()[:DIGITS]

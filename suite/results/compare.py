@@ -1,0 +1,181 @@
+"""`attnsuite compare`: two sides of results, each a folder, a commit, a run or a version; what changed between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from attnsuite.model import Measurement, Outcome, Run, Status, UsageError
+from attnsuite.model.compared import Change, Compared
+from attnsuite.model.statistics import MARGIN
+from attnsuite.results.commits import results_of
+from attnsuite.results.format import FORMER, RUN
+from attnsuite.results.places import differences, in_words
+from attnsuite.results.ratios import memories_of_runs, of_one_run, spreads, times_of_runs
+from attnsuite.results.recorded import Recorded, read_machine
+
+VERSION = re.compile(r"([\w.-]+)==(\S+)")
+"""A library and its version, which runs note; `commit==1a2b3c` names runs of a commit."""
+COMMIT = "commit"
+FORMS = (
+    "a folder of results or of a machine, as it was at a commit (results@HEAD~3), of one run (results:20260102T03) "
+    "or of one version of a library (results:torch==2.11.0, or torch==2.11.0 alone)"
+)
+NOT_COMPARED = "times and memory are not compared"
+Row = TypeVar("Row", Outcome, Measurement)
+
+
+@dataclass(frozen=True)
+class Side:
+    """What a word names: what is recorded of each machine."""
+
+    word: str
+    machines: Mapping[str, Recorded]
+
+
+def side(word: str, results: Path = Path("results")) -> Side:
+    """Read what a word names; `results` is the folder where it names runs alone.
+
+    Raises UsageError where nothing is there, where no run is meant, and for files that cannot be read.
+    """
+    place, meant = _parted(word, results)
+    wanted = _wanted(meant)
+    with results_of(place) as folder:
+        folders = list(_machines(folder, word))
+        found = {each.name: read_machine(each.parent, each.name, wanted) for each in folders}
+        with_runs = {name: recorded for name, recorded in found.items() if recorded.runs}
+        if not with_runs:
+            runs = [identity for each in folders for identity in read_machine(each.parent, each.name).runs]
+            raise UsageError(f"{word}: no run in {place} is of {meant!r:.80}; its runs are {', '.join(runs) or 'none'}")
+    return Side(word, with_runs)
+
+
+def _parted(word: str, results: Path) -> tuple[str, str]:
+    """The folder, perhaps with a commit, and the runs that are meant; either may be empty."""
+    if Path(word).exists():
+        return word, ""
+    if VERSION.fullmatch(word):
+        return str(results), word
+    place, colon, meant = word.rpartition(":")
+    return (place or str(results), meant) if colon else (word, "")
+
+
+def _wanted(meant: str) -> Callable[[Run], bool]:
+    """Whether a run is meant: by the beginning of its id, by a library's version or its commit; all by default."""
+    match = VERSION.fullmatch(meant)
+    if not match:
+        return lambda run: run.id.startswith(meant)
+    name, version = match.groups()
+    if name == COMMIT:
+        return lambda run: bool(run.commit) and (run.commit.startswith(version) or version.startswith(run.commit))
+    return lambda run: run.versions.get(name, "").split("+")[0] == version or run.versions.get(name) == version
+
+
+def _machines(folder: Path, word: str) -> Iterator[Path]:
+    """The machines' folders in a folder of results, or the folder itself where it is a machine's."""
+    if not folder.is_dir():
+        raise UsageError(f"{word!r:.120} names no results; it should be {FORMS}")
+    folder = folder.resolve()
+    there = [each for each in (folder, *sorted(folder.iterdir())) if _is_machine(each)]
+    if not there:
+        raise UsageError(f"{folder} holds no results; `attnsuite run` makes them")
+    yield from there[:1] if there[0] == folder else there
+
+
+def _is_machine(folder: Path) -> bool:
+    return any(folder.glob(f"*/{RUN}")) or any((folder / name).exists() for name in FORMER)
+
+
+def compared(old: Side, new: Side, margin: float = MARGIN) -> list[Compared]:
+    """Each machine that both sides have; where each has one alone, these. UsageError where they have none in common."""
+    names = [name for name in new.machines if name in old.machines]
+    if not names and len(old.machines) == len(new.machines) == 1:
+        return [_compared((old, next(iter(old.machines))), (new, next(iter(new.machines))), margin)]
+    if not names:
+        has = (f"{side.word} has {', '.join(side.machines)}" for side in (old, new))
+        raise UsageError(
+            f"both sides have no machine in common: {', '.join(has)}; name a machine's folder on each side"
+        )
+    found = [_compared((old, name), (new, name), margin) for name in names]
+    alone = [note for side, other in ((old, new), (new, old)) for note in _alone(side, other)]
+    return [*found[:-1], replace(found[-1], notes=(*found[-1].notes, *alone))]
+
+
+def _alone(side: Side, other: Side) -> Iterator[str]:
+    """The machines that one side alone has, in a line."""
+    if names := [name for name in side.machines if name not in other.machines]:
+        yield f"{side.word} alone has {', '.join(names)}"
+
+
+def _compared(old: tuple[Side, str], new: tuple[Side, str], margin: float) -> Compared:
+    before, after = (side.machines[name] for side, name in (old, new))
+    notes = [*_differences(before.run, after.run)]
+    mine, other = after.run.machine, before.run.machine
+    alike = not any(differences(mine, other))
+    if not alike:
+        notes.insert(0, f"the machines differ ({in_words(mine, other)}): {NOT_COMPARED}")
+    elif same := of_one_run(before, after):
+        notes.append(f"{same:,} measurements are of one run on both sides, and not compared")
+    known = spreads(after.repeats) or spreads(before.repeats)
+    return Compared(
+        _named(*old),
+        _named(*new),
+        notes,
+        both(before.outcomes, after.outcomes),
+        changes(before.outcomes, after.outcomes),
+        changes(before.measurements, after.measurements) if alike else (),
+        times_of_runs(before, after, known, margin) if alike else (),
+        memories_of_runs(before, after, margin) if alike else (),
+    )
+
+
+def _named(side: Side, machine: str) -> str:
+    """The word, its machine, and of its newest run the time, commit and version of torch."""
+    run = side.machines[machine].run
+    commit, torch = run.commit and f"commit {run.commit}", f"torch {run.versions.get('torch', 'unknown')}"
+    parts = (machine, run.started[:16].replace("T", " "), commit, torch)
+    return f"{side.word}: {', '.join(filter(None, parts))}"
+
+
+def _differences(old: Run, new: Run) -> Iterator[str]:
+    """What differs beside the rows: versions of libraries, and the suite."""
+    pairs = {
+        name: (old.versions.get(name, "absent"), new.versions.get(name, "absent"))
+        for name in {**old.versions, **new.versions}
+    }
+    if changed := [f"{name} {before} → {after}" for name, (before, after) in pairs.items() if before != after]:
+        yield "; ".join(changed)
+    if old.suite != new.suite:
+        yield "the suite's own sources differ: a case may ask something else by the same name"
+
+
+def changes(old: Sequence[Row], new: Sequence[Row]) -> list[Change]:
+    """The rows whose status differs, those that fail now first; then what changed, what is new and what is gone.
+
+    A known bug does not count as failing.
+    """
+    before: dict[tuple[str, ...], Row] = {row.key: row for row in old}
+    after: dict[tuple[str, ...], Row] = {row.key: row for row in new}
+    found = [_change(before.get(key), after.get(key)) for key in dict.fromkeys((*after, *before))]
+    return sorted(filter(None, found), key=lambda change: (not change.worse, not change.new, not change.old))
+
+
+def both(old: Sequence[Row], new: Sequence[Row]) -> int:
+    """How many rows have one like it on the other side."""
+    return len({row.key for row in old} & {row.key for row in new})
+
+
+def _change(old: Row | None, new: Row | None) -> Change | None:
+    if old is None or new is None:
+        row = new or old
+        return Change(row, _status(old), _status(new), new is not None and new.fails) if row else None
+    if old.status == new.status and old.fails == new.fails:
+        return None
+    return Change(new, old.status, new.status, new.fails and not old.fails)
+
+
+def _status(row: Outcome | Measurement | None) -> Status | None:
+    return row.status if row else None

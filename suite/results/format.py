@@ -1,0 +1,213 @@
+"""Files of a run, `results/<machine>/<run>/` ↔ rows: what each line holds, and which line breaks it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import structs
+
+from attnsuite.model import (
+    MEASURED_STATUSES,
+    STATUSES,
+    Claimed,
+    Facts,
+    Learned,
+    Measurement,
+    Outcome,
+    Refusal,
+    Repeated,
+    Run,
+    Status,
+    UsageError,
+)
+from attnsuite.model.files import LARGEST, one_line, read_bytes
+from attnsuite.model.typed import lean
+
+FORMAT = 3
+"""The format of runs that is written and read. Formats 1 and 2 had one rewritten file for all runs of a machine."""
+RUN, FACTS = "run.json", "facts.json.gz"
+KINDS: Mapping[str, type[AnyRow]] = {
+    "outcomes": Outcome,
+    "measurements": Measurement,
+    "trainings": Learned,
+    "claims": Claimed,
+    "repeats": Repeated,
+}
+"""The files of rows of a run, without their suffixes, and the type of their rows."""
+SUFFIXES = (".jsonl.gz", ".jsonl")
+"""The suffixes of rows of a finished run, and of the journal of one that goes on."""
+FORMER = ("runs.jsonl", "journal.jsonl")
+"""Files of a machine's folder in an earlier format."""
+SHOWN_ERRORS = 20
+"""Errors of one file that are listed; further ones are counted."""
+Noted = TypeVar("Noted", Run, Facts)
+AnyRow: TypeAlias = Outcome | Measurement | Learned | Claimed | Repeated
+
+
+class Damaged(UsageError):
+    """A file of results is not as it was written; `refusal` names the file and the line."""
+
+    def __init__(self, path: Path, why: str, where: str = "") -> None:
+        self.refusal = Refusal(str(path), where, why)
+        remedy = f"`git checkout HEAD -- {path.parent}` restores what was committed; or move {path.parent} away"
+        super().__init__(f"{self.refusal}; {remedy}")
+
+
+def line_of(row: AnyRow) -> bytes:
+    """The line of a row. Raises ValueError for a row that could not be read again."""
+    line = msgspec.json.encode(lean(row))
+    try:
+        _checked(msgspec.json.decode(line, type=type(row)))
+    except msgspec.ValidationError as error:
+        raise ValueError(f"the row {row.key} breaks its type: {error}") from None
+    return line + b"\n"
+
+
+def _checked(row: AnyRow) -> AnyRow:
+    """The row. Raises ValidationError where fields contradict each other, which their annotations cannot say."""
+    if isinstance(row, Outcome) and row.status not in STATUSES:
+        raise msgspec.ValidationError(f"no outcome has the status {row.status} - at `$.status`")
+    if isinstance(row, Measurement):
+        if row.status not in MEASURED_STATUSES:
+            raise msgspec.ValidationError(f"no measurement has the status {row.status} - at `$.status`")
+        if (row.status == Status.MEASURED) != bool(row.seconds):
+            raise msgspec.ValidationError(f"status is {row.status}, with {len(row.seconds)} samples - at `$.seconds`")
+        if row.processes and len(row.processes) != len(row.seconds):
+            raise msgspec.ValidationError("Expected a digit for each sample - at `$.processes`")
+    return row
+
+
+def packed(data: bytes) -> bytes:
+    """The data in gzip's format without a name and a date, so that equal data gives equal bytes."""
+    return gzip.compress(data, 9, mtime=0)
+
+
+def unpacked(path: Path) -> bytes:
+    """The content of a file, which is unpacked if its name ends in .gz. Raises Damaged where that fails."""
+    with one_line(path, "read"):
+        data = read_bytes(path)
+    if path.suffix != ".gz":
+        return data
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            content = file.read(LARGEST + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise Damaged(path, f"it cannot be unpacked ({error})") from None
+    if len(content) > LARGEST:
+        raise Damaged(path, f"it holds more than {LARGEST / 2**20:.0f} MiB")
+    return content
+
+
+def read_run(folder: Path) -> Run:
+    """The run in a folder, with its facts; the run and its machine are called like their folders.
+
+    Raises Damaged for a file that is not as it was written, and UsageError for another format.
+    """
+    path = folder / RUN
+    with one_line(path, "read"):
+        data = read_bytes(path)
+    run = _decoded(path, data, Run)
+    noted = folder / FACTS
+    facts = _decoded(noted, unpacked(noted), Facts) if noted.exists() else Facts()
+    folder = folder.absolute()
+    machine = structs.replace(run.machine, name=folder.parent.name)
+    return structs.replace(run, id=folder.name, facts=facts, machine=machine)
+
+
+def _decoded(path: Path, data: bytes, kind: type[Noted]) -> Noted:
+    try:
+        version = msgspec.json.decode(data).get("format", FORMAT)
+        if version == FORMAT or kind is Facts:
+            return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, RecursionError) as error:
+        raise Damaged(path, *_said(error)) from None
+    raise UsageError(f"{path}: format {version!r:.40} is not format {FORMAT}, which this attnsuite reads; update it")
+
+
+def run_text(run: Run) -> bytes:
+    """The content of run.json; facts have a file of their own."""
+    row = lean(structs.replace(run, format=FORMAT, facts=Facts()), LARGEST)
+    return msgspec.json.format(msgspec.json.encode(row), indent=1) + b"\n"
+
+
+def facts_text(facts: Facts) -> bytes:
+    """The content of the file of facts."""
+    return packed(msgspec.json.encode(lean(facts, LARGEST)) + b"\n")
+
+
+def read_rows(folder: Path, kind: str, refusals: list[Refusal] | None = None) -> list[AnyRow]:
+    """The rows of one kind of a run, in file order.
+
+    Raises Damaged for the first line that is no such row; with `refusals` all such lines are added there instead.
+    """
+    paths = (folder / f"{kind}{suffix}" for suffix in SUFFIXES)
+    return [row for path in paths if path.exists() for row in _rows(path, KINDS[kind], refusals)]
+
+
+def _rows(path: Path, kind: type[AnyRow], refusals: list[Refusal] | None) -> list[Any]:
+    data = unpacked(path)
+    if path.suffix != ".gz":
+        data = data[: data.rfind(b"\n") + 1]  # the last row of a journal was cut off when its writer was killed
+    decoder = msgspec.json.Decoder(kind)
+    try:
+        return [_checked(row) for row in decoder.decode_lines(data)]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass  # line by line, to name the line
+    rows, errors = [], list[Damaged]()
+    for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), 1):
+        try:
+            rows.append(_checked(decoder.decode(line)))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            why, where = _said(error)
+            errors.append(Damaged(path, why, ", ".join(filter(None, (f"line {number}", where)))))
+    if refusals is None:
+        raise errors[0]
+    refusals += [error.refusal for error in errors[:SHOWN_ERRORS]]
+    if len(errors) > SHOWN_ERRORS:
+        refusals.append(Refusal(str(path), "", f"{len(errors) - SHOWN_ERRORS} more lines are damaged"))
+    return rows
+
+
+def _said(error: Exception) -> tuple[str, str]:
+    """What is wrong with a JSON value, and its field: `Expected `str`, got `int``, `field status`."""
+    why, _, place = str(error).partition(" - at `")
+    return why, f"field {place.strip('`').removeprefix('$').removeprefix('.')}" if place.strip(
+        "`"
+    ) != "$" and place else ""
+
+
+def altered(folder: Path, run: Run) -> list[Refusal]:
+    """The files of a finished run that are not as it wrote them: altered, missing or unknown."""
+    actual, expected = hashes(folder), run.files if run.finished else hashes(folder)
+    refusals = [
+        Refusal(str(folder / name), "", f"{RUN} names no such file; move it away")
+        for name in actual.keys() - expected.keys()
+    ]
+    for name, digest in expected.items():
+        if name not in actual:
+            refusals.append(Refusal(str(folder / name), "", "the file is missing"))
+        elif actual[name] != digest:
+            refusals.append(Refusal(str(folder / name), "", f"the file was altered: its SHA-256 is not that in {RUN}"))
+    return refusals
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file of a run but run.json, by name."""
+    files = sorted(path for path in folder.iterdir() if path.name != RUN and path.name[0] != ".")
+    return {path.name: hashlib.sha256(read_bytes(path)).hexdigest() for path in files}
+
+
+def refuse_former(folder: Path) -> None:
+    """Raise UsageError for a machine's folder in an earlier format."""
+    if old := next((name for name in FORMER if (folder / name).exists()), None):
+        raise UsageError(
+            f"{folder} has the format of attnsuite 0.1 ({old}), which that version reads (commit db35dd1); "
+            "this one reads format 3: move the folder away and run again"
+        )

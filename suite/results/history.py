@@ -1,0 +1,389 @@
+"""The history of times, memory and failures: results/history.csv, a line per implementation, workload, machine and run.
+
+The file keeps what runs measured whose folders are removed later. Steps are found in it and in the runs that are there.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from attnsuite.model import EVERY_CASE, FAILURES, Measurement, Outcome, Run, UsageError
+from attnsuite.model.files import one_line, read_text, replace_file
+from attnsuite.model.measurement import table_in_words
+from attnsuite.model.statistics import interval
+from attnsuite.model.typed import Amount, Count, Name, Row, Text, lean
+from attnsuite.model.uncollected import uncollected
+from attnsuite.results.commits import commit_dates
+from attnsuite.results.format import Damaged, read_rows
+from attnsuite.results.recorded import machines, runs_of
+from attnsuite.results.steps import LEAST, steps_of
+
+FILE = "history.csv"
+LEAST_MEMORY = 2**20
+"""Bytes: smaller peaks are some pages, which come and go with where a process has its memory."""
+VERDICTS = {"ratio": ("slower", "faster"), "time": ("slower", "faster"), "memory": ("more", "less")}
+"""The words for a step up and a step down of each quantity."""
+MANY = 3
+"""Series of a table that have to step alike, and at least half of all in it, for the baseline to be suspected."""
+
+
+class Line(Row, frozen=True):
+    """A line of history.csv: one measurement in short, or (without a workload) the failures of an implementation."""
+
+    machine: Name
+    run: Name
+    started: Name
+    """When the run started (UTC, ISO 8601)."""
+    commit: Text
+    torch: Text
+    """The version of PyTorch."""
+    implementation: Name
+    contract: Name
+    source: Text = ""
+    """A hash of the implementation's file."""
+    workload: Text = ""
+    dtype: Text = ""
+    device: Text = ""
+    threads: Count = 0
+    direction: Text = ""
+    cache: Text = ""
+    status: Text = ""
+    rounds: Count = 0
+    """Number of samples."""
+    median: Amount | None = None
+    """Seconds of a call, with the 99 % interval from `low` to `high`."""
+    low: Amount | None = None
+    high: Amount | None = None
+    baseline: Text = ""
+    """The implementation in the same timed table to which `ratio` refers."""
+    ratio: Amount | None = None
+    """Time as a multiple of the baseline's: the median of the ratios within rounds, with its interval."""
+    ratio_low: Amount | None = None
+    ratio_high: Amount | None = None
+    peak: Amount | None = None
+    """Bytes of memory of one call at its peak."""
+    tests: Count = 0
+    failed: Count = 0
+    """Failed tests, known bugs included."""
+    known: Count = 0
+    """Failures that are known bugs or expected."""
+
+    @property
+    def table(self) -> tuple[str, ...]:
+        """What rows share that were measured round by round together."""
+        return self.contract, self.workload, self.dtype, self.device, str(self.threads), self.direction, self.cache
+
+    @property
+    def table_in_words(self) -> str:
+        return table_in_words(self.workload, self.dtype, self.device, self.threads, self.direction, self.cache)
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A run in history. `marks` say what differs from the run before on the machine: `torch 2.12.0 → 2.13.0`."""
+
+    machine: str
+    id: str
+    started: str
+    commit: str
+    torch: str
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The value of a series in a run, with the interval of its own samples; an end that has none is None."""
+
+    run: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A step in a series: from `run` on, the level is `ratio` times the level until `after`, within low and high."""
+
+    run: str
+    after: str
+    ratio: float
+    low: float
+    high: float
+    verdict: str
+    marks: tuple[str, ...] = ()
+    """What else changed between these two runs: PyTorch, the sources of either implementation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One quantity of an implementation in one timed table on one machine, a point for each run, the newest last.
+
+    `quantity` is `ratio`, time as a multiple of the baseline's in the same rounds; `time`, in seconds, where there is
+    no such ratio; or `memory`, in bytes at the peak of a call.
+    """
+
+    machine: str
+    implementation: str
+    contract: str
+    workload: str
+    table: str
+    quantity: str
+    baseline: str
+    points: tuple[Point, ...]
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The medians between steps, the newest last: one more than there are steps."""
+        runs = [point.run for point in self.points]
+        starts = [0, *(runs.index(change.run) for change in self.changes)]
+        parts = (self.points[start:end] for start, end in zip(starts, [*starts[1:], len(runs)], strict=True))
+        return tuple(median(point.value for point in part) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A status or a number of failures in `run` that differs from the last run before: `measured` → `refused`."""
+
+    machine: str
+    run: str
+    implementation: str
+    workload: str
+    what: str
+    before: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The runs of a folder of results, by machine and then by start, with their series and events."""
+
+    runs: tuple[PastRun, ...] = ()
+    series: tuple[Series, ...] = ()
+    events: tuple[Event, ...] = ()
+    least: int = 2 * LEAST
+    """Runs that a series needs for a step to be found."""
+
+
+@uncollected()
+def history_of(results: Path, baseline: str = "", by_commit: bool = False) -> History:
+    """The history of a folder of results.
+
+    `baseline` is the implementation, by its full name, to which ratios refer; by default each contract's own.
+    `by_commit` orders runs by the dates of their commits, as far as git knows these. Raises UsageError for a file that
+    is not as it was written.
+    """
+    lines = read_lines(results)
+    if baseline:
+        lines = _to_baseline(lines, baseline)
+    dates = commit_dates(results) if by_commit else {}
+    lines.sort(key=lambda line: (line.machine, dates.get(line.commit[:12], line.started), line.started, line.run))
+    by_machine: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        by_machine[line.machine].append(line)
+    return History(
+        tuple(run for each in by_machine.values() for run in _runs(each)),
+        tuple(series for each in by_machine.values() for series in _series(each)),
+        tuple(event for each in by_machine.values() for event in _events(each)),
+    )
+
+
+def update(results: Path, source: Path | None = None) -> int:
+    """Add the runs of a folder of results, or those that `source` knows, to its history.csv; returns how many are new.
+
+    Raises UsageError where it cannot be read or written.
+    """
+    stored, known = list(_stored(results / FILE)), read_lines(source or results)
+    if source and not known:
+        raise UsageError(f"{source} holds no results; `attnsuite run` makes them")
+    there = {(line.machine, line.run) for line in stored}
+    new = [line for line in known if (line.machine, line.run) not in there]
+    if new:
+        text = io.StringIO()
+        writer = csv.DictWriter(text, [field.name for field in structs.fields(Line)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lean(line) for line in sorted([*stored, *new], key=_order))
+        replace_file(results / FILE, text.getvalue())
+    return len({(line.machine, line.run) for line in new})
+
+
+def read_lines(results: Path) -> list[Line]:
+    """The lines of history.csv, and those of finished runs that it does not have yet."""
+    lines = list(_stored(results / FILE))
+    there = {(line.machine, line.run) for line in lines}
+    for machine in machines(results):
+        for folder, run in runs_of(results, machine).items():
+            if run.finished and (machine, run.id) not in there:
+                lines += lines_of(run, read_rows(folder, "measurements"), read_rows(folder, "outcomes"))  # type: ignore[arg-type]
+    return lines
+
+
+def _order(line: Line) -> tuple[str, ...]:
+    return line.machine, line.started, line.run, line.implementation, line.device, *line.table
+
+
+def _stored(path: Path) -> Iterator[Line]:
+    if not path.exists():
+        return
+    with one_line(path, "read"):
+        rows = csv.DictReader(io.StringIO(read_text(path)))
+    for number, row in enumerate(rows, 2):
+        try:
+            yield msgspec.convert({name: value for name, value in row.items() if value}, Line, strict=False)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise Damaged(path, str(error), f"line {number}") from None
+
+
+def lines_of(run: Run, measurements: Sequence[Measurement], outcomes: Iterable[Outcome]) -> Iterator[Line]:
+    """The lines of a run: its measurements, and the failures of each implementation on each device."""
+    shared: dict[str, Any] = {"machine": run.machine.name, "run": run.id, "started": run.started, "commit": run.commit}
+    shared["torch"] = run.versions.get("torch", "")
+    names = {name: f"{name}/{facts.baseline}" for name, facts in run.facts.contracts.items() if facts.baseline}
+    baselines = {(m.contract, *m.table): m.seconds for m in measurements if m.implementation == names.get(m.contract)}
+    same = ("implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache")
+    for row in measurements:
+        beside = baselines.get((row.contract, *row.table), ())
+        logs = [math.log(mine / theirs) for mine, theirs in zip(row.seconds, beside, strict=False)]
+        ratios = [None if value is None else math.exp(value) for value in _summary(logs)]
+        numbers: dict[str, Any] = dict(zip(("median", "low", "high"), _summary(row.seconds), strict=True))
+        numbers |= zip(("ratio", "ratio_low", "ratio_high"), ratios, strict=True)
+        yield Line(
+            **shared,
+            **{name: getattr(row, name) for name in same},
+            **numbers,
+            source=run.sources.get(row.implementation, ""),
+            status=str(row.status),
+            rounds=len(row.seconds),
+            baseline=names[row.contract] if logs else "",
+            peak=row.peak,
+        )
+    tests: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    for outcome in outcomes:
+        failed = outcome.status in FAILURES
+        known = failed and not outcome.fails
+        counts = {"tests": int(outcome.case != EVERY_CASE), "failed": int(failed), "known": int(known)}
+        tests[outcome.implementation, outcome.contract, outcome.device].update(counts)
+    for (name, contract, device), counted in tests.items():
+        named: dict[str, Any] = {"implementation": name, "contract": contract, "device": device, **shared, **counted}
+        yield Line(source=run.sources.get(name, ""), **named)
+
+
+def _summary(samples: Sequence[float]) -> tuple[float | None, ...]:
+    if not samples:
+        return None, None, None
+    found = interval(samples)
+    return tuple(value if math.isfinite(value) else None for value in (found.median, found.low, found.high))
+
+
+def _to_baseline(lines: Iterable[Line], baseline: str) -> list[Line]:
+    """The lines with ratios to this implementation, where it was timed in the same table of the same run.
+
+    Both ratios to the contract's baseline are divided, so the interval holds with at least twice the doubt of one.
+    """
+    lines = list(lines)
+    pinned = {(each.run, each.table): each for each in lines if each.implementation == baseline and each.ratio}
+
+    def ratio(mine: float | None, theirs: float | None) -> float | None:
+        return mine / theirs if mine and theirs else None
+
+    def to(line: Line) -> Line:
+        base = pinned.get((line.run, line.table))
+        if base is None or not line.ratio:
+            return structs.replace(line, baseline="", ratio=None, ratio_low=None, ratio_high=None)
+        low, high = ratio(line.ratio_low, base.ratio_high), ratio(line.ratio_high, base.ratio_low)
+        middle = ratio(line.ratio, base.ratio)
+        return structs.replace(line, baseline=baseline, ratio=middle, ratio_low=low, ratio_high=high)
+
+    return [to(line) for line in lines]
+
+
+def _runs(lines: Sequence[Line]) -> Iterator[PastRun]:
+    before = ""
+    for line in {line.run: line for line in lines}.values():
+        marks = (f"torch {before} → {line.torch}",) if before not in ("", line.torch) else ()
+        yield PastRun(line.machine, line.run, line.started, line.commit, line.torch, marks)
+        before = line.torch
+
+
+def _series(lines: Sequence[Line]) -> list[Series]:
+    """The series of one machine, with their steps; series of one quantity are tested together."""
+    sources = {(line.run, line.implementation): line.source for line in lines}
+    torch = {line.run: line.torch for line in lines}
+    points: dict[tuple[str, ...], list[Point]] = defaultdict(list)
+    like: dict[tuple[str, ...], Line] = {}
+    for line in lines:
+        for quantity, point in _points(line):
+            key = (quantity, line.baseline if quantity == "ratio" else "", line.implementation, *line.table)
+            points[key].append(point)
+            like[key] = line
+    series = []
+    for quantity in VERDICTS:
+        keys = [key for key in points if key[0] == quantity]
+        found = steps_of([[math.log(point.value) for point in points[key]] for key in keys])
+        for key, steps in zip(keys, found, strict=True):
+            line, at = like[key], points[key]
+            changes = []
+            for step in steps:
+                run, after = at[step.at].run, at[step.at - 1].run
+                marks = [f"torch {torch[after]} → {torch[run]}"] if torch[after] != torch[run] else []
+                names = {line.implementation: "its source changed", key[1]: f"the source of {key[1]} changed"}
+                marks += [w for name, w in names.items() if sources.get((run, name)) != sources.get((after, name))]
+                verdict = VERDICTS[quantity][step.ratio < 1]
+                changes.append(Change(run, after, step.ratio, step.low, step.high, verdict, tuple(marks)))
+            words = (line.machine, line.implementation, line.contract, line.workload, line.table_in_words)
+            series.append(Series(*words, quantity, key[1], tuple(at), tuple(changes)))
+    return sorted(_suspecting(series), key=lambda one: (one.contract, one.table, one.implementation, one.quantity))
+
+
+def _points(line: Line) -> Iterator[tuple[str, Point]]:
+    if line.ratio and line.implementation != line.baseline:
+        yield "ratio", Point(line.run, line.ratio, line.ratio_low, line.ratio_high)
+    elif line.median:
+        yield "time", Point(line.run, line.median, line.low, line.high)
+    if line.peak is not None and line.peak >= LEAST_MEMORY:
+        yield "memory", Point(line.run, line.peak)
+
+
+def _suspecting(series: Sequence[Series]) -> list[Series]:
+    """The series; where many of a table step alike beside one baseline, each step has a mark that says so."""
+    ratios = [each for each in series if each.quantity == "ratio"]
+    members = Counter((each.contract, each.table, each.baseline) for each in ratios)
+    alike = Counter(
+        (each.contract, each.table, each.baseline, c.run, c.verdict) for each in ratios for c in each.changes
+    )
+
+    def suspected(one: Series, change: Change) -> Change:
+        table = (one.contract, one.table, one.baseline)
+        count = alike[*table, change.run, change.verdict]
+        if one.quantity != "ratio" or count < max(MANY, members[table] / 2):
+            return change
+        mark = f"{count} of {members[table]} alike: {one.baseline} may be what changed"
+        return changed(change, marks=(*change.marks, mark))
+
+    return [changed(each, changes=tuple(suspected(each, change) for change in each.changes)) for each in series]
+
+
+def _events(lines: Sequence[Line]) -> Iterator[Event]:
+    """Statuses of measurements and numbers of failures that differ from the last run that had them."""
+    last: dict[tuple[str, ...], str] = {}
+    for line in lines:
+        key = (line.implementation, *line.table)
+        if line.workload:
+            what, now = f"{line.implementation}, {line.table_in_words}", line.status
+        else:
+            what, now = f"{line.implementation} on {line.device}", f"{line.failed} of {line.tests} tests failed"
+        if last.setdefault(key, now) != now:
+            yield Event(line.machine, line.run, line.implementation, line.workload, what, last[key], now)
+        last[key] = now

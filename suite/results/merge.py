@@ -1,0 +1,121 @@
+"""`attnsuite merge`: runs of several machines and shards are copied into one folder, and missing shards are named."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from attnsuite.model import Run, Shard, UsageError
+from attnsuite.results.format import KINDS, RUN, altered, read_rows, read_run, refuse_former
+from attnsuite.results.places import place
+from attnsuite.results.recorded import machines, request_of, runs_of
+
+LISTED = 12
+"""The most shards that are named in a line; further ones are counted."""
+LONGEST_REQUEST = 100
+"""Characters of a request in a line about it."""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The runs that are new in the folder, each with its machine's folder and its number of rows, and notes."""
+
+    runs: Sequence[tuple[Run, int]]
+    notes: Sequence[str]
+
+    @property
+    def machines(self) -> list[str]:
+        """The names of the folders of their machines."""
+        return list(dict.fromkeys(run.machine.name for run, _ in self.runs))
+
+
+def merge(folders: Sequence[Path], into: Path, partial: bool = False) -> Merged:
+    """Copy all finished runs that are below these folders, at any depth, into one folder of results.
+
+    Nothing is reconciled: runs are immutable, and the newest row of a test counts. Merging again changes nothing.
+
+    Raises UsageError for folders without results, for a damaged run, and for missing shards, and copies nothing then.
+    With `partial`, missing shards are only noted.
+    """
+    found = {folder: read_run(folder) for folder in dict.fromkeys(each for top in folders for each in _below(top))}
+    finished = {folder: run for folder, run in found.items() if run.finished}
+    stored = [run for name in machines(into) for run in runs_of(into, name).values() if run.finished]
+    unfinished = [f"{folder}: {request(run)} is not finished" for folder, run in found.items() if not run.finished]
+    missing = [*unfinished, *missing_shards([*finished.values(), *stored])]
+    if missing and not partial:
+        raise UsageError(f"{'; '.join(missing)}. Nothing is merged; --partial merges the others")
+    rows = {folder: sum(len(read_rows(folder, kind)) for kind in KINDS) for folder in finished}  # damage raises here
+    if damaged := [refusal for folder, run in finished.items() for refusal in altered(folder, run)]:
+        raise UsageError(str(damaged[0]))
+    copied, notes = [], list(missing)
+    for folder, run in finished.items():
+        machine, note = place(into, run.machine)
+        notes += [note] if note else []
+        if target := _copy(folder, into / machine.name):
+            copied.append((read_run(target), rows[folder]))
+    return Merged(copied, list(dict.fromkeys(notes)))
+
+
+def missing_shards(runs: Sequence[Run]) -> Iterator[str]:
+    """The shards that no run answered, one line for each request."""
+    requests: dict[object, list[Run]] = {}
+    for run in runs:
+        if run.divided:
+            requests.setdefault(request_of(run)[:4], []).append(run)
+    for members in requests.values():
+        answered = {shard for run in members for shard in run.covers}
+        total = members[0].divided
+        missing = [name for index in range(1, total + 1) if (name := str(Shard(index, total))) not in answered]
+        if missing:
+            more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+            names = f"{', '.join(missing[:LISTED])}{more}"
+            yield f"{request(members[0])} in {total} shards: {len(missing)} of {total} shards are missing: {names}"
+
+
+def request(run: Run) -> str:
+    """What was requested, in words that fit in a line."""
+    return run.asked if len(run.asked) <= LONGEST_REQUEST else f"{run.asked[: LONGEST_REQUEST - 1]}…"
+
+
+def _below(top: Path) -> list[Path]:
+    """The folders of runs in a folder, at any depth. UsageError where there are none or where it cannot be read."""
+    if not top.is_dir():
+        raise UsageError(f"there is no folder {top}; merge takes folders in which check or bench stored results")
+    found, seen = list[Path](), {top.resolve()}
+    for place_, names, files in os.walk(top, onerror=_refuse, followlinks=True):
+        folder = Path(place_)
+        refuse_former(folder)
+        below = {name: (folder / name).resolve() for name in sorted(names) if not name.startswith(".")}
+        names[:] = [name for name, real in below.items() if real not in seen]
+        seen |= {*below.values()}
+        found += [folder] if RUN in files else []
+    if not found:
+        raise UsageError(f"{top} holds no results, at any depth, that could be merged")
+    return found
+
+
+def _refuse(error: OSError) -> None:
+    raise UsageError(f"{error.filename} cannot be read: {error.strerror or error}")
+
+
+def _copy(folder: Path, machine: Path) -> Path | None:
+    """Copy a run into the folder of its machine, run.json last, and return its folder; None where it is there already.
+
+    A run whose name another run has gets a number behind it.
+    """
+    for number in count(1):
+        target = machine / (folder.name if number == 1 else f"{folder.name}-{number}")
+        if not (target / RUN).exists():
+            break
+        if (target / RUN).read_bytes() == (folder / RUN).read_bytes():
+            return None
+    try:
+        shutil.copytree(folder, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns(RUN))
+        shutil.copy(folder / RUN, target / RUN)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror or error}") from None
+    return target

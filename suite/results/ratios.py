@@ -1,0 +1,362 @@
+"""Times and peaks of memory of two sides → ratios with intervals, and the verdicts on them.
+
+Two runs are judged by how far runs of the same code lie apart on their machine; pairs of processes by each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from statistics import NormalDist, fmean, median
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from attnsuite.model import Measurement, Repeated, Run, Status
+from attnsuite.model.compared import BETTER, MEMORY, TIME, UNCLEAR, WORSE, Ratio
+from attnsuite.model.statistics import LEVEL, MARGIN, Interval, interval, judged, student
+from attnsuite.results.recorded import Recorded
+
+RESOLUTION = 2.0**20
+"""Bytes by which the peak of the same call may differ from run to run: allocators keep some pages more or less."""
+NO_SPREAD = "how far its runs lie apart is not known: `attnsuite audit --between-runs` measures it"
+TOO_FEW = "too few rounds"
+TOO_FEW_PAIRS = "too few pairs of processes took part"
+FEWEST_RUNS = 5
+"""Runs that tell a spread: with fewer, Student's t makes every interval wider than differences of interest."""
+FEWEST_PAIRS = 12
+"""Pairs of processes at least. A process may be some per cent faster or slower than another of the same code all its
+life; with offsets of 2 % (a standard deviation) twelve pairs find a slowdown of 5 % nine times out of ten."""
+
+
+class Judgeable(Protocol):
+    """The logarithm of a ratio of two rows, with an interval for each probability of error."""
+
+    @property
+    def old(self) -> Measurement: ...
+    @property
+    def new(self) -> Measurement: ...
+    @property
+    def why(self) -> str:
+        """Why no verdict is possible, or empty."""
+
+    @property
+    def surprise(self) -> float:
+        """Larger where it is less likely that there is no difference."""
+
+    def interval(self, doubt: float) -> Interval: ...
+
+
+def judged_together(differences: Sequence[Judgeable], margin: float = MARGIN) -> list[Ratio]:
+    """The differences as ratios, in their order, by Holm's method: any false claim has probability 1 − LEVEL."""
+    ratios: dict[int, Ratio] = {}
+    doubt, still = 1 - LEVEL, True
+    by_surprise = sorted(range(len(differences)), key=lambda place: -differences[place].surprise)
+    share = doubt / max(able := sum(not each.why for each in differences), 1)
+    for position, place in enumerate(by_surprise):
+        if still and position < able:  # those without a verdict come last
+            share = doubt / (able - position)
+        ratios[place] = _time(differences[place], share, margin)
+        still = still and ratios[place].verdict in (WORSE[TIME], BETTER[TIME])
+    return [ratios[place] for place in range(len(differences))]
+
+
+def _time(difference: Judgeable, doubt: float, margin: float) -> Ratio:
+    logs = difference.interval(doubt)
+    low, high = (math.exp(min(end, 700.0)) if end < math.inf else math.inf for end in (logs.low, logs.high))
+    before, after = (median(row.seconds) for row in (difference.old, difference.new))
+    verdict = UNCLEAR if difference.why else _verdict(TIME, logs, margin)
+    return Ratio(TIME, difference.new, before, after, math.exp(logs.median), low, high, verdict, difference.why)
+
+
+def _verdict(what: str, logs: Interval, margin: float) -> str:
+    """The verdict on the logarithm of a ratio of the new to the old."""
+    verdict = judged(Interval(-logs.median, -logs.high, -logs.low), 1, margin).verdict
+    return {"faster": BETTER[what], "slower": WORSE[what]}.get(verdict, verdict)
+
+
+def memory(old: Measurement, new: Measurement, margin: float = MARGIN) -> Ratio:
+    """The ratio of both peaks. They are `same` where they lie within RESOLUTION of each other."""
+    before, after = max(old.peak or 0.0, 1.0), max(new.peak or 0.0, 1.0)
+    low = max(after - RESOLUTION, 1.0) / (before + RESOLUTION)
+    high = (after + RESOLUTION) / (before - RESOLUTION) if before > RESOLUTION else math.inf
+    if abs(after - before) <= RESOLUTION:
+        verdict = "same"
+    else:
+        verdict = _verdict(MEMORY, Interval(math.log(after / before), math.log(low), math.log(high)), margin)
+    return Ratio(MEMORY, new, before, after, after / before, low, high, verdict)
+
+
+# Two runs.
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far runs of the same code lie apart: standard deviations, between runs, of the logarithms of a time.
+
+    `of_ratios` is of the time relative to the baseline's, `of_times` of the time alone; a call takes `seconds`.
+    """
+
+    workload: str
+    threads: int
+    runs: int
+    seconds: float
+    of_ratios: float
+    of_times: float
+
+
+def spreads(rows: Iterable[Repeated]) -> list[Spread]:
+    """The spreads of workloads that at least FEWEST_RUNS runs have timed."""
+    alike: dict[tuple[str, int], list[Repeated]] = {}
+    for row in rows:
+        alike.setdefault((row.workload, row.threads), []).append(row)
+    found = [_spread(workload, threads, members) for (workload, threads), members in alike.items()]
+    return [spread for spread in found if spread.runs >= FEWEST_RUNS]
+
+
+def _spread(workload: str, threads: int, rows: Sequence[Repeated]) -> Spread:
+    by_place = {place: [row for row in rows if row.place == place] for place in {row.place for row in rows}}
+    ratios = [[math.log(row.ratio) for row in members] for place, members in by_place.items() if place]
+    times = [[math.log(row.seconds) for row in members] for members in by_place.values()]
+    runs, seconds = len({row.run for row in rows}), median(row.seconds for row in rows)
+    return Spread(workload, threads, runs, seconds, _deviation(ratios), _deviation(times))
+
+
+def _deviation(groups: Iterable[Sequence[float]]) -> float:
+    """The standard deviation within groups, pooled over them; infinite where no group has two values."""
+    squares, degrees = 0.0, 0
+    for values in groups:
+        squares += sum((value - fmean(values)) ** 2 for value in values)
+        degrees += len(values) - 1
+    return math.sqrt(squares / degrees) if degrees else math.inf
+
+
+def nearest(known: Sequence[Spread], seconds: float, threads: int) -> Spread | None:
+    """The spread of the workload whose calls take most nearly as long, on as many threads; None where there is none."""
+    able = [spread for spread in known if spread.threads == threads]
+    return min(able, key=lambda spread: abs(math.log(spread.seconds / seconds)), default=None)
+
+
+def width(deviation: float, runs: int, doubt: float) -> float:
+    """Half the interval of a normal value whose standard deviation `runs` runs have told; it misses with this
+    probability. Implementations of one run share its baseline, so they count as one run.
+    """
+    return student(runs - 1, doubt / 2) * deviation
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The logarithm of a ratio, and its standard deviation as `runs` runs of the machine told it."""
+
+    old: Measurement
+    new: Measurement
+    log: float
+    deviation: float
+    runs: int = 0
+    why: str = ""
+
+    @property
+    def surprise(self) -> float:
+        return -math.inf if self.why else abs(self.log) / max(self.deviation, 1e-9)
+
+    def interval(self, doubt: float) -> Interval:
+        half = math.inf if self.why else width(self.deviation, self.runs, doubt)
+        return Interval(self.log, self.log - half, self.log + half)
+
+
+def times_of_runs(old: Recorded, new: Recorded, known: Sequence[Spread], margin: float = MARGIN) -> list[Ratio]:
+    """The ratios of all times that both sides have, in the order of rows; smaller differences than `margin` are none.
+
+    A ratio is of an implementation's time relative to the baseline's, where both runs have that unchanged in the same
+    table; of its time alone otherwise. Its variance is that of two runs of the same code, and that of both medians.
+    """
+    return judged_together(list(_differences(old, new, known)), margin)
+
+
+def memories_of_runs(old: Recorded, new: Recorded, margin: float = MARGIN) -> list[Ratio]:
+    """The ratios of all peaks that both have, in the order of rows."""
+    return [memory(before, after, margin) for before, after in _pairs(old, new) if before.peak is not None]
+
+
+def of_one_run(old: Recorded, new: Recorded) -> int:
+    """How many measurements are the same row of the same run on both sides, and so are not compared."""
+    return len({(run, row.key) for run, row in old.measured} & {(run, row.key) for run, row in new.measured})
+
+
+def _pairs(old: Recorded, new: Recorded) -> Iterator[tuple[Measurement, Measurement]]:
+    before = {row.key: (run, row) for run, row in old.measured}
+    for run, row in new.measured:
+        its, other = before.get(row.key, (run, row))
+        if its != run and other.status == row.status == Status.MEASURED:
+            yield other, row
+
+
+def _differences(old: Recorded, new: Recorded, known: Sequence[Spread]) -> Iterator[Difference]:
+    sides = [_Timed(old), _Timed(new)]
+    for before, after in _pairs(old, new):
+        beside = _unchanged(sides, before)
+        logs = [side.logs(row, beside) for side, row in zip(sides, (before, after), strict=True)]
+        medians = [interval(each) for each in logs]
+        log = medians[1].median - medians[0].median
+        spread = nearest(known, interval(after.seconds).median, after.threads)
+        errors = [(each.high - each.low) / (2 * NormalDist().inv_cdf((1 + LEVEL) / 2)) for each in medians]
+        if spread is None:
+            yield Difference(before, after, log, math.inf, why=NO_SPREAD)
+        elif not all(map(math.isfinite, errors)):
+            yield Difference(before, after, log, math.inf, why=TOO_FEW)
+        else:
+            between = spread.of_ratios if beside else spread.of_times
+            deviation = math.sqrt(2 * between**2 + sum(error**2 for error in errors))
+            yield Difference(before, after, log, deviation, spread.runs)
+
+
+class _Timed:
+    """The measurements of a side by what was timed, and their runs."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self._rows = {row.key: (recorded.runs[identity], row) for identity, row in recorded.measured}
+
+    def run(self, row: Measurement) -> Run:
+        return self._rows[row.key][0]
+
+    def baseline(self, row: Measurement) -> Measurement | None:
+        """The baseline in the same table of the same run; None where it is not there, or is what is compared."""
+        run = self.run(row)
+        facts = run.facts.contracts.get(row.contract)
+        key = (f"{row.contract}/{facts.baseline if facts else ''}", *row.table)
+        there, found = self._rows.get(key, (None, None))
+        return found if found and there == run and found.seconds and key != row.key else None
+
+    def logs(self, row: Measurement, beside: bool) -> list[float]:
+        """The logarithms of its samples, or of their ratios to the baseline's of the same rounds."""
+        mine = self._rows[row.key][1]
+        base = self.baseline(mine) if beside else None
+        if base is None:
+            return [math.log(sample) for sample in mine.seconds]
+        return [math.log(sample / its) for sample, its in zip(mine.seconds, base.seconds, strict=False)]
+
+
+def _unchanged(sides: Sequence[_Timed], row: Measurement) -> bool:
+    """Whether both sides have the baseline in the same table, of the same source, with the same libraries."""
+    (old, base), (new, other) = [(side.run(row), side.baseline(row)) for side in sides]
+    if base is None or other is None:
+        return False
+    name = base.implementation
+    return bool(old.sources.get(name)) and old.sources.get(name) == new.sources.get(name) and _same_libraries(old, new)
+
+
+def _same_libraries(old: Run, new: Run) -> bool:
+    before, after = ({k: v for k, v in run.versions.items() if k != "attnsuite"} for run in (old, new))
+    return before == after
+
+
+# Pairs of processes, one of each side, timed in the same rounds.
+
+
+@dataclass(frozen=True)
+class Paired:
+    """A workload's times by pair: for each pair of processes the row of either."""
+
+    pairs: Sequence[tuple[Measurement, Measurement]]
+
+    @cached_property
+    def logs(self) -> list[float]:
+        """For each pair the median over rounds of the logarithm of the new time as a multiple of the old."""
+        rounds = [zip(old.seconds, new.seconds, strict=False) for old, new in self.pairs]
+        return [median(math.log(mine / its) for its, mine in each) for each in rounds]
+
+    @cached_property
+    def old(self) -> Measurement:
+        """The old side's row, with the median time of each of its processes."""
+        return _summary([old for old, _ in self.pairs])
+
+    @cached_property
+    def new(self) -> Measurement:
+        return _summary([new for _, new in self.pairs])
+
+    @property
+    def why(self) -> str:
+        return TOO_FEW_PAIRS if len(self.pairs) < pairs_needed(1, LEVEL) else ""
+
+    @property
+    def surprise(self) -> float:
+        return -probability(self.logs)
+
+    def interval(self, doubt: float) -> Interval:
+        return signed_rank(self.logs, 1 - doubt)
+
+
+def times(paired: Sequence[Paired], margin: float = MARGIN) -> list[Ratio]:
+    """The ratios of what was timed in pairs, judged together; smaller differences than `margin` are none."""
+    return judged_together(sorted(paired, key=lambda each: bool(each.why)), margin)
+
+
+def memories(paired: Sequence[Paired], margin: float = MARGIN) -> list[Ratio]:
+    """The ratios of peaks, of the pair in the middle of those that were measured."""
+    known = ([p for p in each.pairs if p[0].peak is not None and p[1].peak is not None] for each in paired)
+    ratios = [sorted((memory(*pair, margin) for pair in pairs), key=lambda ratio: ratio.ratio) for pairs in known]
+    return [each[len(each) // 2] for each in ratios if each]
+
+
+def pairs_of(comparisons: int) -> int:
+    """How many pairs of processes this many comparisons take."""
+    return max(FEWEST_PAIRS, pairs_needed(comparisons, LEVEL))
+
+
+def pairs_needed(comparisons: int, level: float) -> int:
+    """The fewest pairs with which one among this many comparisons can lead to a claim."""
+    return math.ceil(1 - math.log2((1 - level) / max(comparisons, 1)))
+
+
+def _summary(rows: Sequence[Measurement]) -> Measurement:
+    return replace(rows[0], seconds=tuple(median(row.seconds) for row in rows))
+
+
+def signed_rank(values: Sequence[float], level: float) -> Interval:
+    """The Hodges–Lehmann estimate, the median of the means of all two values, and the signed-rank test's interval.
+
+    It is exact where differences are as likely to lie on either side of the true one, as those of two processes of the
+    same code are; no other shape is assumed. Unbounded where the values are too few for the level. ValueError where
+    there are none.
+
+    Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods (2014), sections 3.2 and 3.3.
+    """
+    if not values:
+        raise ValueError("no differences, so no median")
+    means = sorted((value + other) / 2 for place, value in enumerate(values) for other in values[place:])
+    rank = _rank(len(values), level)
+    if rank == 0:
+        return Interval(median(means), -math.inf, math.inf)
+    return Interval(median(means), means[rank - 1], means[-rank])
+
+
+def probability(values: Sequence[float]) -> float:
+    """The two-sided probability of as uneven a division by signed ranks, were there no difference."""
+    means = [value + other for place, value in enumerate(values) for other in values[place:]]
+    above, below = sum(mean > 0 for mean in means), sum(mean < 0 for mean in means)
+    ways = sum(_counts(len(values))[: min(above, below) + 1])
+    return min(1.0, math.ldexp(2 * ways, -len(values)))
+
+
+@lru_cache(maxsize=4096)
+def _rank(count: int, level: float) -> int:
+    """The largest rank r so that the means r-th from either end enclose the median at this level; 0 for none."""
+    doubt, tail, rank = (1 - level) / 2, 0, 0
+    for ways in _counts(count):
+        tail += ways
+        if tail / 2**count > doubt * (1 + 1e-9):
+            return rank
+        rank += 1
+    return rank
+
+
+@lru_cache(maxsize=64)
+def _counts(count: int) -> tuple[int, ...]:
+    """In how many ways a subset of the ranks 1 to `count` has each sum, from 0 on."""
+    ways = [1]
+    for rank in range(1, count + 1):
+        longer = ways + [0] * rank
+        ways = [before + (longer[total - rank] if total >= rank else 0) for total, before in enumerate(longer)]
+    return tuple(ways)

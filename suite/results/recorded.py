@@ -1,0 +1,275 @@
+"""All runs of a machine → the newest row of each test, workload, training and claim."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import structs
+
+from attnsuite.model import (
+    EVERY_CASE,
+    RESULTS,
+    SHAPE,
+    Claimed,
+    Learned,
+    Measurement,
+    Outcome,
+    Repeated,
+    Run,
+    UsageError,
+)
+from attnsuite.model.statistics import Interval, interval
+from attnsuite.model.uncollected import uncollected
+from attnsuite.results.format import KINDS, RUN, AnyRow, Damaged, altered, read_rows, read_run, refuse_former
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
+
+Row = TypeVar("Row", Outcome, Measurement, Learned, Claimed)
+Placed = tuple[str, Row]
+"""A row with the id of its run."""
+TABLES = {"conformance": "outcomes", "benchmark": "measurements", "learning": "trainings", "claims": "claims"}
+"""The kinds of `load`, and their files."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What results/ holds of one machine: the newest row of each question, and the runs of the machine.
+
+    `runs` are by id, the newest last; `rows` pair a run's id with an outcome, `measured` with a measurement, `trained`
+    with a training, `examined` with a claim, all sorted by key. `repeats` are rows of the audit between runs.
+    """
+
+    machine: str
+    runs: Mapping[str, Run]
+    rows: tuple[tuple[str, Outcome], ...]
+    measured: tuple[tuple[str, Measurement], ...] = ()
+    trained: tuple[tuple[str, Learned], ...] = ()
+    examined: tuple[tuple[str, Claimed], ...] = ()
+    repeats: tuple[Repeated, ...] = ()
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        return [outcome for _, outcome in self.rows]
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        return [measurement for _, measurement in self.measured]
+
+    @property
+    def learned(self) -> list[Learned]:
+        return [learned for _, learned in self.trained]
+
+    @property
+    def claimed(self) -> list[Claimed]:
+        return [claimed for _, claimed in self.examined]
+
+    @property
+    def run(self) -> Run:
+        """The newest run."""
+        return list(self.runs.values())[-1]
+
+    @property
+    def checked_runs(self) -> list[Run]:
+        """The runs that have outcomes here, the newest last."""
+        return self.runs_of(identity for identity, _ in self.rows)
+
+    @property
+    def measured_runs(self) -> list[Run]:
+        """The runs that have measurements here, the newest last."""
+        return self.runs_of(identity for identity, _ in self.measured)
+
+    @property
+    def trained_runs(self) -> list[Run]:
+        """The runs that have trainings here, the newest last."""
+        return self.runs_of(identity for identity, _ in self.trained)
+
+    @property
+    def examined_runs(self) -> list[Run]:
+        """The runs that have claims here, the newest last."""
+        return self.runs_of(identity for identity, _ in self.examined)
+
+    @property
+    def checked_run(self) -> Run | None:
+        """The newest run that has outcomes here."""
+        return next(reversed(self.checked_runs), None)
+
+    @property
+    def measured_run(self) -> Run | None:
+        """The newest run that has measurements here."""
+        return next(reversed(self.measured_runs), None)
+
+    @property
+    def earlier(self) -> dict[str, Run]:
+        """Each implementation that has outcomes of an older run than `checked_run`, with the oldest such run."""
+        oldest: dict[str, str] = {}
+        age = ages(self.runs)
+        for identity, outcome in self.rows:
+            name = outcome.implementation
+            oldest[name] = min(identity, oldest.get(name, identity), key=age.__getitem__)
+        newest = self.checked_run
+        return {name: self.runs[identity] for name, identity in sorted(oldest.items()) if self.runs[identity] != newest}
+
+    def runs_of(self, identities: Iterable[str]) -> list[Run]:
+        """The runs of these ids, the newest last."""
+        wanted = set(identities)
+        return [run for identity, run in self.runs.items() if identity in wanted]
+
+
+def machines(results: Path) -> list[str]:
+    """The names of the machines that have runs in a folder of results, an earlier format included."""
+    names = {path.parent.parent.name for path in results.glob(f"*/*/{RUN}")}
+    return sorted(names | {path.parent.name for path in results.glob("*/runs.jsonl")})
+
+
+def run_folders(results: Path, machine: str) -> list[Path]:
+    """The folders of a machine's runs. Raises UsageError for an earlier format."""
+    refuse_former(results / machine)
+    return sorted(path.parent for path in (results / machine).glob(f"*/{RUN}"))
+
+
+def runs_of(results: Path, machine: str) -> dict[Path, Run]:
+    """The runs of a machine by their folders, the oldest first."""
+    runs = [(folder, read_run(folder)) for folder in run_folders(results, machine)]
+    return dict(sorted(runs, key=lambda pair: (pair[1].finished or pair[1].started, pair[1].id)))
+
+
+@uncollected()
+def read_machine(results: Path, machine: str, wanted: Callable[[Run], bool] = lambda run: True) -> Recorded:
+    """What is recorded of one machine in the runs that are wanted. Raises UsageError for files that cannot be read."""
+    folders = {folder: run for folder, run in runs_of(results, machine).items() if wanted(run)}
+    runs = {run.id: run for run in folders.values()}
+    rows: dict[str, list[tuple[str, Any]]] = {kind: [] for kind in KINDS}
+    for folder, run in folders.items():
+        for kind in KINDS:
+            rows[kind] += [(run.id, row) for row in read_rows(folder, kind)]
+        if refusals := altered(folder, run):
+            raise Damaged(Path(refusals[0].path), refusals[0].why)
+    outcomes, measurements, trainings, claims = (newest(runs, rows[kind]) for kind in TABLES.values())
+    repeats = tuple(row for _, row in rows["repeats"])
+    return Recorded(machine, runs, outcomes, measurements, trainings, claims, repeats)
+
+
+def read(results: Path = RESULTS) -> dict[str, Recorded]:
+    """What is recorded of each machine that had a run, by the machine's name."""
+    recorded = (read_machine(results, machine) for machine in machines(results))
+    return {each.machine: each for each in recorded if each.runs}
+
+
+def ages(runs: Mapping[str, Run]) -> dict[str, int]:
+    """Each run's place in the order of runs: the newest has the largest."""
+    return {identity: position for position, identity in enumerate(runs)}
+
+
+def newest(runs: Mapping[str, Run], recorded: Iterable[Placed[Row]]) -> tuple[Placed[Row], ...]:
+    """The newest row of each key, sorted by key, without those of tests, workloads and claims that no longer exist.
+
+    A row about all cases or workloads (a missing library) replaces all before it, and is replaced by any after it, per
+    implementation and device.
+    """
+    age = ages(runs)
+    latest: dict[tuple[str, ...], Placed[Row]] = {}
+    about: dict[tuple[str, str, bool], int] = {}
+    for identity, row in sorted(recorded, key=lambda pair: age[pair[0]]):
+        latest[row.key] = identity, row
+        about[row.implementation, row.device, is_about_all(row)] = age[identity]
+    exists = _existing(runs, age, latest.values())
+    current = (
+        (identity, row)
+        for identity, row in latest.values()
+        if age[identity] >= about.get((row.implementation, row.device, not is_about_all(row)), -1)
+        and exists(identity, row)
+    )
+    return tuple(sorted(current, key=lambda pair: pair[1].key))
+
+
+def _existing(
+    runs: Mapping[str, Run], age: Mapping[str, int], latest: Iterable[Placed[Any]]
+) -> Callable[[str, AnyRow], bool]:
+    """Says of a row whether its test, workload or claim still exists, as the newest runs note what there is."""
+    whole = {(run.id, name): oldest for run, oldest in _complete(runs, age) for name in run.facts.whole}
+    tested: dict[tuple[str, str], int] = {}
+    for identity, row in latest:
+        if isinstance(row, Outcome) and (oldest := whole.get((identity, row.implementation))) is not None:
+            tested[row.implementation, row.device] = max(oldest, tested.get((row.implementation, row.device), -1))
+    workloads = {name: (age[run.id], noted) for run in runs.values() for name, noted in run.facts.workloads.items()}
+    claims = next(((age[run.id], run.facts.claims) for run in reversed([*runs.values()]) if run.facts.claims), (-1, ()))
+
+    def exists(identity: str, row: AnyRow) -> bool:
+        match row:
+            case Outcome():
+                return age[identity] >= tested.get((row.implementation, row.device), -1)
+            case Measurement():
+                since, noted = workloads.get(row.contract, (-1, {}))
+                return age[identity] >= since or row.workload.startswith(SHAPE) or row.workload in (EVERY_CASE, *noted)
+            case Claimed():
+                return age[identity] >= claims[0] or row.claim in claims[1]
+        return True
+
+    return exists
+
+
+def _complete(runs: Mapping[str, Run], age: Mapping[str, int]) -> Iterator[tuple[Run, int]]:
+    """The finished runs whose request was answered in full, each with the age of its oldest shard."""
+    shards: dict[object, dict[str, int]] = {}
+    for run in runs.values():
+        if run.finished and run.shard:
+            shards.setdefault(request_of(run), {})[run.shard] = age[run.id]
+    for run in runs.values():
+        answered = shards.get(request_of(run), {}) if run.shard else {}
+        if run.finished and (not run.shard or len(answered) == run.divided):
+            yield run, min(answered.values(), default=age[run.id])
+
+
+def request_of(run: Run) -> tuple[object, ...]:
+    """What the shards of one request have in common."""
+    return run.asked, run.divided, run.suite, tuple(sorted(run.sources.items())), tuple(sorted(run.versions.items()))
+
+
+def is_about_all(row: AnyRow) -> bool:
+    """Whether a row is about all cases or workloads of an implementation: its library is missing, its import raised."""
+    name = row.case if isinstance(row, Outcome) else row.workload if isinstance(row, Measurement) else ""
+    return name == EVERY_CASE
+
+
+def load(path: str | Path = RESULTS, kind: str = "conformance") -> pandas.DataFrame:
+    """The current outcomes of all machines as a DataFrame, or measurements (`kind="benchmark"`), trainings
+    (`"learning"`) or claims (`"claims"`): one row per test, the columns of its run first.
+
+    Measurements have their samples in `seconds` as tuples, the median of these and its 99 % interval in `median`,
+    `low` and `high`, all in seconds, and in `peak` the memory of one call in bytes; NaN where there is none.
+
+    Raises UsageError for another kind, for a missing folder, and for a file that cannot be read.
+    """
+    import pandas
+
+    if kind not in TABLES:
+        raise UsageError(f"there are no results of the kind {kind!r:.80}; there are {', '.join(TABLES)}")
+    if not Path(path).is_dir():
+        raise UsageError(f"there is no folder {path}; `attnsuite run` writes results/ where it is started")
+    row_type = KINDS[TABLES[kind]]
+    more = ("median", "low", "high", "peak") if kind == "benchmark" else ()
+    names = [field.name for field in structs.fields(row_type)]
+    columns = ["machine", "run", "started", "commit", "torch", *names, *more]
+    table = pandas.DataFrame(list(_lines(Path(path), kind)), columns=columns)
+    table["started"] = pandas.to_datetime(table["started"], format="ISO8601", utc=True, errors="coerce")
+    numbers = [field.name for field in structs.fields(row_type) if type(None) in getattr(field.type, "__args__", ())]
+    return table.astype(dict.fromkeys((*numbers, *more), float))
+
+
+def _lines(path: Path, kind: str) -> Iterator[tuple[Any, ...]]:
+    for recorded in read(path).values():
+        placed = dict(zip(TABLES, (recorded.rows, recorded.measured, recorded.trained, recorded.examined), strict=True))
+        for identity, row in placed[kind]:
+            run = recorded.runs[identity]
+            origin = recorded.machine, identity, run.started, run.commit, run.versions.get("torch", "")
+            yield (*origin, *structs.astuple(row), *(_summary(row) if isinstance(row, Measurement) else ()))
+
+
+def _summary(measurement: Measurement) -> tuple[float | None, ...]:
+    median = interval(measurement.seconds) if measurement.seconds else Interval(*[math.nan] * 3)
+    return median.median, median.low, median.high, measurement.peak

@@ -1,0 +1,132 @@
+"""Where the level of a series changed for good: steps that at least two runs on either side show.
+
+1. A median of three neighbours removes what a single run shows, and keeps every level of two runs or more.
+2. `ruptures` places candidates: the optimal partition into levels of at least two runs (Killick et al., 2012, PELT).
+3. Candidates are tested on the runs as they were, the weakest is dropped and the rest tested again, until all hold.
+
+The test is a moderated t-test between the medians of the two levels (Smyth, 2004): a few runs hardly tell the spread of
+a series, so it is combined with the usual spread of the machine's series. It holds at LEVEL for all places in all
+series of a machine together (Bonferroni), and only beyond MARGIN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from attnsuite.model import UsageError
+from attnsuite.model.statistics import LEVEL, MARGIN, student
+
+LEAST = 2
+"""Runs on either side of a step."""
+PENALTY = 2.0
+"""The least gain of a further level, in squared standard deviations times log(runs): small, because a test follows."""
+USUAL = 0.01
+"""The least usual spread between runs, as a share: the same code in another process on a quiet machine."""
+WEIGHT = 4
+"""The number of runs for which the usual spread counts in a series: spreads of a machine's series differ by 2×."""
+CLIPPED = 3.0
+"""Distances from a level beyond this many standard deviations count as this many, so that one odd run hides no step."""
+CLEAR = 0.75
+"""The share of a level's runs that have to lie on its side of a step: all of two or three."""
+TO_SIGMA = 1.4826
+"""The standard deviation of a normal distribution, in medians of absolute deviations."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """From point `at` of the series on, counted from 0, the level is `ratio` times the one before."""
+
+    at: int
+    ratio: float
+    low: float
+    high: float
+
+
+def steps_of(series: Sequence[Sequence[float]]) -> list[list[Step]]:
+    """The steps in all series of a machine; a series is the logarithms of its values, one for each run."""
+    long = sum(len(logs) >= 2 * LEAST for logs in series)
+    usual = usual_spread(series)
+    return [steps(logs, usual, long) for logs in series]
+
+
+def steps(logs: Sequence[float], usual: float = USUAL, series: int = 1) -> list[Step]:
+    """The steps in a series of logarithms, which is one of `series` series of a machine."""
+    starts = candidates(logs)
+    while starts:
+        tested = [_tested(logs, starts, place, usual, series) for place in range(len(starts))]
+        strengths = [_strength(step) * _is_clear(logs, starts, place) for place, step in enumerate(tested)]
+        if min(strengths) > 0:
+            return tested
+        del starts[strengths.index(min(strengths))]
+    return []
+
+
+def candidates(logs: Sequence[float]) -> list[int]:
+    """Where levels may begin."""
+    if len(logs) < 2 * LEAST:
+        return []
+    try:
+        import numpy
+        from ruptures import Pelt
+    except ImportError as error:
+        raise UsageError(f"steps need ruptures ({error}): pip install attnsuite[history]") from None
+    scale = max(TO_SIGMA * median(abs(b - a) for a, b in pairwise(logs)) / math.sqrt(2), USUAL / 4)
+    inner = [sorted(logs[place - 1 : place + 2])[1] for place in range(1, len(logs) - 1)]
+    calm = numpy.array([inner[0], *inner, inner[-1]])
+    search = Pelt(model="l2", min_size=LEAST, jump=1).fit((calm - calm.mean()) / scale)
+    return list(search.predict(pen=PENALTY * math.log(len(logs))))[:-1]
+
+
+def spread(logs: Sequence[float], starts: Sequence[int], usual: float = USUAL) -> tuple[float, int]:
+    """The standard deviation of runs from their level, and its degrees of freedom."""
+    off = [abs(value - median(part)) for part in _parts(logs, starts) for value in part]
+    free = len(logs) - len(starts) - 1
+    most = CLIPPED * max(TO_SIGMA * median(off), usual)
+    return math.sqrt(sum(min(distance, most) ** 2 for distance in off) / free) if free > 0 else 0.0, free
+
+
+def usual_spread(series: Sequence[Sequence[float]]) -> float:
+    """The usual spread of series: the median of their spreads, and USUAL at least."""
+    spreads = [spread(logs, candidates(logs))[0] for logs in series if len(logs) >= 2 * LEAST]
+    return max(USUAL, median(spreads)) if spreads else USUAL
+
+
+def _parts(logs: Sequence[float], starts: Sequence[int]) -> list[Sequence[float]]:
+    return [logs[a:b] for a, b in zip((0, *starts), (*starts, len(logs)), strict=True)]
+
+
+def _tested(logs: Sequence[float], starts: Sequence[int], place: int, usual: float, series: int) -> Step:
+    """The step at one of the starts, with the interval in which it lies."""
+    before, after = _parts(logs, starts)[place : place + 2]
+    own, free = spread(logs, starts, usual)
+    sigma = math.sqrt((WEIGHT * usual**2 + free * own**2) / (WEIGHT + free))
+    error = sigma * math.sqrt(_variance(len(before)) + _variance(len(after)))
+    doubt = (1 - LEVEL) / series / max(1, len(logs) - 2 * LEAST + 1)
+    half = student(WEIGHT + free, doubt / 2) * error
+    by = median(after) - median(before)
+    return Step(starts[place], math.exp(by), math.exp(by - half), math.exp(by + half))
+
+
+def _is_clear(logs: Sequence[float], starts: Sequence[int], place: int) -> bool:
+    """Whether nearly all runs of both levels lie on their side of the middle between these."""
+    before, after = _parts(logs, starts)[place : place + 2]
+    low, high = sorted((before, after), key=median)
+    middle = (median(low) + median(high)) / 2
+    shares = sum(value < middle for value in low) / len(low), sum(value > middle for value in high) / len(high)
+    return min(shares) >= CLEAR
+
+
+def _variance(count: int) -> float:
+    """The variance of a median of `count` normal values: π/2 of a mean's, and a mean's of one or two."""
+    return (1 if count <= 2 else math.pi / 2) / count
+
+
+def _strength(step: Step) -> float:
+    """The distance of a step's interval from 1, as a logarithm; 0 or less where the step does not hold."""
+    if abs(math.log(step.ratio)) <= math.log1p(MARGIN):
+        return 0.0
+    return math.log(step.low) if step.ratio > 1 else -math.log(step.high)

@@ -1,0 +1,211 @@
+"""The one writer of a machine's runs: rows reach the disk one by one, a finished run is immutable."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from filelock import FileLock, Timeout
+from msgspec.structs import replace
+
+from attnsuite.model import Facts, Machine, Run, UsageError
+from attnsuite.model.files import one_line, replace_bytes
+from attnsuite.model.uncollected import uncollected
+from attnsuite.results.format import (
+    FACTS,
+    KINDS,
+    RUN,
+    SUFFIXES,
+    AnyRow,
+    facts_text,
+    hashes,
+    line_of,
+    packed,
+    read_rows,
+    refuse_former,
+    run_text,
+)
+from attnsuite.results.places import place
+from attnsuite.results.recorded import machines, runs_of
+
+LOCK = ".lock"
+"""The file in a machine's folder that its writer locks. It goes with the writer."""
+PACKED, JOURNAL = SUFFIXES
+NAMES = {kind: name for name, kind in KINDS.items()}
+Row = TypeVar("Row", bound=AnyRow)
+
+
+@uncollected()
+def open_run(results: Path, run: Run) -> RunWriter:
+    """Resume the newest unfinished run that is like `run`, or start `run`, in the folder of its machine.
+
+    Raises UsageError if another process writes there, or if the folder cannot be read or written.
+    """
+    name = run.machine.name
+    if not name or name.startswith(".") or Path(name).name != name:
+        raise UsageError(f"a machine's name is also its folder, which {name!r} cannot be")
+    for each in machines(results):
+        refuse_former(results / each)  # before the minutes that a run takes
+    machine, note = place(results, run.machine)
+    folder = results / machine.name
+    with one_line(folder, "written"):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / LOCK)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise UsageError(f"another attnsuite is writing to {folder}: wait until it ends, or stop it") from None
+    try:
+        return RunWriter(results, replace(run, machine=machine), lock, note)
+    except BaseException:
+        _unlock(lock)
+        raise
+
+
+class RunWriter:
+    """Writes the rows of one run; a crash costs at most the row that is being written.
+
+    `run` is the run (an older one when it is `resumed`), `folder` its folder, `notes` are for the user.
+    """
+
+    def __init__(self, results: Path, run: Run, lock: FileLock, note: str = "") -> None:
+        self._lock: FileLock | None = lock
+        self._files: dict[str, int] = {}
+        known = runs_of(results, run.machine.name)
+        alike = [(folder, old) for folder, old in known.items() if not old.finished and identity(old) == identity(run)]
+        self.resumed = bool(alike)
+        if alike:
+            self.folder, self.run = alike[-1]
+        else:
+            name = _unused(run.id, lambda each: (results / run.machine.name / each).exists())
+            self.folder, self.run = results / run.machine.name / name, replace(run, id=name, finished="")
+        with one_line(self.folder, "written"):
+            self.folder.mkdir(exist_ok=True)
+        self.notes = tuple(filter(None, (note, *map(self._mend, KINDS))))
+        self._rows = {row: {each.key: each for each in read_rows(self.folder, kind)} for kind, row in KINDS.items()}
+        if not self.resumed:
+            replace_bytes(self.folder / FACTS, facts_text(self.run.facts))
+            replace_bytes(self.folder / RUN, run_text(self.run))
+
+    def stored(self, kind: type[Row]) -> dict[tuple[str, ...], Row]:
+        """The rows of this type that the run has, by key."""
+        return self._rows[kind]  # type: ignore[index, return-value]
+
+    def write(self, row: AnyRow) -> None:
+        """Append a row to the journal; it replaces a row of the same key in this run.
+
+        Raises UsageError when the disk is full (the rows before it stay), and ValueError for a row that could not be
+        read again.
+        """
+        if self._lock is None:
+            raise ValueError("this run is closed")
+        line, name = line_of(row), NAMES[type(row)]
+        path = self.folder / f"{name}{JOURNAL}"
+        with one_line(path, "written"):
+            if name not in self._files:
+                self._files[name] = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            _append(self._files[name], line)
+        self._rows[type(row)][row.key] = row
+
+    def finish(self, facts: Facts | None = None) -> Run:
+        """Compress the rows, sorted by key, write the hashes of all files into run.json, and close.
+
+        `facts` replace those that the run began with.
+        """
+        self._close_files()
+        finished = datetime.now(UTC).isoformat(timespec="seconds")
+        replace_bytes(self.folder / FACTS, facts_text(facts or self.run.facts))
+        for name, kind in KINDS.items():
+            if rows := self._rows[kind]:
+                lines = b"".join(line_of(rows[key]) for key in sorted(rows))
+                replace_bytes(self.folder / f"{name}{PACKED}", packed(lines))
+            (self.folder / f"{name}{JOURNAL}").unlink(missing_ok=True)
+        run = replace(self.run, finished=finished, facts=facts or self.run.facts, files=hashes(self.folder))
+        replace_bytes(self.folder / RUN, run_text(run))
+        self.run = run
+        self.close()
+        return run
+
+    def close(self) -> None:
+        """Let the next writer in. A run that is closed before it is finished can be resumed."""
+        self._close_files()
+        if self._lock is not None:
+            _unlock(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _close_files(self) -> None:
+        for file in self._files.values():
+            os.close(file)
+        self._files.clear()
+
+    def _mend(self, kind: str) -> str:
+        """Drop the end of a last row that a crash cut off; returns a note about it."""
+        path = self.folder / f"{kind}{JOURNAL}"
+        with one_line(path, "written"):
+            if not path.exists():
+                return ""
+            with path.open("rb+") as file:
+                data = file.read()
+                end = data.rfind(b"\n") + 1
+                file.truncate(end)
+        return f"{path}: the last row was cut off by a crash and is dropped" if end < len(data) else ""
+
+
+def named(results: Path, machine: Machine) -> Machine:
+    """The machine, called like its folder in these results."""
+    return place(results, machine)[0]
+
+
+@uncollected()
+def finished_shard(results: Path, run: Run) -> list[AnyRow] | None:
+    """The rows of a finished run of the same request, sources, versions and machine; None without one."""
+    like = identity(replace(run, machine=named(results, run.machine)))
+    known = runs_of(results, named(results, run.machine).name).items()
+    alike = [folder for folder, old in known if old.finished and identity(old) == like]
+    return [row for kind in KINDS for row in read_rows(alike[-1], kind)] if alike else None
+
+
+def identity(run: Run) -> tuple[Any, ...]:
+    """What must be equal for a run to be resumed. A virtual machine's memory differs a little from boot to boot."""
+    machine = replace(run.machine, memory_bytes=0)
+    return run.suite, dict(run.sources), dict(run.versions), machine, run.asked, run.shard
+
+
+def _unused(name: str, is_taken: Callable[[str], bool]) -> str:
+    """The name, with a number behind it where it is taken."""
+    number, free = 1, name
+    while is_taken(free):
+        number += 1
+        free = f"{name}-{number}"
+    return free
+
+
+def _append(file: int, data: bytes) -> None:
+    """Append the data, or nothing of it where there is no room for all."""
+    size = os.fstat(file).st_size
+    try:
+        while data:
+            data = data[os.write(file, data) :]
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(file, size)
+        raise
+
+
+def _unlock(lock: FileLock) -> None:
+    with suppress(OSError):
+        Path(lock.lock_file).unlink(missing_ok=True)  # while it is locked: nobody else can have it then
+    lock.release()
