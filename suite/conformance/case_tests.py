@@ -38,8 +38,6 @@ class Implementation:
     """The mechanisms of its sandbox; None for trusted code."""
     lenient: bool = False
     """Whether it may accept bad input without failing."""
-    files: Callable[[], list[str] | None] = lambda: None
-    """The files on which its results depend; None where that is not known."""
 
     @property
     def name(self) -> str:

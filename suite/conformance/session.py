@@ -260,7 +260,7 @@ class Session:
             return found
         declaration, function = found
         here: Run | None = None if function is None else partial(ask, function, device=device)
-        isolated, files, walls = here, Implementation.files, None
+        isolated, walls = here, None
         if declaration.module or declaration.file:
             worker = stack.enter_context(self._worker(declaration, trusted=function is not None))
             if foresee:
@@ -271,7 +271,7 @@ class Session:
                     return cannot_run(state, device, declaration)
                 declaration = state.declaration
                 walls = None if declaration.shipped else worker.walls
-            isolated, files = worker.ask, worker.files
+            isolated = worker.ask
         assert isolated is not None, "a declaration has a function, a module or a file"
         run_here, run_isolated = (_laid_out(run, declaration.signature) for run in (here or isolated, isolated))
         return Implementation(
@@ -283,7 +283,6 @@ class Session:
             device=device,
             walls=walls,
             lenient=not (declaration.shipped or self.request.strict),
-            files=files,
         )
 
     def _function(self, target: Target) -> tuple[Declaration, Callable[..., Any] | None] | Outcome:
