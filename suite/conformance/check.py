@@ -25,8 +25,6 @@ MAX_TIMEOUTS = 10
 """After this many timeouts in total the remaining tests are skipped: of thousands of tests a third may time out. They
 count at the usual time limit: with a shorter one more are allowed, with a longer one (of a compiler) fewer."""
 OTHER_GAPS = "What no feature means, a call declines by raising NotImplementedError with the reason"
-UNCHECKED = ("large",)
-"""Declared gaps that are not rechecked: `large` says that something takes too long, and so would rechecking it."""
 CORE_DECLINED = "declines the core, which nobody may"
 """How the detail of an outcome begins if an implementation declines the core of its contract."""
 MARGINAL = "close to the tolerance, so no known mistake is named"
@@ -203,12 +201,9 @@ class Check:
 
     def _waiting(self) -> list[int]:
         """The places in `tests` of those that have no outcome yet."""
-        done, name, device = (
-            {outcome.key for outcome in self.earlier},
-            self.implementation.name,
-            self.implementation.device,
-        )
-        return [n for n, (case, dtype) in enumerate(self.tests) if (name, case.name, dtype, device) not in done]
+        own = self.implementation.name, self.implementation.device
+        done = {(o.case, o.dtype) for o in self.earlier if (o.implementation, o.device) == own}
+        return [place for place, (case, dtype) in enumerate(self.tests) if (case.name, dtype) not in done]
 
     def _skipped(self, place: int, reason: str) -> Outcome:
         case, dtype = self.tests[place]
@@ -358,7 +353,8 @@ class Check:
     def _rechecked(self, feature: str) -> str | None:
         """None if the implementation passes every test that needs only this gap; else the reason of the gap."""
         refuted = False
-        unchecked = feature in UNCHECKED or self.implementation.declaration.plug
+        # `large` says that something takes too long, and so would rechecking it; a backend's gaps are its own
+        unchecked = feature == "large" or self.implementation.declaration.plug
         for case, dtype in () if unchecked else self._all_tests:
             if self._lacking(self.inputs.needs(case, dtype)) != [feature]:
                 continue
