@@ -43,11 +43,14 @@ def cases_text(recorded: Recorded) -> str:
     """The text of cases.html."""
     cases, details = _Words(), _Words()
     blocks = [*_blocks(recorded.outcomes, cases, details)]
+    lists = list(dict.fromkeys(tuple(block["c"]) for block in blocks))
+    places = {cases_of: place for place, cases_of in enumerate(lists)}
     why = {case: words for of in facts.contracts(recorded).values() for case, words in of.why.items()}
     data = {
         "machine": recorded.machine,
         "statuses": {letter: str(status) for status, letter in LETTERS.items()},
-        "blocks": blocks,
+        "blocks": [block | {"c": places[tuple(block["c"])]} for block in blocks],
+        "lists": lists,
         "cases": cases.all,
         "why": [why.get(case, "") for case in cases.all],
         "groups": [list(GROUPS).index(group_of(case)) for case in cases.all],

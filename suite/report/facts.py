@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from attnsuite.model import ContractFacts, Facts, Measurement, Outcome, Run
+from attnsuite.model import ContractFacts, Facts, FindingFacts, Measurement, Outcome, Run
 from attnsuite.results import Recorded
 
 
@@ -42,11 +42,11 @@ def sampled(recorded: Recorded) -> dict[str, tuple[int, int]]:
     return {name: (tests[name], number) for name, number in sorted(whole.items()) if number}
 
 
-def findings(recorded: Recorded) -> dict[str, str]:
-    """Each finding in words, from all runs, because measurements refer to findings too."""
-    found: dict[str, str] = {}
+def findings(recorded: Recorded) -> dict[str, FindingFacts]:
+    """Each known bug, as the newest run notes it."""
+    found: dict[str, FindingFacts] = {}
     for run in recorded.runs.values():
-        found |= {name: finding.words for name, finding in run.facts.findings.items()}
+        found |= run.facts.findings
     return found
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 import jinja2
 
-from attnsuite.model import FAILURES, Claimed, Holds, Machine, Outcome
+from attnsuite.model import FAILURES, Claimed, FindingFacts, Holds, Machine, Outcome
 from attnsuite.report import facts, provenance
 from attnsuite.report.tally import Count, by_implementation, correctness, count, groups
 from attnsuite.report.timed import (
@@ -386,10 +386,7 @@ class Bug:
 
     key: str
     example: Outcome
-    words: str = ""
-    versions: str = ""
-    link: str = ""
-    reproduction: str = ""
+    facts: FindingFacts
     names: set[str] = field(default_factory=set)
     machines: Counter[str] = field(default_factory=Counter)
 
@@ -397,6 +394,12 @@ class Bug:
     def id(self) -> str:
         """The anchor of its card."""
         return f"bug-{re.sub(r'[^A-Za-z0-9_-]+', '-', self.key)}"
+
+    @property
+    def upstream(self) -> tuple[str, str]:
+        """The address of the report to the library, if it is one, and what is said of it."""
+        address, _, words = self.facts.upstream.partition(" ")
+        return (address, words) if address.startswith("https://") else ("", self.facts.upstream)
 
     @property
     def rerun(self) -> str:
@@ -408,11 +411,12 @@ def _bugs(shown: Sequence[_MachinePage]) -> list[Bug]:
     """The known bugs that failed on any machine, by name."""
     bugs: dict[str, Bug] = {}
     for machine in shown:
-        words = facts.findings(machine.recorded)
+        known = facts.findings(machine.recorded)
         for outcome in machine.recorded.outcomes:
             if outcome.known and outcome.status in FAILURES:
-                bug = bugs.setdefault(outcome.known, Bug(outcome.known, outcome))
-                bug.words = words.get(outcome.known) or bug.words
+                noted = known.get(outcome.known, FindingFacts(""))
+                bug = bugs.setdefault(outcome.known, Bug(outcome.known, outcome, noted))
+                bug.facts = max(bug.facts, noted, key=lambda of: (bool(of.reproduction), len(of.words)))
                 bug.names.add(outcome.implementation)
                 bug.machines[machine.name] += 1
     return [bugs[key] for key in sorted(bugs)]

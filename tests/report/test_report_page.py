@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from builders import NASTY, RUN, measured, outcome, recorded, run, without_time
 
-from attnsuite.model import ContractFacts, Facts, WorkloadFacts
+from attnsuite.model import ContractFacts, Facts, FindingFacts, WorkloadFacts
 from attnsuite.report import amiss_pages, pages, write_report
 from attnsuite.report.report_page import GROUPS, group_of, report_text
 from attnsuite.report.timed import tables_of
 
 FACTS = Facts(
     {"attention": ContractFacts(baseline="matmul")},
+    findings={"B-1": FindingFacts("reads past the end", "x", "torch>=2.9", "import torch", "javascript:alert(1)")},
     workloads={"attention": {"ladder/16k": WorkloadFacts("ladder", "batch 1, length 16384", "growth", 16384)}},
 )
 HERE = run("r1", "2026-01-02", FACTS)
@@ -93,6 +94,8 @@ def test_a_known_bug_is_a_card_with_an_anchor_and_a_command():
 
     assert '<article class="bug" id="bug-B-1"' in text
     assert "attnsuite check attention/flash --case mask/b --dtype float32" in text
+    assert all(words in text for words in ("reads past the end", "torch&gt;=2.9", "import torch"))
+    assert 'href="javascript' not in text
 
 
 def test_failures_stand_before_known_bugs():
