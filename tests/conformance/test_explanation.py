@@ -14,7 +14,7 @@ import torch
 
 from attnsuite import registry
 from attnsuite.cases import Call
-from attnsuite.conformance import diagnosis, explanation
+from attnsuite.conformance import diagnosis
 from attnsuite.conformance.explanation import MAX_LINES, Budget, shrunk
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session
@@ -131,24 +131,10 @@ def test_wrong_attention_without_an_exponential_is_questioned(tmp_path: Path) ->
     assert found.where == ()
 
 
-def test_a_sentence_about_some_failures_says_which() -> None:
-    assert explanation._which(6, 6, "numbers") == ""
-    assert explanation._which(2, 6, "infinite") == "2 of 6 failures are not finite and equal no known mistake: "
-    assert explanation._which(2, 6, "ValueError") == "2 of 6 failures raise ValueError and equal no known mistake: "
-
-
 def test_a_check_that_passes_explains_nothing() -> None:
     _, found = explained("causal_and_wide", "plain")
 
     assert replace(found, walls="", operators=None) == Explanation()
-
-
-def test_without_time_there_is_no_reproduction(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explanation.Budget, "__init__", lambda self: vars(self).update(seconds=0.0, calls=0))
-
-    _, found = explained("causal_and_wide", "both/causal_65")
-
-    assert found.reproductions == ()
 
 
 def test_a_line_says_how_many_failures_were_not_compared_and_how_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +189,11 @@ def test_the_smallest_call_that_fails_is_found() -> None:
     assert (size(smallest), gave_up) == (17, False)
 
 
-def test_it_gives_up_after_so_many_calls_with_what_it_has() -> None:
-    smallest, gave_up = shrunk(call(100), lambda of: (True, 0.0), (halved,), Budget(calls=2))
+@pytest.mark.parametrize(
+    ("budget", "waited", "left"),
+    [(Budget(calls=2), 0.0, 25), (Budget(seconds=5.0), 3.0, 25), (Budget(seconds=0.0), 0.0, 100)],
+)
+def test_it_gives_up_with_the_smallest_call_so_far(budget: Budget, waited: float, left: int) -> None:
+    smallest, gave_up = shrunk(call(100), lambda of: (True, waited), (halved,), budget)
 
-    assert (size(smallest), gave_up) == (25, True)
+    assert (size(smallest), gave_up) == (left, True)

@@ -91,14 +91,6 @@ def test_the_same_mistake_in_a_computation_of_its_own_is_not_blamed_on_a_library
     assert said.reproductions
 
 
-def test_what_passes_is_compared_with_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnsuite.conformance.forwarding.run_test", lambda *_: pytest.fail("asked"))
-
-    _, said = explained("attention", "plain/small")
-
-    assert said.borrowed is None
-
-
 @pytest.mark.slow
 def test_two_processes_say_the_same(status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]) -> None:
     cases = [word for case in CASES for word in ("--case", case)]
