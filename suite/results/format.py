@@ -208,6 +208,6 @@ def refuse_former(folder: Path) -> None:
     """Raise UsageError for a machine's folder in an earlier format."""
     if old := next((name for name in FORMER if (folder / name).exists()), None):
         raise UsageError(
-            f"{folder} has the format of attnsuite 0.1 ({old}), which that version reads (commit db35dd1); "
-            "this one reads format 3: move the folder away and run again"
+            f"{folder} has an earlier format ({old}): attnsuite 0.1.0 up to commit db35dd1 reads it, this one reads "
+            f"format {FORMAT}; move the folder away and run again"
         )
