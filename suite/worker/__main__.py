@@ -18,7 +18,7 @@ from attnsuite.registry import Declaration, Loaded, Missing, load
 from attnsuite.registry.loading import in_one_line
 from attnsuite.worker import asking
 from attnsuite.worker.children import make_importable
-from attnsuite.worker.compiling import announcing
+from attnsuite.worker.compiling import announce
 from attnsuite.worker.device import lost
 from attnsuite.worker.messages import TOKEN, Greeting, Hello, ImportStatus, Request, Response, pack, unpack
 from attnsuite.worker.sandbox.processes import die_with_the_parent
@@ -123,10 +123,10 @@ def _send(channel: socket.socket, message: Any) -> None:
 
 def _leave_with_the_parent(descriptor: int) -> None:
     """End this process when either end of the channel is closed, even if the implementation never returns."""
-    poll, announce_compilers = select.poll(), announcing()
+    poll = select.poll()
     poll.register(descriptor, 0)  # hang-ups are always reported
     while not (events := poll.poll(1000)):  # a poll without end would keep open what the implementation has closed
-        announce_compilers()
+        announce()
     if events[0][1] & select.POLLNVAL:
         os.write(2, b"the channel to the suite was closed\n")
         os._exit(1)

@@ -6,14 +6,11 @@ import ctypes
 from contextlib import suppress
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-"""What glibc's mallopt calls the bytes at the end of its memory that it keeps, and the size from which on an allocation
-has memory of its own."""
-MOST_KEPT = 2**30
-"""The bytes that are kept at most where freed memory is kept."""
-LARGEST_THRESHOLD = 2**25
-"""The largest size that glibc takes for MMAP_THRESHOLD, in bytes."""
-RETURNED = 2**16
-"""Bytes: where freed memory is given back, blocks from this size on are."""
+"""Options of glibc's mallopt: the bytes at the end of its memory that it keeps, and the size from which on an
+allocation has memory of its own."""
+MOST_KEPT, LARGEST_THRESHOLD, RETURNED = 2**30, 2**25, 2**16
+"""Bytes that are kept at most, the largest size that glibc takes for MMAP_THRESHOLD, and the size from which on blocks
+are given back where freed memory is."""
 
 KEEPS = {"MALLOC_MMAP_THRESHOLD_": str(LARGEST_THRESHOLD), "MALLOC_TRIM_THRESHOLD_": str(MOST_KEPT)}
 """The environment of a process that keeps freed memory from its start."""

@@ -25,18 +25,13 @@ def make_importable(declaration: Declaration) -> None:
 
     A module for each file is written to the sandbox's own folder; without a sandbox there is none to write to.
     """
-    if not (own := own_folder()):
+    own = Path(os.environ.get("TMPDIR", ""))
+    if not own.name.startswith(PREFIX):  # without a sandbox
         return
-    folder = Path(own, "files")
-    for each in filter(None, (declaration, declaration.plug)):
-        if each.file:
-            file = Path(each.file).resolve()
+    folder = own / "files"
+    for part in filter(None, (declaration, declaration.plug)):
+        if part.file:
+            file = Path(part.file).resolve()
             folder.mkdir(exist_ok=True)
             (folder / f"{module_name(file)}.py").write_text(IMPORTED_FROM.format(file=ascii(str(file))))
             sys.path += [str(folder)] * (str(folder) not in sys.path)
-
-
-def own_folder() -> str:
-    """The folder that a sandboxed worker has for temporary files; empty without a sandbox."""
-    folder = os.environ.get("TMPDIR", "")
-    return folder if Path(folder).name.startswith(PREFIX) else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,33 +24,22 @@ THREAD = b"has a compiler"
 send a message while a call runs; the name of a thread can be read at any time."""
 
 
-def announcing() -> Callable[[], None]:
-    """A function that renames the thread that calls it as soon as one of the modules is imported (Linux)."""
-    announced = False
-
-    def announce() -> None:
-        nonlocal announced
-        if not announced and not sys.modules.keys().isdisjoint(MODULES):
-            announced = True
-            with suppress(OSError):
-                prctl(SET_NAME, THREAD)
-
-    return announce
+def announce() -> None:
+    """Rename the thread that calls this once one of the modules is imported (Linux)."""
+    if not sys.modules.keys().isdisjoint(MODULES):
+        with suppress(OSError):
+            prctl(SET_NAME, THREAD)
 
 
 def may_compile(process: int) -> bool:
     """Whether the process or one that it has started is a compiler, or has one as a module (Linux; else False)."""
     names = {THREAD.decode(), *PROGRAMS}
-    return any(not names.isdisjoint(_names_of(each)) for each in (process, *descendants(process)))
-
-
-def _names_of(process: int) -> set[str]:
-    """The names of the threads of a process."""
-    found = set[str]()
-    for file in Path(f"/proc/{process}/task").glob("*/comm"):
-        with suppress(OSError):  # it has ended
-            found.add(file.read_text(errors="replace").rstrip("\n"))
-    return found
+    for number in (process, *descendants(process)):
+        for file in Path(f"/proc/{number}/task").glob("*/comm"):
+            with suppress(OSError):  # it has ended
+                if file.read_text(errors="replace").rstrip("\n") in names:
+                    return True
+    return False
 
 
 def shape_of(data: Any) -> Hashable:

@@ -37,10 +37,9 @@ on all cores uses five: one for the contract, and two for each number of threads
 SET_LATER = {"KMP_DUPLICATE_LIB_OK": "True"}
 """What importing threadpoolctl sets in the environment. It is set from the start: a server that is begun before would
 have another environment than the one that is needed later, and import PyTorch for nothing."""
-MARK = "ATTNSUITE_WORKER"
-"""An environment variable with another value in each worker, by which all that a worker started is found."""
-MARK_LENGTH = 32
-"""Characters of a mark, the digits of a UUID. A forked worker writes it over the one of its server, in place."""
+MARK, MARK_LENGTH = "ATTNSUITE_WORKER", 32
+"""An environment variable with another value in each worker, by which all that a worker started is found; and the
+characters of that, the digits of a UUID. A forked worker writes it over the one of its server, in place."""
 MAX_MESSAGE = 1 << 16
 """Bytes of a message to a server at most."""
 WORKER = "attnsuite.worker.__main__"
@@ -146,10 +145,6 @@ class ForkServer:
             self._imported |= set(new)
             self._send(Import(new, then_collect)).close()
 
-    def wait(self) -> None:
-        """Wait until it has imported what it shares."""
-        self.request(Import([]))
-
     def request(self, message: Message, descriptors: Sequence[int] = ()) -> int | None:
         """The answer to a message; None where the server has failed, which ends it."""
         answer = b""
@@ -232,10 +227,8 @@ def environment_of(added: Mapping[str, str]) -> dict[str, str]:
 
 def await_servers() -> None:
     """Wait until all servers that were started have imported what they share."""
-    with _starting:
-        servers = list(_servers.values())
-    for server in servers:
-        server.wait()
+    for server in list(_servers.values()):
+        server.request(Import([]))
 
 
 def forget_servers() -> None:

@@ -83,25 +83,21 @@ class Place(Struct, array_like=True):
 
 
 class Hello(Struct):
-    """The first message to a worker."""
+    """The first message to a worker. `path` is where the suite looks for modules."""
 
     declaration: Declaration
     device: str
     path: list[str]
-    """Where the suite looks for modules."""
     service: str
 
 
 class ImportStatus(StrEnum):
-    """What became of the import of an implementation."""
+    """What became of an import: a required library is missing, it raised, or the named function cannot be called."""
 
     READY = "ready"
     MISSING = "missing"
-    """A library that it requires is not installed."""
     BROKEN = "broken"
-    """It raised."""
     UNUSABLE = "unusable"
-    """The function that the user named does not exist or cannot be called."""
 
 
 class Greeting(Struct):
@@ -121,14 +117,12 @@ class Request(Struct):
 
 
 class Response(Struct, forbid_unknown_fields=True):
-    """The answer to a request."""
+    """The answer to a request, or the traceback of an error of the suite's own; and why the device is lost, if so."""
 
     id: int
     answer: Any = None
     failed: str = ""
-    """The traceback of an error of the suite's own in the worker; empty if there was none."""
     lost: str = ""
-    """Why the process can use its device no more; empty if it can."""
 
 
 def storage_of(tensor: Tensor) -> Tensor:
@@ -182,14 +176,6 @@ def unpack(read_into: Callable[[memoryview], None], kind: type[Kind] | Any = Any
     return _decoded(envelope.message, kind, partial(_tensor, storages, most))
 
 
-def checked_as(kind: Any, data: Any) -> Any:
-    """Data of a response as a value of this type. Raises `Garbage` where it is not as the annotations say."""
-    try:
-        return convert(data, kind)
-    except (MsgspecError, ValueError, TypeError, RecursionError) as error:
-        raise Garbage(str(error)) from error
-
-
 def calls_from(data: Any) -> list[Call]:
     """The calls in a request."""
     return [Call(**asdict(call)) for call in convert(data, list[_CALL])]  # type: ignore[valid-type]
@@ -197,7 +183,11 @@ def calls_from(data: Any) -> list[Call]:
 
 def replies_from(answer: Any, calls: Sequence[Call]) -> list[Reply]:
     """The replies in a response, one to each call. Raises `Garbage` for anything else."""
-    replies = [Reply(**asdict(reply)) for reply in checked_as(list[_REPLY], shortened(answer))]  # type: ignore[valid-type]
+    try:
+        structs: list[Any] = convert(shortened(answer), list[_REPLY])  # type: ignore[valid-type]
+    except MsgspecError as error:
+        raise Garbage(str(error)) from error
+    replies = [Reply(**asdict(struct)) for struct in structs]
     if len(replies) != len(calls):
         raise Garbage(f"{len(replies)} replies to {len(calls)} calls")
     for reply, call in zip(replies, calls, strict=True):

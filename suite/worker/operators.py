@@ -29,24 +29,17 @@ def recorded(wanted: bool) -> Iterator[list[str]]:
     if not wanted:
         yield found
         return
-    with _quiet(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with profile() as seen:
-            yield found
-    found += sorted(_outermost(seen.kineto_results.events() if seen.kineto_results else ()))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
     earlier = os.environ.get(QUIET)
     os.environ[QUIET] = "99"
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with profile() as seen:
+                yield found
     finally:
-        if earlier is None:
-            del os.environ[QUIET]
-        else:
-            os.environ[QUIET] = earlier
+        del os.environ[QUIET]
+        os.environ.update({} if earlier is None else {QUIET: earlier})
+    found += sorted(_outermost(seen.kineto_results.events() if seen.kineto_results else ()))
 
 
 def _outermost(events: Iterable[Any]) -> set[str]:

@@ -30,19 +30,15 @@ from attnsuite.worker.sandbox.processes import children, descendants, ending, si
 from attnsuite.worker.sandbox.space import make_space
 from attnsuite.worker.turns import ANSWERED, END, FAILED, HEAD, READY, Taken, beyond
 
-PRINTED_KEPT = 8_000
-"""Bytes of what the process printed that are kept: the last ones."""
-PRINTED_LIMIT = 1 << 26
-"""Bytes that a process may print while it answers one request."""
+PRINTED_KEPT, PRINTED_LIMIT = 8_000, 1 << 26
+"""Bytes of what the process printed that are kept, the last ones; and that it may print while it answers a request."""
 OUT_OF_TURN = "a reply out of turn: something else than the worker wrote to its channel"
 LOOK_EVERY = 0.25
 """Seconds between two looks at the memory that a process takes while it answers."""
 REPLY_SHARE = 4
 """A reply may have this part of the memory that its process may take: the suite holds it next to what is expected."""
-PIECE = 1 << 20
-"""Bytes that are received at once at most."""
-PARTS = 64
-"""Parts of a message that are sent at once at most; systems take a thousand."""
+PIECE, PARTS = 1 << 20, 64
+"""Bytes that are received at once, and parts of a message that are sent at once; systems take a thousand."""
 
 
 class TooMuch(Exception):
@@ -206,11 +202,10 @@ class Process:
 
     def is_silent(self, until: float) -> bool:
         """Wait for the beginning of a reply until this time; whether there was none."""
-        try:
+        with suppress(TimeoutError):
             self._wait(select.POLLIN, until)
-        except TimeoutError:
-            return True
-        return False
+            return False
+        return True
 
     def receive(self, kind: Any, deadline: float) -> Any:
         """The next reply, of this kind. Raises `Garbage` for another, and `TooMuch` for one that is too large."""

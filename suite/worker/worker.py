@@ -76,18 +76,17 @@ class Limit:
 
     seconds: float
     longer: float
-    until: float
     compiling: bool = False
 
-    @classmethod
-    def of(cls, seconds: float, longer: float) -> Limit:
-        return cls(seconds, longer, time.monotonic() + seconds)
+    def __post_init__(self) -> None:
+        self.until = time.monotonic() + self.seconds
 
-    def extend(self, process: Process) -> None:
-        """Wait for the beginning of a reply, and extend the limit where a compiler may keep it."""
+    def receive(self, process: Process, kind: Any) -> Any:
+        """The next reply. Where a compiler may keep it, the limit is extended."""
         if self.longer > self.seconds and process.is_silent(self.until) and may_compile(process.pid):
             self.until += self.longer - self.seconds
             self.seconds, self.compiling = self.longer, True
+        return process.receive(kind, self.until)
 
 
 class Worker:
@@ -135,7 +134,7 @@ class Worker:
         """The names of the mechanisms that sandbox the process, once it has started."""
         self._process: Process | None = None
         self._state: Ready | Failure | None = None
-        self._starting = Limit.of(start_limit, compile_limit)
+        self._starting = Limit(start_limit, compile_limit)
         self._requests = 0
         self._shapes: set[int] = set()
         """Hashes of the shapes that the process has been called with."""
@@ -185,7 +184,7 @@ class Worker:
             over=self._over,
         )
         self.walls = process.mechanisms
-        self._starting = Limit.of(self.start_limit, self.compile_limit)
+        self._starting = Limit(self.start_limit, self.compile_limit)
         self._requests = 0
         self._shapes.clear()
         declaration = _placed(self.declaration)
@@ -201,9 +200,7 @@ class Worker:
         """Wait until the implementation is imported, or say why it cannot be. Raises `UsageError` as `load` does."""
         self.start()
         if self._state is None:
-            greeting = self._attempt(
-                lambda process: self._receive(process, messages.Greeting, self._starting), self._starting
-            )
+            greeting = self._attempt(lambda process: self._starting.receive(process, messages.Greeting), self._starting)
             if isinstance(greeting, Hung):
                 greeting = replace(greeting, importing=True)
             self._state = self._started(greeting) if isinstance(greeting, messages.Greeting) else greeting
@@ -292,7 +289,7 @@ class Worker:
             return state
         seconds = self.time_limit if time_limit is None else time_limit
         shape = hash(shape_of((verb, arguments)))
-        limit = Limit.of(seconds, 0.0 if shape in self._shapes or verb == EXCHANGE else self.compile_limit)
+        limit = Limit(seconds, 0.0 if shape in self._shapes or verb == EXCHANGE else self.compile_limit)
         self._requests += 1
 
         def talk(process: Process) -> messages.Response:
@@ -301,7 +298,7 @@ class Worker:
             sent = time.monotonic()
             meanwhile(process)
             limit.until += time.monotonic() - sent
-            response: messages.Response = self._receive(process, messages.Response, limit)
+            response: messages.Response = limit.receive(process, messages.Response)
             if response.id != self._requests:
                 raise messages.Garbage("no answer to this request")
             if response.lost and self.device == "cpu":
@@ -336,10 +333,6 @@ class Worker:
         """Bind the process, and all that it has started, to these cores; the next one starts on its own again."""
         if self._process is not None:
             self._process.move(cores)
-
-    def _receive(self, process: Process, kind: Any, limit: Limit) -> Any:
-        limit.extend(process)
-        return process.receive(kind, limit.until)
 
     def _attempt(self, talk: Callable[[Process], Any], limit: Limit) -> Any | Died | Hung:
         """What talking to the process comes to; or why it fails: the next request then starts a fresh process."""

@@ -17,7 +17,7 @@ import torch
 from workers import LIMIT, answered, call
 
 from attnsuite.worker import Hung, Ready, Worker
-from attnsuite.worker.compiling import announcing, may_compile, shape_of
+from attnsuite.worker.compiling import announce, may_compile, shape_of
 
 Write = Callable[[str, str], Path]
 HAS_A_COMPILER = 'import sys, time, types\nsys.modules["numba"] = types.ModuleType("numba")  # the name alone counts\n'
@@ -74,7 +74,6 @@ def test_a_module_that_compiles_is_announced_once_it_is_imported(monkeypatch: py
     seen: list[bool] = []
 
     def watch() -> None:
-        announce = announcing()
         for name in ("json", "jax"):
             monkeypatch.setitem(sys.modules, name, sys.modules.get(name, ModuleType(name)))
             announce()

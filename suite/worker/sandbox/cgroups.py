@@ -67,15 +67,12 @@ def _after(space: Space) -> None:
     with suppress(OSError):
         for cgroup in (place / Path(space.folder).name for place in places()):
             until = time.monotonic() + KILL_LIMIT
-            while cgroup.is_dir() and not _removed(cgroup) and time.monotonic() < until:
+            while cgroup.is_dir() and time.monotonic() < until:
+                with suppress(OSError):  # a process is left
+                    cgroup.rmdir()
+                    break
                 (cgroup / "cgroup.kill").write_text("1")
                 time.sleep(0.001)
-
-
-def _removed(cgroup: Path) -> bool:
-    with suppress(OSError):  # a process is left
-        cgroup.rmdir()
-    return not cgroup.exists()
 
 
 def _probe() -> None:

@@ -47,8 +47,11 @@ def surround(space: Space, life: int) -> None:
             mechanism.around(space)
     if namespaces & NEW_PROCESSES:
         _begin_processes(life, own_mounts=bool(namespaces & NEW_MOUNTS))
-    else:
-        _supervise(os.fork(), life)
+    elif worker := os.fork():
+        _stay_behind(life)
+        status = _status_of(worker)
+        end_descendants(os.getpid())
+        _end_as(status)
     with suppress(OSError):  # not Linux
         prctl(DIE_WITH_PARENT, signal.SIGKILL)
     space = replace(space, namespaced=bool(namespaces & NEW_PROCESSES))
@@ -82,15 +85,6 @@ def _begin_processes(life: int, own_mounts: bool) -> None:
         os._exit(0)  # the system ends all others in the namespace
     os.close(reading)
     os.close(writing)
-
-
-def _supervise(worker: int, life: int) -> None:
-    """Where this is the worker's parent, wait for it, end all that it has started, and end."""
-    if worker:
-        _stay_behind(life)
-        status = _status_of(worker)
-        end_descendants(os.getpid())
-        _end_as(status)
 
 
 def _stay_behind(*kept: int) -> None:
