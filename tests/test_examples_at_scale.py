@@ -126,24 +126,10 @@ def test_shards_of_a_matrix_of_slurm_and_of_kubernetes_are_merged(around: Around
     assert {of.case.partition("/")[0] for of in recorded(tmp_path / "results").outcomes} == {"plain", "causal", "scale"}
 
 
-def test_what_is_wrong_is_no_reason_for_kubernetes_to_ask_again(around: Around, tmp_path: Path) -> None:
-    for status, due in ((0, 0), (1, 0), (2, 1)):
-        (tmp_path / "bin" / "attnsuite").write_text(f"#!/bin/sh\nexit {status}\n")
-        ended(begun(pod(), around, tmp_path, SHARDS="4", RESULTS=".", JOB_COMPLETION_INDEX="0"), due)
-
-
 def test_the_matrix_has_every_shard() -> None:
     content = workflow()
 
     assert content["jobs"]["shard"]["strategy"]["matrix"]["shard"] == [*range(1, content["env"]["SHARDS"] + 1)]
-
-
-def test_kubernetes_asks_every_shard() -> None:
-    content = yaml.safe_load((EXAMPLES / "kubernetes.yml").read_text())
-    (container,) = content["spec"]["template"]["spec"]["containers"]
-    variables = {each["name"]: each["value"] for each in container["env"]}
-
-    assert content["spec"]["completions"] == int(variables["SHARDS"])
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -152,21 +152,6 @@ def test_the_suite_comes_from_a_repository_at_a_ref_that_stand_at_the_top_with_p
     assert (HOME / "constraints.txt").is_file()
 
 
-def test_the_workflow_keeps_rows_and_the_file_of_junit() -> None:
-    kept = steps(FOR_OTHERS)["Keep the rows and the file of JUnit"]["with"]["path"].split()
-
-    assert [Path(each.rpartition(" ")[2]).name for each in kept if "attnsuite" in each] == [
-        "attnsuite.jsonl",
-        "attnsuite.xml",
-    ]
-
-
-def test_action_and_workflow_ask_in_the_same_words() -> None:
-    asks = [steps(file)["Check attention"]["run"].splitlines() for file in (ACTION, FOR_OTHERS)]
-
-    assert [line for line in asks[0] if "GITHUB_OUTPUT" not in line] == asks[1]
-
-
 @pytest.mark.parametrize("file", [ACTION, *WORKFLOWS, EXAMPLE], ids=lambda file: file.name)
 def test_no_input_is_pasted_into_a_script(file: Path) -> None:
     scripts = re.findall(r"'run': (?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")", str(read(file)))

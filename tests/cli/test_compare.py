@@ -2,13 +2,11 @@
 
 import json
 import math
-import signal
 import subprocess
 import sys
 
 import pytest
 from builders import BASELINES, RUN, measured, outcome
-from commanded import environment
 from msgspec.structs import replace
 from stored import MACHINE
 
@@ -219,27 +217,3 @@ def test_what_is_stopped_gives_the_verdict_over_the_pairs_that_are_done(
     assert "in 11 tables the machine was busy (load 14 on 2 cores): a verdict may be unclear for that" in said.out
     assert "slower" in said.out
     assert json.loads((tmp_path / "rows.json").read_text().splitlines()[0])["verdict"] == "slower"
-
-
-@pytest.mark.slow
-def test_a_shape_is_timed_against_another_until_sigterm(write, tmp_path):
-    for name in ("old.py", "new.py"):
-        write(name, PLAIN.format(""))
-    words = ("compare", "--interleaved", "old.py", "new.py", "--shape", "h=2,l=24,e=16", "--budget", "0.001")
-    child = subprocess.Popen(
-        [sys.executable, "-m", "attnsuite", *words],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    for line in child.stderr:
-        if line.startswith("pair 9 of 12"):
-            break
-    child.send_signal(signal.SIGTERM)
-    said, _ = child.communicate(timeout=120)
-
-    assert child.returncode == 143
-    assert "interrupted: timed against each other in 8 of 12 pairs of processes" in said
-    assert "time, new ÷ old: 1 " in said

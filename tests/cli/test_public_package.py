@@ -73,15 +73,6 @@ def test_every_option_of_the_command_line_can_be_given(write: Write) -> None:
     assert found.status == "passed"
 
 
-def test_a_function_takes_them_too() -> None:
-    def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        return value
-
-    found = attnsuite.check(attention, cases="plain", dtypes="float32", fail_fast=True)
-
-    assert [outcome.fails for outcome in found] == [True]
-
-
 @pytest.mark.parametrize(
     ("target", "options", "says"),
     [

@@ -124,15 +124,6 @@ def test_a_call_to_paste_shows_the_mistake(check: Check, capsys: pytest.CaptureF
     assert printed[1] != printed[printed.index("expected") + 1]
 
 
-def test_a_signature_is_asked_for_and_named_again_in_the_command_that_asks_again(check: Check) -> None:
-    found = check("either", "causal/more_keys", "scale/half", options=("--signature", "flash_attn"))
-    wrong = check("tutorial", "plain/small", options=("--signature", "flashinfer"))
-
-    assert found.status == 0
-    assert "flash_attn, as --signature says: " in found.lines[0]
-    assert any("signed.py:tutorial --signature flashinfer --case plain/small" in line for line in wrong.lines)
-
-
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
@@ -148,14 +139,6 @@ def test_what_is_not_clear_is_one_line(check: Check, name: str, options: tuple[s
     assert (status, lines) == (2, [])
     assert said.startswith(f"attnsuite: {says}")
     assert said.count("\n") == 1
-
-
-def test_an_attention_of_another_signature_is_plugged_in_as_any_other(check: Check) -> None:
-    target = f"multi_head_attention/split_heads+{SIGNED}:flash"
-
-    found = check(target, "plain")
-
-    assert found.status == 0
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import runpy
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -35,7 +33,6 @@ class Checked(NamedTuple):
 
 Check = Callable[..., Checked]
 StatusOf = Callable[..., object]
-Write = Callable[[str, str], Path]
 
 
 @pytest.fixture
@@ -101,29 +98,6 @@ def test_a_module_with_weights_is_answered_with_a_function_to_write(check: Check
     assert "        weights = {'w_query.weight': w_query.T, 'w_key.weight': w_key.T}" in code
 
 
-def test_a_class_may_be_decorated(write: Write, status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
-    file = write(
-        "decorated.py",
-        """
-        import torch
-        from attnsuite import implementation
-
-        @implementation(conventions={"empty_row": "mean"})
-        class Mine:
-            def __call__(self, query, key, value, attn_mask=None):
-                scores = query @ key.mT / query.shape[-1] ** 0.5
-                if attn_mask is not None:
-                    scores = scores.masked_fill(attn_mask == 0, -1e9)
-                return scores.softmax(-1) @ value
-        """,
-    )
-
-    status = status_of("check", str(file), "--dtype", "float32", "--case", "empty_row/bool")
-
-    assert status == 0
-    assert "attention/decorated  1 of 1 passed" in capsys.readouterr().out
-
-
 # Pairs
 
 
@@ -157,35 +131,6 @@ def test_a_pair_says_which_of_the_two_is_wrong(check: Check, name: str, says: st
 
     assert status == 1
     assert says in lines[1]
-
-
-@pytest.mark.slow
-def test_a_failing_class_is_reproduced_by_what_is_pasted(
-    write: Write, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = write(
-        "wrong.py",
-        """
-        from torch import nn
-
-        class Wrong(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.dropout = nn.Dropout(0.5)
-
-            def forward(self, query, key, value):
-                weights = (query @ key.mT).softmax(-1)
-                return self.dropout(weights) @ value, weights
-        """,
-    )
-    status_of("check", f"{file}:Wrong", "--dtype", "float32", "--case", "plain")
-    lines = capsys.readouterr().out.splitlines()
-
-    assert 'wrong: equals "unscaled": the scores are not divided by √e' in lines[1]
-    pasted = lines[next(place for place, line in enumerate(lines) if line.startswith("# the smallest")) :]
-    ran = subprocess.run([sys.executable, "-"], input="\n".join(pasted), capture_output=True, text=True, timeout=120)
-    assert ran.stdout.startswith("actual [[")
-    assert ran.stderr == ""
 
 
 # Defaults

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +11,7 @@ from shutil import copyfile
 from typing import Any
 
 import pytest
-import torch
 from runs import report_of
-
-from attnsuite.model import Machine, Measurement, Run
-from attnsuite.report.pytest_benchmark import write_benchmark_json
-from attnsuite.results import Recorded
 
 Pytest = Callable[..., subprocess.CompletedProcess[str]]
 Reported = Callable[[], dict[str, tuple[str, str]]]
@@ -125,62 +119,6 @@ def tables(printed: str) -> str:
 
 
 @pytest.mark.slow
-def test_times_carry_what_was_timed_and_stand_beside_those_of_attnsuite_bench(speed: Timed) -> None:
-    start = "test_right[documents/one-sentence-float32-"
-    times = {name.removeprefix(start)[:-1]: of for name, of in timed(speed.folder).items() if name.startswith(start)}
-    write_bench_results(speed.folder)
-
-    info = times["forward"]["extra_info"]
-    assert 0 <= info.pop("error_ratio") <= 1
-    assert info.pop("first_call") > 0
-    assert info.pop("warm_up") > 0
-    assert info == {
-        "implementation": "attention/attention",
-        "contract": "attention",
-        "workload": "documents/one-sentence",
-        "dtype": "float32",
-        "device": "cpu",
-        "threads": 1,
-        "direction": "forward",
-        "cache": "hot",
-        "status": "measured",
-        "work": {"attended": 288.0, "convention": 288.0, "bytes": 192.0},  # 4 · 6 · 6 · 2; 4 tensors of 6 · 2 floats
-        "torch": torch.__version__,
-    }
-    assert times["backward"]["extra_info"]["work"]["attended"] == 2.5 * 288
-    assert times["forward"]["params"]["implementation"] == "attention/attention"
-    assert {direction: of["options"]["timer"] for direction, of in times.items()} == dict.fromkeys(
-        ("forward", "backward", "forward_backward"), "perf_counter"
-    )
-    assert all(of["options"]["disable_gc"] and of["stats"]["rounds"] >= 3 for of in times.values())
-    assert times["backward"]["stats"]["iterations"] == 1, "each backward has a forward of its own, which is not timed"
-    compared = subprocess.run(
-        [sys.executable, "-m", "pytest_benchmark", "compare", "times.json", "bench.json", "--columns=median"],
-        cwd=speed.folder, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    (group,) = [
-        part
-        for part in compared.split("benchmark '")
-        if part.startswith("documents/one-sentence float32 cpu 1 thread forward hot': 2 tests")
-    ]
-    assert "attention/loops" in group
-    assert "test_right[" in group
-
-
-def write_bench_results(folder: Path) -> None:
-    """What `attnsuite bench` and `report` export of another implementation in one of the tables."""
-    machine = Machine("m", "p", 1, 1, 1, "Linux")
-    of = Measurement(
-        "attention/loops", "attention", "documents/one-sentence", "float32", "cpu", 1, "forward", "hot", "measured",
-        seconds=(0.5, 0.25),
-    )  # fmt: skip
-    new = Run("r", "2026-01-02T03:04:05+00:00", machine, {}, "", {}, "s")
-    path = write_benchmark_json(folder, Recorded("m", {"r": new}, (), (("r", of),)))
-    assert path is not None
-    path.rename(folder / "bench.json")
-
-
-@pytest.mark.slow
 def test_the_option_times_only_where_benchmarks_alone_are_asked_for(
     run: Pytest, reported: Reported, tmp_path: Path
 ) -> None:
@@ -244,14 +182,3 @@ def test_what_cannot_be_timed_is_one_line_and_nothing_runs(run: Pytest, argument
 
 
 # The timer
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_a_cuda_device_is_timed(run: Pytest, reported: Reported, tmp_path: Path) -> None:
-    words = ("--attention-workload", "vit/b16", "--attention-device", "cuda", "--attention-dtype", "float16")
-    both = ("--attention-direction", "forward", "--attention-direction", "backward")
-
-    done = run("--attention", "torch_sdpa.automatic", *words, *both, *ONLY)
-
-    assert [status for status, _ in reported().values()] == ["passed"] * 2, done.stdout
-    assert {of["options"]["timer"] for of in timed(tmp_path).values()} == {"synchronised_perf_counter"}
