@@ -198,8 +198,7 @@ class Tested:
         from attnsuite.conformance.explanation import Explainer
         from attnsuite.registry import Loaded
 
-        is_loaded = isinstance(implementation, Loaded)
-        self.declaration: Declaration = implementation.declaration if is_loaded else implementation
+        self.declaration = implementation.declaration if isinstance(implementation, Loaded) else implementation
         self.device = session.request.device
         self.check = session.check(implementation, _processes)
         if not isinstance(self.check, Outcome):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, dataclass_transform
+from typing import TypeVar
 
 from attnsuite.cli.options import argument, checked, file, folder, jobs, one_of, option, path, positive, seconds, whole
 from attnsuite.model import PROFILES, RESULTS, Shard, UsageError
@@ -30,12 +30,11 @@ Many = tuple[str, ...]
 T = TypeVar("T")
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(option, argument))
-def request(cls: type[T]) -> type[T]:
-    """A frozen dataclass. Requests share options, so each gets copies of the fields."""
-    for name in cls.__annotations__:
-        setattr(cls, name, copy(vars(cls)[name]))
-    return dataclass(frozen=True)(cls)
+def _own_fields(request: type[T]) -> type[T]:
+    """The class with fields of its own: a dataclass names its fields, and requests share options."""
+    for name in request.__annotations__:
+        setattr(request, name, copy(vars(request)[name]))
+    return request
 
 
 def _signature(word: str, text: str) -> str:
@@ -120,7 +119,8 @@ PROCESSES = checked(check_processes, whole)
 SHORT_SEED = checked(check_short_seed, whole)
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class List:
     """List implementations: what each supports, why some are missing. Or the cases tested, the workloads timed."""
 
@@ -131,7 +131,8 @@ class List:
     patterns: Many = option((), "--case PATTERN", "the same, only cases of this name, family or pattern")
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class New:
     """Begin an implementation: a file with the contract's words as comments. One of attention runs at once."""
 
@@ -140,7 +141,8 @@ class New:
     signature: str | None = SIGNATURE
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class Check:
     """Is it right? Runs every case in every dtype, and names the mistakes."""
 
@@ -175,7 +177,8 @@ class Check:
         return bool(self.cases or self.dtypes or self.last_failed or self.shard or self.sample)
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class Bench:
     """How fast, how frugal? Times rounds next to the baseline, stores rows in results/ and writes the pages."""
 
@@ -203,7 +206,8 @@ class Bench:
     processes: int | None = option(None, "--processes N", "per implementation, timed in turns", PROCESSES)
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class Export:
     """Write a model as an ONNX file, which is verified, run and compared with the oracle before it is there."""
 
@@ -221,7 +225,8 @@ class Export:
     data_above: int | None = option(None, "--data-above BYTES", "larger weights go to FILE.data; 2 GiB", whole)
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class Audit:
     """Audit the suite: mutants are killed, correct variants pass. Writes results/audit.md."""
 
@@ -237,7 +242,8 @@ class Audit:
     cheats: bool = option(False, "--cheats", "run the exploits instead; writes cheats.md")
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class Learn:
     """Does it learn? Models are trained with an attention as backend (attention/matmul by default), and scored."""
 
@@ -252,7 +258,8 @@ class Learn:
     jobs: int = option(1, "--jobs N", "trainings at once, each on one core; their numbers stay the same", jobs)
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class Claims:
     """What do the documents claim, and does it hold? Each claim is one number, measured here; a row for each."""
 
@@ -261,7 +268,8 @@ class Claims:
     results: Path = RESULTS_FOLDER
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class Merge:
     """Bring the results of several machines and shards into one folder, and write its pages."""
 
@@ -270,14 +278,16 @@ class Merge:
     results: Path = RESULTS_FOLDER
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class Report:
     """Write the pages and charts of every machine in results/."""
 
     results: Path = RESULTS_FOLDER
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class Run:
     """The main job: test what ships, time it, write the pages. What compiles for minutes is tested on a sample."""
 
@@ -292,7 +302,8 @@ class Run:
     dry_run: bool = DRY_RUN
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class Sweep:
     """Many shards of `check` and `bench`, listed in a file: started, merged, resumed by the same command."""
 
@@ -302,7 +313,8 @@ class Sweep:
     dry_run: bool = option(False, "--dry-run", "print the commands; start and write nothing")
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class History:
     """What became slower, larger or wrong, in which run? `history add` stores runs of other folders and of commits."""
 
@@ -321,7 +333,8 @@ class History:
     results: Path = RESULTS_FOLDER
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class Draw:
     """Draw the documents' figures with our numbers, each as SVG and PNG."""
 
@@ -335,7 +348,8 @@ class Draw:
     seed: int | None = option(None, "--seed N", "for figures with random numbers", SHORT_SEED)
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class Compare:
     """What changed from OLD to NEW? Outcomes first, then times and memory as ratios with intervals."""
 
@@ -363,7 +377,8 @@ class Compare:
     budget: float | None = BUDGET
 
 
-@request
+@dataclass(frozen=True)
+@_own_fields
 class Verify:
     """Are these results as they were written? Compares rows, checksums, pages and sources."""
 
