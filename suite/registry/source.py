@@ -14,6 +14,7 @@ from typing import Any
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.registry.declaration import Declaration, checked
+from attnsuite.registry.signatures import OWN, SIGNATURES_OF, Ambiguous, recognised
 
 HOMES = ("attnsuite", "attnsuite.registry")
 """The modules that have the decorator."""
@@ -110,11 +111,22 @@ def of_function(function: FunctionSource, source: FileSource, whole: Declaration
     return replace(
         whole,
         function=function.name,
-        parameters=function.parameters,
+        parameters=_own_parameters(function, whole),
         summary=summaries[0] or summaries[1],
         broken=function.problem or whole.broken,
         **declared,
     )
+
+
+def _own_parameters(function: FunctionSource, whole: Declaration) -> tuple[str, ...] | None:
+    """The parameters where they have the names of the contract: those of a library are translated after the import."""
+    if whole.contract != SIGNATURES_OF:
+        return function.parameters
+    try:
+        name = whole.signature or function.declared["signature"] or recognised(function.parameters)[0]
+    except Ambiguous:
+        return None
+    return function.parameters if name in ("", OWN) else None
 
 
 def makes_models(name: str) -> bool:

@@ -80,7 +80,7 @@ def is_module(target: Any) -> bool:
 def _without_forward(module: Any) -> bool:
     from torch.nn import Module
 
-    return type(module).forward is Module.forward and "forward" not in vars(module)
+    return getattr(module.forward, "__func__", None) is Module.forward
 
 
 def _has_dropout(module: Any) -> bool:

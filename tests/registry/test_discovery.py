@@ -40,6 +40,14 @@ def test_a_declaration_is_read_from_the_source(room: Path) -> None:
     assert Path(flash.file) == room / "attention" / "sdpa.py"
 
 
+def test_parameters_of_a_library_are_known_after_the_import(write: Write) -> None:
+    text = "from attnsuite import implementation\n@implementation\ndef attention(q, k, v, softmax_scale=None): ...\n"
+    (declaration,) = discover(write("room/attention/mine.py", text).parent.parent)
+
+    assert declaration.parameters is None
+    assert load(declaration).declaration.parameters == ("query", "key", "value", "scale", "enable_gqa")
+
+
 def test_listing_the_shipped_room_imports_neither_torch_nor_an_implementation() -> None:
     program = (
         "import sys; from attnsuite.registry import discover; found = discover(); "

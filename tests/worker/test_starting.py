@@ -69,8 +69,8 @@ def test_missing_and_broken_implementations_say_so(write: Write) -> None:
 
 def test_mistakes_of_the_user_are_usage_errors(write: Write) -> None:
     file = write("kernel.py", "made = 3\ndef one(): ...\ndef two(): ...")
-    with pytest.raises(UsageError, match="has one, two: name one"):
-        Worker(str(file))
+    with Worker(str(file)) as worker, pytest.raises(UsageError, match="has one, two: name one"):
+        worker.ready()
     with pytest.raises(UsageError, match="a worker runs one implementation, but 'torch_sdpa' names"):
         Worker("torch_sdpa")
     with Worker(f"{file}:made") as worker, pytest.raises(UsageError, match="cannot be called: it is of type int"):
