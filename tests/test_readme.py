@@ -17,6 +17,8 @@ from attnsuite import load_results
 from attnsuite.cases.case import list_tests
 from attnsuite.conformance.coverage import given_by_documents, summary
 from attnsuite.contracts import contract
+from attnsuite.report.timed import Setting, tables_of, verdict
+from attnsuite.results import read_machine
 
 HOME = Path(__file__).parent.parent
 README = (HOME / "README.md").read_text(encoding="utf-8")
@@ -31,19 +33,35 @@ MACHINES = (HOME / "results" / "README.md").read_text(encoding="utf-8").replace(
 
 
 def test_the_readme_quotes_the_results_of_every_implementation_it_counts() -> None:
-    quoted = set(re.findall(r"^\| `([\w.]+)` \| (\d+/\d+) \|", README, re.MULTILINE))
+    quoted = re.findall(r"^\| `([\w.]+)` \| (\d+)/(\d+) \|", README, re.MULTILINE)
+
+    with (HOME / "results" / HERE / "conformance.csv").open(encoding="utf-8", newline="") as file:
+        stored = {row["implementation"]: (row["passed"], row["asked"]) for row in csv.DictReader(file)}
 
     assert len(quoted) == 7
-    row = re.compile(r"^\| `attention/([\w.]+)` .*?\| (\d+/\d+)(?: \(declined \d+\))? \| \d+ \|", re.MULTILINE)
-    assert any(quoted <= set(row.findall(machine)) for machine in MACHINES), "of one machine, all of them"
+    assert {name: counts for name, *counts in quoted} == {name: [*stored[f"attention/{name}"]] for name, *_ in quoted}
+
+
+SHAPES = ("vit/b16-batch8", "decode/8k", "ladder/16k", "flash-small/2k-e64")
+"""The columns of README's table of times."""
 
 
 def test_the_readme_quotes_measured_times() -> None:
-    quoted = set(re.findall(r"^\| `([\w.]+)` \| ([\d.,]+ [µm]?s\b[^|]* \| .*) \|$", README, re.MULTILINE))
+    quoted = {
+        name: cells for name, *cells in re.findall(r"^\| `([\w.]+)`" + r" \| ([\d.,]+ [µm]?s\b[^|]*)" * 4, README, re.M)
+    }
+
+    setting = Setting("attention", "float32", "cpu", 1, "forward", "hot")
+    timed = {
+        table.workload: table for table in tables_of(read_machine(HOME / "results", HERE)) if table.setting == setting
+    }
 
     assert len(quoted) == 6
-    row = re.compile(r"^\| `([\w.]+)` \| [\d.,]+ [µm]?s\b[^|]* \| (.*) \|$", re.MULTILINE)
-    assert any(quoted <= set(row.findall(machine)) for machine in MACHINES), "of one machine, all of them"
+    for place, shape in enumerate(SHAPES):
+        table = timed[shape]
+        said = {row.name: f"{table.unit.of(row.time.median)}, {verdict(row)}" for row in table.measured if row.time}
+        expected = {name: said[name].removesuffix(", baseline") for name in quoted}
+        assert {name: cells[place].strip() for name, cells in quoted.items()} == expected
 
 
 def test_the_page_on_judging_quotes_the_audit() -> None:

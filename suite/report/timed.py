@@ -23,7 +23,7 @@ from attnsuite.model import (
 from attnsuite.model.statistics import LEVEL, MARGIN, Comparison, Interval, compare, interval
 from attnsuite.report import facts
 from attnsuite.report.cells import NOTHING
-from attnsuite.report.units import Unit, percent, size, speed, speeds, time_unit
+from attnsuite.report.units import Unit, size, speed, speeds, time_unit
 from attnsuite.results import Recorded
 
 ATTENTION = "attention"
@@ -274,7 +274,7 @@ def inconclusive(of: Comparison) -> str:
         return of.why
     if of.low <= 0 or not math.isfinite(of.high):
         return TOO_FEW
-    return f"within {percent(MARGIN)}" if abs(math.log(of.speedup)) <= math.log1p(MARGIN) else "noisy"
+    return f"within {100 * MARGIN:g} %" if abs(math.log(of.speedup)) <= math.log1p(MARGIN) else "noisy"
 
 
 def absence(of: Measurement) -> str:

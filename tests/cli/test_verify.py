@@ -11,7 +11,7 @@ from attnsuite.cli.verify import run
 from attnsuite.model import UsageError
 
 RESULTS = Path(__file__).parents[2] / "results"
-SMALL = "amd-epyc-2-cores"
+SMALL = "intel-xeon-family-6-model-207-16-cores-nvidia-h100-80gb-hbm3"
 
 
 @pytest.fixture
