@@ -127,15 +127,15 @@ def _became(outcomes: Sequence[Outcome], of: int = 0) -> Cell:
 
     Of a sample, `of` is the number of all tests.
     """
-    counts, validated = count(correctness(outcomes)), validation(outcomes).says
-    if validated and not counts.asked and not counts.declined:
-        return text(validated)
-    if not counts.asked and not counts.declined:
+    counts, validated = count(correctness(outcomes)), validation(outcomes)
+    only_validated = 0 if counts.asked else validated.given
+    if not counts.asked and not counts.declined and not only_validated:
         reasons = sorted({plain(outcome.detail) for outcome in outcomes if outcome.detail})
         return text(f"missing: {'; '.join(reasons)}" if reasons else "missing", LONGEST_CODE)
-    more = " more" if counts.asked else ""
+    more = " more" if counts.asked or only_validated else ""
     ran = {
         f"{counts.passed} of {counts.asked} passed": counts.asked,
+        f"{validated.refused} of {validated.given} tests of input validation passed": only_validated,
         breakdown(outcomes): counts.failures,
         f"{counts.known} known to fail": counts.known,
     }

@@ -102,9 +102,15 @@ def test_several_implementations_that_refuse_all_bad_input_have_no_line_for_it()
 
 def test_where_bad_input_alone_was_given_that_is_the_outcome():
     assert summary_lines([outcome("bad_input/a"), accepted()]) == [
-        "attention/loops  input validation: 1 of 2 bad inputs are refused",
+        "attention/loops  1 of 2 tests of input validation passed",
         "  input validation: 1 of 2 bad inputs are refused (-v lists the others)",
     ]
+
+
+def test_what_passed_comes_before_what_was_declined_where_only_input_validation_was_tested():
+    first, *_ = summary_lines([outcome("bad_input/a"), accepted(), outcome("bad_input/c", "declined")])
+
+    assert first == "attention/loops  1 of 2 tests of input validation passed; 1 more declined"
 
 
 def test_a_lone_implementation_says_what_it_declined_and_why():
