@@ -99,7 +99,7 @@ def short(turn: int) -> float:
     return 1e-4
 
 
-def entry_of(fake: Fake, calls: int = 1, direction: str = "forward", cache: str = "hot") -> Entry[Fake]:
+def entry_of(fake: Fake, calls: int = 1, direction: str = "forward", cache: str = "hot") -> Entry:
     """A fake's entry in a table."""
     return Entry(fake, Prepared({}, 1.0, 0.1, 0.005, calls, fake.head_start), direction, cache)
 
@@ -111,7 +111,7 @@ def race(
     yardstick: Fake | None = None,
     load: Load | None = None,
     **prepared: Any,
-) -> list[Entry[Fake]]:
+) -> list[Entry]:
     """The entries of a race against the first, on a machine with this load; idle by default."""
     entries = [entry_of(fake, **prepared) for fake in fakes]
     beside = entry_of(yardstick, **prepared) if yardstick else None

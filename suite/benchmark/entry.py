@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from time import perf_counter
-from typing import Generic, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from torch import Tensor
 
-from attnsuite.benchmark.measure.messages import Failed, Found, Prepared, Rows
+from attnsuite.benchmark.measure.messages import Failed, Prepared, Rows
 from attnsuite.model import Status
 
 STALL_FACTOR = 20
@@ -50,28 +50,6 @@ class Answered:
     """All rows of each tensor of that answer, flattened to two axes."""
 
 
-class Racer(Protocol):
-    """A participant, as far as rounds are concerned."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def shipped(self) -> bool: ...
-    @property
-    def threads(self) -> int: ...
-    @property
-    def processes(self) -> int: ...
-    def take_turn(self, process: int) -> None: ...
-    def sample(self, number: int, calls: int) -> Witnessed | Failed: ...
-    def found(self, rows: Rows) -> Found | Failed: ...
-    @property
-    def room(self) -> int: ...
-    def answers(self, numbers: Sequence[int], kept: int, warm: int) -> Answered | Failed: ...
-
-
-AnyRacer = TypeVar("AnyRacer", bound=Racer)
-
-
 @dataclass(frozen=True)
 class Excerpt:
     """Rows of the output for the inputs of one number."""
@@ -81,10 +59,11 @@ class Excerpt:
 
 
 @dataclass
-class Entry(Generic[AnyRacer]):
+class Entry:
     """A participant in one table, whose task is prepared. A participant that fails drops out."""
 
-    participant: AnyRacer
+    participant: Any
+    """A `Participant`, or in tests what stands in for one."""
     prepared: Prepared
     direction: str
     cache: str
@@ -129,7 +108,7 @@ class Entry(Generic[AnyRacer]):
 
     @property
     def name(self) -> str:
-        return self.participant.name
+        return str(self.participant.name)
 
     @property
     def spent(self) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from random import Random
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 import torch
@@ -45,20 +45,6 @@ def timer(device: str) -> Callable[[], float]:
         return perf_counter()
 
     return synchronised_perf_counter
-
-
-class Fixture(Protocol):
-    """The part of pytest-benchmark's fixture that is used. `stats` are those of a test that was timed."""
-
-    extra_info: dict[str, Any]
-    stats: Any
-
-    @property
-    def enabled(self) -> bool: ...
-    def __call__(self, function_to_benchmark: Callable[..., Any], *arguments: Any) -> Any: ...
-    def pedantic(
-        self, target: Callable[..., Any], *, setup: Callable[[], Any] | None = ..., rounds: int = ...
-    ) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -123,7 +109,7 @@ def speed_test(implementations: Sequence[Implementation], plan: Plan, contract: 
 
     @pytest.mark.parametrize(AXES, parameters)
     def test_speed(
-        benchmark: Fixture,
+        benchmark: Any,
         request: pytest.FixtureRequest,
         implementation: str,
         workload: str,
@@ -133,14 +119,15 @@ def speed_test(implementations: Sequence[Implementation], plan: Plan, contract: 
         speed, table = sets[implementation, workload, dtype, direction]
         judge(speed.measured(table, Stage(benchmark, request)), benchmark)
 
-    return test_speed
+    test: Callable[..., None] = test_speed
+    return test
 
 
 @dataclass
 class Stage:
     """pytest-benchmark's fixture in one test, and the options of its command line."""
 
-    benchmark: Fixture
+    benchmark: Any
     request: pytest.FixtureRequest
 
     def time(self, task: Task, expected: float) -> None:
@@ -255,7 +242,7 @@ def _mark(row: Measurement) -> pytest.MarkDecorator:
     return pytest.mark.benchmark(group=row.group, disable_gc=True, **own)
 
 
-def judge(row: Measurement, benchmark: Fixture) -> None:
+def judge(row: Measurement, benchmark: Any) -> None:
     """Store the row with the times; or leave no time, and skip, fail or expect the failure with the reason."""
     if row.status == Status.MEASURED:
         benchmark.extra_info.update(lean(row), torch=torch.__version__)
@@ -269,7 +256,7 @@ def judge(row: Measurement, benchmark: Fixture) -> None:
     pytest.skip(f"{row.implementation}: {row.status}: {row.detail}")
 
 
-def _discard(benchmark: Fixture) -> None:
+def _discard(benchmark: Any) -> None:
     """Leave no time in tables and files, and no warning that the fixture was not used."""
 
     def no_time() -> None:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import median, quantiles
-from typing import Any
 
 from torch import Tensor
 
@@ -96,7 +95,7 @@ class Terms:
 class Witness:
     """The times of one entry's answers on secret numbers."""
 
-    entry: Entry[Any]
+    entry: Entry
     asking: Asking
     least: float = HELD
     """Seconds: longer calls are bounded by their time on new numbers within a share."""
@@ -235,8 +234,8 @@ class Witness:
 
 
 def prove(
-    entries: Sequence[Entry[Any]],
-    trusted: Entry[Any] | None,
+    entries: Sequence[Entry],
+    trusted: Entry | None,
     asking: Asking,
     rows: Rows,
     random: Random,

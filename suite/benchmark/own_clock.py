@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from attnsuite.benchmark.busy import Disturbance
-from attnsuite.benchmark.entry import Entry, Racer, Witnessed
+from attnsuite.benchmark.entry import Entry, Witnessed
 from attnsuite.model import STEP
 from attnsuite.model.bounded import MARGIN, UNBELIEVED
 
@@ -36,7 +36,7 @@ class Asking:
     """Of launching a call while the device flushes its cache."""
 
     @classmethod
-    def of(cls, entries: Iterable[Entry[Racer]]) -> Asking:
+    def of(cls, entries: Iterable[Entry]) -> Asking:
         """From the samples of all entries."""
         measured = [entry for entry in entries if entry.samples]
         if not measured:
@@ -47,7 +47,7 @@ class Asking:
         return cls(median(least), slowest, min(entry.prepared.head_start for entry in measured))
 
 
-def hold_samples(entry: Entry[Racer], asking: Asking, disturbance: Disturbance | None = None) -> None:
+def hold_samples(entry: Entry, asking: Asking, disturbance: Disturbance | None = None) -> None:
     """Compare all samples of an entry with their wall times; it is refused where most took far longer than claimed.
 
     A sample and its wall time are of the same moment: however fast a machine is then, they agree. Where a `disturbance`
@@ -71,7 +71,7 @@ def hold_samples(entry: Entry[Racer], asking: Asking, disturbance: Disturbance |
         entry.unbounded = unbounded(entry.own_clock, "its samples")
 
 
-def lasts(entry: Entry[Racer], asking: Asking) -> float:
+def lasts(entry: Entry, asking: Asking) -> float:
     """Seconds of a call: as claimed, or by the suite's own clock in its samples, whichever is more.
 
     So a claim does not choose how closely it is examined.
@@ -84,12 +84,12 @@ def lasts(entry: Entry[Racer], asking: Asking) -> float:
     return max(claim, median(walls) / entry.calls)
 
 
-def _claimed(sample: Witnessed, entry: Entry[Racer]) -> float:
+def _claimed(sample: Witnessed, entry: Entry) -> float:
     """Seconds of all calls of a sample, and of what the suite has made for them where anything is."""
     return sample.seconds * entry.calls + _made(sample, entry)
 
 
-def _made(sample: Witnessed, entry: Entry[Racer]) -> float:
+def _made(sample: Witnessed, entry: Entry) -> float:
     """Seconds of a sample in which the suite made what its calls need: the forward of a backward."""
     return sample.made if entry.direction in ("backward", STEP) else 0.0
 
@@ -99,14 +99,14 @@ def far_off(times: float, claim: float, asking: Asking) -> bool:
     return times > UNBELIEVED and (times - 1) * claim > asking.jitter
 
 
-def doubt(entry: Entry[Racer]) -> str:
+def doubt(entry: Entry) -> str:
     """Why the suite's own clock cannot bound a claim; empty where it can."""
     if entry.cache != "hot":
         return "the cache is flushed between its calls"
     return "its forward lies between its calls" if entry.direction == "backward" else ""
 
 
-def margin(entry: Entry[Racer], asking: Asking) -> float:
+def margin(entry: Entry, asking: Asking) -> float:
     """How much longer than claimed, as a share, a call may take by the suite's own clock before its row says so."""
     return max(MARGIN, SHORT_MARGIN / lasts(entry, asking))
 

@@ -13,22 +13,9 @@ from msgspec.structs import asdict
 from attnsuite import registry
 from attnsuite.benchmark.connection import Elsewhere, Here, lost
 from attnsuite.benchmark.entry import Answered, Witnessed
+from attnsuite.benchmark.measure import messages
 from attnsuite.benchmark.measure.handed import layout_of, tensors_in
-from attnsuite.benchmark.measure.messages import (
-    AnyAnswer,
-    Ceilings,
-    Done,
-    Energy,
-    Entered,
-    Failed,
-    Found,
-    Job,
-    Prepared,
-    Rows,
-    Sampled,
-    Weighed,
-    garbage,
-)
+from attnsuite.benchmark.measure.messages import AnyAnswer, Failed, Job, Rows, garbage
 from attnsuite.benchmark.processes import MEASURED, cores_of, service, timed_as, with_threads
 from attnsuite.benchmark.request import Implementation, declaration_of, function_here, memory_limit
 from attnsuite.benchmark.secret_inputs import Secrets, secrets_of
@@ -111,36 +98,36 @@ class Participant:
         """Let this one of its timed processes, counted from 0, answer from now on."""
         self._turn = process
 
-    def prepare(self, job: Job) -> Prepared | Failed:
+    def prepare(self, job: Job) -> messages.Prepared | Failed:
         """Prepare a task in the first process, whose turn it is then."""
         self.take_turn(0)
         self._secrets = secrets_of(job)
-        return self._ask(Prepared, "prepare", job=asdict(job))
+        return self._ask(messages.Prepared, "prepare", job=asdict(job))
 
     def prepare_others(self, job: Job) -> Failed | None:
         """Prepare the same task in the other processes; why one of them cannot."""
         for each in self._timed[1:]:
-            answer = each.ask(Prepared, "prepare", job=asdict(job))
+            answer = each.ask(messages.Prepared, "prepare", job=asdict(job))
             if isinstance(answer, Failed):
                 return replace(answer, detail=f"in another process of its own: {answer.detail}")
         return None
 
     def sample(self, number: int, calls: int) -> Witnessed | Failed:
         """One sample on the inputs of a round, and its time by this process's clock, which the other cannot reach."""
-        entered = self._ask(Entered, "enter", stay=True, number=number)
+        entered = self._ask(messages.Entered, "enter", stay=True, number=number)
         if isinstance(entered, Failed):
             return entered
         began = perf_counter()
-        sampled = self._ask(Sampled, "sample", stay=True, calls=calls)
+        sampled = self._ask(messages.Sampled, "sample", stay=True, calls=calls)
         ended = perf_counter()
-        idled = self._ask(Done, "idle")
+        idled = self._ask(messages.Done, "idle")
         if isinstance(sampled, Failed) or isinstance(idled, Failed):
             return sampled if isinstance(sampled, Failed) else idled  # type: ignore[return-value]
         return Witnessed(sampled.seconds, entered.warmed, sampled.made, ended - began, perf_counter() - ended)
 
-    def found(self, rows: Rows) -> Found | Failed:
+    def found(self, rows: Rows) -> messages.Found | Failed:
         """Rows of what the last timed call returned."""
-        return self._ask(Found, "found", rows={name: list(places) for name, places in rows.items()})
+        return self._ask(messages.Found, "found", rows={name: list(places) for name, places in rows.items()})
 
     @property
     def room(self) -> int:
@@ -165,20 +152,20 @@ class Participant:
         seconds = [each for each, _ in taken]
         return Answered(seconds[::2], seconds[1::2], rows)
 
-    def release(self) -> Done | Failed:
+    def release(self) -> messages.Done | Failed:
         """Let go of the task in all timed processes."""
-        *_, last = [each.ask(Done, "release") for each in self._timed]
+        *_, last = [each.ask(messages.Done, "release") for each in self._timed]
         return last
 
-    def energy(self, calls: int, seconds: float) -> Energy | Failed:
+    def energy(self, calls: int, seconds: float) -> messages.Energy | Failed:
         """The telemetry of calls in a row, each of which takes so many seconds."""
-        return self._ask(Energy, "energy", calls=calls, seconds=seconds)
+        return self._ask(messages.Energy, "energy", calls=calls, seconds=seconds)
 
-    def ceilings(self, dtype: str) -> Ceilings | Failed:
+    def ceilings(self, dtype: str) -> messages.Ceilings | Failed:
         """What the machine reaches in its process."""
-        return self._ask(Ceilings, "ceilings", dtype=dtype)
+        return self._ask(messages.Ceilings, "ceilings", dtype=dtype)
 
-    def weigh(self, job: Job) -> Weighed | Failed | None:
+    def weigh(self, job: Job) -> messages.Weighed | Failed | None:
         """The memory of one call; None where it has no process of its own.
 
         A process that made the call itself is of no more use. Its successor makes no small call before: that has
@@ -187,10 +174,10 @@ class Participant:
         if self.function is not None:
             return None
         if self.device != "cpu":  # an allocator's peak hides nothing
-            return self._ask(Weighed, "weigh", job=asdict(job), rehearse=False)
+            return self._ask(messages.Weighed, "weigh", job=asdict(job), rehearse=False)
         self._weighing = self._weighing or self._elsewhere(MEASURED, weighs=True)
-        answer = self._weighing.ask(Weighed, "weigh", job=asdict(job), rehearse=self._rehearses)
-        if isinstance(answer, Weighed) and answer.spent:
+        answer = self._weighing.ask(messages.Weighed, "weigh", job=asdict(job), rehearse=self._rehearses)
+        if isinstance(answer, messages.Weighed) and answer.spent:
             self._rehearses = False
         if isinstance(answer, Failed) or answer.spent:
             self._close_weighing()

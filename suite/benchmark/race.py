@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
 
 from attnsuite.benchmark.busy import Disturbance, Load
 from attnsuite.benchmark.entry import Entry
@@ -29,12 +28,12 @@ samples would differ too much in length."""
 
 
 def race(
-    entries: Sequence[Entry[Any]],
+    entries: Sequence[Entry],
     baseline: str,
     rows: Rows,
     budget: float,
     random: Random,
-    yardstick: Entry[Any] | None = None,
+    yardstick: Entry | None = None,
     load: Callable[[], Load] = Load,
 ) -> int:
     """Sample all entries round by round until their comparisons are narrow or their budgets spent, then prove them.
@@ -67,12 +66,12 @@ def race(
     return taken
 
 
-def _tells_more(yardstick: Entry[Any], budget: float) -> bool:
+def _tells_more(yardstick: Entry, budget: float) -> bool:
     """Whether the yardstick is sampled again: as often as any other at least, beyond that within the budget."""
     return not yardstick.failed and (len(yardstick.seconds) < FEWEST_OF_SLOW or yardstick.spent <= budget)
 
 
-def _round(racing: Sequence[Entry[Any]], *, keep: bool, rows: Rows, random: Random) -> None:
+def _round(racing: Sequence[Entry], *, keep: bool, rows: Rows, random: Random) -> None:
     """Take one sample of each, in random order."""
     number = random.choice(ROUND_NUMBERS)
     for entry in random.sample(racing, len(racing)):
@@ -82,7 +81,7 @@ def _round(racing: Sequence[Entry[Any]], *, keep: bool, rows: Rows, random: Rand
             entry.keep(number, rows)
 
 
-def _stop(racing: Sequence[Entry[Any]], taken: int, fewest: int, baseline: str, budget: float) -> None:
+def _stop(racing: Sequence[Entry], taken: int, fewest: int, baseline: str, budget: float) -> None:
     """Note why entries have samples enough, of those that have."""
     narrow = taken >= fewest and taken % LOOK_EVERY == 0 and _are_narrow(racing, baseline)
     for entry in racing:
@@ -93,7 +92,7 @@ def _stop(racing: Sequence[Entry[Any]], taken: int, fewest: int, baseline: str, 
             entry.stopped = "budget"
 
 
-def _align_calls(entries: Sequence[Entry[Any]], baseline: str) -> None:
+def _align_calls(entries: Sequence[Entry], baseline: str) -> None:
     """Give all that are about as fast as the baseline as many calls in a sample.
 
     The first call of a sample takes longest, so that identical implementations with three and four calls would differ.
@@ -104,7 +103,7 @@ def _align_calls(entries: Sequence[Entry[Any]], baseline: str) -> None:
                 entry.calls = base
 
 
-def _are_narrow(racing: Sequence[Entry[Any]], baseline: str) -> bool:
+def _are_narrow(racing: Sequence[Entry], baseline: str) -> bool:
     """Whether every interval is narrow: of the ratio to the baseline, or of the time where there is no baseline."""
     samples = {entry.name: entry.seconds for entry in racing}
     base = samples.pop(baseline, None)

@@ -1,4 +1,4 @@
-"""Inputs that are made in this process, of numbers that no submission sees before it is asked for the answer."""
+"""Inputs that are made in this process, of numbers that no submission knows before it has to answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
 
 KEPT = 2**26
-"""Bytes of inputs that are there at once, for the next who is asked as well: 64 MiB, which every machine can spare."""
+"""Bytes of inputs that exist at once, for the next participant as well: 64 MiB, which every machine can spare."""
 
 
 class Secrets:
@@ -28,18 +28,18 @@ class Secrets:
         self._made: dict[int, Mapping[str, Tensor]] = {}
         self._bytes = 0
 
-    @property
-    def room(self) -> int:
-        """How many inputs can be there at once: one at least."""
-        return max(1, KEPT // max(1, self._size))
-
     @cached_property
     def _size(self) -> int:
-        """Bytes of the inputs of one number. Found once: those that are there would be made anew after each look."""
+        """Bytes of the inputs of one number; computed once, because it may drop those that exist."""
         return sum(tensor.nbytes for tensor in self.of(SECRET_NUMBERS[0]).values())
 
+    @property
+    def room(self) -> int:
+        """How many inputs can exist at once: one at least."""
+        return max(1, KEPT // max(1, self._size))
+
     def of(self, number: int) -> Mapping[str, Tensor]:
-        """The inputs of this number. They are made anew only where too many others were asked for since."""
+        """The inputs of this number. They are made anew only where too many others were made since."""
         if number not in self._made:
             with one_thread():
                 made = self._workload.turned(self._call, number)
@@ -52,7 +52,7 @@ class Secrets:
 
 
 def secrets_of(job: Job) -> Secrets:
-    """Those of a job. All who take part in a table get the same."""
+    """The inputs of a job, the same for all participants in a table."""
     conventions = json.dumps(job.conventions, sort_keys=True)  # some have choices of their own for each feature
     return _secrets(job.contract, job.workload, job.dtype, job.direction, conventions)
 

@@ -191,7 +191,7 @@ class Benchmark:
         ordered = self._with_ceilings(table, [rows[each.name] for each in participants], able)
         return [self._believed(table, row, timed.load) for row in ordered]
 
-    def _measured(self, entry: Entry[Participant], table: Table, timed: TimedTable, weight: Weight) -> Measurement:
+    def _measured(self, entry: Entry, table: Table, timed: TimedTable, weight: Weight) -> Measurement:
         """The row of an entry that has not failed."""
         asked = table.under(entry.participant.declaration)
         notes = [_other_work(table, asked)]
@@ -211,7 +211,7 @@ class Benchmark:
         submitted = [each for each in timed if each.name != self.contract.baseline]
         return len(submitted) > 1 or all(each.shipped for each in timed)
 
-    def _reach(self, table: Table, able: Sequence[Entry[Participant]]) -> None:
+    def _reach(self, table: Table, able: Sequence[Entry]) -> None:
         """Measure what the machine reaches in the table's dtype, on its threads; what was higher before stays.
 
         In the process of one that ships here, if any takes part: a submission may change what its process measures.
@@ -226,9 +226,7 @@ class Benchmark:
             self.ceilings[self._key(table)] = now
             self._reached_here.add(self._key(table))
 
-    def _with_ceilings(
-        self, table: Table, rows: list[Measurement], able: Sequence[Entry[Participant]]
-    ) -> list[Measurement]:
+    def _with_ceilings(self, table: Table, rows: list[Measurement], able: Sequence[Entry]) -> list[Measurement]:
         """The rows; where one lies above what this run measured as a ceiling, with ceilings measured again.
 
         Other work may have kept the machine busy while they were measured.
@@ -255,7 +253,7 @@ class Benchmark:
         why = f"not bounded: {load.says(table.threads)}: {claims}"
         return self._row(table, row.implementation, Failed(Status.DECLINED, why))
 
-    def _telemetry(self, entry: Entry[Participant], timed: TimedTable) -> dict[str, Any]:
+    def _telemetry(self, entry: Entry, timed: TimedTable) -> dict[str, Any]:
         """The device's telemetry of calls in a row, joules of one call included, and of all rounds."""
         in_rounds: dict[str, Any] = {}
         for name in ("sm_clock", "throttle"):

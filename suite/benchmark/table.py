@@ -89,7 +89,7 @@ class LongestCall:
 class TimedTable:
     """A table that was timed: its entries, why others have none, the device's telemetry, and the load meanwhile."""
 
-    entries: Sequence[Entry[Participant]]
+    entries: Sequence[Entry]
     failed: Mapping[str, Failed]
     telemetry: Mapping[str, Any]
     load: Load = field(default_factory=Load)
@@ -129,7 +129,7 @@ class Timing:
                 entry.participant.restart()
             failed |= {entry.name: entry.failed for entry in took_cores if entry.failed}
 
-    def weigh(self, table: Table, entries: Sequence[Entry[Participant]]) -> dict[str, Weight]:
+    def weigh(self, table: Table, entries: Sequence[Entry]) -> dict[str, Weight]:
         """The memory of a call of each, by name, measured side by side and once for each kind of call.
 
         Whole calls are measured, so a backward takes the memory of forward and backward. Failed entries have none.
@@ -140,7 +140,7 @@ class Timing:
             answers = {entry.name: pool.submit(self._weighed, table, entry) for entry in able}
             return {name: answer.result() for name, answer in answers.items()}
 
-    def _weighed(self, table: Table, entry: Entry[Participant]) -> Weight:
+    def _weighed(self, table: Table, entry: Entry) -> Weight:
         call = entry.name, table.workload.name, table.dtype, table.threads, table.direction == "forward"
         if call not in self.weights:
             self.weights[call] = entry.participant.weigh(table.job(self.contract, entry.participant.declaration))
@@ -148,7 +148,7 @@ class Timing:
 
     def _raced(self, table: Table, participants: Sequence[Participant], yardstick: Participant | None) -> TimedTable:
         """Time all that can take part."""
-        entries: list[Entry[Participant]] = []
+        entries: list[Entry] = []
         failed: dict[str, Failed] = {}
         for each in participants:
             prepared = self._prepared(each, table)
@@ -167,7 +167,7 @@ class Timing:
             beside.participant.release()
         return TimedTable(entries, failed, meter.telemetry, load)
 
-    def _prepared_beside(self, yardstick: Participant, table: Table) -> Entry[Participant] | None:
+    def _prepared_beside(self, yardstick: Participant, table: Table) -> Entry | None:
         """The yardstick's entry; None where it cannot be timed here, or takes longer than others may."""
         if table.declined(yardstick.declaration, self.contract, self.request.kind):
             return None
@@ -215,7 +215,7 @@ class Timing:
             return ""
         return f"as much work as {hung.table}, or more, of which there was no result within the time limit"
 
-    def _race(self, table: Table, entries: Sequence[Entry[Participant]], yardstick: Entry[Participant] | None) -> Load:
+    def _race(self, table: Table, entries: Sequence[Entry], yardstick: Entry | None) -> Load:
         """Race and verify them; the load meanwhile."""
         rows = table.workload.rows(table.direction, self.random)
         used = {entry.name: entry.participant.used() for entry in entries}
@@ -235,7 +235,7 @@ class Timing:
         return load
 
 
-def verify(table: Table, entry: Entry[Any], rows: Rows, used: float, approximate: bool = False) -> None:
+def verify(table: Table, entry: Entry, rows: Rows, used: float, approximate: bool = False) -> None:
     """Let an entry drop out whose outputs are wrong, or which used more cores than it was given.
 
     `used` is seconds of processor time since its first round; of one that has failed it tells whether the others' times
@@ -273,7 +273,7 @@ def verified(
     return verdict.error_ratio or 0.0
 
 
-def measured(row: Measurement, entry: Entry[Participant], weight: Weight, notes: Sequence[str] = ()) -> Measurement:
+def measured(row: Measurement, entry: Entry, weight: Weight, notes: Sequence[str] = ()) -> Measurement:
     """The row of an entry that has not failed, with its samples, errors and memory."""
     known = weight if isinstance(weight, Weighed) else None
     doubt = entry.unbounded and f"{NOT_BOUNDED}: {entry.unbounded}"

@@ -9,7 +9,7 @@ from math import ceil
 from pathlib import Path
 from statistics import median
 from time import perf_counter  # bound before any submission is imported, which may replace it
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -42,22 +42,12 @@ class Escaped(Exception):
     """The device worked on after the end of a call, on a stream that events do not see; the message says how long."""
 
 
-class Clock(Protocol):
-    """Times calls. `before` makes what a call needs and is not timed with it; `call` takes what it made.
-
-    `made` is the seconds that `before` took for all calls of the last time, on the clock of this thread. `head_start`
-    is the seconds of launching that a device does not see, because it flushes its cache meanwhile.
-    """
-
-    made: float
-    head_start: float
-
-    def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
-        """Seconds per call, and the output of the last call."""
-
-
 class CpuClock:
-    """Wall time on this thread. A cold call begins with the last-level cache full of other numbers."""
+    """Wall time on this thread. A cold call begins with the last-level cache full of other numbers.
+
+    `made` is the seconds that `before` took for all calls of the last time. `head_start` is the seconds of launching
+    that a device does not see, because it flushes its cache meanwhile.
+    """
 
     head_start = 0.0
 
@@ -66,6 +56,7 @@ class CpuClock:
         self.made = 0.0
 
     def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
+        """Seconds per call, and the output of the last call, which takes what `before` made, untimed."""
         self.made = 0.0
         with uncollected():
             if before is None and self._other is None:
@@ -155,7 +146,7 @@ class CudaClock:
         return total / calls, result, late
 
 
-def clock_of(device: str, cache: str) -> Clock:
+def clock_of(device: str, cache: str) -> CpuClock | CudaClock:
     """The clock of a device. `cache` is `hot` or `cold`."""
     return CudaClock(device, cache) if torch.device(device).type == "cuda" else CpuClock(cache)
 

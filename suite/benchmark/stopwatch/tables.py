@@ -44,7 +44,7 @@ class AuditTable:
         injected |= {f"slower_{100 * share:.0f}": share for share in slowdowns}
         self.injected = {f"{CONTRACT}/{name}": share for name, share in injected.items()}
         self.trials: list[Trial] = []
-        self.entries: list[Entry[Participant]] = []
+        self.entries: list[Entry] = []
         self.failed: list[str] = []
 
     def measure(self, budget: float, random: Random) -> None:
