@@ -14,7 +14,7 @@ from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.messages import Failed
 from attnsuite.benchmark.participant import Participant, all_ready
 from attnsuite.benchmark.request import Request, Table, with_gradients
-from attnsuite.benchmark.table import Accounts, TimedTable, Timing, Weight, measured
+from attnsuite.benchmark.table import TimedTable, Timing, Weight, measured
 from attnsuite.cases import Contract
 from attnsuite.model import Measurement, Outcome
 from attnsuite.registry import Declaration
@@ -59,7 +59,7 @@ class Interleaved:
 
     def __post_init__(self) -> None:
         self._gates = {side: Gate(self.contract, self.request.device, self.request.time_limit) for side in (OLD, NEW)}
-        self._timing = Timing(self.contract, self.request, self._refusal, Accounts(), self.random)
+        self._timing = Timing(self.contract, self.request, self._refusal, self.random)
 
     def tables(self) -> list[Table]:
         """The tables. UsageError where there is none."""

@@ -70,17 +70,11 @@ class Participant:
         return self.declaration.shipped
 
     @property
-    def approximate(self) -> bool:
-        """Whether it declares that its errors have no bound."""
-        return is_approximate(self.declaration)
-
-    @property
     def processes(self) -> int:
         """How many processes take samples in turns."""
         return 1 if self.function is not None else self.in_processes
 
     def start(self) -> None:
-        """Begin to import, in the background."""
         for each in self._apart:
             each.worker.start()
 
@@ -126,7 +120,6 @@ class Participant:
         return Witnessed(sampled.seconds, entered.warmed, sampled.made, ended - began, perf_counter() - ended)
 
     def found(self, rows: Rows) -> messages.Found | Failed:
-        """Rows of what the last timed call returned."""
         return self._ask(messages.Found, "found", rows={name: list(places) for name, places in rows.items()})
 
     @property
@@ -194,7 +187,6 @@ class Participant:
         return sum(each.used() for each in self._apart)
 
     def close(self) -> None:
-        """End all its processes."""
         self.restart()
         self._timing = []
         self._close_weighing()

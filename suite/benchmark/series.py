@@ -23,7 +23,7 @@ from attnsuite.benchmark.measure.messages import Energy, Failed
 from attnsuite.benchmark.participant import Participant, all_ready, participant
 from attnsuite.benchmark.processes import expect_measured
 from attnsuite.benchmark.request import Implementation, Request, Table, declaration_of, memory_limit, with_gradients
-from attnsuite.benchmark.table import Accounts, TimedTable, Timing, Weight, measured
+from attnsuite.benchmark.table import TimedTable, Timing, Weight, measured
 from attnsuite.benchmark.verdict_cache import VerdictCache
 from attnsuite.cases import Contract, Workload
 from attnsuite.contracts import contract as contract_named
@@ -51,8 +51,8 @@ Key = tuple[str, ...]
 class Benchmark:
     """The benchmark of several implementations of one contract.
 
-    `earlier` are valid outcomes, by implementation; `seconds` tells where the time went, by activity. `ceilings` is
-    what the machine reaches, by dtype and threads: it is measured where it is not given.
+    `earlier` are valid outcomes, by implementation. `ceilings` is what the machine reaches, by dtype and threads: it is
+    measured where it is not given.
     """
 
     contract: Contract
@@ -63,7 +63,6 @@ class Benchmark:
     """The implementations whose `earlier` outcomes are a sample, and suffice."""
     cache: VerdictCache | None = None
     """Verdicts of earlier runs."""
-    seconds: Accounts = field(default_factory=Accounts)
     random: Random = field(default_factory=SystemRandom)
     """Draws what no submission may foresee, so it is not computed from earlier draws."""
     tell: Callable[[str], None] = lambda doing: None
@@ -86,11 +85,6 @@ class Benchmark:
         own = list(self.contract.workloads())
         return [*own, *(each for each in dict.fromkeys(table.workload for table in self.tables()) if each not in own)]
 
-    def expect(self, threads: int) -> None:
-        """Begin in the background to import what tables on so many threads need."""
-        if self.request.kind == "cpu":
-            expect_measured(threads, [self.contract.name], self.request.in_processes, with_gradients(self.tables()))
-
     def run(self, done: Collection[Key] = ()) -> Iterator[tuple[Table | None, list[Measurement]]]:
         """Yield the rows of each table, and first those about all workloads. Tables that are `done` are left out.
 
@@ -104,10 +98,9 @@ class Benchmark:
                 started = self._started(threads, stack)
                 if timing is None:
                     gate = self._gate(todo)
-                    timing = Timing(self.contract, self.request, gate.refusal, self.seconds, self.random)
-                with self.seconds.spending("starts"):
-                    settings = self._settings(threads)
-                    able, failed, beside = all_ready(started, self.contract, self.implementations, stack, **settings)
+                    timing = Timing(self.contract, self.request, gate.refusal, self.random)
+                settings = self._settings(threads)
+                able, failed, beside = all_ready(started, self.contract, self.implementations, stack, **settings)
                 rows = [self._about_all(name, why) for name, why in failed.items() if name not in about_all]
                 about_all |= failed.keys()
                 if rows:
@@ -134,9 +127,8 @@ class Benchmark:
         request, of = self.request, self.contract
         gate = Gate(of, request.device, request.time_limit, self.earlier, self.cache, threads, self.sampled)
         self.tell(f"conformance of {of.name}")
-        with self.seconds.spending("conformance"):
-            uses = {(table.dtype, table.features(of)) for table in todo}
-            gate.test([each for each in self.implementations if not _is_absent(each)], uses)
+        uses = {(table.dtype, table.features(of)) for table in todo}
+        gate.test([each for each in self.implementations if not _is_absent(each)], uses)
         for line in filter(None, (*(gate.signed[name] for name in sorted(gate.signed)), gate.summary)):
             self.introduce(line)
         return gate
@@ -156,17 +148,17 @@ class Benchmark:
         On a GPU they begin later: each would take memory from those that are tested.
         """
         self.tell("starting processes")
-        self.expect(threads)
+        if self.request.kind == "cpu":
+            expect_measured(threads, [self.contract.name], self.request.in_processes, with_gradients(self.tables()))
         limits = {"memory_limit": memory_limit(), "in_processes": self.request.in_processes}
-        with self.seconds.spending("starts"):
-            started = [
-                participant(each, place=place, **limits, **self._settings(threads))
-                for place, each in enumerate(self.implementations)
-            ]
-            for each in started:
-                stack.callback(each.close)
-                if self.request.kind == "cpu":
-                    each.start()
+        started = [
+            participant(each, place=place, **limits, **self._settings(threads))
+            for place, each in enumerate(self.implementations)
+        ]
+        for each in started:
+            stack.callback(each.close)
+            if self.request.kind == "cpu":
+                each.start()
         return started
 
     def _timed(
@@ -182,8 +174,7 @@ class Benchmark:
         if able:
             if self._key(table) not in self.ceilings and self._measures_ceilings:
                 self._reach(table, able)
-            with self.seconds.spending("memory"):
-                weights = timing.weigh(table, able)
+            weights = timing.weigh(table, able)
             rows |= {entry.name: self._measured(entry, table, timed, weights[entry.name]) for entry in able}
         if self.request.kind != "cpu":
             for entry in timed.entries:
@@ -218,8 +209,7 @@ class Benchmark:
         """
         participants = [entry.participant for entry in able]
         trusted = next((each for each in participants if each.shipped), participants[0])
-        with self.seconds.spending("ceilings"):
-            answer = trusted.ceilings(table.dtype)
+        answer = trusted.ceilings(table.dtype)
         if not isinstance(answer, Failed):
             before = self.ceilings.get(self._key(table), {})
             now = {name: max(rate, before.get(name, 0.0)) for name, rate in answer.ceilings.items()}
@@ -260,8 +250,7 @@ class Benchmark:
             in_rounds[f"{name}_in_rounds"] = timed.telemetry.get(name)
             if reason := timed.telemetry.get(f"{name}_absent"):
                 in_rounds[f"{name}_in_rounds_absent"] = reason
-        with self.seconds.spending("energy"):
-            answer = entry.participant.energy(entry.prepared.calls, median(entry.seconds))
+        answer = entry.participant.energy(entry.prepared.calls, median(entry.seconds))
         if isinstance(answer, Energy):
             return {**answer.telemetry, **in_rounds}
         return {"joules": None, "joules_absent": str(answer), **in_rounds}

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
-from time import perf_counter
 from typing import Any
 
 from msgspec import structs
@@ -19,7 +16,7 @@ from attnsuite.benchmark.busy import Load, LoadMeter
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.measure.memory import device_uuid
 from attnsuite.benchmark.measure.messages import Failed, Prepared, Rows, Weighed
-from attnsuite.benchmark.participant import Participant
+from attnsuite.benchmark.participant import Participant, is_approximate
 from attnsuite.benchmark.processes import cores
 from attnsuite.benchmark.race import race
 from attnsuite.benchmark.request import Request, Table
@@ -44,27 +41,6 @@ Weight = Weighed | Failed | None
 """The memory of a call; None where the participant has no process of its own."""
 Refusal = Callable[[str, str, frozenset[str]], Failed | None]
 """Why an implementation of this name may not be timed in a dtype with these features; None where it may."""
-
-
-class Accounts(defaultdict[str, float]):
-    """Where the time of a benchmark went: seconds by activity."""
-
-    def __init__(self) -> None:
-        super().__init__(float)
-
-    @contextmanager
-    def spending(self, activity: str) -> Iterator[None]:
-        """Add the time until the end of the block to an activity."""
-        started = perf_counter()
-        try:
-            yield
-        finally:
-            self[activity] += perf_counter() - started
-
-    def move(self, activity: str, other: str, seconds: float) -> None:
-        """Count seconds of one activity as another's."""
-        self[activity] -= seconds
-        self[other] += seconds
 
 
 @dataclass(frozen=True)
@@ -102,7 +78,6 @@ class Timing:
     contract: Contract
     request: Request
     refusal: Refusal
-    accounts: Accounts
     random: Random
     _longest: dict[tuple[str, str, str, int], LongestCall] = field(default_factory=dict)
     """By implementation, group of workloads, dtype and threads."""
@@ -171,8 +146,7 @@ class Timing:
         """The yardstick's entry; None where it cannot be timed here, or takes longer than others may."""
         if table.declined(yardstick.declaration, self.contract, self.request.kind):
             return None
-        with self.accounts.spending("preparing"):
-            answer = yardstick.prepare(table.job(self.contract, yardstick.declaration))
+        answer = yardstick.prepare(table.job(self.contract, yardstick.declaration))
         if isinstance(answer, Failed):
             return None
         if takes_too_long(answer.expected, self.request.slowest):
@@ -191,19 +165,14 @@ class Timing:
         if detail := longest.forbids(work, self.request.slowest) or self._hangs(each.name, table.threads, work):
             return too_slow(detail)
         job = table.job(self.contract, each.declaration)
-        with self.accounts.spending("preparing"):
-            answer = each.prepare(job)
+        answer = each.prepare(job)
         if isinstance(answer, Failed):
             if answer.status == Status.HUNG:
                 self._hung[each.name, table.threads] = LongestCall(table.says, self.request.time_limit, work)
             return answer
-        self.accounts.move("preparing", "warm_up", answer.first_call + answer.warm_up)
         now = LongestCall(table.says, answer.expected, work)
         self._longest[group] = max(longest, now, key=lambda call: call.seconds)
-        failed = takes_too_long(answer.expected, self.request.slowest)
-        if not failed:
-            with self.accounts.spending("preparing"):
-                failed = each.prepare_others(job)
+        failed = takes_too_long(answer.expected, self.request.slowest) or each.prepare_others(job)
         if failed:
             each.release()
         return failed or answer
@@ -220,16 +189,12 @@ class Timing:
         rows = table.workload.rows(table.direction, self.random)
         used = {entry.name: entry.participant.used() for entry in entries}
         baseline, meter = f"{self.contract.name}/{self.contract.baseline}", LoadMeter()
-        with self.accounts.spending("between rounds"):
-            race(entries, baseline, rows, self.request.seconds, self.random, yardstick, meter.load)
+        race(entries, baseline, rows, self.request.seconds, self.random, yardstick, meter.load)
         load = meter.load()
         for entry in entries:
-            made, warmed = (sum(getattr(each, name) for each in entry.samples) for name in ("made", "warmed"))
-            self.accounts.move("between rounds", "rounds", entry.spent + made)
-            self.accounts.move("between rounds", "warm_up", warmed)
-            with self.accounts.spending("verification"):
-                spent = entry.participant.used() - used[entry.name]
-                verify(table.under(entry.participant.declaration), entry, rows, spent, entry.participant.approximate)
+            spent = entry.participant.used() - used[entry.name]
+            declaration = entry.participant.declaration
+            verify(table.under(declaration), entry, rows, spent, is_approximate(declaration))
             if self.request.kind == "cpu" or entry.failed:  # on a GPU the task's memory is yet to be measured
                 entry.participant.release()
         return load

@@ -308,22 +308,17 @@ def finish(
     operators: Mapping[str, Operators] = MappingProxyType({}),
     lacks: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> None:
-    """Close the run and note where its time went.
+    """Close the run.
 
     All tests of `checked` ran, so their older rows no longer count. `operators` are those that submissions ran, `lacks`
     the gaps that imports declared.
     """
-    seconds: dict[str, float] = defaultdict(float)
-    for benchmark in benchmarks:
-        for activity, spent in benchmark.seconds.items():
-            seconds[activity] += round(spent, 3)
     facts = writer.run.facts
     writer.finish(
         structs.replace(
             facts,
             whole=tuple(declaration.full_name for declaration in checked) or facts.whole,
             profile=(request.timed_as or "") if request else "",
-            seconds=dict(seconds),
             operators=dict(operators),
             gaps={**facts.gaps, **{name: dict(reasons) for name, reasons in lacks.items() if reasons}},
         )

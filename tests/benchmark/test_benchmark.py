@@ -28,7 +28,7 @@ from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.messages import Ceilings, Energy, Failed, Job, Prepared
 from attnsuite.benchmark.participant import Participant
 from attnsuite.benchmark.series import with_unique_names
-from attnsuite.benchmark.table import Accounts, LongestCall, TimedTable, Timing
+from attnsuite.benchmark.table import LongestCall, TimedTable, Timing
 from attnsuite.contracts import contract
 from attnsuite.model import EVERY_CASE, Measurement, Outcome, Status, UsageError
 from attnsuite.registry import Declaration, from_function
@@ -180,33 +180,6 @@ def test_a_yardstick_is_timed_where_no_baseline_of_the_suite_s_own_takes_part(
     assert rows == ["attention/kernel", *(f"attention/{name}" for name in others)]
 
 
-@pytest.mark.slow
-def test_what_was_too_slow_for_less_work_is_not_tried_on_more(
-    monkeypatch: pytest.MonkeyPatch, passed: Callable[..., list[Outcome]]
-) -> None:
-    def snail(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        time.sleep(0.02 * (query.shape[-1] > 2))
-        return sdpa(query, key, value)
-
-    def steady(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return sdpa(query, key, value)
-
-    monkeypatch.setattr(Request, "slowest", 0.02)
-    named = [from_function(snail), from_function(steady)]
-    known = {each.declaration.full_name: passed(each.declaration.full_name) for each in named}
-    patterns = (TINY, "documents/encoder-block", "documents/translation", "decode/1k")
-    of = Benchmark(CONTRACT, named, Request(patterns, budget=0.005), known, ceilings=CEILINGS)
-    rows = {(row.implementation, row.workload): row for _, news in of.run() for row in news}
-
-    said = {workload: row.detail for (name, workload), row in rows.items() if name == "attention/snail"}
-    assert rows["attention/snail", TINY].status == "measured"
-    assert said["documents/encoder-block"].startswith("too slow to time here: a call takes 0.02")
-    assert said["decode/1k"].startswith("too slow to time here: a call takes 0.02"), "another kind of work"
-    says = "too slow to time here: 6.83 times the work of documents/encoder-block forward, which takes 0.02"
-    assert said["documents/translation"].startswith(says)
-    assert {row.status for (name, _), row in rows.items() if name == "attention/steady"} == {"measured"}
-
-
 @pytest.mark.parametrize(
     ("status", "shipped", "ended"), [("raised", False, True), ("declined", False, False), ("raised", True, False)]
 )
@@ -223,7 +196,7 @@ def test_what_a_stranger_has_started_ends_where_he_cannot_be_timed(status: str, 
     raises: Any = Raises()
     raises.shipped = shipped
     of = Benchmark(CONTRACT, [], Request((TINY,)))
-    timing = Timing(CONTRACT, of.request, Gate(CONTRACT, "cpu", 60.0).refusal, Accounts(), Random(0))
+    timing = Timing(CONTRACT, of.request, Gate(CONTRACT, "cpu", 60.0).refusal, Random(0))
 
     timed = timing._raced(next(iter(of.tables())), [raises], None)
 
@@ -244,7 +217,7 @@ def test_what_gave_no_answer_is_not_waited_for_again_on_as_much_work() -> None:
 
     order = ("ladder/2k", "ladder/4k", TINY, "documents/encoder-block")
     of = Benchmark(CONTRACT, [], Request(order))
-    timing = Timing(CONTRACT, of.request, Gate(CONTRACT, "cpu", 60.0).refusal, Accounts(), Random(0))
+    timing = Timing(CONTRACT, of.request, Gate(CONTRACT, "cpu", 60.0).refusal, Random(0))
     tables = {table.workload.name: table for table in of.tables()}
     hangs: Any = Hangs()
     said: list[Any] = [timing._prepared(hangs, tables[name]) for name in order]

@@ -12,7 +12,6 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnsuite import registry
 from attnsuite.benchmark.fixture import Plan, Speed, Stage, judge, speed_test, timer
-from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.contracts import contract
 from attnsuite.model import Measurement, UsageError
@@ -182,22 +181,3 @@ def test_what_has_no_time_fails_is_expected_to_or_is_skipped(status: str, known:
 
     assert (type(error.value), error.value.msg) == (raised.Exception, says)
     assert fixture.stats.stats.data == []
-
-
-def test_a_gate_asks_each_case_once() -> None:
-    calls = 0
-
-    def counted(query: Any, key: Any, value: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return scaled_dot_product_attention(query, key, value)
-
-    gate, counting = Gate(contract("attention"), "cpu", 60.0), registry.from_function(counted)
-    plain, more = frozenset({"float32"}), frozenset({"float32", "gradient"})
-    asked = []
-    for features in (plain, plain, more, more | {"large"}):
-        gate.test([counting], [("float32", features)])
-        asked.append(calls)
-
-    assert 0 < asked[0] == asked[1] < asked[2] == asked[3]
-    assert gate.refusal("attention/counted", "float32", more) is None

@@ -12,7 +12,6 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.gate import Gate
@@ -59,11 +58,6 @@ def test_what_fails_a_case_that_needs_nothing_more_is_refused(refusal: Refusal) 
     refused = refusal(failed("attention/x", "plain/small"), failed("attention/x", "keys/17"))
 
     assert refused == Failed(Status.REFUSED, "it fails plain/small (float32) and 1 more: wrong: it is wrong")
-
-
-def test_a_status_that_the_detail_says_is_said_once(refusal: Refusal) -> None:
-    hung = structs.replace(failed("attention/x", "plain/small"), status="hung", detail="hung: no answer within 20 s")
-    assert refusal(hung) == Failed(Status.REFUSED, "it fails plain/small (float32): hung: no answer within 20 s")
 
 
 def test_what_fails_only_for_causal_is_refused_only_there(refusal: Refusal) -> None:

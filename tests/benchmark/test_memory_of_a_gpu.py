@@ -86,13 +86,6 @@ def test_one_process_after_the_other_may_take_most_of_a_gpu() -> None:
     assert [type(answer) for answer in found] == [Sampled] * 6
 
 
-def test_without_that_the_suspended_would_keep_it_from_the_others() -> None:
-    card = Card(80)
-    found = rounds(Process(card, 1, 69), Process(card, 2, 30), resting=False)
-
-    assert [getattr(answer, "status", None) for answer in found] == [None, Status.OUT_OF_MEMORY] * 2
-
-
 def test_memory_is_given_back_once_before_a_process_is_suspended_and_on_gpus_alone() -> None:
     on_gpu, on_cpu = Process(Card(80), 1, 5), Process(Card(80), 2, 5, device="cpu")
     rounds(on_gpu)

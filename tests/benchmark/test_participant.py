@@ -20,11 +20,10 @@ from attnsuite.benchmark.entry import Witnessed
 from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.messages import Failed, Job, Prepared, Weighed
 from attnsuite.benchmark.participant import Participant, all_ready, is_approximate
-from attnsuite.benchmark.processes import NUMBER, cores_of
+from attnsuite.benchmark.processes import NUMBER, cores_of, expect_measured
 from attnsuite.benchmark.secret_inputs import secrets_of
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
-from attnsuite.model import UsageError
 from attnsuite.registry import Broken, Declaration, Missing
 from attnsuite.worker import Died, Hung, Ready, Worker, forkserver
 from attnsuite.worker.sandbox import detected
@@ -241,17 +240,6 @@ def test_rows_say_which_process_took_a_sample_and_a_whole_profile_is_timed_in_tw
     assert "2 processes" in request.words
 
 
-def test_a_function_at_hand_is_timed_in_this_process_alone() -> None:
-    here = Participant(Declaration("attention", "x", "x"), function=lambda: None, in_processes=2)
-
-    assert here.processes == 1
-
-
-def test_so_many_processes_are_refused() -> None:
-    with pytest.raises(UsageError, match="the number of processes is 1 to 9, not 10"):
-        Request(processes=10)
-
-
 # Where things lie
 
 
@@ -263,7 +251,7 @@ def test_what_is_asked_timed_and_weighed_is_forked_from_what_was_expected(start:
     participant = start("attention/matmul", 2)
     declaration = participant.declaration
     bench = Benchmark(contract("attention"), [declaration], Request(("documents/one-sentence",), "quick", threads=(2,)))
-    bench.expect(2)
+    expect_measured(2, ["attention"])
     expected = begun()
     gate = Gate(bench.contract, "cpu", 60.0, threads=2)
     with replace(gate._session(), cores=cores_of(2, 0))._worker(declaration, trusted=False) as asked:
@@ -333,7 +321,7 @@ def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytes
     bench = Benchmark(contract("attention"), [declaration], Request(("documents/one-sentence",), "quick"))
     monkeypatch.setenv("ATTNSUITE_TEST", "imports")  # so that no server is there that would do
     before = set(forkserver._servers.values())
-    bench.expect(1)
+    expect_measured(1, ["attention"])
     with ExitStack() as stack:
         all_ready(bench._started(1, stack), bench.contract, bench.implementations, stack)
         begun = set(forkserver._servers.values()) - before

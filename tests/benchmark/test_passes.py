@@ -33,25 +33,11 @@ def test_answers_are_asked_for_in_turns_on_numbers_of_their_own(now: Time) -> No
     assert all(number in SECRET_NUMBERS for each in numbers for number in each)
 
 
-def test_short_calls_are_not_asked_for_by_the_thousand(now: Time) -> None:
-    log: list[Asked] = []
-    race(Fake("a", now, lambda turn: 2e-6, log=log), calls=2500)
-
-    assert {len(each) for each in asked(log, "answers")} == {new_numbers.MOST_CALLS}
-
-
 def test_so_few_calls_are_a_pass_that_there_are_a_dozen_whatever_a_process_says(now: Time) -> None:
     log: list[Asked] = []
     race(Fake("a", now, lambda turn: 0.002, log=log), calls=64)
 
     assert [len(each) for each in asked(log, "answers")] == [4] * FEWEST
-
-
-def test_large_inputs_are_handed_over_a_few_at_a_time(now: Time) -> None:
-    log: list[Asked] = []
-    race(Fake("a", now, short, room=2, log=log), Fake("b", now, short, log=log), calls=5)
-
-    assert {(name, len(what)) for name, verb, what in log if verb == "answers"} == {("a", 2), ("b", 5)}
 
 
 @pytest.mark.parametrize(("seconds", "passes"), [(0.005, FEWEST), (0.06, 2), (0.2, 1), (16.0, 1)])
@@ -85,16 +71,6 @@ def test_whose_calls_take_longer_than_claimed_is_asked_for_fewer_in_a_pass(now: 
     assert first == new_numbers.MOST_CALLS
     assert set(others) == {1}, "a call of 10 ms is all that a twelfth of a tenth of a second has room for"
     assert found.failed is not None
-
-
-def test_inputs_that_take_long_to_cross_are_handed_over_less_often(now: Time) -> None:
-    log: list[Asked] = []
-    large = Fake("large", now, lambda _: 1e-3, asking=0.4, log=log)
-
-    (found,) = race(large)
-
-    assert found.proved
-    assert len(asked(log, "answers")) == 4, "each takes 0.8 s, the question without a call among it"
 
 
 def test_nobody_is_timed_once_he_is_believed(now: Time) -> None:

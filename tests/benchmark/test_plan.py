@@ -10,7 +10,7 @@ import pytest
 from attnsuite import registry
 from attnsuite.__main__ import app
 from attnsuite.benchmark import request as asking
-from attnsuite.benchmark.plan import duration, plan_lines, planned
+from attnsuite.benchmark.plan import plan_lines, planned
 from attnsuite.benchmark.request import Request
 from attnsuite.cli import campaign
 
@@ -37,15 +37,6 @@ def test_full_is_planned_to_fit_into_two_hours_on_a_gpu() -> None:
 
     assert sum(plan.seconds for plan in plans) <= TWO_HOURS
     assert sum(plan.rows for plan in plans) > 500, "and it is no plan to time next to nothing"
-
-
-@pytest.mark.usefixtures("_a_gpu")
-def test_full_spends_less_on_a_row_on_a_gpu_unless_it_is_told_otherwise() -> None:
-    on_gpu, on_cpu = (Request(profile="full", device=device) for device in ("cuda", "cpu"))
-
-    assert (on_gpu.seconds, on_gpu.slowest) == (0.5, 1.0)
-    assert (on_cpu.seconds, on_cpu.slowest) == (2.5, 20.0)
-    assert Request(profile="full", device="cuda", budget=3.0).seconds == 3.0
 
 
 @pytest.mark.usefixtures("_a_gpu")
@@ -81,10 +72,3 @@ def test_a_dry_run_starts_and_writes_nothing(command: str, tmp_path: Path, capsy
     assert "nothing is started" in said
     assert bool(re.match(r"3,367 tests of 1 implementation: about \d+ (s|min) on \d+ core", said)) == (command == "run")
     assert not results.exists()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"), [(3, "10 s"), (84, "80 s"), (170, "3 min"), (3600, "1 h 0 min"), (6800, "1 h 53 min")]
-)
-def test_estimates_are_said_no_finer_than_they_are(seconds: float, said: str) -> None:
-    assert duration(seconds) == said

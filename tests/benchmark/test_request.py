@@ -109,13 +109,6 @@ def test_a_group_is_what_a_device_is_usually_asked_of_it() -> None:
     assert "ladder/64k" in {table.workload.name for table in Request(("ladder/*",)).tables(CONTRACT)}
 
 
-def test_nothing_named_is_the_profile_quick() -> None:
-    names = {table.workload.name for table in Request().tables(CONTRACT)}
-
-    assert names == {w.name for w in CONTRACT.workloads() if "quick" in w.profiles and w.dtypes.get("cpu")}
-    assert {TINY, "ladder/1k", "vit/b16"} <= names
-
-
 def test_tables_of_one_thread_count_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request, "cores", lambda: [0, 1, 2, 3])
 
@@ -139,32 +132,9 @@ def test_a_training_step_is_timed_beside_forward() -> None:
     assert tables[1].says == "translator/10 step"
 
 
-def test_of_workloads_without_a_step_forward_alone_is_timed() -> None:
-    tables = Request(("vit",), "standard", step=True).tables(contract("vision_transformer"))
-
-    assert [(table.workload.name, table.direction) for table in tables] == [
-        ("vit/fashion", "forward"),
-        ("vit/fashion", "step"),
-        ("vit/b16", "forward"),
-    ]
-
-
 def test_a_step_of_what_is_not_trained_is_refused_in_one_line() -> None:
     with pytest.raises(UsageError, match=f"^{TINY}: there is no training step of attention to time$"):
         Request((TINY,), step=True).tables(CONTRACT)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"profile": "full"}, {"backward": True}, {"step": True}, {"cache": "cold"}, {"threads": (1,)}, {"budget": 1.0},
-        {"workloads": (TINY, "vit")},
-    ],
-)  # fmt: skip
-def test_requests_that_ask_for_something_else_are_told_apart_in_words(other: dict[str, Any]) -> None:
-    usual = {"workloads": (TINY,), "profile": "standard"}
-
-    assert Request(**usual | other).words != Request(**usual).words
 
 
 def test_cores_are_one_thread_of_each_physical_core(monkeypatch: pytest.MonkeyPatch) -> None:

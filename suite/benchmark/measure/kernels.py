@@ -1,4 +1,4 @@
-"""Which operators or kernels a call really runs, as PyTorch's profiler sees them."""
+"""The operators or kernels that a call really runs, as PyTorch's profiler sees them."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ import torch
 from torch._C._autograd import DeviceType
 from torch.autograd.profiler import profile  # torch.profiler is the same, and takes a second to start
 
-NAMED = 3
-"""How many operators or kernels are named at most: what fits into a cell of a table."""
-SMALLEST_SHARE = 0.05
-"""Operators that take less than this share of the whole are not named."""
+NAMED, SMALLEST_SHARE = 3, 0.05
+"""Operators or kernels are named at most so many, which fit into a cell of a table, and from this share on."""
 SMALLEST_SEEN = 0.3
 """Where a CPU's operators take less than this share of the call, another library did the work, unseen by the
 profiler."""
-LOOKING = 0.1
-"""Seconds of calls that are profiled; of these the shortest counts, for an interruption may take longer than a call."""
-MOST_LOOKS = 20
-"""Calls that are profiled at most, however short they are: enough that on a busy machine some are not interrupted."""
-
-Look = tuple[float, profile]
-"""The seconds of a call, and what the profiler saw of it."""
+LOOKING, MOST_LOOKS = 0.1, 20
+"""Seconds of calls that are profiled, and how many at most; of these the shortest counts, for an interruption may take
+longer than a call."""
 
 
 def kernels(call: Callable[[], Any], device: str) -> str:
     """The operators or kernels that take longest by themselves, the longest first, with their shares.
 
-    Empty where the profiler sees nothing.
+    Empty where the profiler sees nothing. On CUDA it is Kineto's: PyTorch's own times operators by events, and sees no
+    kernel that is not PyTorch's.
     """
-    looks = [look(call, device)]
+    looks = [_look(call, device)]
     while sum(wall for wall, _ in looks) < LOOKING and len(looks) < MOST_LOOKS:
-        looks.append(look(call, device))
-    return named(looks, device)
+        looks.append(_look(call, device))
+    wall, seen = min(looks, key=lambda look: look[0])
+    on_cuda = torch.device(device).type == "cuda"
+    events = seen.kineto_results.events() if seen.kineto_results else ()
+    times = device_times(events) if on_cuda else own_times(events)
+    total = sum(times.values())
+    if not total or (not on_cuda and total < SMALLEST_SEEN * wall * 1e6):
+        return ""
+    longest = sorted(times, key=lambda name: -times[name])[:NAMED]
+    return ", ".join(f"{name} {times[name] / total:.0%}" for name in longest if times[name] >= SMALLEST_SHARE * total)
 
 
-def look(call: Callable[[], Any], device: str) -> Look:
-    """Make one call with the profiler on.
-
-    On CUDA it is Kineto's: PyTorch's own times operators by events, and sees no kernel that is not PyTorch's.
-    """
+def _look(call: Callable[[], Any], device: str) -> tuple[float, profile]:
+    """The seconds of a call, and what the profiler saw of it."""
     on_cuda = torch.device(device).type == "cuda"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -54,19 +54,6 @@ def look(call: Callable[[], Any], device: str) -> Look:
                 torch.cuda.synchronize(device)
             wall = perf_counter() - started
     return wall, seen
-
-
-def named(looks: Iterable[Look], device: str) -> str:
-    """What `kernels` says, from the shortest of the calls that were profiled."""
-    wall, seen = min(looks, key=lambda each: each[0])
-    on_cuda = torch.device(device).type == "cuda"
-    events = seen.kineto_results.events() if seen.kineto_results else ()
-    times = device_times(events) if on_cuda else own_times(events)
-    total = sum(times.values())
-    if not total or (not on_cuda and total < SMALLEST_SEEN * wall * 1e6):
-        return ""
-    longest = sorted(times, key=lambda name: -times[name])[:NAMED]
-    return ", ".join(f"{name} {times[name] / total:.0%}" for name in longest if times[name] >= SMALLEST_SHARE * total)
 
 
 def device_times(events: Iterable[Any]) -> dict[str, float]:

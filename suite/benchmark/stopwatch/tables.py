@@ -54,11 +54,16 @@ class AuditTable:
             participants = list(self._started(stack))
             for each in random.sample(participants, len(participants)):
                 job = _job(self.workload.name)
-                if not self._fails(each.name, prepared := each.prepare(job)) and not isinstance(prepared, Failed):
+                prepared = each.prepare(job)
+                if isinstance(prepared, Failed):
+                    self._fail(each.name, prepared)
+                else:
                     self.entries.append(Entry(each, prepared, job.direction, job.cache))
             rows = self.workload.rows("forward", random)
             race(self.entries, f"{CONTRACT}/{BASELINE}", rows, budget, random)
-        samples = {entry.name: entry.seconds for entry in self.entries if not self._fails(entry.name, entry.failed)}
+        for entry in self.entries:
+            self._fail(entry.name, entry.failed)
+        samples = {entry.name: entry.seconds for entry in self.entries if not entry.failed}
         base = samples.pop(f"{CONTRACT}/{BASELINE}", ())
         for name, ratio in compare(base, samples).items():
             where = self.number, self.threads, self.workload.name, self.injected[name]
@@ -75,20 +80,19 @@ class AuditTable:
             each.start()
         with ThreadPoolExecutor(len(cores())) as pool:
             answers = list(pool.map(lambda each: each.ready() or each.prepare(_job(FIRST_WORKLOAD)), participants))
-        yield from (
-            each for each, answer in zip(participants, answers, strict=True) if not self._fails(each.name, answer)
-        )
+        for each, answer in zip(participants, answers, strict=True):
+            self._fail(each.name, answer if isinstance(answer, Failed) else None)
+            if not isinstance(answer, Failed):
+                yield each
 
     def _declarations(self) -> Iterator[Declaration]:
         for full_name, share in self.injected.items():
             function = f"slower_{100 * share:.0f}" if share else "plain"
             yield Declaration(CONTRACT, full_name.removeprefix(f"{CONTRACT}/"), function, SLOWED)
 
-    def _fails(self, name: str, answer: object) -> bool:
-        """Whether an answer is a failure, which is noted."""
-        if isinstance(answer, Failed):
-            self.failed.append(f"{name} on {self.workload.name}, threads {self.threads}: {answer}")
-        return isinstance(answer, Failed)
+    def _fail(self, name: str, failed: Failed | None) -> None:
+        if failed:
+            self.failed.append(f"{name} on {self.workload.name}, threads {self.threads}: {failed}")
 
 
 def _job(workload: str) -> Job:

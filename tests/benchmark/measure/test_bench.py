@@ -81,26 +81,6 @@ def test_a_task_is_prepared_sampled_and_let_go(direction: str) -> None:
     assert ask(bench, Found, "found", rows=rows) == Failed(Status.RAISED, "RuntimeError: no task is prepared")
 
 
-def test_functions_in_one_process_have_tasks_of_their_own() -> None:
-    def zeros(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        return torch.zeros_like(query)
-
-    benches = [bench_of(function) for function in (honest, zeros)]
-    for each in benches:
-        prepared = prepare(each)
-        assert isinstance(prepared, Prepared)
-        ask(each, Entered, "enter", number=1)
-        ask(each, Sampled, "sample", calls=prepared.calls)
-    of_honest, of_zeros = (ask(each, Found, "found", rows={"output": [0]}) for each in benches)
-
-    assert isinstance(of_honest, Found)
-    assert isinstance(of_zeros, Found)
-    assert (of_zeros.rows["output"] == 0).all()
-    assert (of_honest.rows["output"] != 0).any()
-    ask(benches[1], Done, "release")
-    assert isinstance(ask(benches[0], Found, "found", rows={"output": [0]}), Found), "that of the other is still there"
-
-
 def raises(error: BaseException) -> Callable[..., Any]:
     def function(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         raise error
@@ -237,18 +217,6 @@ def test_a_model_is_made_once_to_be_weighed_and_first_given_one_item() -> None:
     assert len(made) == 1
     assert batches[0] == 1
     assert set(batches[1:]) == {16}
-
-
-def test_without_a_device_that_counts_there_are_no_joules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "ENERGY_SECONDS", 0.01)
-    of = bench_of(honest)
-    prepare(of)
-
-    answer = ask(of, Energy, "energy", calls=1, seconds=1.0)
-
-    assert isinstance(answer, Energy)
-    assert answer.telemetry["joules"] is None
-    assert answer.telemetry["joules_absent"]
 
 
 def test_joules_are_those_of_one_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,3 @@ def test_on_a_gpu_kernels_are_named_those_of_no_operator_too(monkeypatch: pytest
     assert all(options == {"use_device": "cuda", "use_kineto": True} for options in asked), (
         "else it is no kernel's time"
     )
-
-
-def test_without_kineto_no_kernel_is_seen_and_none_is_named() -> None:
-    assert kernels.device_times(SEEN[:3]) == {}

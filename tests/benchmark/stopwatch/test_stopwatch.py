@@ -1,7 +1,6 @@
 """The audit of the stopwatch counts what it is to count, and runs end to end."""
 
 import random as random_module
-import subprocess
 import sys
 from dataclasses import replace
 from random import Random
@@ -9,19 +8,16 @@ from types import ModuleType
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from attnsuite import machine, registry
-from attnsuite.__main__ import app
 from attnsuite.benchmark import race
 from attnsuite.benchmark.measure.messages import Failed
-from attnsuite.benchmark.processes import cores
 from attnsuite.benchmark.stopwatch import agreement, slowed, tables
 from attnsuite.benchmark.stopwatch.audit import Plan, _turns, audit
 from attnsuite.cli import audit as auditing
 from attnsuite.contracts import contract
 from attnsuite.implementations.attention import matmul
-from attnsuite.model import Machine, Run, Status, UsageError
+from attnsuite.model import Machine, Run, Status
 from attnsuite.model.statistics import VERDICTS
 from attnsuite.model.stopwatch import SLOWDOWNS, Agreement, Share, StopwatchAudit, Trial
 from attnsuite.report import timed as wording
@@ -183,17 +179,6 @@ def test_slowed_functions_are_no_implementations():
     assert not any("slow" in f"{each.full_name} {each.file}" for each in registry.discover())
 
 
-def test_workloads_of_the_plan_are_timed_on_a_cpu_and_triton_s_on_a_gpu():
-    known = {workload.name: workload for workload in contract("attention").workloads()}
-    plan = Plan()
-
-    assert all("float32" in known[name].dtypes["cpu"] for name in (*plan.workloads, *plan.agreement))
-    assert all("bfloat16" in known[name].dtypes["cuda"] for name in plan.agreement_on_cuda)
-    assert plan.tables[1] * plan.identical >= 300
-    assert set(plan.tables) == {1, len(cores())}
-    assert len(plan.agreement) >= 6
-
-
 def test_tables_of_all_thread_counts_are_spread_and_their_workloads_take_turns():
     turns = _turns(replace(TINY, tables={2: 4, 1: 8}))
 
@@ -315,12 +300,6 @@ def test_pairs_are_taken_in_both_orders_until_the_budget_is_spent():
     assert turns == {("ours", "theirs"), ("theirs", "ours")}
 
 
-def test_a_ratio_is_the_median_over_pairs():
-    found = agreement._agreement("t", "cpu", "i", "w", [(1.0, 1.0), (4.0, 2.0), (9.0, 1.0)])
-
-    assert (found.seconds, found.ratio, found.pairs) == (4.0, 2.0, 3)
-
-
 def test_triton_is_absent_with_its_reason(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert agreement.no_triton() == "no CUDA device"
@@ -406,18 +385,6 @@ def test_the_page_has_every_share_and_every_agreement(tmp_path):
     assert len(lines) == 1 + len(found.trials)
 
 
-def test_the_page_of_an_audit_that_failed_altogether_can_be_written(tmp_path):
-    page, _ = write_stopwatch(tmp_path, StopwatchAudit([], [], ["attention/matmul: died"]), RUN)
-
-    assert "- amiss: not timed: attention/matmul: died" in page.read_text()
-
-
-def test_writing_an_audit_imports_no_torch():
-    program = "import sys; import attnsuite.report.stopwatch; print('torch' in sys.modules)"
-
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"
-
-
 # The command
 
 
@@ -437,11 +404,3 @@ def test_the_command_writes_the_page_and_its_status_says_whether_all_is_well(
     assert printed.out.splitlines()[-2:] == [str(folder / "stopwatch.md"), str(folder / "stopwatch.csv")]
     assert "false claims on one thread" in printed.out
     assert (folder / "stopwatch.md").read_text().startswith("# The stopwatch against itself on ")
-
-
-def test_benchmark_takes_no_jobs(tmp_path):
-    result = CliRunner().invoke(app, ["audit", "--benchmark", "--jobs", "2", "--results", str(tmp_path)])
-
-    assert isinstance(result.exception, UsageError)
-    assert "--jobs does not go with --benchmark" in str(result.exception)
-    assert list(tmp_path.iterdir()) == []
