@@ -27,7 +27,7 @@ from attnsuite.benchmark.table import takes_too_long, verified
 from attnsuite.conformance.session import alone
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import DIRECTIONS, DTYPES, Measurement, Status, UsageError
-from attnsuite.model.typed import lean
+from attnsuite.model.rows import lean
 from attnsuite.registry import Broken, Loaded, Missing, undisturbed
 
 AXES = ("implementation", "workload", "dtype", "direction")

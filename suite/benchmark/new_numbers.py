@@ -19,7 +19,7 @@ from attnsuite.benchmark.measure.messages import Failed, Rows, garbage
 from attnsuite.benchmark.own_clock import HELD, Asking, doubt, lasts, margin, quick, unbounded
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.model import STEP, Status
-from attnsuite.model.bounded import LONG, UNBELIEVED
+from attnsuite.model.limits import LONG, UNBELIEVED
 
 MOST_CALLS = 64
 """Calls in a pass at most: asking for one takes longer than a short call does."""

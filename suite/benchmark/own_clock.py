@@ -10,7 +10,7 @@ from statistics import median, quantiles
 from attnsuite.benchmark.busy import Disturbance
 from attnsuite.benchmark.entry import Entry, Witnessed
 from attnsuite.model import STEP
-from attnsuite.model.bounded import MARGIN, UNBELIEVED
+from attnsuite.model.limits import MARGIN, UNBELIEVED
 
 HELD = 2.5e-4
 """Seconds: calls this long or longer are bounded by their time on new numbers within a share. What is not measured of a

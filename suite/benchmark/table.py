@@ -23,7 +23,7 @@ from attnsuite.benchmark.request import Request, Table
 from attnsuite.cases import Contract
 from attnsuite.machine.telemetry import Meter
 from attnsuite.model import Measurement, Reason, Status
-from attnsuite.model.bounded import NOT_BOUNDED
+from attnsuite.model.limits import NOT_BOUNDED
 
 TELLING = 0.1
 """A call of this share of the longest allowed, or more, tells how long more work will take, in proportion. A shorter

@@ -1,92 +1,61 @@
-"""The records that rooms hand to each other: frozen dataclasses, without torch and without the name of a contract."""
+"""Rows, runs, limits and statistics that all packages share, without torch and without the name of a contract."""
 
 from __future__ import annotations
 
-from attnsuite.model.audit import COMBINED, EXEMPT, Audit, Combinations, Meetings, Redrawn
-from attnsuite.model.cheats import MUST, Cheat, CheatsAudit, Trial
-from attnsuite.model.claim import Claimed, Evidence, Holds
-from attnsuite.model.escaping import command_line, escaped
-from attnsuite.model.explanation import Borrowed, BorrowedFinding, Explanation, Reproduction
-from attnsuite.model.facts import ContractFacts, Example, Facts, FindingFacts, WorkloadFacts
-from attnsuite.model.learned import RIGHT_GRADIENT, WRONG_GRADIENTS, Learned
-from attnsuite.model.measurement import Measurement
-from attnsuite.model.operators import Operators
-from attnsuite.model.outcome import BAD_INPUT, INPUT_VALIDATION, Outcome
-from attnsuite.model.refusal import Refusal
-from attnsuite.model.repeated import Repeated
-from attnsuite.model.run import Machine, Run
-from attnsuite.model.shard import Shard
-from attnsuite.model.source import GIVEN, Figures, Source
-from attnsuite.model.status import BENCHMARK_FAILURES, FAILURES, MEASURED_STATUSES, SILENT, STATUSES, Reason, Status
-from attnsuite.model.words import (
-    CACHES,
-    DIRECTIONS,
-    DTYPES,
-    EVERY_CASE,
-    PASSES,
-    PROFILES,
-    RESULTS,
-    SHAPE,
-    STEP,
-    UsageError,
-)
-
-__all__ = [
-    "BAD_INPUT",
-    "BENCHMARK_FAILURES",
-    "CACHES",
-    "COMBINED",
-    "DIRECTIONS",
-    "DTYPES",
-    "EVERY_CASE",
-    "EXEMPT",
-    "FAILURES",
-    "GIVEN",
-    "INPUT_VALIDATION",
-    "MEASURED_STATUSES",
-    "MUST",
-    "PASSES",
-    "PROFILES",
-    "RESULTS",
-    "RIGHT_GRADIENT",
-    "SHAPE",
-    "SILENT",
-    "STATUSES",
-    "STEP",
-    "WRONG_GRADIENTS",
-    "Audit",
-    "Borrowed",
-    "BorrowedFinding",
-    "Cheat",
-    "CheatsAudit",
-    "Claimed",
-    "Combinations",
-    "ContractFacts",
-    "Evidence",
-    "Example",
-    "Explanation",
-    "Facts",
-    "Figures",
-    "FindingFacts",
-    "Holds",
-    "Learned",
-    "Machine",
-    "Measurement",
-    "Meetings",
-    "Operators",
-    "Outcome",
-    "Reason",
-    "Redrawn",
-    "Refusal",
-    "Repeated",
-    "Reproduction",
-    "Run",
-    "Shard",
-    "Source",
-    "Status",
-    "Trial",
-    "UsageError",
-    "WorkloadFacts",
-    "command_line",
-    "escaped",
-]
+from attnsuite.model.audit import COMBINED as COMBINED
+from attnsuite.model.audit import EXEMPT as EXEMPT
+from attnsuite.model.audit import Audit as Audit
+from attnsuite.model.audit import Combinations as Combinations
+from attnsuite.model.audit import Meetings as Meetings
+from attnsuite.model.audit import Redrawn as Redrawn
+from attnsuite.model.cheats import MUST as MUST
+from attnsuite.model.cheats import Cheat as Cheat
+from attnsuite.model.cheats import CheatsAudit as CheatsAudit
+from attnsuite.model.cheats import Trial as Trial
+from attnsuite.model.escaping import command_line as command_line
+from attnsuite.model.escaping import escaped as escaped
+from attnsuite.model.explanation import Borrowed as Borrowed
+from attnsuite.model.explanation import BorrowedFinding as BorrowedFinding
+from attnsuite.model.explanation import Explanation as Explanation
+from attnsuite.model.explanation import Reproduction as Reproduction
+from attnsuite.model.rows import BAD_INPUT as BAD_INPUT
+from attnsuite.model.rows import BENCHMARK_FAILURES as BENCHMARK_FAILURES
+from attnsuite.model.rows import FAILURES as FAILURES
+from attnsuite.model.rows import INPUT_VALIDATION as INPUT_VALIDATION
+from attnsuite.model.rows import MEASURED_STATUSES as MEASURED_STATUSES
+from attnsuite.model.rows import RIGHT_GRADIENT as RIGHT_GRADIENT
+from attnsuite.model.rows import SILENT as SILENT
+from attnsuite.model.rows import STATUSES as STATUSES
+from attnsuite.model.rows import WRONG_GRADIENTS as WRONG_GRADIENTS
+from attnsuite.model.rows import Claimed as Claimed
+from attnsuite.model.rows import Evidence as Evidence
+from attnsuite.model.rows import Holds as Holds
+from attnsuite.model.rows import Learned as Learned
+from attnsuite.model.rows import Measurement as Measurement
+from attnsuite.model.rows import Operators as Operators
+from attnsuite.model.rows import Outcome as Outcome
+from attnsuite.model.rows import Reason as Reason
+from attnsuite.model.rows import Refusal as Refusal
+from attnsuite.model.rows import Repeated as Repeated
+from attnsuite.model.rows import Status as Status
+from attnsuite.model.run import ContractFacts as ContractFacts
+from attnsuite.model.run import Example as Example
+from attnsuite.model.run import Facts as Facts
+from attnsuite.model.run import FindingFacts as FindingFacts
+from attnsuite.model.run import Machine as Machine
+from attnsuite.model.run import Run as Run
+from attnsuite.model.run import Shard as Shard
+from attnsuite.model.run import WorkloadFacts as WorkloadFacts
+from attnsuite.model.source import GIVEN as GIVEN
+from attnsuite.model.source import Figures as Figures
+from attnsuite.model.source import Source as Source
+from attnsuite.model.words import CACHES as CACHES
+from attnsuite.model.words import DIRECTIONS as DIRECTIONS
+from attnsuite.model.words import DTYPES as DTYPES
+from attnsuite.model.words import EVERY_CASE as EVERY_CASE
+from attnsuite.model.words import PASSES as PASSES
+from attnsuite.model.words import PROFILES as PROFILES
+from attnsuite.model.words import RESULTS as RESULTS
+from attnsuite.model.words import SHAPE as SHAPE
+from attnsuite.model.words import STEP as STEP
+from attnsuite.model.words import UsageError as UsageError

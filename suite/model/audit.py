@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from attnsuite.model.outcome import Outcome
+from attnsuite.model.rows import Outcome
 
 COMBINED = "combined"
 """The family of cases that combine features."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from attnsuite.model.measurement import Measurement
-from attnsuite.model.outcome import Outcome
-from attnsuite.model.status import Status
+from attnsuite.model.rows import Measurement, Outcome, Status
 
 TIME, MEMORY = "time", "memory"
 """What a ratio is of."""

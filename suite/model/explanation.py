@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attnsuite.model.operators import Operators
-from attnsuite.model.outcome import Outcome
+from attnsuite.model.rows import Operators, Outcome
 
 
 @dataclass(frozen=True, slots=True)

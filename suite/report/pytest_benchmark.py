@@ -12,7 +12,7 @@ from typing import Any
 
 from attnsuite.model import Measurement, Run, Status
 from attnsuite.model.files import one_line, replace_file
-from attnsuite.model.typed import lean
+from attnsuite.model.rows import lean
 from attnsuite.report.cells import plain
 from attnsuite.report.files import refuse_foreign, text_of
 from attnsuite.report.timed import ATTENTION

@@ -16,8 +16,8 @@ from attnsuite.model import (
     Reason,
     Status,
 )
-from attnsuite.model.bounded import NOT_BOUNDED
 from attnsuite.model.compared import Compared
+from attnsuite.model.limits import NOT_BOUNDED
 from attnsuite.model.statistics import Interval
 from attnsuite.report import terminal, timed
 from attnsuite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text

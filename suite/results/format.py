@@ -28,7 +28,7 @@ from attnsuite.model import (
     UsageError,
 )
 from attnsuite.model.files import LARGEST, one_line, read_bytes
-from attnsuite.model.typed import lean
+from attnsuite.model.rows import lean
 
 FORMAT = 3
 """The format of runs that is written and read. Formats 1 and 2 had one rewritten file for all runs of a machine."""

@@ -21,9 +21,8 @@ from msgspec import structs
 
 from attnsuite.model import EVERY_CASE, FAILURES, Measurement, Outcome, Run, UsageError
 from attnsuite.model.files import one_line, read_text, replace_file
-from attnsuite.model.measurement import table_in_words
+from attnsuite.model.rows import Amount, Count, Name, Row, Text, lean, table_in_words
 from attnsuite.model.statistics import interval
-from attnsuite.model.typed import Amount, Count, Name, Row, Text, lean
 from attnsuite.model.uncollected import uncollected
 from attnsuite.results.commits import commit_dates
 from attnsuite.results.format import Damaged, read_rows

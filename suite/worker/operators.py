@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.autograd.profiler import profile  # before a submission is imported, which may replace what it finds
 
-from attnsuite.model.operators import ATTENTION
+from attnsuite.model.rows import ATTENTION
 
 QUIET = "KINETO_LOG_LEVEL"
 """The variable without which the profiler writes lines of its own to standard error."""

@@ -17,7 +17,7 @@ from attnsuite.benchmark.measure.bench import Bench
 from attnsuite.benchmark.measure.messages import Done, Failed, Job, Sampled, Weighed
 from attnsuite.benchmark.participant import Participant
 from attnsuite.model import Status
-from attnsuite.model.measurement import METERS
+from attnsuite.model.rows import METERS
 from attnsuite.registry import Declaration
 from attnsuite.worker import Died, Ready
 

@@ -22,7 +22,7 @@ from attnsuite.benchmark.measure.messages import Failed, Job, Prepared
 from attnsuite.benchmark.participant import Participant
 from attnsuite.contracts import contract
 from attnsuite.model import EVERY_CASE, Measurement, Outcome
-from attnsuite.model.bounded import NOT_BOUNDED
+from attnsuite.model.limits import NOT_BOUNDED
 from attnsuite.worker import forget_servers
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from attnsuite.benchmark import interleaved, table
 from attnsuite.benchmark.interleaved import Interleaved
 from attnsuite.cli.interrupting import Terminated
 from attnsuite.model import Facts
-from attnsuite.model.repeated import Repeated
+from attnsuite.model.rows import Repeated
 from attnsuite.results import open_run
 
 SOURCES = {"attention/matmul": "1a", "attention/chunked": "2b"}

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from simulated import FOUND, MOST_CLAIMS, Machine, counted
 
-from attnsuite.model.assumptions import autocorrelation
 from attnsuite.model.statistics import (
     LEVEL,
     MARGIN,
@@ -22,6 +21,7 @@ from attnsuite.model.statistics import (
     ROUNDS_DEPEND,
     VERDICTS,
     Comparison,
+    autocorrelation,
     compare,
     exponent,
     interval,

@@ -3,7 +3,7 @@
 from builders import NASTY, measured, outcome, without_time
 
 from attnsuite.model import EVERY_CASE, Reason
-from attnsuite.model.bounded import NOT_BOUNDED
+from attnsuite.model.limits import NOT_BOUNDED
 from attnsuite.report import benchmark_lines, summary_lines
 from attnsuite.report import timed as wording
 

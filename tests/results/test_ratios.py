@@ -8,7 +8,7 @@ import pytest
 from builders import RUN, measured, recorded, samples, without_time
 from msgspec.structs import replace
 
-from attnsuite.model.repeated import Repeated
+from attnsuite.model.rows import Repeated
 from attnsuite.results import ratios
 from attnsuite.results.ratios import (
     FEWEST_RUNS,

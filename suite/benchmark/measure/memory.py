@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from attnsuite.machine import nvml
-from attnsuite.model.measurement import METERS
+from attnsuite.model.rows import METERS
 
 KNOWN_ALLOCATIONS = (2**20, 2**22, 2**24, 2**26)
 """Bytes of the allocations by which the resident meter is calibrated, a factor of 4 apart; the median counts."""

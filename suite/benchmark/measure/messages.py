@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attnsuite.benchmark.measure import MOST_CALLS
 from attnsuite.model import MEASURED_STATUSES, Reason, Status
-from attnsuite.model.measurement import METERS
+from attnsuite.model.rows import METERS
 from attnsuite.worker.messages import DTYPES
 
 LARGEST = 2**60

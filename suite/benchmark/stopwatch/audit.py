@@ -15,7 +15,7 @@ from attnsuite.benchmark.stopwatch.agreement import TRITON, no_triton, with_torc
 from attnsuite.benchmark.stopwatch.tables import BASELINE, CONTRACT, AuditTable
 from attnsuite.cases import Workload
 from attnsuite.contracts import contract
-from attnsuite.model.repeated import Repeated
+from attnsuite.model.rows import Repeated
 from attnsuite.model.stopwatch import Agreement, StopwatchAudit, Trial, percent
 
 Progress = Callable[[str], None]

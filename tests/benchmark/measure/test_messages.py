@@ -23,7 +23,7 @@ from attnsuite.benchmark.measure.messages import (
     written,
 )  # fmt: skip
 from attnsuite.model import Status
-from attnsuite.model.measurement import METERS
+from attnsuite.model.rows import METERS
 
 NOTHING = dict.fromkeys(METERS, 0.0)
 HONEST = {"making": {}, "first_call": 1.0, "warm_up": 0.1, "expected": 0.001, "calls": 5}
