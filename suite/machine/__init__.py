@@ -56,21 +56,13 @@ def versions() -> dict[str, str]:
     return found
 
 
-def suite_hash(folder: Path | None = None) -> str:
-    """The first 12 hexadecimal digits of a SHA-256 over the suite's own sources and data, or over those in a folder.
-
-    Its own are read once in a process, which goes on with the modules that it has imported.
-    """
-    return _own_hash() if folder is None else _hash(folder)
-
-
 @cache
-def _own_hash() -> str:
-    return _hash(Path(attnsuite.__file__).parent)
+def suite_hash() -> str:
+    """The first 12 hexadecimal digits of a SHA-256 over the suite's own sources and data.
 
-
-def _hash(folder: Path) -> str:
-    hashed = hashlib.sha256()
+    They are read once in a process, which goes on with the modules that it has imported.
+    """
+    hashed, folder = hashlib.sha256(), Path(attnsuite.__file__).parent
     for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder)
         if file.suffix in (".py", ".json", ".toml") and path.parts[0] != "implementations":  # each has its own hash

@@ -101,20 +101,6 @@ def test_a_width_that_is_one_percent_off_is_not_what_the_document_prints(width):
         assert_printed(figures.estimate("gaussian", width), PRINTED["gaussian"]["y_hat"])
 
 
-def test_a_map_of_weights_shows_each_to_a_step_of_its_colours():
-    for place, choice in enumerate(figures.BY_WIDTH):
-        error = (shown("width_weights", place) - figures.kernel_matrix(*choice)).abs().max()
-        assert error <= 0.5 / figures.SHADES + 5e-6
-
-
-def test_a_regression_is_drawn_with_the_truth_and_the_training_points():
-    estimate, truth, points = FIGURES["kernel_regressions"].picture().panels[0].series
-
-    assert_printed(torch.tensor([y for _, y in estimate.points]), PRINTED["gaussian"]["y_hat"])
-    assert truth.points[10] == (1.0, pytest.approx(2 * math.sin(1) + 1, abs=5e-5))
-    assert (len(points.points), points.points[0]) == (40, (0.5508, 0.69766))
-
-
 def test_positions_are_encoded_as_in_the_document():
     rows = examples()["doc-004/11.6.3-full-rows"].inputs["positions"]
     series = FIGURES["position_curves"].picture().panels[0].series
@@ -337,19 +323,6 @@ def chunks(png):
         assert struct.unpack(">I", png[place + 8 + length : place + 12 + length]) == (zlib.crc32(chunk),)
         yield chunk[:4], chunk[4:]
         place += 12 + length
-
-
-@pytest.mark.parametrize(
-    ("figure", "lost"), [("masked_softmax", "rect"), ("masked_softmax", "text"), ("kernels", "line")]
-)
-def test_a_lost_mark_is_noticed(figure, lost):
-    picture = FIGURES[figure].picture()
-    root = ElementTree.fromstring(drawing.svg("t", picture))
-    group = next(g for g in root.iter(f"{SVG}g") if g.get("class", "").startswith(f"mark-{lost} role-mark"))
-    group.remove(group[0])
-
-    with pytest.raises((AssertionError, ValueError)):
-        has_its_marks(root, picture)
 
 
 def test_a_curve_goes_through_its_points():

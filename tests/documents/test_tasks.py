@@ -36,7 +36,7 @@ from attnsuite.documents.learning.tasks import (
     UNIFORM,
     USUAL,
 )
-from attnsuite.model import RIGHT_GRADIENT, WRONG_GRADIENTS, UsageError
+from attnsuite.model import RIGHT_GRADIENT, UsageError
 
 Write = Callable[[str, str], Path]
 
@@ -179,12 +179,6 @@ def test_what_goes_wrong_in_a_training_is_one_line(write: Write, head: str, body
 def test_ctrl_c_passes_through_an_attention(write: Write) -> None:
     with pytest.raises(KeyboardInterrupt):
         of(function(write, f"{SMALL}    raise KeyboardInterrupt")).attention(*TENSORS)
-
-
-def test_of_an_output_and_weights_the_output_is_taken(write: Write) -> None:
-    attention = of(function(write, f"    return {SUM}, query")).attention
-
-    assert torch.equal(attention(*TENSORS), sum(TENSORS[1:], TENSORS[0]))
 
 
 def test_changes_to_the_process_are_undone(write: Write) -> None:
@@ -486,15 +480,6 @@ def test_the_loss_is_the_mean_over_tokens_that_are_no_padding() -> None:
     assert loss == pytest.approx(float(surprise[real].mean()), rel=1e-5)
 
 
-def test_an_epoch_has_every_pair_once_in_an_order_of_the_seed() -> None:
-    translating = training(BAHDANAU)
-    one, other = (torch.cat([batch[0] for batch in translating.batches(generator(seed, "order"))]) for seed in (0, 1))
-
-    assert len(one) == len(tasks.divided(USUAL)[0])
-    assert not torch.equal(one, other)
-    assert sorted(map(tuple, one.tolist())) == sorted(map(tuple, other.tolist()))
-
-
 def test_greedy_decoding_takes_the_likeliest_and_cuts_at_the_end() -> None:
     corpus = Corpus.of([("A b.", "C d e.")] * 2, steps=5)
     said = [corpus.target[word] for word in ("c", "e", END, "d", "d")]
@@ -572,17 +557,6 @@ def test_without_scikit_learn_one_line_names_the_extra(monkeypatch: pytest.Monke
     assert re.fullmatch(r"the task digits needs .* scikit-learn, .*: pip install 'attnsuite\[learn\]'", message)
 
 
-@pytest.mark.slow
-def test_a_few_epochs_learn_digits_and_logistic_regression_is_the_baseline() -> None:
-    pytest.importorskip("sklearn")
-
-    found = train(DIGITS.changed(epochs=3), 0, sdpa)
-
-    assert found.curve[2] < found.curve[0]
-    assert found.scores[tasks.ACCURACY] > 0.5
-    assert 0.95 < found.baselines["logistic regression"] < 0.98
-
-
 def test_the_value_to_recall_stood_after_the_key_at_the_end() -> None:
     rows, values = tasks.recall_sequences(RECALL.config, 50, generator(1, "test"))
 
@@ -636,16 +610,3 @@ def test_a_wrong_gradient_is_a_mutant_of_the_contract_with_a_right_output(name: 
     assert torch.allclose(tasks.gradients()[name](query, key, value), sdpa(query, key, value), atol=1e-5)
     pairs = zip(gradients(RIGHT_GRADIENT), gradients(name), strict=True)
     assert any(not torch.allclose(right, wrong, rtol=1e-4) for right, wrong in pairs)
-
-
-@pytest.mark.slow
-def test_a_wrong_gradient_gives_another_curve() -> None:
-    pytest.importorskip("sklearn")
-    wrong = tasks.of_table(WRONG_GRADIENTS)
-    assert [task.own for task in wrong] == [RIGHT_GRADIENT, *MISTAKES]
-
-    right, negated = (
-        train(task.changed(epochs=2), 0, sdpa) for task in wrong if task.own in (RIGHT_GRADIENT, "negates_key_gradient")
-    )
-
-    assert right.curve != negated.curve

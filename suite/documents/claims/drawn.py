@@ -27,11 +27,6 @@ def _torch_seed(seed: int) -> Iterator[None]:
 # Kernel regression: fresh draws of the document's process
 
 
-def _regressions(statistic: Callable[[Generator], float]) -> Measured:
-    random = Generator().manual_seed(9)
-    return sampled([statistic(random) for _ in range(200)], "200 draws of the document's process")
-
-
 def _distance(one: Tensor, other: Tensor) -> float:
     """The root mean squared difference."""
     return float((one - other).square().mean().sqrt())
@@ -41,39 +36,31 @@ def _error(estimate: Tensor) -> float:
     return _distance(estimate, 2 * GRID.sin() + GRID)
 
 
-def similar_kernels() -> Measured:
+def _similarity(random: Generator) -> float:
     """The largest distance between the estimates of three local kernels, over the least error of one."""
-
-    def statistic(random: Generator) -> float:
-        x, y = points(random, 40)
-        found = [estimates(x, y, kernel) for kernel in ("gaussian", "boxcar", "triangular")]
-        return max(_distance(one, other) for one in found for other in found) / min(map(_error, found))
-
-    return _regressions(statistic)
+    x, y = points(random, 40)
+    found = [estimates(x, y, kernel) for kernel in ("gaussian", "boxcar", "triangular")]
+    return max(_distance(one, other) for one in found for other in found) / min(map(_error, found))
 
 
-def roughness() -> Measured:
+def _roughness(random: Generator) -> float:
     """The roughness (by second differences) of a narrow kernel's estimates, as a multiple of a wide one's."""
-
-    def statistic(random: Generator) -> float:
-        x, y = points(random, 40)
-        narrow, wide = (estimates(x, y, width=width).diff(n=2).square().mean() for width in (0.1, 1.0))
-        return float((narrow / wide).sqrt())
-
-    return _regressions(statistic)
+    x, y = points(random, 40)
+    narrow, wide = (estimates(x, y, width=width).diff(n=2).square().mean() for width in (0.1, 1.0))
+    return float((narrow / wide).sqrt())
 
 
-def consistency() -> Measured:
-    """The error with 40 points, as a multiple of that with 640.
+def _consistency(random: Generator) -> float:
+    """The error with 40 points, as a multiple of that with 640, whose kernel is narrower by Silverman's n^(−1/5)."""
+    few, many = (_error(estimates(*points(random, n), width=0.5 * (40 / n) ** 0.2)) for n in (40, 640))
+    return few / many
 
-    The kernel is narrower with more points: by Silverman's rule its width goes with n^(−1/5).
-    """
 
-    def statistic(random: Generator) -> float:
-        few, many = (_error(estimates(*points(random, n), width=0.5 * (40 / n) ** 0.2)) for n in (40, 640))
-        return few / many
-
-    return _regressions(statistic)
+def kernel_regression(quantity: str) -> Measured:
+    """The similarity, roughness or consistency of estimates."""
+    statistic = {"similarity": _similarity, "roughness": _roughness, "consistency": _consistency}[quantity]
+    random = Generator().manual_seed(9)
+    return sampled([statistic(random) for _ in range(200)], "200 draws of the document's process")
 
 
 # Softmax and initialisation
@@ -89,18 +76,15 @@ def gradient_of_weights(width: int, scaled: bool, random: Generator) -> float:
     return float(derivatives.flatten(1).norm(dim=1).mean())
 
 
-def effect_of_scaling() -> Measured:
-    """The gradient with scores divided by √d, as a multiple of that without, at width 512."""
-    random = Generator().manual_seed(5)
-    ratios = [gradient_of_weights(512, True, random) / gradient_of_weights(512, False, random) for _ in range(DRAWS)]
-    return sampled(ratios, f"means over {DRAWS} queries with 16 keys of width 512")
+def softmax_gradients(seed: int, width: int, scaled: bool) -> Measured:
+    """The gradient at width 512 with scores divided by √d, as a multiple of that of another width or without."""
+    random = Generator().manual_seed(seed)
 
+    def ratio() -> float:
+        return gradient_of_weights(512, True, random) / gradient_of_weights(width, scaled, random)
 
-def effect_of_width() -> Measured:
-    """The gradient at width 512, as a multiple of that at 16, with scores divided by √d."""
-    random = Generator().manual_seed(6)
-    ratios = [gradient_of_weights(512, True, random) / gradient_of_weights(16, True, random) for _ in range(DRAWS)]
-    return sampled(ratios, f"means over {DRAWS} queries, widths 16 and 512")
+    widths = f", widths {width} and 512" if scaled else " with 16 keys of width 512"
+    return sampled([ratio() for _ in range(DRAWS)], f"means over {DRAWS} queries{widths}")
 
 
 def variance_of_products(width: int) -> Measured:

@@ -249,35 +249,20 @@ def accepted_values(varied: str) -> Measured:
     return number(accepted, f"of {_listed(sizes)} for 3 keys of width 3")
 
 
-def _query_key_value() -> list[Tensor]:
-    return _normal(20, (1, 1, 20, 16), (1, 1, 12, 16), (1, 1, 12, 16), dtype=torch.float64)
-
-
-def outside_of_values() -> Measured:
-    """How far an output lies outside the range of the values."""
-    query, key, value = _query_key_value()
-    output = attention(3 * query, key, value)
-    outside = torch.maximum(output - value.amax(-2, keepdim=True), value.amin(-2, keepdim=True) - output)
-    return number(float(outside.max()))
-
-
-def average_pooling() -> Measured:
-    """The difference between the output of equal scores and the mean of the values."""
-    query, key, value = _query_key_value()
-    return _largest(attention(query * 0, key, value) - value.mean(-2, keepdim=True))
-
-
-def query_norm() -> Measured:
-    """The difference that the query's norm makes to weights by distance."""
-    query, key, _ = _query_key_value()
-    distance = attention_scores(query, key, score="distance")
-    without = attention_scores(query, key, score="dot") - key.square().sum(-1)[..., None, :] / 2
-    return _largest(distance.softmax(-1) - without.softmax(-1))
-
-
-def key_norms() -> Measured:
-    """The standard deviation of normalised keys' norms over their mean."""
-    key = _query_key_value()[1] * torch.linspace(0.5, 2.0, 12, dtype=torch.float64)[:, None]
+def pooling(quantity: str) -> Measured:
+    """A quantity of attention on 20 queries, 12 keys and 12 values of width 16."""
+    query, key, value = _normal(20, (1, 1, 20, 16), (1, 1, 12, 16), (1, 1, 12, 16), dtype=torch.float64)
+    if quantity == "outside":  # how far an output lies outside the range of the values
+        output = attention(3 * query, key, value)
+        beyond = torch.maximum(output - value.amax(-2, keepdim=True), value.amin(-2, keepdim=True) - output)
+        return number(float(beyond.max()))
+    if quantity == "average":  # the output of equal scores, less the mean of the values
+        return _largest(attention(query * 0, key, value) - value.mean(-2, keepdim=True))
+    if quantity == "query norm":  # the weights by distance, less those without the query's norm
+        distance = attention_scores(query, key, score="distance")
+        without = attention_scores(query, key, score="dot") - key.square().sum(-1)[..., None, :] / 2
+        return _largest(distance.softmax(-1) - without.softmax(-1))
+    key = key * torch.linspace(0.5, 2.0, 12, dtype=torch.float64)[:, None]  # the norms of normalised keys
     norms = functional.layer_norm(key, (16,)).norm(dim=-1)
     return number(float(norms.std() / norms.mean()))
 
@@ -370,15 +355,11 @@ def estimates(x: Tensor, y: Tensor, kernel: str = "gaussian", width: float = 1.0
     return kernel_pooling(at, x, y[:, None], kernel=kernel, width=width)[:, 0]
 
 
-def constant_kernel() -> Measured:
-    """The difference between the constant kernel's estimates and the mean of the values."""
+def kernel_regression(quantity: str) -> Measured:
+    """The constant kernel's estimates less the mean, or the effect of an equal shift of queries and keys."""
     x, y = points(Generator().manual_seed(10), 40)
-    return _largest(estimates(x, y, "constant") - y.mean())
-
-
-def shifted_kernel() -> Measured:
-    """The difference that an equal shift of queries and keys makes to estimates."""
-    x, y = points(Generator().manual_seed(10), 40)
+    if quantity == "constant":
+        return _largest(estimates(x, y, "constant") - y.mean())
     return _largest(estimates(x + 3, y, at=GRID + 3) - estimates(x, y))
 
 
