@@ -38,6 +38,7 @@ from attnsuite.documents.claims.trained import (
     Small,
     accuracy,
     difference_of_heads,
+    heads,
     least_important,
     loss,
     ranked,
@@ -320,6 +321,13 @@ def test_a_training_step_lowers_the_loss_of_its_own_batch(name: str) -> None:
     assert losses[-1] < losses[0]
 
 
+def test_both_decoders_give_a_row_for_each_step_and_only_one_waits_for_the_context() -> None:
+    waits, follows = (timed.decoder(choice, steps=4)() for choice in (True, False))
+
+    assert (waits.shape, follows.shape) == ((timed.ITEMS, 4, timed.WIDTH), (timed.ITEMS, 4, 2 * timed.WIDTH))
+    assert not torch.allclose(waits, follows[..., : timed.WIDTH])
+
+
 def test_every_power_of_the_table_is_timed_and_layers_keep_the_shape_of_their_input() -> None:
     counted = {tuple(claim.name[11:].rsplit("_", 2)[:2]) for claim in claims(["complexity"], ["exact"])}
 
@@ -390,6 +398,11 @@ def test_a_head_that_is_taken_out_mixes_nothing_into_the_output(head: int) -> No
 
     torch.testing.assert_close(actual, transformer(CONFIG, weights, attention=silenced)(source, lengths, target))
     assert not torch.allclose(actual, transformer(CONFIG, weights)(source, lengths, target))
+
+
+def test_every_head_is_listed_once_with_the_name_of_its_weights() -> None:
+    assert len(set(heads(CONFIG))) == len(heads(CONFIG)) == 4 * (1 + 2 * 2)
+    assert {f"{attention}.w_output" for attention, _ in heads(CONFIG)} <= set(shapes(CONFIG))
 
 
 def importance(*changes: tuple[float, float]) -> Importance:

@@ -101,6 +101,20 @@ def test_a_width_that_is_one_percent_off_is_not_what_the_document_prints(width):
         assert_printed(figures.estimate("gaussian", width), PRINTED["gaussian"]["y_hat"])
 
 
+def test_a_map_of_weights_shows_each_to_a_step_of_its_colours():
+    for place, choice in enumerate(figures.BY_WIDTH):
+        error = (shown("width_weights", place) - figures.kernel_matrix(*choice)).abs().max()
+        assert error <= 0.5 / figures.SHADES + 5e-6
+
+
+def test_a_regression_is_drawn_with_the_truth_and_the_training_points():
+    estimate, truth, points = FIGURES["kernel_regressions"].picture().panels[0].series
+
+    assert_printed(torch.tensor([y for _, y in estimate.points]), PRINTED["gaussian"]["y_hat"])
+    assert truth.points[10] == (1.0, pytest.approx(2 * math.sin(1) + 1, abs=5e-5))
+    assert (len(points.points), points.points[0]) == (40, (0.5508, 0.69766))
+
+
 def test_positions_are_encoded_as_in_the_document():
     rows = examples()["doc-004/11.6.3-full-rows"].inputs["positions"]
     series = FIGURES["position_curves"].picture().panels[0].series

@@ -181,6 +181,12 @@ def test_ctrl_c_passes_through_an_attention(write: Write) -> None:
         of(function(write, f"{SMALL}    raise KeyboardInterrupt")).attention(*TENSORS)
 
 
+def test_of_an_output_and_weights_the_output_is_taken(write: Write) -> None:
+    attention = of(function(write, f"    return {SUM}, query")).attention
+
+    assert torch.equal(attention(*TENSORS), sum(TENSORS[1:], TENSORS[0]))
+
+
 def test_changes_to_the_process_are_undone(write: Write) -> None:
     changes = "torch.set_default_dtype(torch.float64), torch.set_grad_enabled(False), torch.set_num_threads(2)"
     body = (
@@ -478,6 +484,15 @@ def test_the_loss_is_the_mean_over_tokens_that_are_no_padding() -> None:
     assert not real.all()
     loss = float(translating.loss(batch, generator(0, "dropout")).detach())
     assert loss == pytest.approx(float(surprise[real].mean()), rel=1e-5)
+
+
+def test_an_epoch_has_every_pair_once_in_an_order_of_the_seed() -> None:
+    translating = training(BAHDANAU)
+    one, other = (torch.cat([batch[0] for batch in translating.batches(generator(seed, "order"))]) for seed in (0, 1))
+
+    assert len(one) == len(tasks.divided(USUAL)[0])
+    assert not torch.equal(one, other)
+    assert sorted(map(tuple, one.tolist())) == sorted(map(tuple, other.tolist()))
 
 
 def test_greedy_decoding_takes_the_likeliest_and_cuts_at_the_end() -> None:

@@ -139,6 +139,12 @@ def test_deterministic_restores_everything() -> None:
     assert torch.get_num_threads() == threads
 
 
+def test_generators_of_two_purposes_or_seeds_differ() -> None:
+    drawn = {float(torch.rand((), generator=generator(seed, purpose))) for seed in (0, 1) for purpose in ("a", "b")}
+
+    assert len(drawn) == 4
+
+
 IMPORTED_AHEAD = """
 import sys
 from pathlib import Path
@@ -224,6 +230,15 @@ def test_a_finished_checkpoint_is_not_trained_again_and_is_alone_in_its_folder(t
 
     assert (again.curve, again.scores) == (first.curve, first.scores)
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
+
+
+def test_scores_that_draw_are_the_same_behind_a_checkpoint(tmp_path: Path) -> None:
+    def drawing(config: Any, seed: int, attention: Any) -> Any:
+        return replace(TOY.prepare(config, seed, attention), scores=lambda: {"drawn": float(torch.rand(()))})
+
+    task = replace(TOY, prepare=drawing)
+
+    assert trained(tmp_path, task).scores == trained(tmp_path, task).scores != train(task, 1, nothing).scores
 
 
 def test_a_checkpoint_of_another_configuration_is_refused_and_left(tmp_path: Path) -> None:
