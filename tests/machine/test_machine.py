@@ -1,7 +1,6 @@
 """The name and the facts of a machine, also where some are absent."""
 
 import getpass
-import json
 import os
 import re
 import socket
@@ -9,12 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from attnsuite import machine
 from attnsuite.machine import nvml
 from attnsuite.model import Machine
-from attnsuite.results import runs
 
 
 def test_here_describes_this_machine():
@@ -100,22 +99,11 @@ def test_a_machine_comes_back_from_its_row_as_it_was(monkeypatch):
     monkeypatch.setattr(machine.system, "caches", lambda: {"L1d": 49152, "L2": 2097152})
     monkeypatch.setattr(machine.nvml, "devices", lambda: ("NVIDIA H200",))
     monkeypatch.setattr(machine.nvml, "facts", lambda: {"driver": "570.86.15", "memory_bytes": [150754820096]})
-    run = machine.new_run({}, "suite-hash")
+    here = machine.here()
 
-    read = runs.run(json.loads(json.dumps(runs.open_row(run))))
-
-    assert read.machine == run.machine
-    assert read.machine.caches == {"L1d": 49152, "L2": 2097152}
-    assert read.machine.accelerator_facts == {"driver": "570.86.15", "memory_bytes": [150754820096]}
-
-
-def test_a_machine_that_was_written_before_caches_were_is_read():
-    row = runs.open_row(machine.new_run({}, "suite-hash"))
-    machine_row = {"name": "a", "processor": "A", "cores": 1, "threads": 1, "memory_bytes": 1, "system": "Linux"}
-
-    read = runs.run({**row, "machine": {**machine_row, "accelerators": []}})
-
-    assert read.machine == Machine("a", "A", 1, 1, 1, "Linux")
+    assert msgspec.json.decode(msgspec.json.encode(here), type=Machine) == here
+    assert here.caches == {"L1d": 49152, "L2": 2097152}
+    assert here.accelerator_facts == {"driver": "570.86.15", "memory_bytes": [150754820096]}
 
 
 def test_versions_leave_out_what_is_absent_and_import_nothing():
