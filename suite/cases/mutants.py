@@ -23,15 +23,25 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, NamedTuple
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from attnsuite.cases.contract import Mutant
 
+if TYPE_CHECKING:  # `attnsuite list` reads contracts without PyTorch
+    import torch
+    from torch import Tensor
+
 Function = Callable[..., Any]
-Change = Callable[[Tensor], Tensor]
+
+
+def is_tensor(value: object) -> bool:
+    """Whether a value is a tensor of PyTorch."""
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+Change: TypeAlias = "Callable[[Tensor], Tensor]"
 
 
 def formula(step: Callable[..., Tensor]) -> staticmethod[..., Tensor]:
@@ -158,7 +168,7 @@ def reads_in_memory_order(function: Function) -> Mutant:
     """A correct function that gets its numbers in the order in which they lie in memory."""
 
     def read(argument: Any) -> Any:
-        return as_it_lies(argument) if isinstance(argument, Tensor) else argument
+        return as_it_lies(argument) if is_tensor(argument) else argument
 
     def mutant(*arguments: Any, **named: Any) -> Any:
         return function(*map(read, arguments), **{name: read(argument) for name, argument in named.items()})
@@ -171,7 +181,7 @@ def reuses_output(function: Function) -> Mutant:
     buffers: dict[tuple[Any, ...], Tensor] = {}
 
     def written(output: Tensor) -> Tensor:
-        return buffers.setdefault((output.shape, output.dtype), torch.empty_like(output)).copy_(output)
+        return buffers.setdefault((output.shape, output.dtype), output.new_empty(output.shape)).copy_(output)
 
     def mutant(*arguments: Any, **named: Any) -> Any:
         output = function(*arguments, **named)
@@ -186,7 +196,7 @@ def remembers_tensors(function: Function) -> Mutant:
     before: list[Any] = []
 
     def equal(argument: Any, earlier: Any) -> bool:
-        if isinstance(argument, Tensor) or isinstance(earlier, Tensor):
+        if is_tensor(argument) or is_tensor(earlier):
             return argument is earlier
         return bool(argument == earlier)
 
@@ -221,19 +231,26 @@ def only_first(count: int, axis: int) -> Change:
     return lambda x: x.narrow(axis, 0, min(count, x.shape[axis]))
 
 
+def _places(x: Tensor, axis: int) -> Tensor:
+    """The positions along an axis, from 0."""
+    import torch
+
+    return torch.arange(x.shape[axis], device=x.device)
+
+
 def repeated_beyond(count: int, axis: int) -> Change:
     """The entries along an axis beyond the first `count` are copies of the last of these."""
 
     def change(x: Tensor) -> Tensor:
         few = x.dim() < -axis or x.shape[axis] <= count
-        return x if few else x.index_select(axis, torch.arange(x.shape[axis], device=x.device).clamp_max(count - 1))
+        return x if few else x.index_select(axis, _places(x, axis).clamp_max(count - 1))
 
     return change
 
 
 def filled_beyond(count: int, number: float) -> Change:
     """The entries of the last axis beyond the first `count` become another number."""
-    return lambda x: x.masked_fill(torch.arange(x.shape[-1], device=x.device) >= count, number)
+    return lambda x: x.masked_fill(_places(x, -1) >= count, number)
 
 
 def hidden_last(count: int) -> Change:
@@ -243,7 +260,7 @@ def hidden_last(count: int) -> Change:
 
 def as_it_lies(x: Tensor) -> Tensor:
     """Read in the order in which it lies in memory, whatever the strides."""
-    return x.as_strided(x.shape, torch.empty(x.shape, device="meta").stride())
+    return x.as_strided(x.shape, x.new_empty(x.shape, device="meta").stride())
 
 
 def as_they_lie(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
