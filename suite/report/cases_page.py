@@ -45,15 +45,16 @@ def cases_text(recorded: Recorded) -> str:
     blocks = [*_blocks(recorded.outcomes, cases, details)]
     lists = list(dict.fromkeys(tuple(block["c"]) for block in blocks))
     places = {cases_of: place for place, cases_of in enumerate(lists)}
-    why = {case: words for of in facts.contracts(recorded).values() for case, words in of.why.items()}
+    noted = facts.contracts(recorded)
+    named = [name.split("\n") for name in cases.all]
     data = {
         "machine": recorded.machine,
         "statuses": {letter: str(status) for status, letter in LETTERS.items()},
         "blocks": [block | {"c": places[tuple(block["c"])]} for block in blocks],
         "lists": lists,
-        "cases": cases.all,
-        "why": [why.get(case, "") for case in cases.all],
-        "groups": [list(GROUPS).index(group_of(case)) for case in cases.all],
+        "cases": [case for _, case in named],
+        "why": [noted[contract].why.get(case, "") for contract, case in named],
+        "groups": [list(GROUPS).index(group_of(case)) for _, case in named],
         "names": list(GROUPS),
         "details": details.all,
     }
@@ -80,7 +81,7 @@ def _blocks(outcomes: Iterable[Outcome], cases: _Words, details: _Words) -> Iter
             "i": name,
             "device": device,
             "dtype": dtype,
-            "c": [cases.place(of.case) for of in members],
+            "c": [cases.place(f"{of.contract}\n{of.case}") for of in members],
             "s": "".join(LETTERS[of.status] for of in members),
             "d": {place: details.place(of.detail) for place, of in failed.items()},
             "k": {place: of.known for place, of in enumerate(members) if of.known},

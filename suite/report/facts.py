@@ -12,7 +12,7 @@ def contracts(recorded: Recorded) -> dict[str, ContractFacts]:
     """Each contract that has rows. Features and cases that no longer exist are kept, because older rows need them."""
     found: dict[str, ContractFacts] = {}
     for run, rows in _newest_first(recorded):
-        for name in {row.contract for row in rows}:
+        for name in sorted({row.contract for row in rows}):
             newer, older = found.get(name, ContractFacts()), run.facts.contracts.get(name, ContractFacts())
             found[name] = ContractFacts(
                 {**newer.features, **older.features, **newer.features},
