@@ -1,19 +1,18 @@
-"""`attnsuite audit` of one contract, for all of them take many minutes."""
+"""`attnsuite audit` of one contract: an audit of all takes many minutes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-
-from attnsuite.cli import auditing
+from commanded import Cli
 
 
 @pytest.mark.slow
-def test_one_contract_is_audited_and_no_page_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert auditing.audit(tmp_path, 1, "positional_encoding") == 0
+def test_one_contract_is_audited_and_no_page_written(cli: Cli, tmp_path: Path) -> None:
+    result = cli("audit", "positional_encoding", "--jobs", "1")
 
-    said = capsys.readouterr().out
-    assert "positional_encoding: mutation score: " in said
-    assert "false accusations: 0" in said
-    assert list(tmp_path.iterdir()) == []
+    assert result.status == 0
+    assert "positional_encoding: mutation score: " in result.out
+    assert "false accusations: 0" in result.out
+    assert not list(tmp_path.rglob("audit*"))

@@ -59,7 +59,7 @@ def test_a_process_that_was_started_with_sigchld_ignored_can_wait_for_its_childr
     [
         (
             "ImportError('a page of advice\\nlibtorch.so: failed to map segment')",
-            "a library cannot be imported: libtorch.so: failed to map segment; install it anew, or raise `ulimit -v` "
+            "a library cannot be imported: libtorch.so: failed to map segment; install it again, or raise `ulimit -v` "
             "where memory is limited",
         ),
         ("MemoryError", "memory ran out; raise `ulimit -v` where memory is limited"),

@@ -80,7 +80,7 @@ def test_every_option_of_the_command_line_can_be_given(write: Write) -> None:
         ([], {}, "not list"),
         ("nosuch.py", {}, "no file 'nosuch.py'"),
         ("loops", {"contract": "nosuch"}, "unknown contract 'nosuch'"),
-        ("loops", {"case": "plain"}, "check takes no 'case'; it takes: json, isolate, "),
+        ("loops", {"case": "plain"}, "check takes no 'case'; it takes: targets, contract, cases, "),
         ("loops", {"cases": "nosuch"}, "no case of attention matches 'nosuch'"),
         ("loops", {"dtypes": "int8"}, "unknown dtype 'int8'"),
         ("loops", {"jobs": 0}, "--jobs is a number of processes"),

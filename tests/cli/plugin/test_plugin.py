@@ -15,8 +15,7 @@ from runs import run_pytest_in
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from attnsuite import registry
-from attnsuite.cli import pytest_plugin
+from attnsuite import pytest_plugin, registry
 from attnsuite.model import UsageError
 from attnsuite.pytest_plugin import InputValidationWarning, conformance
 from attnsuite.registry import Declaration
