@@ -142,7 +142,7 @@ class _Failure(msgspec.Struct):
 
     def __post_init__(self) -> None:
         if self.status not in MEASURED_STATUSES or self.status == Status.MEASURED:
-            raise ValueError(f"status {self.status!r:.80}")
+            raise ValueError(f"status {str(self.status)!r}")
 
 
 Answer = Done | Prepared | Entered | Sampled | Found | Exchanged | Weighed | Energy | Ceilings
