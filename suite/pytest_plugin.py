@@ -178,7 +178,10 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     from attnsuite import registry
 
     declarations = registry.find(config.getoption("--attention"), config.getoption("--attention-contract"))
-    collectors = _timed(session, declarations) if _is_timing(config) else _asked(session, declarations)
+    try:  # a function that a module does not have is known after the import
+        collectors = list(_timed(session, declarations) if _is_timing(config) else _asked(session, declarations))
+    except UsageError as error:
+        raise pytest.UsageError(f"attnsuite: {error}") from None
     for collector in collectors:
         report = config.hook.pytest_make_collect_report(collector=collector)
         config.hook.pytest_collectreport(report=report)  # so that they are counted where collected items are
