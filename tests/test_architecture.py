@@ -98,6 +98,34 @@ def test_packages_import_from_those_before_them_alone() -> None:
     assert upwards == set()
 
 
+BUDGETS = {
+    "model": 2200,
+    "judging": 1020,
+    "cases": 3700,
+    "contracts": 26600,
+    "registry": 3950,
+    "worker": 4000,
+    "machine": 670,
+    "results": 2200,
+    "conformance": 3500,
+    "benchmark": 5350,
+    "report": 3500,
+    "documents": 3980,
+    "export": 560,
+    "cli": 4100,
+}
+"""Lines of Python that each package may have. A commit that raises one says why the package grows."""
+
+
+def test_each_package_keeps_its_budget_of_lines() -> None:
+    lines = dict.fromkeys(PACKAGES, 0)
+    for name, file in modules().items():
+        if (package := name.split(".")[1:2]) and package[0] in lines:
+            lines[package[0]] += file.read_text(encoding="utf-8").count("\n")
+
+    assert {package: count for package, count in lines.items() if count > BUDGETS[package]} == {}
+
+
 def test_packages_have_at_most_seventy_arrows() -> None:
     assert len([between for between in arrows() if {*between} <= {*PACKAGES}]) <= 70
 
