@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import ANY
 
 import pytest
 from toys import ASKING, TOY
 
-from attnsuite.cli import learn as learning
+from attnsuite.cli.learn import run
+from attnsuite.cli.requests import Learn
 from attnsuite.documents.learning import tasks
+from attnsuite.documents.learning.engine import Training
 from attnsuite.documents.learning.tasks import BAHDANAU
-from attnsuite.model import UsageError
+from attnsuite.model import Learned, UsageError
 from attnsuite.results import read
 from attnsuite.worker.copies import compute_gradients
 
 Write = Callable[[str, str], Path]
 OPEN = replace(TOY, name="open", own="", needs=frozenset({"causal", "gradient"}), printed={"error": 0.125})
+TWO_SEEDS = Learn(seeds=(0, 1))
 
 
 @pytest.fixture(autouse=True)
 def two_tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(tasks, "tasks", lambda: {"toy": TOY, "open": OPEN})
 
@@ -37,131 +41,129 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.fixture
-def asking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one task has a model that asks its attention."""
-    monkeypatch.setattr(tasks, "tasks", lambda: {"asking": ASKING})
+def learned(results: str = "results") -> list[Learned]:
+    (stored,) = read(Path(results)).values()
+    return list(stored.learned)
 
 
-def rows(results: Path) -> list[dict[str, object]]:
-    (file,) = results.glob("*/learning.jsonl")
-    return [json.loads(line) for line in file.read_text().splitlines()]
+def test_all_tasks_are_learned_and_stored(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(TWO_SEEDS) == 0
 
-
-def test_all_tasks_are_learned_and_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert learning.learn([], [], [0, 1], None, tmp_path / "results") == 0
-
-    said = capsys.readouterr().out
-    (recorded,) = read(tmp_path / "results").values()
-    assert [(each.implementation, each.task, each.seed) for each in recorded.learned] == [
+    printed, rows = capsys.readouterr().out, learned()
+    assert [(row.implementation, row.task, row.seed) for row in rows] == [
         ("attention/matmul", "open", 0),
         ("attention/matmul", "open", 1),
         ("toy/line", "toy", 0),
         ("toy/line", "toy", 1),
     ]
-    assert all(len(each.curve) == 6 and each.seconds is not None for each in recorded.learned)
-    assert recorded.learned[0].curve == recorded.learned[2].curve  # the same model, whatever is plugged in
-    assert "open with attention/matmul, seed 1: loss " in said
-    assert "(documents: 0.125)" in said
+    assert all(len(row.curve) == 6 and row.seconds is not None for row in rows)
+    assert rows[0].curve == rows[2].curve  # the same model, whatever its backend is
+    assert "open with attention/matmul, seed 1: loss " in printed
+    assert "(documents: 0.125)" in printed
 
 
-def test_a_run_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    learned = learning._learned
-
-    def interrupted(job, *arguments):  # type: ignore[no-untyped-def]
-        if (job.task.name, job.seed) == ("open", 0):
-            signal.raise_signal(signal.SIGINT)
-        return learned(job, *arguments)
-
-    monkeypatch.setattr(learning, "_learned", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        learning.learn([], [], [0, 1], None, tmp_path / "results")
-    again = tmp_path / "again"
-
-    def noted(job, *arguments):  # type: ignore[no-untyped-def]
-        with again.open("a") as file:  # by a copy of this process
-            print(job.task.name, job.seed, file=file)
-        return learned(job, *arguments)
-
-    monkeypatch.setattr(learning, "_learned", noted)
-    learning.learn([], [], [0, 1], None, tmp_path / "results")
-
-    assert again.read_text() == "open 0\nopen 1\n"
-    assert len(rows(tmp_path / "results")) == 4
-
-
-def test_at_once_they_come_to_the_same_in_the_same_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_run_that_was_interrupted_is_resumed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = {"targets": [], "tasks": [], "seeds": [0, 1], "epochs": None}
-    learning.learn(**asked, results=tmp_path / "one", checkpoints=tmp_path / "a")  # type: ignore[arg-type]
-    alone = capsys.readouterr().out.replace(str(tmp_path / "one"), "")
-    learning.learn(**asked, results=tmp_path / "two", checkpoints=tmp_path / "b", at_once=2)  # type: ignore[arg-type]
+    calls = tmp_path / "calls"
 
-    assert capsys.readouterr().out.replace(str(tmp_path / "two"), "") == alone
-    assert rows(tmp_path / "two") == [{**row, "seconds": ANY} for row in rows(tmp_path / "one")]
+    def prepare(config: Mapping[str, Any], seed: int, attention: Callable[..., Any]) -> Training:
+        first = not calls.exists()
+        with calls.open("a") as file:  # by a copy of this process
+            print(seed, file=file)
+        if first:
+            signal.raise_signal(signal.SIGINT)
+        return TOY.prepare(config, seed, attention)
+
+    monkeypatch.setattr(tasks, "tasks", lambda: {"toy": TOY, "open": replace(OPEN, prepare=prepare)})
+    with pytest.raises(KeyboardInterrupt):
+        run(TWO_SEEDS)
+    run(TWO_SEEDS)
+
+    assert "2 of 4 trainings are there already" in capsys.readouterr().err
+    assert calls.read_text() == "0\n0\n1\n"
+    assert len(learned()) == 4
+
+
+def test_parallel_trainings_give_the_same_numbers_in_the_same_order(capsys: pytest.CaptureFixture[str]) -> None:
+    run(replace(TWO_SEEDS, results=Path("one"), checkpoints=Path("a")))
+    alone = capsys.readouterr().out
+    run(replace(TWO_SEEDS, results=Path("two"), checkpoints=Path("b"), jobs=2))
+
+    assert capsys.readouterr().out.replace("two", "one") == alone
+    for one, two in zip(learned("one"), learned("two"), strict=True):
+        assert replaced(two) == replaced(one)
+
+
+def replaced(row: Learned) -> dict[str, Any]:
+    return {**{name: getattr(row, name) for name in row.__struct_fields__}, "seconds": ANY}
 
 
 def test_everything_is_refused_before_any_training(tmp_path: Path, write: Write) -> None:
-    forward = write("forward.py", "def attention(query, key, value, is_causal=False):\n    return query.detach()\n")
+    write("forward.py", "def attention(query, key, value, is_causal=False):\n    return query.detach()\n")
 
-    with pytest.raises(
-        UsageError, match=r"^open needs an attention, and attention/forward, called, gives an output without a"
-    ):
-        learning.learn(["matmul", str(forward)], ["open"], [], None, tmp_path / "results")
+    refusal = r"^open needs an attention, and attention/forward, called, gives an output without a"
+    with pytest.raises(UsageError, match=refusal):
+        run(Learn(("matmul", "forward.py"), ("open",)))
 
-    assert not (tmp_path / "results").exists()
-    assert not (tmp_path / "cache").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["forward.py"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("words", "message"),
     [
-        ((["matmul"], ["toy"], [], None), "toy plugs in no attention: leave the targets out"),
-        (([], ["nothing"], [], None), "unknown task 'nothing'; there are: toy, open"),
-        (([], ["toy"], [], None, 7), "toy reads no pairs of sentences: leave --pairs and --examples out"),
-        (([], [], [], None, 0), "--examples should be 1 or more, not 0"),
-        (([], [], [], None, 1299), "--examples 1299: the set that ships has 1298 pairs"),
-        (([], [], [], 0), "--epochs should be 1 or more, not 0"),
-        (([], [], [-1], None), "--seed should lie between 0 and 4294967295, not be -1"),
-        ((["nothing"], [], [], None), "unknown target 'nothing'"),
+        ("matmul --task toy", "toy uses no attention as a backend: leave the targets out"),
+        ("--task nothing", "unknown task 'nothing'; there are: toy, open"),
+        ("--task toy --examples 7", "toy reads no pairs of sentences: leave --pairs and --examples out"),
+        ("--examples 0", "--examples expects an integer of at least 1, got 0"),
+        ("--examples 1299", "--examples 1299: the set that ships has 1298 pairs"),
+        ("--epochs 0", "--epochs expects an integer of at least 1, got 0"),
+        ("--seed -1", "--seed should lie between 0 and 4294967295, not be -1"),
+        ("nothing", "unknown target 'nothing'"),
     ],
 )
-def test_requests_that_cannot_be_carried_out_are_one_line(tmp_path: Path, asked, says: str) -> None:  # type: ignore[no-untyped-def]
-    targets, named, seeds, epochs, *examples = asked
+def test_requests_that_cannot_be_carried_out_are_one_line(
+    status_of: Callable[..., object], capsys: pytest.CaptureFixture[str], words: str, message: str
+) -> None:
+    assert status_of("learn", *words.split()) == 2
 
-    with pytest.raises(UsageError, match=f"^{says}"):
-        learning.learn(targets, named, seeds, epochs, tmp_path / "results", None, None, *examples)
-
-
-SMALL = "    if query.shape[-1] == 2:\n        return query + key + value\n"
-ENDS = "import os\n\n\ndef attention(query, key, value, **options):\n"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"attnsuite: {message}")
 
 
-@pytest.mark.usefixtures("asking")
+ENDS = """
+import os
+
+def attention(query, key, value, **options):
+    if {in_training} and query.shape[-1] == 2:
+        return query + key + value
+    {act}
+"""
+"""An attention that ends its process: when it is checked, with queries of width 2, or in training only."""
+
+
 @pytest.mark.skipif(not compute_gradients(), reason="no copy of this process may be made")
-@pytest.mark.parametrize(("act", "how"), [("os._exit(0)", "exit status 0"), ("os.abort()", "SIGABRT")])
+@pytest.mark.parametrize(("act", "status"), [("os._exit(0)", "exit status 0"), ("os.abort()", "SIGABRT")])
 @pytest.mark.parametrize("in_training", [False, True])
 def test_an_attention_that_ends_its_process_is_one_line(
-    tmp_path: Path, write: Write, act: str, how: str, in_training: bool
+    monkeypatch: pytest.MonkeyPatch, write: Write, act: str, status: str, in_training: bool
 ) -> None:
-    file = write("ends.py", f"{ENDS}{SMALL * in_training}    {act}\n")
+    monkeypatch.setattr(tasks, "tasks", lambda: {"asking": ASKING})
+    write("ends.py", ENDS.format(act=act, in_training=in_training))
 
-    said = rf"^the process that ran attention/ends ended without a result \({how}\)$"
-    with pytest.raises(UsageError, match=said):
-        learning.learn([str(file)], ["asking"], [], None, tmp_path / "results")
+    with pytest.raises(UsageError, match=rf"^the process that ran attention/ends ended without a result \({status}\)$"):
+        run(Learn(("ends.py",)))
 
 
-def test_pairs_of_the_user_s_are_learned_and_a_damaged_file_is_named_before(
-    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+def test_pairs_of_a_user_are_learned_and_a_damaged_file_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, write: Write
 ) -> None:
     monkeypatch.setattr(tasks, "tasks", lambda: {"toy": TOY, BAHDANAU.name: BAHDANAU})
-    file = write("fra.txt", "Go.\tVa !\nRun.\tCours !\n" * 30)
-    learning.learn([], [], [], 1, tmp_path / "results", None, file, 50)
+    pairs = write("fra.txt", "Go.\tVa !\nRun.\tCours !\n" * 30)
+    run(Learn(epochs=1, pairs=pairs, examples=50))
 
-    (row,) = rows(tmp_path / "results")
-    assert row["config"]["examples"] == 50  # type: ignore[index]
-    assert row["config"]["pairs"] == str(file)  # type: ignore[index]
-    file.write_text("Go.\tVa !\nRun\n")
+    (row,) = learned()
+    assert (row.config["examples"], row.config["pairs"]) == (50, str(pairs))
+    pairs.write_text("Go.\tVa !\nRun\n")
     with pytest.raises(UsageError, match=r"fra\.txt, line 2: no tab in 'Run'"):
-        learning.learn([], [], [], 1, tmp_path / "results", None, file)
+        run(Learn(epochs=1, pairs=pairs))
