@@ -160,9 +160,9 @@ def from_function(
 
 
 def in_one_line(error: BaseException) -> str:
-    """`ValueError: its message`, in one line, even if the error's own methods raise."""
+    """`ValueError: its message`, in one line of UTF-8, even if the error's own methods raise."""
     try:
-        text = " ".join(str(error).split())
+        text = " ".join(str(error).split()).encode(errors="backslashreplace").decode()
     except Exception:
         text = "(its message cannot be printed)"
     return (f"{type(error).__name__}: {text}" if text else type(error).__name__)[:2000]

@@ -5,6 +5,7 @@ Nothing is pickled. A worker runs a submission, so its messages are checked agai
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +14,7 @@ from functools import partial
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import torch
-from msgspec import Meta, MsgspecError, Raw, Struct, convert, defstruct, msgpack
+from msgspec import Meta, MsgspecError, Raw, Struct, convert, defstruct, msgpack, to_builtins
 from msgspec.structs import asdict
 from torch import Tensor
 
@@ -143,7 +144,10 @@ def pack(message: Any) -> Iterator[memoryview]:
     TypeError for an object that cannot cross.
     """
     storages: list[memoryview] = []
-    content = msgpack.encode(message, enc_hook=partial(_encoded, storages))
+    try:
+        content = msgpack.encode(message, enc_hook=partial(_encoded, storages))
+    except UnicodeEncodeError:  # the name of a file that is not UTF-8: JSON can escape it
+        content = msgpack.encode(json.dumps(to_builtins(message)))
     header = msgpack.encode(Envelope([storage.nbytes for storage in storages], Raw(content)))
     yield memoryview(len(header).to_bytes(8, "big") + header)
     yield from storages
@@ -173,6 +177,8 @@ def unpack(read_into: Callable[[memoryview], None], kind: type[Kind] | Any = Any
     for storage in storages:
         if storage.numel():
             read_into(buffer(storage))
+    if _is_text(envelope.message):
+        return _from_json(_decoded(envelope.message, str), kind)
     return _decoded(envelope.message, kind, partial(_tensor, storages, most))
 
 
@@ -276,6 +282,20 @@ def _decoded(
     try:
         return msgpack.decode(content, type=kind, ext_hook=tensor)
     except (MsgspecError, ValueError, TypeError, RecursionError) as error:
+        raise Garbage(str(error)) from error
+
+
+def _is_text(content: Raw) -> bool:
+    """Whether it is a text in MessagePack, by its first byte."""
+    first = bytes(memoryview(content)[:1])
+    return b"\xa0" <= first <= b"\xbf" or b"\xd9" <= first <= b"\xdb"
+
+
+def _from_json(text: str, kind: Any) -> Any:
+    """A message without tensors that holds a text which is not UTF-8."""
+    try:
+        return convert(json.loads(text), kind)
+    except (MsgspecError, ValueError, RecursionError) as error:
         raise Garbage(str(error)) from error
 
 

@@ -68,6 +68,14 @@ def test_hostile_words_are_shown_harmlessly(
     assert json.loads(rows.read_text(encoding="utf-8").splitlines()[0])["detail"] == shown
 
 
+def test_a_file_whose_name_is_not_utf_8_is_tested(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("k\udcff.py").write_text("def attention(query, key, value):\n    return query * 0\n")
+
+    assert status_of("check", "k\udcff.py", "--case", "plain/small", "--dtype", "float32") == 1
+
+    assert r"attention/k\udcff  0 of 1 passed, 1 wrong" in capsys.readouterr().out
+
+
 def test_changed_inputs_are_found_whatever_the_worker_says(
     status_of: StatusOf, capsys: pytest.CaptureFixture[str]
 ) -> None:
