@@ -95,8 +95,13 @@ def _spelled(declaration: Declaration, registered: Mapping[str, Declaration], kn
     def is_registered(one: Declaration) -> bool:
         return one.full_name in registered and _same(one, registered[one.full_name])
 
+    def word(part: Declaration) -> str:
+        if not is_registered(part):
+            return _place(part)
+        return part.full_name if part is host else part.name  # a backend is an attention
+
     host, *_ = parts = [declaration] if is_registered(declaration) else _parts(declaration)
-    target = "+".join(part.full_name if is_registered(part) else _place(part) for part in parts)
+    target = "+".join(map(word, parts))
     if is_registered(host) or host.contract == (_contract_said(host) or _contract_meant(host, known)):
         return (target,)
     return target, "--contract", host.contract
