@@ -48,7 +48,7 @@ def test_a_failure_under_another_seed_is_printed_with_the_command_that_asks_it_a
 
 
 def names(request: CheckRequest) -> set[str]:
-    return {case.name for case in request.posed(contract("attention")) if case.family == "combined"}
+    return {case.name for case in request.all_cases(contract("attention")) if case.family == "combined"}
 
 
 def test_the_full_profile_has_what_the_quick_one_has_and_more() -> None:
@@ -56,17 +56,17 @@ def test_the_full_profile_has_what_the_quick_one_has_and_more() -> None:
 
 
 @pytest.mark.slow
-def test_another_seed_combines_otherwise_and_asks_everything_else() -> None:
+def test_another_seed_combines_otherwise_and_tests_everything_else() -> None:
     usual, other = CheckRequest(), CheckRequest(seed=3)
-    single = [case.name for case in usual.posed(contract("attention")) if case.family != "combined"]
+    single = [case.name for case in usual.all_cases(contract("attention")) if case.family != "combined"]
 
-    posed = [case.name for case in other.posed(contract("attention"))]
+    cases = [case.name for case in other.all_cases(contract("attention"))]
 
-    assert posed[: len(single)] == single
-    assert names(usual) != set(posed[len(single) :])
+    assert cases[: len(single)] == single
+    assert names(usual) != set(cases[len(single) :])
 
 
-def test_a_case_that_is_named_is_asked_without_drawing_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_case_that_is_named_is_tested_without_drawing_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn(*_: object, **__: object) -> None:
         raise AssertionError("an array was drawn")
 

@@ -95,7 +95,8 @@ def test_a_module_with_weights_is_answered_with_a_function_to_write(check: Check
         "attnsuite: Projects has weights of its own (w_query.weight, w_query.bias, w_key.weight and 1 "
     )
     assert first.endswith("as below, and name it, FILE.py:multi_head_attention")
-    assert "        weights = {'w_query.weight': w_query.T, 'w_key.weight': w_key.T}" in code
+    assert "        weights['w_query.weight'] = w_query.T" in code
+    assert "        weights['w_key.weight'] = w_key.T" in code
 
 
 # Pairs
