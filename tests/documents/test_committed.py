@@ -7,14 +7,26 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from attnsuite.results.recorded import load
+
 RESULTS = Path(__file__).parents[2] / "results"
-TABLES = sorted(RESULTS.glob("*/learning.csv"))
+MACHINES = sorted({file.parents[1].name for file in RESULTS.glob("*/*/trainings.jsonl.gz")})
 
 
-@pytest.fixture(params=TABLES, ids=lambda path: path.parent.name)
-def rows(request: pytest.FixtureRequest) -> pd.DataFrame:
-    found: pd.DataFrame = pd.read_csv(request.param)
-    return found
+@pytest.fixture(scope="module")
+def trainings() -> pd.DataFrame:
+    return load(RESULTS, "learning")
+
+
+@pytest.fixture(params=MACHINES)
+def rows(request: pytest.FixtureRequest, trainings: pd.DataFrame) -> pd.DataFrame:
+    """One row per score of a training on this machine, with the scores of simpler methods beside them."""
+    of_machine = trainings[trainings["machine"] == request.param]
+    return pd.DataFrame(
+        {"task": row.task, "implementation": row.implementation, "seed": row.seed, "score": score, "value": value}
+        for row in of_machine.itertuples()
+        for score, value in {**row.scores, **row.beside}.items()
+    )
 
 
 def scores(rows: pd.DataFrame, task: str, score: str) -> pd.DataFrame:
@@ -24,7 +36,7 @@ def scores(rows: pd.DataFrame, task: str, score: str) -> pd.DataFrame:
 
 
 def test_there_are_committed_trainings() -> None:
-    assert TABLES
+    assert MACHINES
 
 
 @pytest.mark.parametrize("task", ["translation/transformer", "translation/seq2seq_attention"])
