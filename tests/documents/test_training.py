@@ -373,7 +373,14 @@ def test_the_message_of_an_attention_has_the_epoch_and_the_batch(tmp_path: Path)
 
 LONGEST = 60.0
 """Seconds for which a test waits for another process."""
-copies = pytest.mark.skipif(not compute_gradients(), reason="no copy of this process may be made")
+copies = pytest.mark.usefixtures("copies_possible")
+
+
+@pytest.fixture
+def copies_possible() -> None:
+    """Asked when the test runs: another test may have imported what forbids copies since this file was collected."""
+    if not compute_gradients():
+        pytest.skip("no copy of this process may be made")
 
 
 @pytest.fixture
