@@ -50,13 +50,16 @@ def rows(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def heed_interrupts() -> None:
-    """A job in the background of a shell is started with interrupts ignored, and hands that down.
+def start(command: list[str], **options: Any) -> subprocess.Popen[str]:
+    """Start a command in a group of its own, so that a signal reaches all its processes and no others.
 
-    It is a group of its own, so that the signal reaches all processes of the job and no others.
+    It is not started with interrupts ignored, as the tests are where they run in the background of a shell.
     """
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.setpgrp()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(command, text=True, process_group=0, **options)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def wait_for_lines(file: Path, count: int, child: subprocess.Popen[str]) -> None:

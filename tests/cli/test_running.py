@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commanded import environment, heed_interrupts, wait_for_lines
+from commanded import environment, start, wait_for_lines
 
 from attnsuite.cli import run as running
 from attnsuite.cli.run import Job
@@ -68,9 +68,7 @@ def test_a_changed_checkout_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_keeps_all_results(sent: signal.Signals, status: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "attnsuite", "run", "matmul", "--results", "results"]
-    child = subprocess.Popen(
-        command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
-    )
+    child = start(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE)
     while not (journals := list(tmp_path.glob("results/*/*/outcomes.jsonl"))):
         assert child.poll() is None
     wait_for_lines(journals[0], 10, child)

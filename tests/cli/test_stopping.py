@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from commanded import KERNELS, SUBMISSIONS, Cli, Write, environment, heed_interrupts, rows, wait_for_lines
+from commanded import KERNELS, SUBMISSIONS, Cli, Write, environment, rows, start, wait_for_lines
 from lxml import etree
 from processes import is_served
 
@@ -34,14 +34,12 @@ SIGNALS = [(signal.SIGINT, "1", 130), (signal.SIGTERM, "1", 143), (signal.SIGTER
 def started(folder: Path, *words: str, path: tuple[Path, ...] = ()) -> subprocess.Popen[str]:
     """A command in a process of its own, with a folder for temporary files and one for noted calls."""
     (folder / "temporary").mkdir()
-    return subprocess.Popen(
+    return start(
         [sys.executable, "-m", "attnsuite", *words],
         cwd=folder,
         env={**environment(*path), "TMPDIR": str(folder / "temporary"), "NUMBA_CACHE_DIR": str(folder)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heed_interrupts,
     )
 
 
