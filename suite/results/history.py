@@ -240,7 +240,8 @@ def _stored(path: Path) -> Iterator[Line]:
         rows = csv.DictReader(io.StringIO(read_text(path)))
     for number, row in enumerate(rows, 2):
         try:
-            yield msgspec.convert({name: value for name, value in row.items() if value}, Line, strict=False)
+            cells = {name: value for name, value in row.items() if value}
+            yield msgspec.convert({"commit": "", "torch": "", **cells}, Line, strict=False)
         except (msgspec.ValidationError, TypeError) as error:
             raise Damaged(path, str(error), f"line {number}") from None
 

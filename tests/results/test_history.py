@@ -66,6 +66,14 @@ def test_lines_outlive_the_folders_of_their_runs(results):
     assert len(history_of(results).runs) == 6
 
 
+def test_runs_outside_of_a_repository_have_no_commit(tmp_path):
+    run = run_of("r01", "2026-01-01", FACTS, finished="")
+    record(tmp_path, replace(run, commit="", versions={}), *timed(0.2))
+    update(tmp_path)
+
+    assert {(line.commit, line.torch) for line in read_lines(tmp_path)} == {("", "")}
+
+
 def test_runs_of_another_folder_are_added_once(results, tmp_path):
     day(tmp_path / "other", 9, *timed(0.2))
 
