@@ -299,9 +299,10 @@ def _timed(session: pytest.Session, declarations: Sequence[Declaration]) -> Iter
     """For each implementation a module without a file, with one test named after it."""
     from attnsuite.benchmark.fixture import speed_test
 
-    plan = _plan(session.config)
+    plan, testing = _plan(session.config), _session(session.config)
     for declaration in declarations:
         name = declaration.full_name
+        testing.check(declaration, _processes)  # a function that its module does not have is refused here
         test = speed_test([declaration], plan, declaration.contract)
         test.__test__ = True  # type: ignore[attr-defined]  # also if the setting python_functions excludes its name
         collector = pytest.Module.from_parent(session, path=Path(__file__), name=name, nodeid=name)
