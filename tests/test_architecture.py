@@ -104,7 +104,7 @@ BUDGETS = {
     "cases": 3700,
     "contracts": 26600,
     "registry": 3950,
-    "worker": 4000,
+    "worker": 4050,
     "machine": 670,
     "results": 2200,
     "conformance": 3500,

@@ -59,7 +59,7 @@ def files(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
         ("transformer/eager+chunked.py", None, "transformer/eager+{files}/chunked.py"),
         ("transformer/eager+zeros:attention", None, "transformer/eager+zeros:attention"),
         ("transformer/eager+unreadable.py", None, "transformer/eager+{files}/unreadable.py"),
-        ("transformer/eager.py+chunked", None, "{files}/transformer/eager.py+attention/chunked"),
+        ("transformer/eager.py+chunked", None, "{files}/transformer/eager.py+chunked"),
         (
             "c++/model.py+chunked.py",
             "transformer",
