@@ -16,6 +16,7 @@ import pytest
 import torch
 from workers import LIMIT, answered, call
 
+from attnsuite.cases import Call
 from attnsuite.worker import Hung, Ready, Worker
 from attnsuite.worker.compiling import announce, may_compile, shape_of
 
@@ -107,13 +108,12 @@ def test_a_program_that_compiles_is_seen_by_its_name(tmp_path: Path) -> None:
 
 
 def test_a_shape_is_what_a_compiler_specialises_on() -> None:
-    one = {"calls": [{"tensors": {"query": torch.zeros(2, 3)}, "options": {"is_causal": True}}]}
-    same = {"calls": [{"tensors": {"query": torch.ones(2, 3)}, "options": {"is_causal": True}}]}
+    call, causal = Call({"query": torch.zeros(2, 3)}), {"is_causal": True}
     others = [
-        {"calls": [{"tensors": {"query": torch.zeros(3, 2).mT}, "options": {"is_causal": True}}]},
-        {"calls": [{"tensors": {"query": torch.zeros(2, 3, dtype=torch.float16)}, "options": {"is_causal": True}}]},
-        {"calls": [{"tensors": {"query": torch.zeros(2, 3)}, "options": {"is_causal": False}}]},
+        Call({"query": torch.zeros(3, 2).mT}),
+        Call({"query": torch.zeros(2, 3, dtype=torch.float16)}),
+        Call({"query": torch.zeros(2, 3)}, causal),
     ]
 
-    assert shape_of(one) == shape_of(same)
-    assert len({shape_of(each) for each in (one, *others)}) == 4
+    assert shape_of([call]) == shape_of([Call({"query": torch.ones(2, 3)})])
+    assert len({shape_of([each]) for each in (call, *others)}) == 4
