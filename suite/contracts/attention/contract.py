@@ -129,9 +129,7 @@ def unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -
 
 def shaped(text: str) -> Workload:
     """The workload that a user types: `b=4,h=32,g=8,l=2048,e=128,causal`."""
-    from attnsuite.contracts.attention.workloads.shaped import (
-        shaped as read,  # needs torch, which help and lists do without
-    )
+    from attnsuite.contracts.attention.workloads import shaped as read  # needs torch, which lists do without
 
     return read(text)
 

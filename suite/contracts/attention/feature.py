@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import torch
 
     from attnsuite.cases.case import Traits
-    from attnsuite.contracts.attention.computation.asked import Asked
+    from attnsuite.contracts.attention.computation.call import Asked
     from attnsuite.contracts.attention.oracle import Forward, Slopes
 
 STAGES = ("source", "score", "visibility", "weights", "output")

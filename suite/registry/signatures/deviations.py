@@ -47,7 +47,7 @@ class _Aligned:
         self.answer, self.conventions = answer, conventions or {}
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
-        from attnsuite.contracts.attention.computation.asked import as_attention
+        from attnsuite.contracts.attention.computation.call import as_attention
 
         return as_attention(self.answer, conventions=self.conventions)(*inputs, **options)
 
@@ -73,8 +73,8 @@ def _reshaped(asked: Any) -> Tensor:
 
 
 def _correct(asked: Any) -> Any:
-    from attnsuite.contracts.attention.computation.asked import check
-    from attnsuite.contracts.attention.computation.dense import correct
+    from attnsuite.contracts.attention.computation.call import check
+    from attnsuite.contracts.attention.computation.forward import correct
 
     check(asked)
     return correct(asked)

@@ -24,8 +24,8 @@ from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, as_asked, due, on_rows, sampled_rows
 from attnsuite.contracts.attention.cases.draws import Sizes
-from attnsuite.contracts.attention.computation.asked import as_attention
-from attnsuite.contracts.attention.computation.dense import correct
+from attnsuite.contracts.attention.computation.call import as_attention
+from attnsuite.contracts.attention.computation.forward import correct
 from attnsuite.contracts.attention.contract import needs
 from attnsuite.contracts.attention.judging import ACCEPT_OUTPUT
 from attnsuite.contracts.attention.oracle import Problem

@@ -16,8 +16,8 @@ from attnsuite.contracts import contract
 from attnsuite.contracts.attention import feature
 from attnsuite.contracts.attention.cases import combined
 from attnsuite.contracts.attention.cases.combined import SPACE
-from attnsuite.contracts.attention.computation.asked import as_attention
-from attnsuite.contracts.attention.computation.dense import Dense
+from attnsuite.contracts.attention.computation.call import as_attention
+from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.attention.feature import Feature, Levels, features
 
 ROWS = combined.rows()

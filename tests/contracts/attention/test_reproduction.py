@@ -14,11 +14,10 @@ import torch
 from attnsuite.cases import Call
 from attnsuite.cases.call import Reply
 from attnsuite.contracts.attention.cases.case import AttentionCase, due
-from attnsuite.contracts.attention.computation.asked import as_attention
-from attnsuite.contracts.attention.computation.dense import Dense
+from attnsuite.contracts.attention.computation.call import as_attention
+from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.attention.features.mask import Mask
-from attnsuite.contracts.attention.reproduction import reproducing
-from attnsuite.contracts.attention.reproduction.numbers import seed_of, seeded
+from attnsuite.contracts.attention.reproduction import reproducing, seed_of, seeded
 from attnsuite.judging import compare
 from attnsuite.worker import ask
 

@@ -9,7 +9,7 @@ import torch
 from attnsuite.cases import Call
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered
 from attnsuite.contracts.attention.contract import needs
-from attnsuite.contracts.attention.workloads.workload import Workload
+from attnsuite.contracts.attention.workload import Workload
 
 
 def call(**changes: object) -> Call:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from attnsuite.cases import Case
 from attnsuite.cases.contract import QUICK
-from attnsuite.contracts.attention.cases import combined, core, gradients, sizes
+from attnsuite.contracts.attention.cases import combined, core, dropout, gradients, masks, sizes
 from attnsuite.contracts.attention.cases.bad_input import bad_input
 from attnsuite.contracts.attention.cases.behaviour import behaviour
 from attnsuite.contracts.attention.cases.documents import printed_examples
@@ -50,7 +50,7 @@ def cases() -> list[Case]:
         *bad_input(),
         *combined.array().cases(QUICK, 0),
     ]
-    of_features = [case for each in features() for case in each.cases()]
+    of_features = [*masks.cases(), *(case for each in features() for case in each.cases()), *dropout.cases()]
     families = [case.family for case in (*first, *general)]
     own = [case.family for case in of_features if case.family not in families]
     places = {family: place for place, family in enumerate(dict.fromkeys([*families[: len(first)], *own, *families]))}

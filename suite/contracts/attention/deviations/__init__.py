@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
 def controls() -> dict[str, Callable[..., Any]]:
     """The deviations' own computations without any mistake: all of them must pass."""
-    from attnsuite.contracts.attention.computation.asked import as_attention
-    from attnsuite.contracts.attention.computation.backward import Backward
-    from attnsuite.contracts.attention.computation.dense import Dense
-    from attnsuite.contracts.attention.computation.recomputed import Recomputed
-    from attnsuite.contracts.attention.computation.tiled import Tiled
+    from attnsuite.contracts.attention.computation.call import as_attention
+    from attnsuite.contracts.attention.computation.forward import Dense, Tiled
+    from attnsuite.contracts.attention.computation.gradients import Backward, Recomputed
 
     found = {
         "correct_dense": Dense(),

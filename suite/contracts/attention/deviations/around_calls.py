@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import Wrong, given, mutants, rows, then
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
 from attnsuite.contracts.attention.deviations.sizes import with_zero_queries
 from attnsuite.contracts.attention.features.scale import factor
 

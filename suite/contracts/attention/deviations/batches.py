@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import Wrong, given, mutants, rows, then
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
 
 
 def _of_items(asked: Asked) -> bool:

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from attnsuite.cases.mutants import Wrong, given, mutants, rounded, rows, then
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
 from attnsuite.contracts.attention.deviations.sizes import with_first_keys
 
 

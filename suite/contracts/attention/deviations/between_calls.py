@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import Wrong, mutants, rows
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.backward import Gradients, tensors
-from attnsuite.contracts.attention.computation.dense import Whole, correct
-from attnsuite.contracts.attention.computation.recomputed import Memory, Recomputed
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Whole, correct
+from attnsuite.contracts.attention.computation.gradients import Gradients, Memory, Recomputed, tensors
 
 
 class _Workspace:

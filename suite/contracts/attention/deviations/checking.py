@@ -8,8 +8,8 @@ from dataclasses import replace
 import torch
 
 from attnsuite.cases.mutants import Wrong, given, mutants, rows
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.dense import Dense
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.attention.deviations.sizes import with_first_keys
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import Wrong, mutants, rows, then
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.dense import Dense, largest_of
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, largest_of
 from attnsuite.contracts.attention.features.scale import default, factor
 
 

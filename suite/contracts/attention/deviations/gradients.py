@@ -7,8 +7,8 @@ from torch import Tensor
 
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.mutants import Wrong, given, mutants, rounded, rows, then
-from attnsuite.contracts.attention.computation.backward import Backward, Flow, Gradients, Saved, forward_weights
-from attnsuite.contracts.attention.computation.dense import Whole
+from attnsuite.contracts.attention.computation.forward import Whole
+from attnsuite.contracts.attention.computation.gradients import Backward, Flow, Gradients, Saved, forward_weights
 from attnsuite.contracts.attention.deviations.memory import as_contiguous
 from attnsuite.contracts.attention.deviations.sizes import with_zero_columns, with_zero_queries
 

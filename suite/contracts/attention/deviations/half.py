@@ -10,9 +10,9 @@ from torch import Tensor
 
 from attnsuite.cases.mutants import Wrong, given, mutants, rows, then
 from attnsuite.cases.tensors import HALF
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.backward import Backward, Saved
-from attnsuite.contracts.attention.computation.dense import Dense, normalised
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, normalised
+from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.features.scale import factor
 
 LONG = 128

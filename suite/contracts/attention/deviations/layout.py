@@ -8,8 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from attnsuite.cases.mutants import StepChange, Wrong, given, mutants, rows
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
 from attnsuite.contracts.attention.deviations.batches import fitted
 from attnsuite.contracts.attention.deviations.memory import as_contiguous, misread
 from attnsuite.contracts.attention.deviations.sizes import with_zero_columns

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import Wrong, mutants, rounded, rows, then
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.backward import Backward, Saved
-from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct, normalised
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct, normalised
+from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.deviations.rounding import HALF, beyond_half
 from attnsuite.contracts.attention.deviations.sizes import at_sizes, first_keys, first_queries
 from attnsuite.contracts.attention.feature import Grid

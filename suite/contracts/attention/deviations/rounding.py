@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import Wrong, given, mutants, rounded, rows, then
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.dense import Dense, largest_of, normalised
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
 from attnsuite.contracts.attention.features.scale import ROUNDOFF
 
 HALF = ("float16", "bfloat16")

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import StepChange, Wrong, given, mutants, only_first, rows, then
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.dense import Dense, Whole
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, Whole
 
 LENGTHS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
 REMAINDERS = [*((rest, tile) for tile in (16, 64, 128) for rest in (1, tile - 1, 0)), (1, 256), (255, 256)]

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import StepChange, Wrong, given, mutants, rows, then
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.dense import Dense, largest_of, normalised
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
 from attnsuite.contracts.attention.features.empty_row import empty
 
 

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import Wrong, given, mutants, rows, then
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.dense import Whole
-from attnsuite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Partial, Tile, Tiled, Whole, shift
 
 
 def with_padding_keys(asked: Asked, count: int) -> Asked:

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Wrong, mutants, rows
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.backward import Backward, ignoring
-from attnsuite.contracts.attention.computation.base import by_position, unless
-from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
-from attnsuite.contracts.attention.computation.tiled import Tiled
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, Tiled, Whole, by_position, correct, unless
+from attnsuite.contracts.attention.computation.gradients import Backward, ignoring
 from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Typed
 from attnsuite.contracts.attention.features import scale
 from attnsuite.contracts.attention.lazily import torch
@@ -114,7 +112,7 @@ def _gradients() -> Sequence[Case]:
 def _dropout() -> Sequence[Case]:
     from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import AttentionCase
-    from attnsuite.contracts.attention.features.dropout.draws import KEPT, kept
+    from attnsuite.contracts.attention.cases.dropped import KEPT, kept
 
     causal = KEPT.but(causal=True)
     return [

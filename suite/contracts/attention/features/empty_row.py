@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Wrong, mutants, rows
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.backward import Backward, Saved
-from attnsuite.contracts.attention.computation.dense import Dense
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense
+from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Feature, Grid, Levels, Step, features, visible
-from attnsuite.contracts.attention.features.mask import Mask, is_bool
-from attnsuite.contracts.attention.features.mask.levels import NOT_RANDOM, WITHOUT_COLUMNS, WITHOUT_ROWS
+from attnsuite.contracts.attention.features.mask import NOT_RANDOM, WITHOUT_COLUMNS, WITHOUT_ROWS, Mask, is_bool
 from attnsuite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:

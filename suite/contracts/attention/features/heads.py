@@ -10,9 +10,9 @@ from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.case import Traits
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Wrong, mutants, rows
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.backward import Backward, Saved
-from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
+from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Levels, Step
 from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.lazily import np

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.case import Traits
 from attnsuite.cases.mutants import Wrong, mutants, rows, then
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.backward import Backward
-from attnsuite.contracts.attention.computation.dense import Dense, largest_of, normalised
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
+from attnsuite.contracts.attention.computation.gradients import Backward
 from attnsuite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step, Typed, number_within
 from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.lazily import torch

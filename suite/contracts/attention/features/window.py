@@ -9,11 +9,9 @@ from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.case import Traits
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Wrong, mutants, rows
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.backward import Backward, ignoring
-from attnsuite.contracts.attention.computation.base import by_position, unless
-from attnsuite.contracts.attention.computation.dense import Dense
-from attnsuite.contracts.attention.computation.tiled import Tiled
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, Tiled, by_position, unless
+from attnsuite.contracts.attention.computation.gradients import Backward, ignoring
 from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Typed
 from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.lazily import torch
@@ -106,7 +104,7 @@ def cases() -> Sequence[Case]:
 
 
 def _dropout() -> Sequence[Case]:
-    from attnsuite.contracts.attention.features.dropout.draws import KEPT, kept
+    from attnsuite.contracts.attention.cases.dropped import KEPT, kept
 
     return [kept("window/dropout", "dropout inside the window", KEPT.but(window=(3, 2)))]
 

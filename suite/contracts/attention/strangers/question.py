@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attnsuite.contracts.attention.computation.asked import Asked, as_attention, check
+from attnsuite.contracts.attention.computation.call import Asked, as_attention, check
 from attnsuite.contracts.attention.feature import features
 from attnsuite.contracts.attention.features.scale import factor
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Variant
-from attnsuite.contracts.attention.computation.asked import Asked, as_attention, check
+from attnsuite.contracts.attention.computation.call import Asked, as_attention, check
 from attnsuite.contracts.attention.feature import arguments
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.strangers.question import Question, attention, bias_of, kept, spread

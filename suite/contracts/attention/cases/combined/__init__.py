@@ -16,8 +16,8 @@ from attnsuite.cases.contract import FULL, QUICK, CoveringArray
 from attnsuite.cases.covering import Row, Space, drawn
 from attnsuite.contracts.attention.cases.case import AttentionCase
 from attnsuite.contracts.attention.cases.combined.levels import LEVELS
+from attnsuite.contracts.attention.cases.dropped import kept
 from attnsuite.contracts.attention.feature import Feature, features
-from attnsuite.contracts.attention.features.dropout.draws import kept
 from attnsuite.model import COMBINED
 
 PAIRS, TRIPLES = (Path(__file__).with_name(f"{name}.txt") for name in ("pairs", "triples"))

@@ -11,9 +11,9 @@ from attnsuite.cases.contract import LocalMutant
 from attnsuite.cases.layouts import JUNK
 from attnsuite.cases.mutants import Wrong, mutants, rows, then
 from attnsuite.contracts.attention.cases.combined.levels import BACKWARD
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.backward import Backward, Gradients
-from attnsuite.contracts.attention.computation.dense import Dense
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense
+from attnsuite.contracts.attention.computation.gradients import Backward, Gradients
 from attnsuite.model import DTYPES
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What one call of an attention asks for, and when it may not be asked."""
+"""One call of an attention, and which calls the contract refuses."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from attnsuite.contracts.attention.cases.metamorphic import (
     same,
     with_tensors,
 )
-from attnsuite.contracts.attention.features.mask.patterns import Mask
+from attnsuite.contracts.attention.features.mask import Mask
 
 WITH_MASK = (*INPUTS, "attn_mask")
 

@@ -12,7 +12,7 @@ from attnsuite.cases.random_cases import CountedCase
 from attnsuite.cases.tensors import FAST
 from attnsuite.contracts.attention.cases.bad_input import BadInput, of_rank
 from attnsuite.contracts.attention.cases.case import AttentionCase
-from attnsuite.contracts.attention.features.dropout.draws import (
+from attnsuite.contracts.attention.cases.dropped import (
     KEPT,
     Interleaved,
     Training,

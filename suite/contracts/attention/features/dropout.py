@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from attnsuite.cases import Call, Case, Conventions
+from attnsuite.cases import Call, Conventions
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.draws import replayed
 from attnsuite.cases.mutants import Wrong, given, mutants, rows
-from attnsuite.contracts.attention.computation.asked import Asked
-from attnsuite.contracts.attention.computation.backward import Backward, Saved
-from attnsuite.contracts.attention.computation.dense import Dense, Whole, correct
-from attnsuite.contracts.attention.computation.tiled import Partial, Tile, Tiled, shift
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, Partial, Tile, Tiled, Whole, correct, shift
+from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step, Typed, number_within
 from attnsuite.contracts.attention.lazily import np, torch
 
@@ -63,12 +61,6 @@ def _weigh(of: Any, weights: Tensor, asked: Asked) -> Tensor:
 
 def _multiplier(weights: Tensor, asked: Asked) -> Tensor | None:
     return multiplier(weights, asked["dropout_p"]) if asked["dropout_p"] > 0 else None
-
-
-def _cases() -> Sequence[Case]:
-    from attnsuite.contracts.attention.features.dropout.cases import cases
-
-    return cases()
 
 
 # Mistakes
@@ -323,7 +315,6 @@ FEATURE = Feature(
     computed=Computed(weigh=_weigh, multiplier=_multiplier, steps={"dropout": dropout}),
     seeded=True,
     refuse=_refuse,
-    cases=_cases,
     also_called={"dropout_p": "dropout"},
     in_torch=_in_torch,
     traits=lambda p, sizes: {"dropout": ("dropout", f"dropout of {p:g}")},

@@ -1,4 +1,4 @@
-"""One attention to time, and how its answers are held against the oracle."""
+"""One attention to time, and how its output is compared with the oracle."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from attnsuite.model import Status
 if TYPE_CHECKING:
     from torch import Tensor
 
+
 GRADIENTS = ("query", "key", "value")
 BACKWARD_FLOPS = 2.5
 """A backward computes five matrix products where a forward computes two (FlashAttention's convention)."""
 PAIRS, ROWS = 4, 32
 """So many pairs of batch item and head are verified at most, on so many rows together."""
 PEAK = 3.0
-"""The spread of the scores. At 1 weights are so even that in bfloat16 the mean of the values passes for attention from 4k
-keys on, and so does every second key alone."""
+"""Spread of the scores. At 1 the weights are so even that the mean of the values passes in bfloat16 from 4k keys on."""
 VERIFIED_SCORES, BLOCK = 2**26, 256
 """Gradients of keys and values need all scores of a key head: they are verified up to so many, so many queries at a
 time."""
@@ -343,3 +343,32 @@ def _drawn_call(workload: Workload, dtype: str, direction: str) -> Call:
 def _drawn(size: tuple[int, ...], random: torch.Generator, dtype: str, factor: float) -> Tensor:
     """Normal numbers around a quarter, so that a lost mean of the values shows."""
     return ((torch.randn(size, generator=random) + 0.25) * factor).to(getattr(torch, dtype))
+
+
+CHANCE = 1e-9
+"""The probability with which an honest implementation may be accused in one round."""
+
+
+class Dropped(Workload):
+    """A workload with dropout. Its gradients are not timed: they depend on the weights that were dropped."""
+
+    directions = ("forward",)
+
+    def bounded(self, truth: oracle.Truth, value: oracle.Array, numbers: int) -> Bounded:
+        """The output without dropout, and beside rounding how far a draw may lead away from it.
+
+        `value` is s v, and `numbers` are judged in all. An output is a sum of independent draws with that mean, p_j v_j
+        times 0 or 1/(1 − p). By Bernstein's inequality it lies further off than √(2 V L) + 2 M L / 3 with the
+        probability 2 exp(−L) at most, V being the variance and M the most that one draw can be off.
+        """
+        p = float(self.values["dropout_p"])
+        if p == 1:
+            return truth.output
+        terms = truth.weights.astype(np.float64)  # b h l s
+        values = value.astype(np.float64)
+        variance = (terms**2) @ (values**2) * (p / (1 - p))
+        most = np.abs(terms[..., None] * values).max(-2) * max(p / (1 - p), 1.0)
+        seldom = math.log(2 * numbers / CHANCE)
+        drawn = np.sqrt(2 * variance * seldom) + 2 * most * seldom / 3
+        # Kept weights are larger by 1/(1 − p), and so is what their rounding may be off by.
+        return Bounded(truth.output.value, truth.output.bound / (1 - p) + drawn / ACCEPT_OUTPUT)
