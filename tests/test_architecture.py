@@ -102,7 +102,7 @@ BUDGETS = {
     "model": 2200,
     "judging": 1020,
     "cases": 3700,
-    "contracts": 26600,
+    "contracts": 26900,
     "registry": 3950,
     "worker": 4050,
     "machine": 670,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
-from attnsuite.contracts import rooms_of_workloads
+from attnsuite.contracts import modules_of_workloads
 from attnsuite.model import UsageError
 from attnsuite.worker import expect
 from attnsuite.worker.allocator import KEEPS
@@ -29,7 +29,7 @@ def expect_measured(threads: int, contracts: Iterable[str], processes: int = 1, 
 
     `contracts` are those whose workloads will be timed, and `gradients` is whether not only forward calls will be.
     """
-    rooms = rooms_of_workloads(dict.fromkeys(contracts))
+    rooms = modules_of_workloads(dict.fromkeys(contracts))
     for place, environment in enumerate(map(timed_as, range(processes))):
         expect({**environment, **with_threads(threads)}, cores_of(threads, place), service(gradients), rooms)
 

@@ -150,7 +150,12 @@ class Contract:
     @property
     def optional(self) -> frozenset[str]:
         """The parameters that have a default: the core does not need them."""
-        return frozenset(re.findall(r"(\w+)=", self.signature))
+        return optional_in(self.page)
+
+
+def optional_in(page: str) -> frozenset[str]:
+    """The parameters with a default in the signature of a contract's page."""
+    return frozenset(re.findall(r"(\w+)=", page.split("\n\n")[1]))
 
 
 @dataclass(frozen=True)
@@ -174,7 +179,7 @@ class Reproducer:
 class LocalMutant:
     """A mutant whose mistake an implementation may make only where some levels meet."""
 
-    deviation: Mutant
+    mutant: Mutant
     where: frozenset[str] = frozenset()
     """The mistake is possible in rows that have one of these levels; empty: in all rows."""
 
@@ -209,14 +214,14 @@ class CoveringArray:
         """By mutant, the pairs of levels, or the fused triples, that alone could show its mistake."""
         possible = sorted(filter(self.space.possible, self.space.meetings(fused)))
         return {
-            mutant.deviation.name: [met for met in possible if mutant.made_in(level for _, level in met)]
-            for mutant in self.mistakes()
+            local.mutant.name: [met for met in possible if local.made_in(level for _, level in met)]
+            for local in self.mistakes()
         }
 
 
 def declare(
-    package: str,
-    features: Mapping[str, str],
+    module: str,
+    features: Mapping[str, str] | None = None,
     parameters: Mapping[str, tuple[str, ...]] | None = None,
     *,
     by_value: Sequence[str] = (),
@@ -225,33 +230,39 @@ def declare(
     lists: Mapping[str, str] | None = None,
     **others: Any,
 ) -> Contract:
-    """The contract of a package, which is named after it and has the usual modules (`lists_in`).
+    """The contract of a module, the `__name__` of its file: a file of its own, or `contract.py` of its folder.
 
     `features` are added to `everywhere`; `parameters` maps a parameter to the features that need it. A call needs the
     features of its arguments; of a parameter in `by_value` only the feature that its value names. `also` are tests of
-    a call by feature. `lists` are further lists, `others` further fields of Contract.
+    a call by feature. `lists` are further lists as in `lists_in`, `others` further fields of Contract.
     """
     parameters = parameters or {}
     fields: dict[str, Any] = {
-        "name": package.rpartition(".")[2],
-        "features": {**features, **everywhere},
+        "name": module.removesuffix(".contract").rpartition(".")[2],
+        "features": {**(features or {}), **everywhere},
         "parameter_features": parameters,
         "needs": needed_by(parameters, by_value, also or {}),
-        **lists_in(package, variants="strangers.strangers", **(lists or {})),
+        **lists_in(module, variants="variants.variants", **(lists or {})),
     }
     return Contract(**(fields | others))
 
 
-def lists_in(package: str, **others: str) -> dict[str, Any]:
-    """The lists of a contract by field; a module is imported when its list is called for.
+def lists_in(module: str, **others: str) -> dict[str, Any]:
+    """The page of a contract, and its lists by field, which are made when they are called for.
 
-    The function `cases.cases` makes the cases; mutants and controls are collected from the module `deviations`;
-    `others` names the functions of further lists, `workloads="workloads.workloads"`.
+    In a file of its own, the function `cases` makes the cases, mutants are all that stand in lists of the file, and
+    `CONTROLS` has the computations without a mistake. Of a contract in a folder, the same stand in its modules or
+    packages `cases` and `mutants`. `others` names the functions of further lists, `workloads="workloads.workloads"`:
+    the first word is a module of the folder, and says nothing in a single file.
     """
+    folder = module.removesuffix("contract") if module.endswith(".contract") else ""
+
+    def home(name: str) -> str:
+        return f"{folder}{name}" if folder else module
 
     def made(path: str) -> Callable[[], Any]:
-        module, function = path.rsplit(".", 1)
-        return lambda: getattr(import_module(f"{package}.{module}"), function)()
+        name, function = path.rsplit(".", 1)
+        return lambda: getattr(import_module(home(name)), function)()
 
     @cache
     def of_seed_0() -> tuple[Case, ...]:
@@ -263,10 +274,10 @@ def lists_in(package: str, **others: str) -> dict[str, Any]:
         return list(made("cases.cases")() if seeded() else of_seed_0())
 
     lists: dict[str, Any] = {
-        "page": import_module(f"{package}.contract").__doc__,
+        "page": import_module(module).__doc__,
         "cases": cases,
-        "mutants": lambda: mutants_in(f"{package}.deviations"),
-        "controls": lambda: controls_in(f"{package}.deviations"),
+        "mutants": lambda: mutants_in(home("mutants")),
+        "controls": lambda: controls_in(home("mutants")),
         "examples": lambda: [example for case in cases() if (example := case.example())],
     }
     return lists | {name: made(path) for name, path in others.items()}

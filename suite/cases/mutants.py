@@ -1,19 +1,19 @@
 """Mutants as tables of mistakes: each row makes one step of a correct computation go wrong.
 
-    MISTAKES = mutants(
+    MUTANTS = mutants(
         Network,
-        first=rows(
-            no_first_bias=Wrong("the first bias is left out", given(b1=torch.zeros_like)),
-            from_the_other_side=Wrong("x is multiplied from the other side", lambda x, w1, b1: w1 @ x + b1),
-        ),
-        second=rows(
-            rectified_output=Wrong("the output is rectified too", then(torch.relu), "documents, E5"),
-        ),
+        first={
+            "no_first_bias": Mutation("the first bias is left out", with_arguments(b1=torch.zeros_like)),
+            "from_the_other_side": Mutation("x is multiplied from the other side", lambda x, w1, b1: w1 @ x + b1),
+        },
+        second={
+            "rectified_output": Mutation("the output is rectified too", with_result(torch.relu), "documents, E5"),
+        },
     )
 
-A row has the name of the mistake, a sentence, and what replaces the step: another function, or the step itself with its
-arguments changed before (`given`) or its result after (`then`). It may end with the source, and the dtypes of the audit
-if the mistake depends on the dtype.
+A row has the name of the mutant and its mutation: a sentence, and what replaces the step. That is another function, or
+the step itself with its arguments changed before (`with_arguments`) or its result after (`with_result`). A mutation may
+end with its source, and with the dtypes of the audit if the mistake depends on the dtype.
 """
 
 from __future__ import annotations
@@ -92,20 +92,20 @@ class StepChange:
         return changed
 
 
-def given(**changes: Function) -> StepChange:
-    """The step with changed arguments: `given(key=lambda key, query: …)`.
+def with_arguments(**changes: Function) -> StepChange:
+    """The step with changed arguments: `with_arguments(key=lambda key, query: …)`.
 
     A change gets the argument first; its further parameters are named like other arguments of the step.
     """
     return StepChange(before=changes)
 
 
-def then(change: Function) -> StepChange:
-    """The step with a changed result: `then(lambda weights, mask: …)`; further parameters as with `given`."""
+def with_result(change: Function) -> StepChange:
+    """The step with a changed result: `with_result(lambda weights, mask: …)`; further parameters as before."""
     return StepChange(after=change)
 
 
-def if_given(change: Function) -> Function:
+def unless_none(change: Function) -> Function:
     """The change of an optional argument, which stays None."""
 
     @wraps(change)
@@ -129,7 +129,7 @@ def _with_arguments(
     return lambda subject, arguments: change(subject, *(arguments[name] for name in names))
 
 
-class Wrong(NamedTuple):
+class Mutation(NamedTuple):
     """A mistake in a step, as a row of a table."""
 
     says: str
@@ -143,13 +143,8 @@ class Wrong(NamedTuple):
     """Other replacements that are the same mistake with other numbers."""
 
 
-def rows(**by_name: Wrong) -> Mapping[str, Wrong]:
-    """The mistakes in one step, by name."""
-    return by_name
-
-
-def mutants(of: type[Stepwise], **by_step: Mapping[str, Wrong]) -> list[Mutant]:
-    """The mutants of a table: rows by the step that they replace, or `whole`."""
+def mutants(of: type[Stepwise], **by_step: Mapping[str, Mutation]) -> list[Mutant]:
+    """The mutants of a table: mutations by name, by the step that they replace, or `whole`."""
     return [
         Mutant(
             name,

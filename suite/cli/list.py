@@ -9,6 +9,7 @@ from attnsuite.cli.requests import List
 from attnsuite.cli.targets import chosen
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
+from attnsuite.contracts import optional_parameters
 from attnsuite.model import UsageError
 from attnsuite.registry import Declaration
 
@@ -92,8 +93,10 @@ def _description(declaration: Declaration) -> str:
 
 
 def _gaps(declaration: Declaration) -> Iterator[str]:
-    for parameter, features in contract_named(declaration.contract).parameter_features.items():
-        if declaration.parameters is not None and parameter not in declaration.parameters:
+    known = declaration.parameters
+    missing = frozenset[str]() if known is None else optional_parameters(declaration.contract) - {*known}
+    for parameter, features in contract_named(declaration.contract).parameter_features.items() if missing else ():
+        if parameter in missing:
             yield f"takes no {parameter}: no {', no '.join(features)}"
     for feature, reason in declaration.lacks.items():
         yield f"lacks {feature}: {reason}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from attnsuite import registry
-from attnsuite.contracts import contract as contract_named
+from attnsuite.contracts import file_of
 from attnsuite.model import Measurement, Outcome, UsageError
 from attnsuite.registry import Declaration
 from attnsuite.results import RunWriter
@@ -41,7 +41,7 @@ def chosen(
     if not (wanted := [each for each in every if each.full_name not in unwanted]):
         raise UsageError(f"nothing is left to test without {', '.join(sorted(unwanted))}")
     if contract is not None:
-        contract_named(contract)  # raises for a folder of implementations that is not a contract of the suite
+        file_of(contract)  # raises for a folder of implementations that is not a contract of the suite
     return wanted
 
 

@@ -337,9 +337,9 @@ def killed_by(contract: Contract, row: Row) -> frozenset[str]:
     if any(failure(case, calls, expected, control) for control in contract.controls().values()):
         return frozenset()
     return frozenset(
-        mistake.deviation.name
+        mistake.mutant.name
         for mistake in array.mistakes()
-        if mistake.made_in(row.values()) and kills_mutant(case, calls, expected, mistake.deviation)
+        if mistake.made_in(row.values()) and kills_mutant(case, calls, expected, mistake.mutant)
     )
 
 

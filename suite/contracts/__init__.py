@@ -1,47 +1,66 @@
-"""What kinds of implementation promise: a folder per contract, always the same rooms."""
+"""What an implementation promises: a contract is a file in `steps` or `blocks`, or a folder with a `contract.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import ast
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnsuite.cases.contract import optional_in
 from attnsuite.model import UsageError
 
 if TYPE_CHECKING:
     from attnsuite.cases import Contract
 
+HOME = Path(__file__).parent
+SINGLE = ("steps", "blocks")
+"""The folders in which each file is a contract, unless its name begins with `_`."""
+
 
 @cache
-def _packages() -> dict[str, str]:
-    """The package of each contract by its name: the folders below this one that hold a contract.py."""
-    home = Path(__file__).parent
-    folders = sorted((file.parent for file in home.rglob("contract.py")), key=lambda folder: folder.name)
-    return {folder.name: ".".join((__name__, *folder.relative_to(home).parts)) for folder in folders}
+def _files() -> dict[str, Path]:
+    """The file that declares each contract, by the contract's name."""
+    folders = {file.parent.name: file for file in HOME.rglob("contract.py")}
+    single = {file.stem: file for folder in SINGLE for file in (HOME / folder).glob("[!_]*.py")}
+    return dict(sorted((folders | single).items()))
 
 
 def names() -> list[str]:
     """The contracts that exist, in alphabetical order."""
-    return list(_packages())
+    return list(_files())
 
 
-def rooms_of_workloads(names: Iterable[str]) -> list[str]:
-    """The modules that are imported for the workloads of these contracts, without those that there are not."""
-    packages = [_packages()[name] for name in names if name in _packages()]
-    rooms = [f"{package}.{room}" for package in packages for room in ("contract", "workloads")]
-    return [room for room in rooms if _is_there(room.removeprefix(f"{__name__}.").split("."))]
+def file_of(name: str) -> Path:
+    """The file that declares a contract. UsageError says which contracts exist."""
+    if name not in _files():
+        raise UsageError(f"unknown contract {name!r}; there are: {', '.join(names())}")
+    return _files()[name]
 
 
-def _is_there(parts: Sequence[str]) -> bool:
-    place = Path(__file__).parent.joinpath(*parts)
-    return place.with_suffix(".py").exists() or (place / "__init__.py").exists()
+def _module(file: Path) -> str:
+    return ".".join((__name__, *file.relative_to(HOME).with_suffix("").parts))
 
 
 def contract(name: str) -> Contract:
-    """The contract of that name. UsageError says which exist."""
-    if name not in _packages():
-        raise UsageError(f"unknown contract {name!r}; there are: {', '.join(names())}")
-    found: Contract = import_module(f"{_packages()[name]}.contract").CONTRACT
-    return found
+    """The contract of that name. UsageError if there is none."""
+    declared: Contract = import_module(_module(file_of(name))).CONTRACT
+    return declared
+
+
+def optional_parameters(name: str) -> frozenset[str]:
+    """The parameters with a default. A contract in one file is not imported for this, since it imports PyTorch."""
+    if (file := file_of(name)).name == "contract.py":
+        return contract(name).optional
+    page = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return optional_in(page)
+
+
+def modules_of_workloads(names: Iterable[str]) -> list[str]:
+    """The modules that are imported for the workloads of these contracts; unknown contracts have none."""
+    declaring = [_files()[name] for name in names if name in _files()]
+    folders = [file.parent for file in declaring if file.name == "contract.py"]
+    beside = [folder / f"workloads{end}" for folder in folders for end in ("", ".py")]
+    return [_module(file) for file in (*declaring, *beside) if file.exists()]

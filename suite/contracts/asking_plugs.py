@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from attnsuite.cases.mutants import StepChange, Wrong, rows, then
+from attnsuite.cases.mutants import Mutation, StepChange, with_result
 
 Attention = Callable[..., Tensor]
 Heads = tuple[Tensor, Tensor, Tensor]
@@ -21,7 +21,7 @@ Given = Mapping[str, Any]
 
 def left_out(argument: str) -> StepChange:
     """Without one of the arguments that the plug needs."""
-    return then(lambda needed: {name: each for name, each in needed.items() if name != argument})
+    return with_result(lambda needed: {name: each for name, each in needed.items() if name != argument})
 
 
 def scaled_before(attention: Attention, heads: Heads, given: Given) -> Tensor:
@@ -97,21 +97,23 @@ def mask_of_numbers(attention: Attention, heads: Heads, given: Given) -> Tensor:
     return attention(*heads, **given)
 
 
-MISTAKES = rows(
-    plug_scaled_twice=Wrong("queries are divided by √p before the plug, which divides by it again", scaled_before),
-    plug_given_scale=Wrong("the attention that is plugged in is given the scale, which is its own", with_scale),
-    plug_given_heads_as_items=Wrong("heads are given to the plug as items of one head each", as_items),
-    plug_given_heads_first=Wrong("the plug is given heads before items", heads_first),
-    plug_called_head_by_head=Wrong("the attention that is plugged in is called once for each head", head_by_head),
-    plug_called_twice=Wrong("the attention that is plugged in is called twice", twice),
-    plug_given_idle_mask=Wrong("the plug is given a mask that hides nothing where none is needed", idle_mask),
-    plug_given_dropout=Wrong(
+MUTATIONS = {
+    "plug_scaled_twice": Mutation(
+        "queries are divided by √p before the plug, which divides by it again", scaled_before
+    ),
+    "plug_given_scale": Mutation("the attention that is plugged in is given the scale, which is its own", with_scale),
+    "plug_given_heads_as_items": Mutation("heads are given to the plug as items of one head each", as_items),
+    "plug_given_heads_first": Mutation("the plug is given heads before items", heads_first),
+    "plug_called_head_by_head": Mutation("the attention that is plugged in is called once for each head", head_by_head),
+    "plug_called_twice": Mutation("the attention that is plugged in is called twice", twice),
+    "plug_given_idle_mask": Mutation("the plug is given a mask that hides nothing where none is needed", idle_mask),
+    "plug_given_dropout": Mutation(
         "the attention that is plugged in is called with dropout where there is none", with_dropout
     ),
-    plug_unused=Wrong("the attention that is plugged in is called, but its answer is not used", unused),
-)
+    "plug_unused": Mutation("the attention that is plugged in is called, but its answer is not used", unused),
+}
 """By name. They replace a step that is given the plug, the heads, and the other arguments."""
-MASKED = rows(
-    plug_given_mask_of_numbers=Wrong("the plug is given a mask of numbers in place of booleans", mask_of_numbers)
-)
+MASKED = {
+    "plug_given_mask_of_numbers": Mutation("the plug is given a mask of numbers in place of booleans", mask_of_numbers)
+}
 """Mistakes in the same step, of contracts that have masks."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnsuite.cases.mutants import Wrong, first_for_all, rows, then, turned
+from attnsuite.cases.mutants import Mutation, first_for_all, turned, with_result
 
 Found = dict[str, Tensor]
 """Attention weights by name, b h l s."""
@@ -78,82 +78,91 @@ def unmasked(weights: Tensor, masked: Tensor, scores: Tensor) -> Tensor:
 
 
 SHOWN = {
-    "shown": rows(
-        shows_averaged_weights=Wrong(
+    "shown": {
+        "shows_averaged_weights": Mutation(
             "the attention weights that are shown are the mean of all heads, b l s",
             lambda weights, masked, scores: weights.mean(1),
             "torch.nn.MultiheadAttention by default",
         ),
-        shows_mean_for_every_head=Wrong(
+        "shows_mean_for_every_head": Mutation(
             "the attention weights that are shown are the mean of all heads, for every head",
             lambda weights, masked, scores: weights.mean(1, keepdim=True).expand_as(weights),
         ),
-        shows_first_head=Wrong(
-            "the attention weights that are shown are the first head's, for every head", then(first_for_all(1))
+        "shows_first_head": Mutation(
+            "the attention weights that are shown are the first head's, for every head", with_result(first_for_all(1))
         ),
-        shows_first_item=Wrong("the attention weights that are shown are the first item's", then(first_for_all())),
-        shows_turned_weights=Wrong(
+        "shows_first_item": Mutation(
+            "the attention weights that are shown are the first item's", with_result(first_for_all())
+        ),
+        "shows_turned_weights": Mutation(
             "queries and keys are swapped in the attention weights that are shown where there are as many",
-            then(turned),
+            with_result(turned),
         ),
-        shows_scores=Wrong("scores are shown in place of attention weights", lambda weights, masked, scores: masked),
-        shows_powers=Wrong(
+        "shows_scores": Mutation(
+            "scores are shown in place of attention weights", lambda weights, masked, scores: masked
+        ),
+        "shows_powers": Mutation(
             "exponentials are shown in place of attention weights: they are not divided by their sum",
             lambda weights, masked, scores: (masked - masked.amax(-1, keepdim=True)).exp(),
         ),
-        shows_logarithms=Wrong("the logarithms of attention weights are shown", then(lambda weights: weights.log())),
-        shows_rounded_weights=Wrong(
-            "the attention weights that are shown are rounded to whole thousandths",
-            then(lambda weights: (weights * 1000).round() / 1000),
+        "shows_logarithms": Mutation(
+            "the logarithms of attention weights are shown", with_result(lambda weights: weights.log())
         ),
-    ),
-    "named": rows(
-        shows_next_layer=Wrong("each attention shows the weights of the next one of its shape", of_next_layer),
-        shows_no_layers=Wrong("the last attention alone is shown", lambda found: dict(list(found.items())[-1:])),
-        shows_blocks_from_one=Wrong(
+        "shows_rounded_weights": Mutation(
+            "the attention weights that are shown are rounded to whole thousandths",
+            with_result(lambda weights: (weights * 1000).round() / 1000),
+        ),
+    },
+    "named": {
+        "shows_next_layer": Mutation("each attention shows the weights of the next one of its shape", of_next_layer),
+        "shows_no_layers": Mutation("the last attention alone is shown", lambda found: dict(list(found.items())[-1:])),
+        "shows_blocks_from_one": Mutation(
             "blocks are counted from 1 in the names of attention weights",
             lambda found: renamed(
                 found, lambda name: ".".join(str(int(p) + 1) if p.isdigit() else p for p in name.split("."))
             ),
         ),
-        shows_a_list=Wrong("attention weights are a list without names", lambda found: list(found.values())),
-    ),
-    "recalled": rows(
-        shows_first_call=Wrong(
+        "shows_a_list": Mutation("attention weights are a list without names", lambda found: list(found.values())),
+    },
+    "recalled": {
+        "shows_first_call": Mutation(
             "the attention weights of the first call of a shape are shown in later ones", first_of_shapes
         ),
-        shows_in_one_place=Wrong(
+        "shows_in_one_place": Mutation(
             "attention weights of one shape are written over each other: earlier ones change with the next call",
             in_one_place,
         ),
-    ),
-    "read": rows(
-        reads_plug_at_once=Wrong(
+    },
+    "read": {
+        "reads_plug_at_once": Mutation(
             "the weights of a plug are read off it with values that are wider than the model's", through_whole_identity
         )
-    ),
-    "of_plug": rows(
-        shows_own_weights_of_plug=Wrong(
+    },
+    "of_plug": {
+        "shows_own_weights_of_plug": Mutation(
             "beside the answer of a plug the weights are shown that the model has without it",
             lambda shown, own: own(torch.eye(shown.shape[-1], dtype=shown.dtype)),
         )
-    ),
+    },
 }
 """By the step that is wrong. None of these mistakes is made where weights are not asked for."""
 OF_HIDDEN = {
-    "shown": rows(
-        shows_unmasked_weights=Wrong("the attention weights that are shown are those without any mask", unmasked),
-        shows_faint_weights_of_hidden_keys=Wrong(
-            "keys that are hidden have a weight that is shown, of 10⁻⁹", then(lambda weights: weights.clamp_min(1e-9))
+    "shown": {
+        "shows_unmasked_weights": Mutation("the attention weights that are shown are those without any mask", unmasked),
+        "shows_faint_weights_of_hidden_keys": Mutation(
+            "keys that are hidden have a weight that is shown, of 10⁻⁹",
+            with_result(lambda weights: weights.clamp_min(1e-9)),
         ),
-    ),
-    "given_to_read": rows(
-        reads_plug_unmasked=Wrong("the weights of a plug are read off it without any mask", lambda given: {})
-    ),
+    },
+    "given_to_read": {
+        "reads_plug_unmasked": Mutation("the weights of a plug are read off it without any mask", lambda given: {})
+    },
 }
 """The same of models in which something is hidden."""
-IN_STEPS = rows(
-    shows_last_step=Wrong("of cached decoding the weights of the last step alone are shown", lambda parts: parts[-1]),
-    shows_steps_from_the_right=Wrong("the weights of cached steps end all at the last key", from_the_right),
-)
+IN_STEPS = {
+    "shows_last_step": Mutation(
+        "of cached decoding the weights of the last step alone are shown", lambda parts: parts[-1]
+    ),
+    "shows_steps_from_the_right": Mutation("the weights of cached steps end all at the last key", from_the_right),
+}
 """Mistakes in the step `stacked`, of models that decode token by token."""

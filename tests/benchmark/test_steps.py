@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.contracts import contract
-from attnsuite.contracts.attention.deviations.gradients import gradient_lacks_mean
+from attnsuite.contracts.attention.mutants.gradients import gradient_lacks_mean
 from attnsuite.implementations.multi_head_attention.split_heads import multi_head_attention as split_heads
 from attnsuite.implementations.seq2seq_attention.eager import seq2seq_attention
 from attnsuite.implementations.transformer.eager import transformer

@@ -11,7 +11,7 @@ from torch import Tensor
 import attnsuite
 from attnsuite.cases.formula import RepeatedCase
 from attnsuite.contracts import contract, names
-from attnsuite.contracts.blocks.positionwise_ffn.deviations import Network
+from attnsuite.contracts.blocks.positionwise_ffn import Network
 from attnsuite.worker import ask
 
 

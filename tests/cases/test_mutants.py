@@ -12,18 +12,17 @@ from attnsuite.cases import Mutant
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
 from attnsuite.cases.contract import collected
 from attnsuite.cases.mutants import (
+    Mutation,
     StepChange,
-    Wrong,
     first_for_all,
     formula,
-    given,
     hidden_last,
-    if_given,
     mutants,
     repeated_beyond,
-    rows,
-    then,
     turned,
+    unless_none,
+    with_arguments,
+    with_result,
 )
 
 X, W = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 10.0], [0.0, 1.0]])
@@ -48,12 +47,12 @@ class Map(Steps):
 
 
 def wrong(step: str, replacement: Any) -> Any:
-    (mutant,) = mutants(Map, **{step: rows(it=Wrong("it is wrong", replacement))})
+    (mutant,) = mutants(Map, **{step: {"it": Mutation("it is wrong", replacement)}})
     return mutant.function
 
 
 def test_a_row_is_a_mutant() -> None:
-    table = rows(halved=Wrong("it is halved", then(lambda y: y / 2), "a paper", ("float64",)))
+    table = {"halved": Mutation("it is halved", with_result(lambda y: y / 2), "a paper", ("float64",))}
     (mutant,) = mutants(Map, product=table)
 
     assert (mutant.name, mutant.says, mutant.source, mutant.dtypes) == (
@@ -69,12 +68,12 @@ def test_a_row_is_a_mutant() -> None:
     ("step", "replacement", "expected"),
     [
         ("product", lambda x, w: x + w, -(X + W)),
-        ("product", given(w=turned), -(X @ W.mT)),
-        ("product", given(w=lambda w, x: w * x), -(X @ (W * X))),
-        ("product", given(x=lambda x, w: w, w=lambda w, x: x), -(W @ X)),  # changes see unchanged arguments
-        ("product", then(lambda y, x: y - x), X - X @ W),
+        ("product", with_arguments(w=turned), -(X @ W.mT)),
+        ("product", with_arguments(w=lambda w, x: w * x), -(X @ (W * X))),
+        ("product", with_arguments(x=lambda x, w: w, w=lambda w, x: x), -(W @ X)),  # changes see unchanged arguments
+        ("product", with_result(lambda y, x: y - x), X - X @ W),
         ("product", StepChange(after=torch.neg), X @ W),
-        ("whole", given(sign=lambda sign: "plus"), X @ W),
+        ("whole", with_arguments(sign=lambda sign: "plus"), X @ W),
     ],
 )
 def test_a_step_is_replaced_or_changed(step: str, replacement: Any, expected: Tensor) -> None:
@@ -82,8 +81,8 @@ def test_a_step_is_replaced_or_changed(step: str, replacement: Any, expected: Te
 
 
 def test_an_optional_argument_that_is_none_stays_none() -> None:
-    offset = if_given(lambda offset, x: offset * x)
-    step = given(offset=offset).of(lambda x, offset=None: x if offset is None else x + offset)
+    offset = unless_none(lambda offset, x: offset * x)
+    step = with_arguments(offset=offset).of(lambda x, offset=None: x if offset is None else x + offset)
 
     assert torch.equal(step(X), X)
     assert torch.equal(step(X, W), X + W * X)
@@ -92,9 +91,9 @@ def test_an_optional_argument_that_is_none_stays_none() -> None:
 @pytest.mark.parametrize(
     ("step", "change", "error", "message"),
     [
-        ("product", given(bias=turned), TypeError, "has no bias"),
-        ("product", then(lambda y, sign: y), TypeError, "has no sign"),
-        ("sum", then(turned), AttributeError, "sum"),
+        ("product", with_arguments(bias=turned), TypeError, "has no bias"),
+        ("product", with_result(lambda y, sign: y), TypeError, "has no sign"),
+        ("sum", with_result(turned), AttributeError, "sum"),
     ],
 )
 def test_an_unknown_step_or_argument_is_an_error_at_once(step: str, change: Any, error: Any, message: str) -> None:
@@ -112,7 +111,7 @@ def test_an_unknown_step_or_argument_is_an_error_at_once(step: str, change: Any,
     ids=["axes", "choices", "check"],
 )
 def test_bad_input_is_refused_before_any_step(arguments: Any, options: Any, message: str) -> None:
-    for function in (Map(), wrong("product", then(turned)), Map.checked(torch.matmul)):
+    for function in (Map(), wrong("product", with_result(turned)), Map.checked(torch.matmul)):
         with pytest.raises(ValueError, match=message):
             function(*arguments, **options)
 

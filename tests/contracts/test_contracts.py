@@ -251,7 +251,7 @@ def test_no_correct_stranger_is_accused(name: str) -> None:
     present, absent, accusations = audit.run_correct_variants(contract(name), asked, kept(name))
 
     assert accusations == []
-    assert len(present) >= 3
+    assert len(present) >= 2
     assert absent == {}
 
 

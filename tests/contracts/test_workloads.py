@@ -33,10 +33,10 @@ def test_all_that_workloads_need_is_known_before_it_is_imported() -> None:
 import sys
 
 import attnsuite.benchmark.measure.bench
-from attnsuite.contracts import contract, names, rooms_of_workloads
+from attnsuite.contracts import contract, names, modules_of_workloads
 
 for name in ["no contract", *names()]:
-    for room in rooms_of_workloads([name]):
+    for room in modules_of_workloads([name]):
         __import__(room)
     before = set(sys.modules)
     for workload in contract(name).workloads()[:1] if name in names() else ():

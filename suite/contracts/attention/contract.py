@@ -148,10 +148,10 @@ CONTRACT = Contract(
     findings=Path(__file__).with_name("findings.toml"),
     core_dtypes={"cpu": "float32", "cuda": "float16"},  # fused CUDA kernels exist in half precision only
     **lists_in(
-        __package__,
-        mutants="deviations.deviations",
-        controls="deviations.controls",
-        variants="strangers.strangers",
+        __name__,
+        mutants="mutants.mutants",
+        controls="mutants.controls",
+        variants="variants.variants",
         workloads="workloads.workloads",
         array="cases.combined.array",
         reproducing="reproduction.reproducing",

@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Mutant
-from attnsuite.cases.mutants import Wrong, filled_beyond, given, mutants, rows, swapped_where_equal, then, turned
+from attnsuite.cases.mutants import (
+    Mutation,
+    filled_beyond,
+    mutants,
+    swapped_where_equal,
+    turned,
+    with_arguments,
+    with_result,
+)
 from attnsuite.contracts import asking_plugs
 from attnsuite.contracts.models.eager import Blocks, Config, Part, Shapes, mean_square, normalised
 from attnsuite.contracts.shown import SHOWN
@@ -30,8 +38,8 @@ def of_one_dtype(weights: Part) -> dict[str, Tensor]:
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in weights.items()}
 
 
-EXTRA_WEIGHTS = Wrong("weights that are not due are accepted", given(weights=of_due_names))
-MIXED_DTYPES = Wrong("weights of several floating dtypes are accepted", given(weights=of_one_dtype))
+EXTRA_WEIGHTS = Mutation("weights that are not due are accepted", with_arguments(weights=of_due_names))
+MIXED_DTYPES = Mutation("weights of several floating dtypes are accepted", with_arguments(weights=of_one_dtype))
 """Mistakes in the step `check_weights`, which all models have."""
 
 
@@ -84,107 +92,117 @@ class Remembering:
         return found
 
 
-def deviations(of: type[Blocks]) -> list[Mutant]:
+def general_mutants(of: type[Blocks]) -> list[Mutant]:
     """The mistakes that any model made of these blocks can make."""
-    widened = rows(
-        transposed_weights=Wrong(
-            "attention's weights are applied transposed, as torch.nn.Linear does", given(weights=transposed)
+    widened = {
+        "transposed_weights": Mutation(
+            "attention's weights are applied transposed, as torch.nn.Linear does", with_arguments(weights=transposed)
         ),
-        values_by_key_weights=Wrong(
-            "attention's keys and values have the keys' weights both", given(weights=shared("w_key", "w_value"))
+        "values_by_key_weights": Mutation(
+            "attention's keys and values have the keys' weights both",
+            with_arguments(weights=shared("w_key", "w_value")),
         ),
-        keys_by_query_weights=Wrong(
-            "attention's queries and keys have the queries' weights both", given(weights=shared("w_query", "w_key"))
+        "keys_by_query_weights": Mutation(
+            "attention's queries and keys have the queries' weights both",
+            with_arguments(weights=shared("w_query", "w_key")),
         ),
-        swapped_query_and_key_weights=Wrong(
-            "the weights of attention's queries and keys are swapped", given(weights=swapped("w_query", "w_key"))
+        "swapped_query_and_key_weights": Mutation(
+            "the weights of attention's queries and keys are swapped",
+            with_arguments(weights=swapped("w_query", "w_key")),
         ),
-        swapped_norms=Wrong(
+        "swapped_norms": Mutation(
             "the first two normalisations of a block are swapped",
-            given(
+            with_arguments(
                 weights=lambda weights: swapped("norm1.weight", "norm2.weight")(
                     swapped("norm1.bias", "norm2.bias")(weights)
                 )
             ),
         ),
-        swapped_network=Wrong(
-            "the weights of a block's network are swapped where they have one shape", given(weights=swapped("w1", "w2"))
+        "swapped_network": Mutation(
+            "the weights of a block's network are swapped where they have one shape",
+            with_arguments(weights=swapped("w1", "w2")),
         ),
-        tied_network=Wrong(
+        "tied_network": Mutation(
             "the second weights of a block's network are the first, transposed, where their shapes allow it",
-            given(weights=shared("w1", "w2")),
+            with_arguments(weights=shared("w1", "w2")),
         ),
-        transposed_network=Wrong(
+        "transposed_network": Mutation(
             "the weights of a block's network are transposed where they are square",
-            given(
+            with_arguments(
                 weights=lambda weights: {
                     name: turned(each) if name.endswith(("w1", "w2")) else each for name, each in weights.items()
                 }
             ),
         ),
-        first_weights=Wrong("a model has the weights of the first one of its config", then(Remembering().first)),
-        latest_weights=Wrong("a model has the weights of the latest one of its config", then(Remembering().latest)),
-    )
+        "first_weights": Mutation(
+            "a model has the weights of the first one of its config", with_result(Remembering().first)
+        ),
+        "latest_weights": Mutation(
+            "a model has the weights of the latest one of its config", with_result(Remembering().latest)
+        ),
+    }
     return mutants(of, widened=widened, **HEADS, **LAYERS, **SHOWN)
 
 
 HEADS = {
-    "factor": rows(
-        full_width_scale=Wrong(
+    "factor": {
+        "full_width_scale": Mutation(
             "the scores are divided by the root of the full width, not the head's",
             lambda head_width, heads: 1 / math.sqrt(head_width * heads),
             "documents, E3",
         ),
-        unscaled=Wrong("the scores are not scaled", lambda head_width, heads: 1.0),
-    ),
-    "split": rows(
-        swapped_items_and_heads=Wrong(
+        "unscaled": Mutation("the scores are not scaled", lambda head_width, heads: 1.0),
+    },
+    "split": {
+        "swapped_items_and_heads": Mutation(
             "items and heads are swapped where there are as many, and never swapped back",
-            then(swapped_where_equal(of_rank=4)),
+            with_result(swapped_where_equal(of_rank=4)),
         ),
-        interleaved_heads=Wrong(
+        "interleaved_heads": Mutation(
             "neighbouring columns belong to different heads",
             lambda tensor, heads: tensor.unflatten(-1, (-1, heads)).movedim(-1, 1),
         ),
-    ),
-    "merge": rows(
-        heads_not_moved_back=Wrong(
+    },
+    "merge": {
+        "heads_not_moved_back": Mutation(
             "heads are merged without moving their axis back",
             lambda mixed: mixed.reshape(len(mixed), mixed.shape[2], -1),
             "documents, E30",
         )
-    ),
-    "plug": rows(ignores_the_plug=Wrong("an attention that is plugged in is not called", lambda own, plugged: own)),
-    "ask": asking_plugs.MISTAKES,
-    "softmax": rows(
-        softmax_over_queries=Wrong(
+    },
+    "plug": {"ignores_the_plug": Mutation("an attention that is plugged in is not called", lambda own, plugged: own)},
+    "ask": asking_plugs.MUTATIONS,
+    "softmax": {
+        "softmax_over_queries": Mutation(
             "the softmax runs over the queries", lambda scores: scores.clamp_min(-1e9).softmax(-2)
         ),
-        drops_keys_beyond_128=Wrong("keys beyond the 128th are left out", given(scores=filled_beyond(128, -math.inf))),
-    ),
+        "drops_keys_beyond_128": Mutation(
+            "keys beyond the 128th are left out", with_arguments(scores=filled_beyond(128, -math.inf))
+        ),
+    },
 }
 LAYERS = {
-    "activate": rows(
-        leaky_features=Wrong("features below zero leak through", lambda x: torch.where(x > 0, x, 0.01 * x))
-    ),
-    "add": rows(no_residual=Wrong("there are no residual connections", lambda x, y: y)),
-    "norm": rows(
-        unbiased_variance=Wrong(
+    "activate": {
+        "leaky_features": Mutation("features below zero leak through", lambda x: torch.where(x > 0, x, 0.01 * x))
+    },
+    "add": {"no_residual": Mutation("there are no residual connections", lambda x, y: y)},
+    "norm": {
+        "unbiased_variance": Mutation(
             "the variance is divided by the count less one",
             lambda x, weights: normalised(x, weights, lambda _: (x.var(-1, keepdim=True) + 1e-5).sqrt()),
         ),
-        rms_norm=Wrong("the root mean square is taken: no mean is subtracted", rms_norm),
-        plain_norm=Wrong(
+        "rms_norm": Mutation("the root mean square is taken: no mean is subtracted", rms_norm),
+        "plain_norm": Mutation(
             "normalisation leaves out its weight and bias",
             lambda x, weights: Blocks.norm(x, {"weight": x.new_ones(()), "bias": x.new_zeros(())}),
         ),
-        eps_outside=Wrong(
+        "eps_outside": Mutation(
             "ε is added to the root, not under it",
             lambda x, weights: normalised(x, weights, lambda centred: mean_square(centred).sqrt() + 1e-5),
         ),
-        eps_of_a_millionth=Wrong(
+        "eps_of_a_millionth": Mutation(
             "ε is 10⁻⁶", lambda x, weights: normalised(x, weights, lambda c: (mean_square(c) + 1e-6).sqrt())
         ),
-    ),
+    },
 }
 """Mistakes in steps of the layers; those of attention are in HEADS."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attnsuite.cases.mutants import Wrong, formula, rows, then
+from attnsuite.cases.mutants import Mutation, formula, with_result
 from attnsuite.contracts.shown import Found
 
 Greedy = Mapping[str, int]
@@ -98,76 +98,82 @@ def one_earlier(tokens: Tensor, end: int, steps: int, begin: int) -> Tensor:
     return kept.masked_fill(pad(kept, (0, 1), value=end)[:, 1:] == end, end)
 
 
-MISTAKES: dict[str, Mapping[str, Wrong]] = {
-    "first": rows(
-        begins_with_end=Wrong("decoding begins with the end token", lambda zeros, greedy: zeros + greedy["end"]),
-        begins_with_zero=Wrong("decoding begins with the token 0, whatever is given", lambda zeros, greedy: zeros),
-    ),
-    "count": rows(
-        one_step_less=Wrong("a translation has one step less than it may have", lambda steps: max(1, steps - 1)),
-    ),
-    "fed": rows(
-        reads_latest_token_alone=Wrong("each step reads the token before it alone", lambda tokens: tokens[:, -1:]),
-        reads_begin_in_every_step=Wrong("each step reads the begin token in place of the token before", begin_again),
-        reads_one_token_late=Wrong(
-            "the token before is not read, but the one before that",
-            then(lambda tokens: tokens[:, : max(1, tokens.shape[1] - 1)]),
+MUTATIONS: dict[str, Mapping[str, Mutation]] = {
+    "first": {
+        "begins_with_end": Mutation("decoding begins with the end token", lambda zeros, greedy: zeros + greedy["end"]),
+        "begins_with_zero": Mutation(
+            "decoding begins with the token 0, whatever is given", lambda zeros, greedy: zeros
         ),
-    ),
-    "latest": rows(
-        chooses_by_first_logits=Wrong(
+    },
+    "count": {
+        "one_step_less": Mutation("a translation has one step less than it may have", lambda steps: max(1, steps - 1)),
+    },
+    "fed": {
+        "reads_latest_token_alone": Mutation(
+            "each step reads the token before it alone", lambda tokens: tokens[:, -1:]
+        ),
+        "reads_begin_in_every_step": Mutation(
+            "each step reads the begin token in place of the token before", begin_again
+        ),
+        "reads_one_token_late": Mutation(
+            "the token before is not read, but the one before that",
+            with_result(lambda tokens: tokens[:, : max(1, tokens.shape[1] - 1)]),
+        ),
+    },
+    "latest": {
+        "chooses_by_first_logits": Mutation(
             "each token is chosen by the logits of the first step", lambda logits: logits[:, 0]
         )
-    ),
-    "pick": rows(
-        samples=Wrong("tokens are drawn by their probabilities, not the likeliest", sampled),
-        picks_second_best=Wrong(
+    },
+    "pick": {
+        "samples": Mutation("tokens are drawn by their probabilities, not the likeliest", sampled),
+        "picks_second_best": Mutation(
             "the second best token is chosen", lambda logits, tokens, end: logits.topk(2, -1).indices[:, 1]
         ),
-        picks_no_token_twice=Wrong("no token is chosen twice in a row of tokens", unlike_before),
-        never_ends=Wrong("the end token is never chosen", without_end),
-    ),
-    "enough": rows(
-        stops_with_the_first=Wrong(
+        "picks_no_token_twice": Mutation("no token is chosen twice in a row of tokens", unlike_before),
+        "never_ends": Mutation("the end token is never chosen", without_end),
+    },
+    "enough": {
+        "stops_with_the_first": Mutation(
             "all translations stop where one of them has ended", lambda ended: bool(ended.any())
         ),
-        stops_with_first_item=Wrong(
+        "stops_with_first_item": Mutation(
             "all translations stop where the first item's has ended", lambda ended: bool(ended[0])
         ),
-    ),
-    "cut": rows(
-        goes_on_behind_the_end=Wrong(
+    },
+    "cut": {
+        "goes_on_behind_the_end": Mutation(
             "what a model says behind the end token is not cut off",
             lambda tokens, end, steps, begin: pad(tokens, (0, steps - tokens.shape[1]), value=end),
         ),
-        fills_with_zeros=Wrong(
+        "fills_with_zeros": Mutation(
             "behind the end token there are zeros",
             lambda tokens, end, steps, begin: ended_by(0, tokens, end, steps),
         ),
-        loses_token_before_end=Wrong("the token in front of the end token is cut off, too", one_earlier),
-        keeps_begin=Wrong(
+        "loses_token_before_end": Mutation("the token in front of the end token is cut off, too", one_earlier),
+        "keeps_begin": Mutation(
             "a translation starts with the begin token",
             lambda tokens, end, steps, begin: pad(ended_by(end, tokens, end, steps), (1, -1), value=begin),
         ),
-        as_long_as_needed=Wrong(
+        "as_long_as_needed": Mutation(
             "there are as many columns as the longest translation has tokens",
             lambda tokens, end, steps, begin: ended_by(end, tokens, end, steps)[:, : tokens.shape[1]],
         ),
-        int32_tokens=Wrong("tokens are int32", then(lambda tokens: tokens.int())),
-    ),
-    "reread": rows(
-        shows_steps_of_their_own_tokens=Wrong(
+        "int32_tokens": Mutation("tokens are int32", with_result(lambda tokens: tokens.int())),
+    },
+    "reread": {
+        "shows_steps_of_their_own_tokens": Mutation(
             "the attention weights beside a translation are those of steps that read the token which they choose",
             lambda tokens, begin: tokens,
         )
-    ),
-    "behind": rows(
-        shows_steps_behind_the_end=Wrong(
+    },
+    "behind": {
+        "shows_steps_behind_the_end": Mutation(
             "beside a translation the attention weights of steps behind its end are shown", lambda rows, over: rows
         )
-    ),
-    "check_greedy": rows(
-        clamps_greedy=Wrong(
+    },
+    "check_greedy": {
+        "clamps_greedy": Mutation(
             "a begin or end token that is none, and no steps, are accepted as the nearest that there is",
             lambda greedy, vocabulary: {
                 "begin": min(max(greedy["begin"], 0), vocabulary - 1),
@@ -175,6 +181,6 @@ MISTAKES: dict[str, Mapping[str, Wrong]] = {
                 "steps": max(greedy["steps"], 1),
             },
         )
-    ),
+    },
 }
 """By the step that is wrong."""

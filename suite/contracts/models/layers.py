@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from attnsuite.contracts.blocks import positionwise_ffn
 from attnsuite.contracts.blocks.add_norm import oracle as normalisation
-from attnsuite.contracts.blocks.positionwise_ffn import oracle as network
 from attnsuite.judging.rounded import Rounded
 
 Array = np.ndarray[Any, Any]
@@ -60,7 +60,7 @@ def add_norm(x: Rounded, y: Rounded, weights: Part) -> Rounded:
 
 def feed_forward(x: Rounded, weights: Part, activation: str) -> Rounded:
     """The network of each position by itself, … d."""
-    return network.positionwise_ffn(x, *(weights[name] for name in ("w1", "b1", "w2", "b2")), activation=activation)
+    return positionwise_ffn.oracle(x, *(weights[name] for name in ("w1", "b1", "w2", "b2")), activation=activation)
 
 
 def root(number: int, like: Rounded) -> Rounded:

@@ -13,7 +13,7 @@ from msgspec import structs
 from attnsuite.cases import Call, Calls, Contract
 from attnsuite.model import Outcome, Status
 from attnsuite.registry.signatures.catalogue import OWN, SIGNATURES_OF, signature
-from attnsuite.registry.signatures.deviations import deviations
+from attnsuite.registry.signatures.mutants import mutants
 from attnsuite.registry.signatures.signature import Question, Signature
 from attnsuite.registry.signatures.written import written
 
@@ -57,7 +57,7 @@ def in_signature(contract: Contract, name: str) -> Contract:
     return replace(
         contract,
         page=contract.page.replace(own, f"{of.function}({', '.join(of.inputs)}, …)", 1),
-        mutants=lambda: deviations(of, contract.mutants()),
+        mutants=lambda: mutants(of, contract.mutants()),
         reproducing=partial(_reproducing, contract.reproducing, of),
         words=partial(in_words, of),
         worded=partial(_worded, of),

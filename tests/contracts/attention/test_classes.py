@@ -16,7 +16,7 @@ from attnsuite.contracts.attention.cases.behaviour import Repeated
 from attnsuite.contracts.attention.cases.case import due
 from attnsuite.contracts.attention.cases.roles import OneTensor, total
 from attnsuite.contracts.attention.contract import NOT_ASKED, page
-from attnsuite.contracts.attention.deviations import controls, deviations
+from attnsuite.contracts.attention.mutants import controls, mutants
 from attnsuite.judging.precision import Bounded
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.worker import ask
@@ -88,13 +88,13 @@ def caught(case: Case, deviation: Mutant) -> bool:
 
 @pytest.mark.parametrize(("deviation", "case"), CAUGHT.items())
 def test_a_mistake_is_caught_by_the_case_made_for_it(deviation: str, case: str) -> None:
-    assert caught(named(cases)[case], named(deviations)[deviation])
+    assert caught(named(cases)[case], named(mutants)[deviation])
 
 
 @pytest.mark.parametrize("name", [name for name in CAUGHT if not name.startswith(("accepts", "breaks"))])
 def test_such_a_mistake_is_right_in_a_single_plain_call(name: str) -> None:
     for case in ("plain/small", "plain/self_attention", "gradients/plain"):
-        assert not caught(named(cases)[case], named(deviations)[name])
+        assert not caught(named(cases)[case], named(mutants)[name])
 
 
 @pytest.mark.parametrize("name", controls())

@@ -92,7 +92,7 @@ def test_a_column_that_is_not_written_is_caught_by_every_row_whose_bounds_are_no
 
 def test_each_mistake_is_caught_by_some_row_and_some_rows_miss_one() -> None:
     caught = [killed_by(CONTRACT, row) for row in sample(40)]
-    names = {each.deviation.name for each in ARRAY.mistakes()}
+    names = {each.mutant.name for each in ARRAY.mistakes()}
     assert frozenset().union(*caught) == names
     assert any(each < names for each in caught)
 
@@ -109,7 +109,7 @@ def only_where(meeting: dict[str, str], mistaken: Any, row: Row) -> Any:
 
 def test_an_implementation_wrong_only_where_two_levels_meet_fails_there_alone() -> None:
     """The audit says so of each pair from what single rows catch; here the implementation itself is asked."""
-    mistakes = {each.deviation.name: each.deviation.function for each in ARRAY.mistakes()}
+    mistakes = {each.mutant.name: each.mutant.function for each in ARRAY.mistakes()}
     meeting = {"width": "e65", "causal": "causal"}
     failed = []
     for row in ROWS[:120]:

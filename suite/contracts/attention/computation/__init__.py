@@ -4,9 +4,9 @@
 gradient, and `Whole` is the answer as one step. All walk the stages of the features. A deviation is one of them
 with one step replaced, either a step of its own or one that a feature names:
 
-    MISTAKES = mistakes(
+    MUTANTS = mutants(
         Dense,
-        factor=rows(unscaled=Wrong("the scores are not divided by √e", lambda asked: 1.0)),
+        factor={"unscaled": Mutation("the scores are not divided by √e", lambda asked: 1.0)},
     )
 
     @Dense.instead("softmax", "the largest score is not subtracted")

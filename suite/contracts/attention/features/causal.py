@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.covering import Contradiction
-from attnsuite.cases.mutants import Wrong, mutants, rows
+from attnsuite.cases.mutants import Mutation, mutants
 from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import Dense, Tiled, Whole, by_position, correct, unless
 from attnsuite.contracts.attention.computation.gradients import Backward, ignoring
@@ -208,94 +208,94 @@ def _first_head_only(grid: Grid, asked: Asked) -> Tensor:
 
 VISIBLE = mutants(
     Dense,
-    causal=rows(
-        aligns_causal_at_the_end=Wrong(
+    causal={
+        "aligns_causal_at_the_end": Mutation(
             "the causal mask is aligned at the lower right: the last query sees the last key; if that is meant, declare "
             'conventions={"causal": "lower_right"}',
             lambda grid, asked: visible(grid, True, {"causal": "lower_right"}),
             "flash-attention issue 282, pytorch issue 108108"
         ),
-        excludes_the_diagonal=Wrong("a query does not see its own position", lambda grid, asked: grid.j < grid.i, "documents: doc-002 E9"),
-        allows_one_future_key=Wrong("a query sees one key of the future", lambda grid, asked: grid.j <= grid.i + 1, "transformers issue 39408 (window off by one)"),
-        ignores_causal=Wrong("is_causal is ignored", _unless(lambda asked: True)),
-        looks_ahead=Wrong("a query sees the future instead of the past: upper triangle for lower", lambda grid, asked: grid.j >= grid.i),
-        masks_causal_by_four_queries=Wrong(
+        "excludes_the_diagonal": Mutation("a query does not see its own position", lambda grid, asked: grid.j < grid.i, "documents: doc-002 E9"),
+        "allows_one_future_key": Mutation("a query sees one key of the future", lambda grid, asked: grid.j <= grid.i + 1, "transformers issue 39408 (window off by one)"),
+        "ignores_causal": Mutation("is_causal is ignored", _unless(lambda asked: True)),
+        "looks_ahead": Mutation("a query sees the future instead of the past: upper triangle for lower", lambda grid, asked: grid.j >= grid.i),
+        "masks_causal_by_four_queries": Mutation(
             "the causal mask is the same for each group of four queries: the future leaks",
             lambda grid, asked: grid.j <= grid.i // 4 * 4 + 3,
             "pytorch issue 195910"
         ),
-        ignores_causal_in_first_tile=Wrong(
+        "ignores_causal_in_first_tile": Mutation(
             "the causal mask begins with the 17th query, the first tile sees all keys",
             lambda grid, asked: _due(grid, asked) | (grid.i < 16)
         ),
-        ignores_causal_beyond_64_queries=Wrong("the causal mask ends with the 64th query", lambda grid, asked: _due(grid, asked) | (grid.i >= 64)),
-        leaks_future_of_last_tile=Wrong(
+        "ignores_causal_beyond_64_queries": Mutation("the causal mask ends with the 64th query", lambda grid, asked: _due(grid, asked) | (grid.i >= 64)),
+        "leaks_future_of_last_tile": Mutation(
             "keys of the last tile of 32 are never masked: their future leaks",
             lambda grid, asked: _due(grid, asked) | _last_tile(grid, asked)
         ),
-        ignores_causal_with_fewer_queries=Wrong("is_causal is ignored when there are fewer queries than keys", _unless(lambda asked: asked.queries < asked.keys)),
-        ignores_causal_with_more_queries=Wrong("is_causal is ignored when there are more queries than keys", _unless(lambda asked: asked.queries > asked.keys)),
-        applies_causal_only_to_squares=Wrong("is_causal is ignored unless there are as many queries as keys", _unless(lambda asked: asked.queries != asked.keys)),
-        ignores_causal_for_one_query=Wrong(
+        "ignores_causal_with_fewer_queries": Mutation("is_causal is ignored when there are fewer queries than keys", _unless(lambda asked: asked.queries < asked.keys)),
+        "ignores_causal_with_more_queries": Mutation("is_causal is ignored when there are more queries than keys", _unless(lambda asked: asked.queries > asked.keys)),
+        "applies_causal_only_to_squares": Mutation("is_causal is ignored unless there are as many queries as keys", _unless(lambda asked: asked.queries != asked.keys)),
+        "ignores_causal_for_one_query": Mutation(
             "is_causal is ignored for a single query",
             _unless(lambda asked: asked.queries == 1),
             "decoding paths: `is_causal and query_length > 1`"
         ),
-        ignores_causal_when_grouped=Wrong("is_causal is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
-        ignores_causal_with_dropout=Wrong("is_causal is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
-        ignores_causal_in_rank_2=Wrong("is_causal is ignored in rank 2", _unless(lambda asked: asked.rank == 2)),
-        masks_causal_in_first_head_only=Wrong("the causal mask is applied to the first head only", _first_head_only),
-        slides_a_window_of_32=Wrong(
+        "ignores_causal_when_grouped": Mutation("is_causal is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
+        "ignores_causal_with_dropout": Mutation("is_causal is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
+        "ignores_causal_in_rank_2": Mutation("is_causal is ignored in rank 2", _unless(lambda asked: asked.rank == 2)),
+        "masks_causal_in_first_head_only": Mutation("the causal mask is applied to the first head only", _first_head_only),
+        "slides_a_window_of_32": Mutation(
             "only the last 32 keys are seen: a sliding window",
             lambda grid, asked: _due(grid, asked) & (grid.j > grid.i - 32),
             "transformers issue 39408"
         ),
-        forgets_causal_of_one_tensor=Wrong(
+        "forgets_causal_of_one_tensor": Mutation(
             "where one tensor is query, key and value, a fast path forgets the causal mask",
             _unless(lambda asked: asked.query is asked.key)
         ),
-    ),
+    },
 )  # fmt: skip
 
 TILED = mutants(
     Tiled,
-    causal=rows(
-        skips_diagonal_tiles=Wrong(
+    causal={
+        "skips_diagonal_tiles": Mutation(
             "in tiles of keys that begin right of the tile of queries' first row, causal masks all",
             lambda grid, asked: _due(grid, asked) & (grid.j[:1] <= grid.i[:1]),
         ),
-        restarts_causal_in_each_tile=Wrong(
+        "restarts_causal_in_each_tile": Mutation(
             "the causal mask starts anew in each tile of keys", lambda grid, asked: grid.j - grid.j[:1] <= grid.i
         ),
-    ),
+    },
 )
 
-OTHERS = [
+GENERAL_MUTANTS = [
     *mutants(
         Dense,
-        fill=rows(
-            zeroes_future_scores=Wrong(
+        fill={
+            "zeroes_future_scores": Mutation(
                 "masked scores become 0 instead of −∞",
                 lambda scores, seen: scores.masked_fill(~seen, 0.0),
                 "textbook codes that multiply by a triangle",
             )
-        ),
-        factor=rows(
-            ignores_scale_when_causal=Wrong(
+        },
+        factor={
+            "ignores_scale_when_causal": Mutation(
                 "a given scale is ignored when the mask is causal",
                 lambda asked: scale.default(asked) if asked["is_causal"] else scale.factor(asked),
             )
-        ),
-        receive=rows(
-            ignores_dropout_when_causal=Wrong(
+        },
+        receive={
+            "ignores_dropout_when_causal": Mutation(
                 "dropout is ignored when the mask is causal",
                 lambda asked: asked.but(dropout_p=0.0) if asked["is_causal"] else asked,
             )
-        ),
+        },
     ),
     *mutants(
         Backward,
-        weights=rows(backward_ignores_causal=Wrong("the backward ignores is_causal", ignoring("is_causal", False))),
+        weights={"backward_ignores_causal": Mutation("the backward ignores is_causal", ignoring("is_causal", False))},
     ),
 ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Conventions
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.draws import replayed
-from attnsuite.cases.mutants import Wrong, given, mutants, rows
+from attnsuite.cases.mutants import Mutation, mutants, with_arguments
 from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import Dense, Partial, Tile, Tiled, Whole, correct, shift
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
@@ -140,34 +140,34 @@ def always_alike(weights: Tensor, p: float) -> Tensor:
 
 DRAWS = mutants(
     Dense,
-    dropout=rows(
-        ignores_dropout=Wrong("dropout is ignored", lambda weights, p: weights),
-        does_not_rescale_kept_weights=Wrong("kept weights are not rescaled by 1/(1−p)", lambda weights, p: weights * kept(weights, p)),
-        rescales_kept_weights_by_p=Wrong("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * kept(weights, p) / p, "documents: doc-003 E13"),
-        rescales_kept_weights_twice=Wrong("kept weights are rescaled twice", lambda weights, p: dropout(weights, p) * _rescale(p)),
-        drops_with_probability_of_keeping=Wrong("weights are dropped with probability 1−p", lambda weights, p: weights * kept(weights, 1 - p) * _rescale(p)),
-        drops_a_tenth_too_rarely=Wrong("weights are dropped a tenth too rarely", lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
-        rounds_probability_to_eighths=Wrong(
+    dropout={
+        "ignores_dropout": Mutation("dropout is ignored", lambda weights, p: weights),
+        "does_not_rescale_kept_weights": Mutation("kept weights are not rescaled by 1/(1−p)", lambda weights, p: weights * kept(weights, p)),
+        "rescales_kept_weights_by_p": Mutation("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * kept(weights, p) / p, "documents: doc-003 E13"),
+        "rescales_kept_weights_twice": Mutation("kept weights are rescaled twice", lambda weights, p: dropout(weights, p) * _rescale(p)),
+        "drops_with_probability_of_keeping": Mutation("weights are dropped with probability 1−p", lambda weights, p: weights * kept(weights, 1 - p) * _rescale(p)),
+        "drops_a_tenth_too_rarely": Mutation("weights are dropped a tenth too rarely", lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
+        "rounds_probability_to_eighths": Mutation(
             "the probability is rounded to eighths",
             lambda weights, p: weights * kept(weights, round(p * 8) / 8) * _rescale(p),
             "thresholds on few random bits"
         ),
-        drops_keys_in_pairs=Wrong("keys are dropped in pairs, not independently", _in_pairs),
-        drops_alike_for_all_queries=Wrong("the same weights are dropped for all queries of a matrix", shared(-2)),
-        drops_whole_queries=Wrong("all weights of a query are dropped or kept together", shared(-1)),
-        drops_alike_in_all_heads=Wrong("the same weights are dropped in all heads", shared(-3)),
-        drops_alike_in_all_items=Wrong("the same weights are dropped in all batch items", shared(-4)),
-        never_drops_first_key=Wrong("the weights of the first key are never dropped", _but_the_first),
-        normalises_after_dropout=Wrong("the weights are normalised again after dropout", normalised),
-        gives_nan_for_certain_dropout=Wrong("p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
-        ignores_manual_seed=Wrong("torch.manual_seed has no influence on what is dropped", _by_its_own),
-        drops_more_rarely_beside_hidden_keys=Wrong("where keys are hidden, weights are dropped a tenth too rarely", _rarer_beside_hidden),
-        drops_nothing_beyond_256_keys=Wrong("the weights of keys beyond the 256th are never dropped", _but_beyond(256)),
-        repeats_draw_after_512_keys=Wrong("after 512 keys the same weights are dropped again", _repeated(-1, 512)),
-        repeats_draw_after_16_heads=Wrong("after 16 heads the same weights are dropped again", _repeated(-3, 16)),
-        draws_in_eight_bits=Wrong("random numbers have eight bits: a small probability is 0 or 1/256", lambda weights, p: weights * kept(weights, round(p * 256) / 256) * _rescale(p)),
-        drops_alike_in_every_call=Wrong("the same weights are dropped in every call, whatever the seed", always_alike),
-    ),
+        "drops_keys_in_pairs": Mutation("keys are dropped in pairs, not independently", _in_pairs),
+        "drops_alike_for_all_queries": Mutation("the same weights are dropped for all queries of a matrix", shared(-2)),
+        "drops_whole_queries": Mutation("all weights of a query are dropped or kept together", shared(-1)),
+        "drops_alike_in_all_heads": Mutation("the same weights are dropped in all heads", shared(-3)),
+        "drops_alike_in_all_items": Mutation("the same weights are dropped in all batch items", shared(-4)),
+        "never_drops_first_key": Mutation("the weights of the first key are never dropped", _but_the_first),
+        "normalises_after_dropout": Mutation("the weights are normalised again after dropout", normalised),
+        "gives_nan_for_certain_dropout": Mutation("p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
+        "ignores_manual_seed": Mutation("torch.manual_seed has no influence on what is dropped", _by_its_own),
+        "drops_more_rarely_beside_hidden_keys": Mutation("where keys are hidden, weights are dropped a tenth too rarely", _rarer_beside_hidden),
+        "drops_nothing_beyond_256_keys": Mutation("the weights of keys beyond the 256th are never dropped", _but_beyond(256)),
+        "repeats_draw_after_512_keys": Mutation("after 512 keys the same weights are dropped again", _repeated(-1, 512)),
+        "repeats_draw_after_16_heads": Mutation("after 16 heads the same weights are dropped again", _repeated(-3, 16)),
+        "draws_in_eight_bits": Mutation("random numbers have eight bits: a small probability is 0 or 1/256", lambda weights, p: weights * kept(weights, round(p * 256) / 256) * _rescale(p)),
+        "drops_alike_in_every_call": Mutation("the same weights are dropped in every call, whatever the seed", always_alike),
+    },
 )  # fmt: skip
 
 
@@ -203,26 +203,26 @@ def _in_groups(asked: Asked) -> Any:
 
 INSTEAD = mutants(
     Whole,
-    answer=rows(
-        drops_outputs=Wrong("dropout is applied to the output instead of the weights", _of_outputs),
-        drops_scores=Wrong(
+    answer={
+        "drops_outputs": Mutation("dropout is applied to the output instead of the weights", _of_outputs),
+        "drops_scores": Mutation(
             "dropout is applied to the scores before the softmax instead of the weights",
             Dense(softmax=_of_scores, dropout=lambda weights, p: weights),
         ),
-        drops_values=Wrong("dropout is applied to the values' rows, alike for all queries", given(asked=_of_values)),
-        drops_at_probability_zero=Wrong(
+        "drops_values": Mutation("dropout is applied to the values' rows, alike for all queries", with_arguments(asked=_of_values)),
+        "drops_at_probability_zero": Mutation(
             "without being asked, a tenth of the weights is dropped",
-            given(asked=lambda asked: asked.but(dropout_p=asked["dropout_p"] or 0.1)),
+            with_arguments(asked=lambda asked: asked.but(dropout_p=asked["dropout_p"] or 0.1)),
             "pytorch issue 124464 (dropout in evaluation)",
         ),
-        ignores_dropout_for_one_query=Wrong("nothing is dropped for a single query", given(asked=lambda asked: asked.but(dropout_p=0.0) if asked.queries == 1 and asked["dropout_p"] < 1 else asked), "decoding paths"),
-        drops_alike_in_a_group=Wrong("query heads that share a key head drop the same weights", lambda asked: Dense(dropout=_in_groups(asked))(asked)),
-        ignores_dropout_without_gradient=Wrong(
+        "ignores_dropout_for_one_query": Mutation("nothing is dropped for a single query", with_arguments(asked=lambda asked: asked.but(dropout_p=0.0) if asked.queries == 1 and asked["dropout_p"] < 1 else asked), "decoding paths"),
+        "drops_alike_in_a_group": Mutation("query heads that share a key head drop the same weights", lambda asked: Dense(dropout=_in_groups(asked))(asked)),
+        "ignores_dropout_without_gradient": Mutation(
             "dropout is ignored when no gradient is wanted",
-            given(asked=lambda asked: asked if asked.wants_gradient else asked.but(dropout_p=0.0)),
+            with_arguments(asked=lambda asked: asked if asked.wants_gradient else asked.but(dropout_p=0.0)),
             "kernels that take evaluation for granted",
         ),
-    ),
+    },
 )  # fmt: skip
 
 
@@ -233,12 +233,12 @@ def _drawn_anew(saved: Saved) -> Tensor | float:
 
 BACKWARD = mutants(
     Backward,
-    keep=rows(
-        backward_drops_anew=Wrong("the backward draws other weights to drop", _drawn_anew, "xformers issue 724"),
-        backward_ignores_dropout=Wrong("the backward ignores dropout", lambda saved: 1.0),
-        backward_drops_anew_in_groups=Wrong("with grouped heads, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.asked.grouped else saved.keep),
-        backward_drops_anew_for_one_query=Wrong("for a single query, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.asked.queries == 1 else saved.keep),
-    ),
+    keep={
+        "backward_drops_anew": Mutation("the backward draws other weights to drop", _drawn_anew, "xformers issue 724"),
+        "backward_ignores_dropout": Mutation("the backward ignores dropout", lambda saved: 1.0),
+        "backward_drops_anew_in_groups": Mutation("with grouped heads, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.asked.grouped else saved.keep),
+        "backward_drops_anew_for_one_query": Mutation("for a single query, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.asked.queries == 1 else saved.keep),
+    },
 )  # fmt: skip
 
 
@@ -264,14 +264,14 @@ def _limited(limit: Any) -> Any:
 
 ACCEPTED = mutants(
     Dense,
-    receive=rows(
-        accepts_negative_dropout=Wrong(
+    receive={
+        "accepts_negative_dropout": Mutation(
             "a negative dropout_p is accepted as 0",
             _limited(lambda p: max(p, 0.0)),
             "pytorch, scaled_dot_product_attention on a CPU",
         ),
-        accepts_dropout_above_one=Wrong("a dropout_p above 1 is accepted as 1", _limited(lambda p: min(p, 1.0))),
-    ),
+        "accepts_dropout_above_one": Mutation("a dropout_p above 1 is accepted as 1", _limited(lambda p: min(p, 1.0))),
+    },
 )
 
 LEVELS = Levels(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.covering import Contradiction
-from attnsuite.cases.mutants import Wrong, mutants, rows
+from attnsuite.cases.mutants import Mutation, mutants
 from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
@@ -177,44 +177,44 @@ def _but_for_the_first(scores: Tensor, asked: Asked) -> Tensor:
 
 WEIGHTS = mutants(
     Dense,
-    softmax=rows(
-        gives_nan_for_empty_row=Wrong(
+    softmax={
+        "gives_nan_for_empty_row": Mutation(
             'a query that may attend to nothing gives NaN; if that is meant, declare conventions={"empty_row": "nan"}',
             _filled(lambda asked: math.nan),
             "pytorch issue 103963"
         ),
-        takes_softmax_of_empty_row=Wrong(
+        "takes_softmax_of_empty_row": Mutation(
             "a query that may attend to nothing goes through the softmax like any other: NaN, and NaN gradients; if that is "
             'meant, declare conventions={"empty_row": "nan"}',
             lambda scores, asked: scores.softmax(-1),
             "torch.softmax of a row of −∞"
         ),
-        gives_mean_for_empty_row=Wrong(
+        "gives_mean_for_empty_row": Mutation(
             "a query that may attend to nothing gives the mean of the values; if that is meant, declare "
             'conventions={"empty_row": "mean"}',
             _mean,
             "onnxruntime issue 28958"
         ),
-        gives_mean_for_empty_row_of_bool_mask=Wrong(
+        "gives_mean_for_empty_row_of_bool_mask": Mutation(
             "a query that a boolean mask leaves nothing gives the mean of the values",
             lambda scores, asked: (_mean if _has(True, asked) else Dense.softmax)(scores, asked),
             "jax.nn (its convention)"
         ),
-        gives_nan_for_empty_row_of_float_mask=Wrong(
+        "gives_nan_for_empty_row_of_float_mask": Mutation(
             "a query that a float mask leaves nothing gives NaN",
             lambda scores, asked: (_filled(lambda asked: math.nan) if _has(False, asked) else Dense.softmax)(scores, asked),
             "jax.nn (its convention)"
         ),
-        repeats_last_row_for_empty_row=Wrong("a query that may attend to nothing repeats the answer of the query before", _repeats),
-        leaves_a_trace_for_empty_row=Wrong(
+        "repeats_last_row_for_empty_row": Mutation("a query that may attend to nothing repeats the answer of the query before", _repeats),
+        "leaves_a_trace_for_empty_row": Mutation(
             "a query that may attend to nothing gives 1e-6 of the mean instead of zeros",
             _filled(lambda asked: 1e-6 / max(asked.keys, 1))
         ),
-        looks_for_empty_rows_in_first_row=Wrong(
+        "looks_for_empty_rows_in_first_row": Mutation(
             "a query that may attend to nothing gives NaN unless it is the first of its matrix",
             _but_for_the_first
         ),
-    ),
+    },
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.case import Traits
-from attnsuite.cases.mutants import Wrong, mutants, rows, then
+from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
 from attnsuite.contracts.attention.computation.gradients import Backward
@@ -109,49 +109,49 @@ def _if_given(wrong: Any) -> Any:
 
 FACTORS = mutants(
     Dense,
-    factor=rows(
-        ignores_integer_scale=Wrong("a scale that is no float is ignored", _if_given(lambda asked: factor(asked) if isinstance(asked["scale"], float) else default(asked)), "bindings that check for a double"),
-        unscaled=Wrong("the scores are not divided by √e", _by_default(lambda asked: 1.0), "documents: doc-000 E1"),
-        divides_by_width=Wrong("the scores are divided by e instead of √e", _by_default(lambda asked: 1 / asked.width)),
-        ignores_scale=Wrong("a given scale is ignored, 1/√e is always used", default, "vendor kernels without a scale argument"),
-        applies_scale_twice=Wrong("the scale is applied to the query and again to the scores", lambda asked: factor(asked) ** 2),
-        applies_scale_besides_default=Wrong("a given scale is applied on top of 1/√e", _if_given(lambda asked: asked["scale"] * default(asked))),
-        divides_by_given_scale=Wrong(
+    factor={
+        "ignores_integer_scale": Mutation("a scale that is no float is ignored", _if_given(lambda asked: factor(asked) if isinstance(asked["scale"], float) else default(asked)), "bindings that check for a double"),
+        "unscaled": Mutation("the scores are not divided by √e", _by_default(lambda asked: 1.0), "documents: doc-000 E1"),
+        "divides_by_width": Mutation("the scores are divided by e instead of √e", _by_default(lambda asked: 1 / asked.width)),
+        "ignores_scale": Mutation("a given scale is ignored, 1/√e is always used", default, "vendor kernels without a scale argument"),
+        "applies_scale_twice": Mutation("the scale is applied to the query and again to the scores", lambda asked: factor(asked) ** 2),
+        "applies_scale_besides_default": Mutation("a given scale is applied on top of 1/√e", _if_given(lambda asked: asked["scale"] * default(asked))),
+        "divides_by_given_scale": Mutation(
             "a given scale divides the scores instead of multiplying them",
             _if_given(lambda asked: 1 / asked["scale"] if asked["scale"] else math.inf),
             "documents: doc-001 divides"
         ),
-        scales_by_value_width=Wrong("the default scale is 1/√v, from the width of the values", _by_default(lambda asked: asked.value_width**-0.5)),
-        scales_by_width_of_all_heads=Wrong(
+        "scales_by_value_width": Mutation("the default scale is 1/√v, from the width of the values", _by_default(lambda asked: asked.value_width**-0.5)),
+        "scales_by_width_of_all_heads": Mutation(
             "the default scale is 1/√(h·e), from the width of all heads together",
             _by_default(lambda asked: (asked.width * asked.heads) ** -0.5),
             "documents: doc-001 E3"
         ),
-        scales_by_padded_width=Wrong(
+        "scales_by_padded_width": Mutation(
             "the default scale comes from the width padded to a multiple of 8",
             _by_default(lambda asked: (-(-asked.width // 8) * 8) ** -0.5),
             "ipex-llm issue 12619"
         ),
-        scales_by_integer_root=Wrong("the default scale is 1/⌊√e⌋, rounded to an integer", _by_default(lambda asked: 1 / math.isqrt(asked.width))),
-        reads_zero_scale_as_none=Wrong("a scale of 0 is read as no scale", lambda asked: asked["scale"] or default(asked), "the idiom `scale or 1/√e`"),
-        takes_absolute_scale=Wrong("the sign of a negative scale is lost", lambda asked: abs(factor(asked))),
-        takes_root_of_scale=Wrong(
+        "scales_by_integer_root": Mutation("the default scale is 1/⌊√e⌋, rounded to an integer", _by_default(lambda asked: 1 / math.isqrt(asked.width))),
+        "reads_zero_scale_as_none": Mutation("a scale of 0 is read as no scale", lambda asked: asked["scale"] or default(asked), "the idiom `scale or 1/√e`"),
+        "takes_absolute_scale": Mutation("the sign of a negative scale is lost", lambda asked: abs(factor(asked))),
+        "takes_root_of_scale": Mutation(
             "a negative scale gives NaN: query and key are each multiplied by its root",
             lambda asked: math.sqrt(factor(asked)) ** 2 if factor(asked) >= 0 else math.nan,
             "pytorch issue 105190"
         ),
-        leaves_out_given_scale=Wrong("where a scale is given the scores are not scaled at all", _if_given(lambda asked: 1.0)),
-        limits_scale_to_one=Wrong("a scale above 1 is cut to 1", lambda asked: min(factor(asked), 1.0)),
-        rounds_scale_to_half=Wrong(
+        "leaves_out_given_scale": Mutation("where a scale is given the scores are not scaled at all", _if_given(lambda asked: 1.0)),
+        "limits_scale_to_one": Mutation("a scale above 1 is cut to 1", lambda asked: min(factor(asked), 1.0)),
+        "rounds_scale_to_half": Mutation(
             "the scale is rounded to float16",
             lambda asked: float(torch.tensor(factor(asked)).half()),
             "kernels that take their scalars in half"
         ),
-        ignores_scale_with_mask=Wrong("a given scale is ignored when there is a mask", lambda asked: factor(asked) if asked["attn_mask"] is None else default(asked)),
-        ignores_scale_of_grouped_heads=Wrong("a given scale is ignored where heads are grouped", lambda asked: default(asked) if asked.grouped else factor(asked)),
-        unscaled_when_grouped=Wrong("the default scale is left out when heads are grouped", _by_default(lambda asked: 1.0 if asked.grouped else default(asked))),
-        ignores_scores_of_width_one=Wrong("a width of 1 gives equal weights", lambda asked: 0.0 if asked.width == 1 else factor(asked)),
-    ),
+        "ignores_scale_with_mask": Mutation("a given scale is ignored when there is a mask", lambda asked: factor(asked) if asked["attn_mask"] is None else default(asked)),
+        "ignores_scale_of_grouped_heads": Mutation("a given scale is ignored where heads are grouped", lambda asked: default(asked) if asked.grouped else factor(asked)),
+        "unscaled_when_grouped": Mutation("the default scale is left out when heads are grouped", _by_default(lambda asked: 1.0 if asked.grouped else default(asked))),
+        "ignores_scores_of_width_one": Mutation("a width of 1 gives equal weights", lambda asked: 0.0 if asked.width == 1 else factor(asked)),
+    },
 )  # fmt: skip
 
 
@@ -167,44 +167,44 @@ def shifts_by_smallest_for_negative_scale(scores: Tensor, asked: Asked) -> Tenso
 
 GRAD_MODE = mutants(
     Dense,
-    factor=rows(
-        unscaled_without_grad_mode=Wrong(
+    factor={
+        "unscaled_without_grad_mode": Mutation(
             "without grad mode the scores are not scaled",
             lambda asked: 1.0 if not torch.is_grad_enabled() and asked["scale"] is None else factor(asked),
             "flash-attention issue 1406",
         )
-    ),
+    },
 )
 BACKWARD = mutants(
     Backward,
-    factor=rows(
-        gradients_lack_scale=Wrong("the gradients of query and key lack the scale", lambda asked: 1.0),
-        gradients_ignore_given_scale=Wrong(
+    factor={
+        "gradients_lack_scale": Mutation("the gradients of query and key lack the scale", lambda asked: 1.0),
+        "gradients_ignore_given_scale": Mutation(
             "the gradients of query and key use 1/√e although another scale was given", default
         ),
-        gradients_apply_scale_twice=Wrong(
+        "gradients_apply_scale_twice": Mutation(
             "the scale is applied twice to the gradients of query and key", lambda asked: factor(asked) ** 2
         ),
-    ),
-    query_gradient=rows(
-        query_gradient_lacks_scale=Wrong(
+    },
+    query_gradient={
+        "query_gradient_lacks_scale": Mutation(
             "the query's gradient lacks the scale", lambda flow, saved: flow.scores @ saved.key
         ),
-        query_gradient_ignores_scale=Wrong(
+        "query_gradient_ignores_scale": Mutation(
             "the query's gradient uses 1/√e although another scale was given",
             lambda flow, saved: default(saved.asked) * (flow.scores @ saved.key),
         ),
-    ),
-    key_gradient=rows(
-        key_gradient_lacks_scale=Wrong(
+    },
+    key_gradient={
+        "key_gradient_lacks_scale": Mutation(
             "the key's gradient lacks the scale", lambda flow, saved: flow.scores.transpose(-1, -2) @ saved.query
         ),
-        key_gradient_loses_sign_of_scale=Wrong(
+        "key_gradient_loses_sign_of_scale": Mutation(
             "the key's gradient has the wrong sign under a negative scale",
-            then(lambda gradient, saved: gradient * (-1 if factor(saved.asked) < 0 else 1)),
+            with_result(lambda gradient, saved: gradient * (-1 if factor(saved.asked) < 0 else 1)),
             "pytorch issue 105190",
         ),
-    ),
+    },
 )
 
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -221,10 +221,10 @@ def _barely(dtype: str, wrong: float, beyond: int = 0) -> Any:
     )
 
 
-def _off(dtype: str, where: str, error: float, beyond: int = 0) -> Wrong:
+def _off(dtype: str, where: str, error: float, beyond: int = 0) -> Mutation:
     wrong = 1 + error * ROUNDOFF[dtype]
     says = f"in {dtype}{where}, the scale is too large by the factor 1 + {wrong - 1:.1e}"
-    return Wrong(says, _barely(dtype, wrong, beyond), dtypes=(dtype,))
+    return Mutation(says, _barely(dtype, wrong, beyond), dtypes=(dtype,))
 
 
 BARELY = mutants(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.case import Traits
 from attnsuite.cases.covering import Contradiction
-from attnsuite.cases.mutants import Wrong, mutants, rows
+from attnsuite.cases.mutants import Mutation, mutants
 from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import Dense, Tiled, by_position, unless
 from attnsuite.contracts.attention.computation.gradients import Backward, ignoring
@@ -141,31 +141,31 @@ def _less(width: int | None, by: int = 1) -> int | None:
 
 VISIBLE = mutants(
     Dense,
-    window=rows(
-        counts_window_with_own_position=Wrong("a window of w keys to the left sees w keys, not w + 1", _wide(lambda left, right: (_less(left), right)), "transformers issue 39408"),
-        sees_one_key_left_of_window=Wrong("a window sees one key too many to the left", _wide(lambda left, right: (_less(left, -1), right)), "flash-attention issue 1133"),
-        counts_right_of_window_with_own_position=Wrong("a window sees one key too few to the right", _wide(lambda left, right: (left, _less(right)))),
-        sees_one_key_right_of_window=Wrong("a window sees one key too many to the right", _wide(lambda left, right: (left, _less(right, -1)))),
-        reads_window_as_symmetric=Wrong("the left width of a window is taken for both sides", _wide(lambda left, right: (left, left))),
-        swaps_sides_of_window=Wrong("left and right of a window are exchanged", _wide(lambda left, right: (right, left))),
-        aligns_window_at_the_end=Wrong("a window is aligned at the lower right: the last query is near the last key", lambda grid, asked: visible(grid, asked["window"], {"window": "lower_right"}), "FlashAttention's alignment"),
-        ignores_window=Wrong("the window is ignored", _unless(lambda asked: True)),
-        ignores_window_without_mask=Wrong("the window is ignored where there is no mask", _unless(lambda asked: asked["attn_mask"] is None), "jax issue 32300"),
-        ignores_window_with_mask=Wrong("the window is ignored where there is a mask", _unless(lambda asked: asked["attn_mask"] is not None)),
-        ignores_window_when_causal=Wrong("the window is ignored under causal", _unless(lambda asked: asked["is_causal"])),
-        ignores_right_of_window=Wrong("the right side of a window is ignored: the future is unbounded", _wide(lambda left, right: (left, None)), "jax pull request 39576"),
-        ignores_left_of_window=Wrong("the left side of a window is ignored: the past is unbounded", _wide(lambda left, right: (None, right))),
-        takes_windows_for_causal=Wrong("a window never sees the future", lambda grid, asked: _due(grid, asked) & (grid.j <= grid.i)),
-        reads_zero_width_as_unbounded=Wrong("a width of 0 is read as no bound", _wide(lambda left, right: (left or None, right or None)), "the idiom `left or None`"),
-        ignores_window_for_one_query=Wrong("the window is ignored for a single query", _unless(lambda asked: asked.queries == 1), "decoding paths"),
-        ignores_window_when_grouped=Wrong("the window is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
-        ignores_window_with_dropout=Wrong("the window is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
-        ignores_window_unless_square=Wrong("the window is ignored unless there are as many queries as keys", _unless(lambda asked: asked.queries != asked.keys)),
-        attends_to_all_beyond_the_window=Wrong(
+    window={
+        "counts_window_with_own_position": Mutation("a window of w keys to the left sees w keys, not w + 1", _wide(lambda left, right: (_less(left), right)), "transformers issue 39408"),
+        "sees_one_key_left_of_window": Mutation("a window sees one key too many to the left", _wide(lambda left, right: (_less(left, -1), right)), "flash-attention issue 1133"),
+        "counts_right_of_window_with_own_position": Mutation("a window sees one key too few to the right", _wide(lambda left, right: (left, _less(right)))),
+        "sees_one_key_right_of_window": Mutation("a window sees one key too many to the right", _wide(lambda left, right: (left, _less(right, -1)))),
+        "reads_window_as_symmetric": Mutation("the left width of a window is taken for both sides", _wide(lambda left, right: (left, left))),
+        "swaps_sides_of_window": Mutation("left and right of a window are exchanged", _wide(lambda left, right: (right, left))),
+        "aligns_window_at_the_end": Mutation("a window is aligned at the lower right: the last query is near the last key", lambda grid, asked: visible(grid, asked["window"], {"window": "lower_right"}), "FlashAttention's alignment"),
+        "ignores_window": Mutation("the window is ignored", _unless(lambda asked: True)),
+        "ignores_window_without_mask": Mutation("the window is ignored where there is no mask", _unless(lambda asked: asked["attn_mask"] is None), "jax issue 32300"),
+        "ignores_window_with_mask": Mutation("the window is ignored where there is a mask", _unless(lambda asked: asked["attn_mask"] is not None)),
+        "ignores_window_when_causal": Mutation("the window is ignored under causal", _unless(lambda asked: asked["is_causal"])),
+        "ignores_right_of_window": Mutation("the right side of a window is ignored: the future is unbounded", _wide(lambda left, right: (left, None)), "jax pull request 39576"),
+        "ignores_left_of_window": Mutation("the left side of a window is ignored: the past is unbounded", _wide(lambda left, right: (None, right))),
+        "takes_windows_for_causal": Mutation("a window never sees the future", lambda grid, asked: _due(grid, asked) & (grid.j <= grid.i)),
+        "reads_zero_width_as_unbounded": Mutation("a width of 0 is read as no bound", _wide(lambda left, right: (left or None, right or None)), "the idiom `left or None`"),
+        "ignores_window_for_one_query": Mutation("the window is ignored for a single query", _unless(lambda asked: asked.queries == 1), "decoding paths"),
+        "ignores_window_when_grouped": Mutation("the window is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
+        "ignores_window_with_dropout": Mutation("the window is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
+        "ignores_window_unless_square": Mutation("the window is ignored unless there are as many queries as keys", _unless(lambda asked: asked.queries != asked.keys)),
+        "attends_to_all_beyond_the_window": Mutation(
             "a query whose window holds no key attends to all keys",
             lambda grid, asked: _due(grid, asked) | ~_due(grid, asked).any(-1, keepdim=True)
         ),
-    ),
+    },
 )  # fmt: skip
 
 
@@ -185,14 +185,14 @@ def _middle_only(grid: Grid, asked: Asked) -> Tensor:
 TILED = [
     *mutants(
         Dense,
-        window=rows(rounds_window_to_tiles=Wrong("the window is the same for each tile of 16 queries: hidden keys leak", _by_tiles)),
+        window={"rounds_window_to_tiles": Mutation("the window is the same for each tile of 16 queries: hidden keys leak", _by_tiles)},
     ),
     *mutants(
         Tiled,
-        window=rows(
-            applies_window_in_own_tile_only=Wrong("tiles of keys beside a query's own are not cut by the window", _middle_only),
-            restarts_window_in_each_tile=Wrong("the window starts anew in each tile of keys", lambda grid, asked: _between(grid.i, grid.j - grid.j[:1], *asked["window"])),
-        ),
+        window={
+            "applies_window_in_own_tile_only": Mutation("tiles of keys beside a query's own are not cut by the window", _middle_only),
+            "restarts_window_in_each_tile": Mutation("the window starts anew in each tile of keys", lambda grid, asked: _between(grid.i, grid.j - grid.j[:1], *asked["window"])),
+        },
     ),
 ]  # fmt: skip
 
@@ -203,28 +203,28 @@ def _given(change: Any) -> Any:
 
 
 BACKWARD = mutants(
-    Backward, weights=rows(backward_ignores_window=Wrong("the backward ignores the window", ignoring("window", None)))
+    Backward, weights={"backward_ignores_window": Mutation("the backward ignores the window", ignoring("window", None))}
 )
 ACCEPTED = mutants(
     Dense,
-    receive=rows(
-        reads_negative_width_as_unbounded=Wrong(
+    receive={
+        "reads_negative_width_as_unbounded": Mutation(
             "a negative width is accepted as no bound",
             _given(
                 lambda value: tuple(None if x is not None and x < 0 else x for x in value) if _is_pair(value) else value
             ),
             "flash-attention and onnx: −1 is unbounded",
         ),
-        accepts_window_of_one_number=Wrong(
+        "accepts_window_of_one_number": Mutation(
             "a number is accepted as a window on both sides",
             _given(lambda value: (value, value) if isinstance(value, int) else value),
             "jax.nn: an int is symmetric",
         ),
-        reads_first_two_of_window=Wrong(
+        "reads_first_two_of_window": Mutation(
             "of a window of three numbers the first two are read",
             _given(lambda value: tuple(value[:2]) if isinstance(value, tuple) else value),
         ),
-    ),
+    },
 )
 
 

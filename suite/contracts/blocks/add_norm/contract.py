@@ -29,7 +29,7 @@ from attnsuite.cases import declare
 POSITIONAL = ("x", "y", "weight", "bias")
 
 CONTRACT = declare(
-    __package__,
+    __name__,
     {"batch": "batch normalisation", "eps": "an explicit eps"},
     {"norm": ("batch",), "eps": ("eps",)},
     by_value=("norm",),

@@ -91,7 +91,7 @@ def _columns(call: Call, role: str) -> int:
 
 
 CONTRACT = declare(
-    __package__,
+    __name__,
     FEATURES,
     PARAMETERS,
     also={

@@ -19,7 +19,7 @@ from attnsuite.cases.tensors import grown, moved
 from attnsuite.cases.training import ExpectedStep, expected_step, repetition_loss, sampled_rows
 from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
 from attnsuite.contracts.blocks.multi_head_attention.contract import POSITIONAL
-from attnsuite.contracts.blocks.multi_head_attention.deviations.staged import MultiHead
+from attnsuite.contracts.blocks.multi_head_attention.mutants.staged import MultiHead
 from attnsuite.contracts.models.workloads import CPU, FORWARD, HALF, STEP_BYTES, STEP_FLOPS, TRAINED
 from attnsuite.judging.precision import Bounded
 from attnsuite.model import STEP

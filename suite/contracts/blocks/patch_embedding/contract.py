@@ -22,4 +22,4 @@ from attnsuite.cases import declare
 
 POSITIONAL = ("image", "weight", "bias")
 
-CONTRACT = declare(__package__, {})
+CONTRACT = declare(__name__, {})

@@ -27,7 +27,7 @@ from attnsuite.cases import declare
 POSITIONAL = ("x",)
 
 CONTRACT = declare(
-    __package__,
+    __name__,
     {"offset": "a first position other than 0", "base": "a base other than 10,000"},
     {"offset": ("offset",), "base": ("base",)},
 )

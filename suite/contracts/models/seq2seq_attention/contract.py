@@ -104,7 +104,7 @@ def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 CONTRACT = declare(
-    __package__,
+    __name__,
     FEATURES,
     {"need_weights": ("weights",), "greedy": ("greedy",)},
     also={

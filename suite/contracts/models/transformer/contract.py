@@ -120,7 +120,7 @@ def _large(call: Call) -> bool:
 
 
 CONTRACT = declare(
-    __package__,
+    __name__,
     FEATURES,
     {"need_weights": ("weights",), "greedy": ("greedy",)},
     also={

@@ -85,7 +85,7 @@ def _large(call: Call) -> bool:
 
 
 CONTRACT = declare(
-    __package__,
+    __name__,
     {"large": "more than 64 positions", "weights": "attention weights beside the output"},
     {"need_weights": ("weights",)},
     also={"large": _large},

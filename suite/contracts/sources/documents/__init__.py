@@ -15,13 +15,16 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnsuite.model import Figures, Source
+
+if TYPE_CHECKING:
+    from attnsuite.cases.tensors import Inputs
 
 FILE = Path(__file__).with_name("examples.json")
 LEFT_OUT = Path(__file__).with_name("left_out.toml")
@@ -76,6 +79,12 @@ class Excerpt:
         """
         called = "/".join(filter(None, ("documents", self.id, name or quantity)))
         return called, f"{self.document}, section {self.section}: {quantity or 'shape'}{remark}"
+
+    def numbers(self, names: Iterable[str]) -> Inputs:
+        """The inputs of these names as float64 arrays."""
+        from attnsuite.cases.tensors import numbers  # imports torch
+
+        return {name: numbers(self.inputs[name]) for name in names}
 
     @property
     def output_shape(self) -> tuple[int, ...]:

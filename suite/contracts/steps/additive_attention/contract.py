@@ -26,4 +26,4 @@ from attnsuite.cases import declare
 
 POSITIONAL = ("query", "key", "value", "w_query", "w_key", "w_score")
 
-CONTRACT = declare(__package__, {"bool_mask": "boolean masks"}, {"attn_mask": ("bool_mask",)})
+CONTRACT = declare(__name__, {"bool_mask": "boolean masks"}, {"attn_mask": ("bool_mask",)})

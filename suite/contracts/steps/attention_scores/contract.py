@@ -50,7 +50,7 @@ def _rank(call: Call) -> int:
 
 
 CONTRACT = declare(
-    __package__,
+    __name__,
     FEATURES,
     {"score": ("dot", "bilinear", "additive", "distance"), **WEIGHTS, "attn_mask": ("bool_mask",)},
     by_value=("score", *WEIGHTS),  # the function's name says what is needed; weights, which are no words, say nothing

@@ -69,7 +69,7 @@ def _unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) 
 
 
 CONTRACT = declare(
-    __package__,
+    __name__,
     FEATURES,
     PARAMETERS,
     by_value=("normaliser",),

@@ -35,7 +35,7 @@ from attnsuite.cases import COMMON, declare
 POSITIONAL = ("prediction", "reference")
 
 CONTRACT = declare(
-    __package__,
+    __name__,
     {},
     also={"float32": lambda call: True},
     everywhere={

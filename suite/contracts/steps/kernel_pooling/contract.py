@@ -34,7 +34,7 @@ POSITIONAL = ("query", "key", "value")
 KERNELS = ("gaussian", "boxcar", "constant", "triangular", "epanechikov")
 
 CONTRACT = declare(
-    __package__,
+    __name__,
     {**{kernel: f"the {kernel} kernel" for kernel in KERNELS[1:]}, "width": "a width other than 1"},
     {"kernel": KERNELS[1:], "width": ("width",)},
     by_value=("kernel",),

@@ -53,7 +53,7 @@ FEATURES = {
 }
 
 CONTRACT = declare(
-    __package__,
+    __name__,
     FEATURES,
     {"of": QUANTITIES[1:], "truncate": ("truncated",), "keep": ("randomised",)},
     by_value=("of",),

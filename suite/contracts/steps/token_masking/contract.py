@@ -44,7 +44,7 @@ FATES = {"mask": 0.8, "random": 0.1, "kept": 0.1}
 """What becomes of the selected."""
 
 CONTRACT = declare(
-    __package__,
+    __name__,
     {"select": "a share other than 15 %"},
     {"select": ("select",)},
     also={"float32": lambda call: True},

@@ -9,7 +9,7 @@ import torch
 
 from attnsuite.cases.contract import LocalMutant
 from attnsuite.cases.layouts import JUNK
-from attnsuite.cases.mutants import Wrong, mutants, rows, then
+from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.cases.combined.levels import BACKWARD
 from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import Dense
@@ -48,22 +48,22 @@ def without_the_largest(gradient: Tensor) -> Tensor:
     return flat.view(gradient.shape)
 
 
-def _lost_of(name: str) -> Wrong:
+def _lost_of(name: str) -> Mutation:
     def deliver(gradients: Gradients) -> Gradients:
         found = gradients.get(name)
         return gradients if found is None else {**gradients, name: without_the_largest(found)}
 
-    return Wrong(f"the largest number of the gradient of {name} is lost", then(deliver), dtypes=DTYPES)
+    return Mutation(f"the largest number of the gradient of {name} is lost", with_result(deliver), dtypes=DTYPES)
 
 
 FORWARD = mutants(
     Dense,
-    softmax=rows(one_query_loses_a_key=Wrong("one query loses the key it prefers", _without_a_key, dtypes=DTYPES)),
-    finish=rows(
-        last_column_is_not_written=Wrong(
-            "the last column of the output is not written", then(_last_column_unwritten), dtypes=DTYPES
+    softmax={"one_query_loses_a_key": Mutation("one query loses the key it prefers", _without_a_key, dtypes=DTYPES)},
+    finish={
+        "last_column_is_not_written": Mutation(
+            "the last column of the output is not written", with_result(_last_column_unwritten), dtypes=DTYPES
         )
-    ),
+    },
 )
 WANTING = BACKWARD.factors["gradient"]
 OF_GRADIENTS = {name: _lost_of(name) for names in WANTING.values() for name in names}
@@ -72,7 +72,7 @@ OF_GRADIENTS = {name: _lost_of(name) for names in WANTING.values() for name in n
 def local_mistakes() -> list[LocalMutant]:
     """Those of the output, wherever levels meet; those of a gradient, wherever it is asked for."""
     backward = mutants(
-        Backward, deliver=rows(**{f"gradient_of_{name}_loses_a_number": row for name, row in OF_GRADIENTS.items()})
+        Backward, deliver={**{f"gradient_of_{name}_loses_a_number": row for name, row in OF_GRADIENTS.items()}}
     )
     wanted = [frozenset(level for level, names in WANTING.items() if name in names) for name in OF_GRADIENTS]
     return [*map(LocalMutant, FORWARD), *map(LocalMutant, backward, wanted)]

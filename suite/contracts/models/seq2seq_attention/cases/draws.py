@@ -11,7 +11,7 @@ from attnsuite.cases.model import Config, Model, Weights
 from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.models.seq2seq_attention import oracle
 from attnsuite.contracts.models.seq2seq_attention.contract import POSITIONAL, shapes
-from attnsuite.contracts.models.seq2seq_attention.deviations.staged import Recurrent
+from attnsuite.contracts.models.seq2seq_attention.mutants.staged import Recurrent
 
 USUAL: Config = {
     "source_vocab": 11,

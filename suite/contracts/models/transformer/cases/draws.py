@@ -11,7 +11,7 @@ from attnsuite.cases.model import Config, Model, Weights
 from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.models.transformer import oracle
 from attnsuite.contracts.models.transformer.contract import POSITIONAL, shapes
-from attnsuite.contracts.models.transformer.deviations.staged import Transformer
+from attnsuite.contracts.models.transformer.mutants.staged import Transformer
 
 USUAL: Config = {
     "source_vocab": 11,

@@ -8,7 +8,7 @@ from attnsuite.cases.model import Config, Model, Weights
 from attnsuite.cases.tensors import Array, Generator, Inputs
 from attnsuite.contracts.models.vision_transformer import oracle
 from attnsuite.contracts.models.vision_transformer.contract import POSITIONAL, shapes
-from attnsuite.contracts.models.vision_transformer.deviations import VisionTransformer
+from attnsuite.contracts.models.vision_transformer.mutants import VisionTransformer
 
 USUAL: Config = {
     "image_height": 8,

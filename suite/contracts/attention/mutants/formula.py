@@ -1,0 +1,158 @@
+"""Mistakes in the formula as plain code has it: a wrong factor, function, sign or axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnsuite.cases.mutants import Mutation, mutants, with_result
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, largest_of
+from attnsuite.contracts.attention.features.scale import default, factor
+
+
+def by_default(wrong: Callable[[Asked], float]) -> Callable[[Asked], float]:
+    """A mistake in the default scale alone."""
+    return lambda asked: wrong(asked) if asked["scale"] is None else factor(asked)
+
+
+def root_of(size: Callable[[Asked], int]) -> Callable[[Asked], float]:
+    """The default scale is 1/√ of another size than the width."""
+    return by_default(lambda asked: max(size(asked), 1) ** -0.5)
+
+
+FACTOR = mutants(
+    Dense,
+    factor={
+        "multiplies_by_root": Mutation("the scores are multiplied by √e, not divided", by_default(lambda asked: asked.width**0.5)),
+        "divides_by_fourth_root": Mutation(
+            "the default scale is e^−¼: a share for query and key each is applied once", by_default(lambda asked: asked.width**-0.25)
+        ),
+        "applies_root_of_scale": Mutation("the root of the scale is applied, of its size", lambda asked: abs(factor(asked)) ** 0.5),
+        "scales_by_number_of_keys": Mutation("the default scale is 1/√s, from the number of keys", root_of(lambda asked: asked.keys)),
+        "scales_by_number_of_queries": Mutation("the default scale is 1/√l, from the number of queries", root_of(lambda asked: asked.queries)),
+        "scales_as_if_width_were_64": Mutation("the default scale is 1/8, as of width 64, whatever the width is", root_of(lambda asked: 64)),
+        "adds_scale_to_default": Mutation(
+            "a given scale is added to 1/√e", lambda asked: factor(asked) + (0.0 if asked["scale"] is None else default(asked))
+        ),
+    },
+)  # fmt: skip
+
+
+def attended(scores: Tensor) -> Tensor:
+    """The scores, 0 where a query may not attend."""
+    return scores.masked_fill(scores == -math.inf, 0.0)
+
+
+def cosines(query: Tensor, key: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(query, dim=-1) @ torch.nn.functional.normalize(key, dim=-1).transpose(-1, -2)
+
+
+def distances(query: Tensor, key: Tensor) -> Tensor:
+    lengths = [(each**2).sum(-1) for each in (query, key)]
+    return 2 * query @ key.transpose(-1, -2) - lengths[0].unsqueeze(-1) - lengths[1].unsqueeze(-2)
+
+
+def linear(scores: Tensor) -> Tensor:
+    total = attended(scores).sum(-1, keepdim=True)
+    return attended(scores) / total.masked_fill(total == 0, 1.0)
+
+
+def along(axis: int) -> Callable[..., Tensor]:
+    """The softmax along another axis, where there is one."""
+    return lambda scores, asked: (
+        Dense.softmax(scores.transpose(axis, -1), asked).transpose(axis, -1)
+        if scores.dim() >= -axis
+        else Dense.softmax(scores, asked)
+    )
+
+
+def over_whole_matrix(scores: Tensor, asked: Asked) -> Tensor:
+    return Dense.softmax(scores.flatten(-2), asked).view(scores.shape)
+
+
+SCORES = mutants(
+    Dense,
+    products={
+        "takes_cosines": Mutation("query and key are normalised: scores are cosines", cosines),
+        "takes_negative_distances": Mutation("scores are negative squared distances", distances),
+        "negates_scores": Mutation("the scores have the wrong sign", with_result(torch.neg)),
+        "takes_absolute_scores": Mutation("the sign of the scores is lost", with_result(torch.abs)),
+        "rectifies_scores": Mutation("negative scores become 0", with_result(torch.relu)),
+    },
+    softmax={
+        "takes_softmax_along_heads": Mutation("the softmax runs over the heads instead of the keys", along(-3)),
+        "takes_softmax_along_items": Mutation("the softmax runs over the batch items instead of the keys", along(-4)),
+        "normalises_over_whole_matrix": Mutation("the weights of all queries of a head together sum to 1", over_whole_matrix),
+        "takes_sigmoid": Mutation("weights are the sigmoid of the scores, each for itself", lambda scores, asked: scores.sigmoid()),
+        "takes_softmax_twice": Mutation("the softmax is taken of the weights again", with_result(lambda weights: weights.softmax(-1) if weights.shape[-1] else weights)),
+        "takes_log_of_weights": Mutation("the logarithm of the softmax is taken for the weights", with_result(torch.log)),
+        "normalises_linear_scores": Mutation("scores are divided by their sum, without an exponential", lambda scores, asked: linear(scores)),
+        "divides_by_number_of_keys": Mutation("scores are divided by the number of keys, without a softmax", lambda scores, asked: attended(scores) / max(scores.shape[-1], 1)),
+        "adds_one_to_shifted_sum": Mutation("1 is added to the sum of the powers after the largest score was subtracted", lambda scores, asked: _with_epsilon(scores, 1.0)),
+    },
+    combine={
+        "transposes_weights": Mutation("square weights are transposed before they meet the values", lambda weights, value, asked: _turned(weights) @ value),
+        "rolls_heads_of_values": Mutation("each head reads the values of the head before", lambda weights, value, asked: weights @ (value.roll(1, -3) if value.dim() > 2 else value)),
+        "adds_first_value": Mutation("the first value is added to every output", lambda weights, value, asked: weights @ value + value[..., :1, :].sum(-2, keepdim=True)),
+        "adds_query_to_output": Mutation("the query is added to the output, as a layer's residual is", lambda weights, value, asked: _added(weights @ value, asked)),
+    },
+)  # fmt: skip
+
+
+def _with_epsilon(scores: Tensor, epsilon: float) -> Tensor:
+    powers = (scores - largest_of(scores)).exp()
+    return powers / (powers.sum(-1, keepdim=True) + epsilon)
+
+
+def _turned(weights: Tensor) -> Tensor:
+    return weights.transpose(-1, -2) if weights.shape[-1] == weights.shape[-2] else weights
+
+
+def _added(output: Tensor, asked: Asked) -> Tensor:
+    return output + asked.query if output.shape == asked.query.shape else output
+
+
+def _by_block(size: int, own: bool) -> Any:
+    """Queries see the blocks of keys before their own, and of their own block all or the first key."""
+    return lambda grid, asked: grid.j <= grid.i // size * size + (size - 1 if own else 0)
+
+
+VISIBILITY = mutants(
+    Dense,
+    causal={
+        "masks_causal_by_sixteen_queries": Mutation(
+            "the causal mask is the same for each group of 16 queries: the future leaks", _by_block(16, own=True)
+        ),
+        "masks_own_block_of_sixteen": Mutation(
+            "the causal mask ends with the first key of a query's block of 16", _by_block(16, own=False)
+        ),
+    },
+    fill={
+        "fills_future_with_minus_1e9": Mutation(
+            "scores hidden by position become −1e9, so that an empty row attends to all",
+            lambda scores, seen: scores.masked_fill(~seen, -1e9),
+        ),
+        "fills_future_with_minus_100": Mutation(
+            "scores hidden by position become −100, which real scores can fall below",
+            lambda scores, seen: scores.masked_fill(~seen, -100.0),
+        ),
+    },
+    bool_mask={
+        "fills_with_minus_100": Mutation(
+            "masked scores become −100, which real scores can fall below",
+            lambda scores, mask, asked: scores.masked_fill(~mask, -100.0),
+        ),
+        "fills_with_lowest_number": Mutation(
+            "masked scores become the most negative number, so that an empty row attends to all",
+            lambda scores, mask, asked: scores.masked_fill(~mask, torch.finfo(scores.dtype).min),
+        ),
+    },
+    float_mask={
+        "adds_float_mask_twice": Mutation("a float mask is added twice", lambda scores, mask, asked: scores + 2 * mask),
+    },
+)

@@ -1,0 +1,256 @@
+"""Mistakes in the gradient of an answer that is right."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnsuite.cases.layouts import INPUTS
+from attnsuite.cases.mutants import Mutation, mutants, rounded, with_arguments, with_result
+from attnsuite.contracts.attention.computation.forward import Whole
+from attnsuite.contracts.attention.computation.gradients import Backward, Flow, Gradients, Saved, forward_weights
+from attnsuite.contracts.attention.mutants.memory import as_contiguous
+from attnsuite.contracts.attention.mutants.sizes import with_zero_columns, with_zero_queries
+
+
+def one_percent_off(gradient: Tensor) -> Tensor:
+    return gradient * 1.01
+
+
+def _without(name: str, gradient: Tensor | None) -> Tensor | None:
+    return gradient if gradient is None or name == "value" else torch.zeros_like(gradient)
+
+
+def _clipped(name: str, gradient: Tensor | None) -> Tensor | None:
+    return gradient if gradient is None or name not in ("query", "key") else gradient.clamp(-1.0, 1.0)
+
+
+def turned_back(scores: Tensor) -> Tensor:
+    """Transposed once more, where queries and keys are as many."""
+    return scores.transpose(-1, -2) if scores.shape[-1] == scores.shape[-2] else scores
+
+
+MUTANTS = mutants(
+    Backward,
+    output_gradient={
+        "reads_output_gradient_as_contiguous": Mutation(
+            "the output gradient's strides are ignored",
+            with_arguments(gradient=as_contiguous),
+            "flash-attention issue 355",
+        ),
+        "assumes_output_gradient_of_ones": Mutation(
+            "the output gradient is taken to be 1 everywhere", with_result(torch.ones_like)
+        ),
+        "crops_output_gradient_to_query_width": Mutation(
+            "of the output gradient, the columns beyond the query's width are not read",
+            with_result(lambda gradient, saved: with_zero_columns(gradient, saved.asked.width)),
+        ),
+    },
+    mean={
+        "adds_mean_in_gradient": Mutation(
+            "the mean in the gradient of the softmax (the D term) is added, not subtracted", with_result(torch.neg)
+        ),
+        "takes_mean_over_queries_in_gradient": Mutation(
+            "the mean in the gradient of the softmax (the D term) is taken over the queries, not the keys",
+            lambda weights, d_weights, saved: (weights * d_weights).sum(-2, keepdim=True),
+        ),
+        "divides_mean_by_width_in_gradient": Mutation(
+            "the D term in the gradient of the softmax is the mean of do · o over the values' width, not the sum",
+            lambda weights, d_weights, saved: Backward.mean(weights, d_weights, saved) / max(saved.value.shape[-1], 1),
+        ),
+        "takes_mean_without_weights_in_gradient": Mutation(
+            "the mean in the gradient of the softmax (the D term) is the sum of the weights' gradients, without weights",
+            lambda weights, d_weights, saved: d_weights.sum(-1, keepdim=True),
+        ),
+    },
+    scores_gradient={
+        "gradient_skips_softmax": Mutation(
+            "the gradient of the weights is taken for that of the scores: the softmax is skipped",
+            lambda weights, d_weights, mean: d_weights.masked_fill(weights == 0, 0.0),
+        ),
+        "gradient_takes_diagonal_of_softmax": Mutation(
+            "of the softmax's derivative only the diagonal is taken, w · (1 − w)",
+            lambda weights, d_weights, mean: weights * (1 - weights) * d_weights,
+        ),
+        "scores_gradient_lacks_weights": Mutation(
+            "the gradient of the softmax is not multiplied by the weights",
+            lambda weights, d_weights, mean: (d_weights - mean).masked_fill(weights == 0, 0.0),
+        ),
+        "scores_gradient_off_by_one_percent": Mutation(
+            "the gradient of the scores is 1 % too large", with_result(one_percent_off)
+        ),
+        "rounds_scores_gradient_to_half": Mutation(
+            "the gradient of the scores is rounded to bfloat16", with_result(rounded(torch.bfloat16))
+        ),
+    },
+    query_gradient={
+        "doubles_query_gradient": Mutation(
+            "the query's gradient is twice as large", with_result(lambda gradient: 2 * gradient)
+        ),
+        "negates_query_gradient": Mutation("the query's gradient has the wrong sign", with_result(torch.neg)),
+        "turns_scores_for_query_gradient": Mutation(
+            "where queries and keys are as many, the gradient of the scores is transposed for the query's gradient",
+            lambda flow, saved: turned_back(flow.products) @ saved.key,
+        ),
+    },
+    key_gradient={
+        "negates_key_gradient": Mutation("the key's gradient has the wrong sign", with_result(torch.neg)),
+        "doubles_key_gradient": Mutation(
+            "the key's gradient is twice as large", with_result(lambda gradient: 2 * gradient)
+        ),
+        "does_not_turn_scores_for_key_gradient": Mutation(
+            "where queries and keys are as many, the gradient of the scores is not transposed for the key's gradient",
+            lambda flow, saved: turned_back(flow.products.transpose(-1, -2)) @ saved.query,
+        ),
+        "loses_key_gradient_beyond_128": Mutation(
+            "the gradient of keys beyond the 128th is 0", with_result(lambda gradient: with_zero_queries(gradient, 128))
+        ),
+    },
+    value_gradient={
+        "negates_value_gradient": Mutation("the value's gradient has the wrong sign", with_result(torch.neg)),
+        "doubles_value_gradient": Mutation(
+            "the value's gradient is twice as large", with_result(lambda gradient: 2 * gradient)
+        ),
+        "does_not_turn_weights_for_value_gradient": Mutation(
+            "where queries and keys are as many, the weights are not transposed for the value's gradient",
+            lambda kept_weights, d_output, saved: turned_back(kept_weights.transpose(-1, -2)) @ d_output,
+        ),
+        "passes_output_gradient_to_value": Mutation(
+            "where the shapes allow it, the value's gradient is the output's, without the weights",
+            lambda kept_weights, d_output, saved: (
+                d_output.clone()
+                if d_output.shape == saved.value.shape
+                else Backward.value_gradient(kept_weights, d_output, saved)
+            ),
+        ),
+        "value_gradient_off_by_one_percent": Mutation(
+            "the value's gradient is 1 % too large", with_result(one_percent_off)
+        ),
+        "value_gradient_lacks_weights": Mutation(
+            "the value's gradient is the mean of the output's over the keys, without the weights",
+            with_result(
+                lambda gradient: gradient.mean(-2, keepdim=True).expand_as(gradient) if gradient.numel() else gradient
+            ),
+        ),
+    },
+    deliver={
+        "stops_gradient_at_weights": Mutation(
+            "the weights are detached: the gradients of query and key are 0",
+            with_result(lambda gradients: {name: _without(name, gradient) for name, gradient in gradients.items()}),
+        ),
+        "clips_gradients": Mutation(
+            "the gradients of query and key are cut to [−1, 1]",
+            with_result(lambda gradients: {name: _clipped(name, gradient) for name, gradient in gradients.items()}),
+        ),
+        "gives_no_gradient_to_key": Mutation(
+            "the key gets no gradient", with_result(lambda gradients: {**gradients, "key": None})
+        ),
+    },
+)
+DETACHED = mutants(
+    Whole,
+    answer={
+        "returns_detached_output": Mutation(
+            "the output is detached: there is no gradient", with_result(lambda output: output.detach())
+        ),
+        "raises_for_gradient_without_keys": Mutation(
+            "the gradient without keys raises an error",
+            with_result(lambda output, asked: output if asked.keys else output.detach()),
+            "flash-attention issue 2470",
+        ),
+    },
+)
+
+
+@Backward.instead("deliver", "with grouped heads, the value's gradient is allocated like the key's, whose width it has")
+def allocates_value_gradient_like_key_in_groups(gradients: Gradients, saved: Saved) -> Gradients:
+    if gradients["value"] is None or not saved.asked.grouped or saved.asked.width == saved.asked.value_width:
+        return gradients
+    raise RuntimeError(f"value.grad has width {saved.asked.width}, expected {saved.asked.value_width}")
+
+
+@Backward.instead("deliver", "without queries, keys and values get no gradient")
+def gives_no_gradient_without_queries(gradients: Gradients, saved: Saved) -> Gradients:
+    return gradients if saved.asked.queries else dict.fromkeys(gradients)
+
+
+@Backward.instead("mean", "the gradient of the softmax lacks its mean (the D term)")
+def gradient_lacks_mean(weights: Tensor, d_weights: Tensor, saved: Saved) -> Tensor:
+    return torch.zeros_like(d_weights[..., :1]) if d_weights.shape[-1] else d_weights.sum(-1, keepdim=True)
+
+
+@Backward.instead("value_gradient", "the value's gradient uses the weights before masking")
+def value_gradient_ignores_masks(kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Tensor:
+    weights = forward_weights(saved.asked.unmasked, saved.query, saved.key) * saved.keep
+    return Backward.value_gradient(weights, d_output, saved)
+
+
+@Backward.instead("deliver", "gradients are 0 unless query, key and value all want one")
+def gives_gradients_only_together(gradients: Gradients, saved: Saved) -> Gradients:
+    if saved.wanted >= set(INPUTS):
+        return gradients
+    return {name: None if gradient is None else torch.zeros_like(gradient) for name, gradient in gradients.items()}
+
+
+@Backward.instead("deliver", "the gradients of key and value are exchanged where their shapes allow it")
+def swaps_gradients_of_key_and_value(gradients: Gradients, saved: Saved) -> Gradients:
+    return _exchanged(gradients, "key", "value")
+
+
+@Backward.instead("deliver", "the gradients of query and key are exchanged where their shapes allow it")
+def swaps_gradients_of_query_and_key(gradients: Gradients, saved: Saved) -> Gradients:
+    return _exchanged(gradients, "query", "key")
+
+
+def _exchanged(gradients: Gradients, first: str, second: str) -> Gradients:
+    one, other = gradients[first], gradients[second]
+    fits = one is not None and other is not None and one.shape == other.shape
+    return {**gradients, first: other, second: one} if fits else gradients
+
+
+@Backward.instead(
+    "deliver",
+    "the value's gradient is allocated like the key's, whose width it then has",
+    source="flash-attention issue 818",
+)
+def allocates_value_gradient_like_key(gradients: Gradients, saved: Saved) -> Gradients:
+    if gradients["value"] is None or saved.asked.width == saved.asked.value_width:
+        return gradients
+    raise RuntimeError(f"value.grad has width {saved.asked.width}, expected {saved.asked.value_width}")
+
+
+@Backward.instead(
+    "output_gradient",
+    "the tail of a tile of 64 queries is not masked in the backward: next to a boundary the last query counts twice",
+    source="pytorch issues 196678, 153799",
+)
+def counts_tail_query_twice_in_backward(gradient: Tensor, saved: Saved) -> Tensor:
+    gradient = Backward.output_gradient(gradient, saved)
+    if saved.asked.queries < 63 or saved.asked.queries % 64 not in (1, 63):
+        return gradient
+    last = torch.arange(gradient.shape[-2], device=gradient.device) == gradient.shape[-2] - 1
+    return gradient * (1 + last.to(gradient.dtype)).unsqueeze(-1)
+
+
+@Backward.instead(
+    "value_gradient",
+    "the value's gradient is summed in the half type, query after query",
+    dtypes=("float16", "bfloat16"),
+)
+def sums_value_gradient_in_half(kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Tensor:
+    total = Backward.value_gradient(kept_weights[..., :0, :], d_output[..., :0, :], saved)
+    for row in range(saved.asked.queries):
+        term = kept_weights[..., row : row + 1, :].transpose(-1, -2) * d_output[..., row : row + 1, :]
+        total = (total + term).to(saved.asked.query.dtype).to(total.dtype)
+    return total
+
+
+@Backward.instead("query_gradient", "the gradient of the last query is 0 where the queries modulo 128 leave 127",
+    source="pytorch issues 196678, 153799",
+)  # fmt: skip
+def loses_last_query_gradient_at_127_of_128(flow: Flow, saved: Saved) -> Tensor:
+    gradient = Backward.query_gradient(flow, saved)
+    if saved.asked.queries % 128 != 127:
+        return gradient
+    last = torch.arange(saved.asked.queries) == saved.asked.queries - 1
+    return gradient.masked_fill(last.unsqueeze(-1), 0.0)

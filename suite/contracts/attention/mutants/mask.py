@@ -1,0 +1,451 @@
+"""Mistakes in how a mask is read, in what it does to the scores, and in its gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from attnsuite.cases.mutants import Mutation, mutants, with_arguments
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, Tiled, Whole, correct
+from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved, ignoring
+from attnsuite.contracts.attention.feature import Grid
+from attnsuite.contracts.attention.features.mask import bool_mask, cut, is_bool, mask_gradient
+from attnsuite.contracts.attention.features.scale import factor
+from attnsuite.contracts.attention.lazily import torch
+from attnsuite.contracts.attention.mutants.memory import as_contiguous
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+Change = Callable[[Any, Asked], Any]
+
+
+def _read(change: Change) -> Callable[[Asked], Any]:
+    """The mask, where there is one, as somebody reads it who makes a mistake."""
+    return lambda asked: None if asked["attn_mask"] is None else change(asked["attn_mask"], asked)
+
+
+def _ignored(where: Callable[[Asked], bool]) -> Callable[[Asked], Any]:
+    return lambda asked: None if where(asked) else asked["attn_mask"]
+
+
+def _transposed(mask: Tensor, asked: Asked) -> Tensor:
+    return mask.transpose(-1, -2) if mask.dim() > 1 and mask.shape[-1] == mask.shape[-2] else mask
+
+
+def _heads_as_batch(mask: Tensor, asked: Asked) -> Tensor:
+    fits = mask.dim() == 3 and asked.rank == 4 and mask.shape[0] in (1, asked.query.shape[0])
+    return mask.unsqueeze(1) if fits else mask
+
+
+def _swapped(mask: Tensor, asked: Asked) -> Tensor:
+    if mask.dim() < 4:
+        return mask
+    sizes = (asked.query.shape[0], asked.heads)
+    fits = all(size in (1, due) for size, due in zip((mask.shape[1], mask.shape[0]), sizes, strict=True))
+    return mask.transpose(0, 1) if fits else mask
+
+
+def _only(axis: int, place: int) -> Change:
+    """The mask at one place of an axis that it is broadcast over, nothing masked elsewhere."""
+
+    def change(mask: Tensor, asked: Asked) -> Tensor:
+        shape = asked.scores_shape
+        if len(shape) < -axis or (mask.dim() >= -axis and mask.shape[axis] != 1) or shape[axis] < 2:
+            return mask
+        here = torch.arange(shape[axis], device=mask.device) == place % shape[axis]
+        here = here.reshape(-1, *[1] * (-axis - 1))
+        return mask | ~here if is_bool(mask) else torch.where(here, mask, torch.zeros_like(mask))
+
+    return change
+
+
+def _open_last(axis: int) -> Change:
+    """The last place along an axis is not masked."""
+
+    def change(mask: Tensor, asked: Asked) -> Tensor:
+        if mask.dim() < -axis or mask.shape[axis] < 2:
+            return mask
+        last = torch.arange(mask.shape[axis], device=mask.device) == mask.shape[axis] - 1
+        last = last.reshape(-1, *[1] * (-axis - 1))
+        return mask | last if is_bool(mask) else mask.masked_fill(last, 0.0)
+
+    return change
+
+
+def _by_group(mask: Tensor, asked: Asked) -> Tensor:
+    if not asked.grouped or mask.dim() < 3 or mask.shape[-3] == 1:
+        return mask
+    group = asked.heads // asked.key_heads
+    return mask[..., ::group, :, :].repeat_interleave(group, dim=-3)
+
+
+MASKS = mutants(
+    Dense,
+    mask={
+        "transposes_square_mask": Mutation(
+            "a square mask is transposed, queries and keys are exchanged", _read(_transposed)
+        ),
+        "uses_first_heads_mask": Mutation(
+            "the first head's mask is used for all heads",
+            _read(lambda mask, asked: mask[..., :1, :, :] if mask.dim() > 2 else mask),
+            "tt-metal issue 39910",
+        ),
+        "uses_first_items_mask": Mutation(
+            "the first batch item's mask is used for all items",
+            _read(lambda mask, asked: mask[:1] if mask.dim() == 4 else mask),
+            "tt-metal issue 39910",
+        ),
+        "uses_first_querys_mask": Mutation(
+            "the first query's row of the mask is used for all queries",
+            _read(lambda mask, asked: mask[..., :1, :] if mask.dim() > 1 else mask),
+        ),
+        "uses_last_querys_mask": Mutation(
+            "the last query's row of the mask is used for all queries",
+            _read(lambda mask, asked: mask[..., -1:, :] if mask.dim() > 1 else mask),
+            "masks taken for key padding",
+        ),
+        "reads_heads_of_mask_as_batch": Mutation(
+            "the axes of a mask of rank 3 are read as batch, queries and keys",
+            _read(_heads_as_batch),
+            "documents: doc-001 E7",
+        ),
+        "swaps_batch_and_heads_of_mask": Mutation(
+            "batch and heads of a mask are exchanged where their sizes allow it", _read(_swapped)
+        ),
+        "applies_broadcast_mask_to_first_query": Mutation(
+            "a mask that holds for all queries is applied to the first query only",
+            _read(_only(-2, 0)),
+            "tt-metal issue 39910",
+        ),
+        "applies_broadcast_mask_to_last_query": Mutation(
+            "a mask that holds for all queries is applied to the last query only", _read(_only(-2, -1))
+        ),
+        "applies_broadcast_mask_to_first_head": Mutation(
+            "a mask that holds for all heads is applied to the first head only", _read(_only(-3, 0))
+        ),
+        "applies_broadcast_mask_to_first_item": Mutation(
+            "a mask that holds for all batch items is applied to the first item only", _read(_only(-4, 0))
+        ),
+        "applies_broadcast_mask_to_first_key": Mutation(
+            "a mask that holds for all keys is applied to the first key only", _read(_only(-1, 0))
+        ),
+        "never_masks_last_key": Mutation(
+            "the mask's last column is not read: the last key is never masked", _read(_open_last(-1))
+        ),
+        "never_masks_last_query": Mutation(
+            "the mask's last row is not read: the last query attends to all", _read(_open_last(-2))
+        ),
+        "shifts_mask_by_one_key": Mutation(
+            "the mask is shifted by one key", _read(lambda mask, asked: mask.roll(1, -1) if mask.dim() else mask)
+        ),
+        "ignores_mask_when_grouped": Mutation(
+            "the mask is ignored when heads are grouped", _ignored(lambda asked: asked.grouped)
+        ),
+        "ignores_mask_with_dropout": Mutation(
+            "the mask is ignored when there is dropout", _ignored(lambda asked: asked["dropout_p"] > 0)
+        ),
+        "ignores_mask_for_one_query": Mutation(
+            "the mask is ignored when there is a single query",
+            _ignored(lambda asked: asked.queries == 1),
+            "decoding paths",
+        ),
+        "ignores_mask_in_rank_3": Mutation("the mask is ignored in rank 3", _ignored(lambda asked: asked.rank == 3)),
+        "ignores_bool_mask_of_one_query": Mutation(
+            "a boolean mask is ignored when there is one query, as in a decoding kernel of its own",
+            _read(lambda mask, asked: None if is_bool(mask) and asked.queries == 1 else mask),
+        ),
+        "ignores_float_mask_of_one_query": Mutation(
+            "a float mask is ignored when there is one query, as in a decoding kernel of its own",
+            _read(lambda mask, asked: None if not is_bool(mask) and asked.queries == 1 else mask),
+        ),
+        "repeats_mask_heads_by_group": Mutation(
+            "with grouped heads, the mask's heads are read in the order of the keys' heads", _read(_by_group)
+        ),
+    },
+)
+
+TILES = mutants(
+    Tiled,
+    mask_part={
+        "rereads_first_columns_of_mask": Mutation(
+            "each tile of keys reads the first columns of the mask",
+            lambda mask, grid: cut(mask, Grid(grid.rows, grid.columns - grid.columns[:1], grid.queries, grid.keys)),
+        ),
+        "rereads_first_rows_of_mask": Mutation(
+            "each tile of 128 queries reads the first rows of the mask",
+            lambda mask, grid: cut(mask, Grid(grid.rows - grid.rows[:1], grid.columns, grid.queries, grid.keys)),
+        ),
+    },
+)
+
+
+@Dense.instead("receive", "the mask's strides are ignored", source="pytorch issue 112577")
+def reads_mask_as_contiguous(asked: Asked) -> Asked:
+    mask = asked["attn_mask"]
+    return asked if mask is None else asked.but(attn_mask=as_contiguous(mask))
+
+
+@Dense.instead(
+    "receive", "an expanded mask, with stride 0, is walked as if it were stored", source="flash-attention issue 2189"
+)
+def walks_expanded_mask(asked: Asked) -> Asked:
+    mask = asked["attn_mask"]
+    if mask is None or all(stride or size < 2 for size, stride in zip(mask.shape, mask.stride(), strict=True)):
+        return asked
+    return asked.but(attn_mask=as_contiguous(mask))
+
+
+def _is_bool(asked: Asked) -> bool:
+    return asked["attn_mask"] is not None and is_bool(asked["attn_mask"])
+
+
+def _is_float(asked: Asked) -> bool:
+    return asked["attn_mask"] is not None and not is_bool(asked["attn_mask"])
+
+
+def _empty(mask: Tensor) -> Tensor:
+    return ~mask.any(-1, keepdim=True)
+
+
+BOOLEAN = mutants(
+    Dense,
+    bool_mask={
+        "inverts_bool_mask": Mutation(
+            "True in a boolean mask is read as may not attend; if that is meant, declare "
+            'conventions={"bool_mask": "may_not"}',
+            lambda scores, mask, asked: scores.masked_fill(mask, -math.inf),
+            "pytorch issue 170400",
+        ),
+        "ignores_bool_mask": Mutation("a boolean mask is ignored", lambda scores, mask, asked: scores),
+        "adds_bool_mask_as_number": Mutation(
+            "a boolean mask is added to the scores as 0 and 1",
+            lambda scores, mask, asked: scores + mask.to(scores.dtype),
+            "documents: doc-000 E2",
+        ),
+        "multiplies_by_bool_mask": Mutation(
+            "scores are multiplied by a boolean mask, so that masked ones count as 0",
+            lambda scores, mask, asked: scores * mask.to(scores.dtype),
+        ),
+        "converts_bool_mask_to_nan": Mutation(
+            "a boolean mask becomes NaN, because 0 · −inf is added where it is True",
+            lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * -math.inf,
+            "onnx issue 8068",
+        ),
+        "fills_with_minus_10000": Mutation(
+            "masked scores become −10000, which real scores can fall below",
+            lambda scores, mask, asked: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf),
+        ),
+        "fills_with_minus_1e9": Mutation(
+            "masked scores become −1e9, so that an empty row attends to all",
+            lambda scores, mask, asked: scores.masked_fill(~mask, -1e9),
+            "documents: doc-001 E8",
+        ),
+        "adds_most_negative_number": Mutation(
+            "the most negative number is added to masked scores",
+            lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * torch.finfo(scores.dtype).min,
+            "pytorch issue 109517",
+        ),
+        "masks_whole_rows_only": Mutation(
+            "a boolean mask is consulted for empty rows only, its other entries are ignored",
+            lambda scores, mask, asked: scores.masked_fill(_empty(mask), -math.inf),
+        ),
+    },
+)
+
+FLOAT = mutants(
+    Dense,
+    float_mask={
+        "ignores_float_mask": Mutation("a float mask is ignored", lambda scores, mask, asked: scores),
+        "adds_mask_before_scaling": Mutation(
+            "a float mask is added before scaling",
+            lambda scores, mask, asked: scores + mask.to(scores.dtype) * factor(asked),
+            "documents: doc-003 E17",
+        ),
+        "multiplies_by_float_mask": Mutation(
+            "the scores are multiplied by a float mask", lambda scores, mask, asked: scores * mask.to(scores.dtype)
+        ),
+        "subtracts_float_mask": Mutation(
+            "a float mask is subtracted", lambda scores, mask, asked: scores - mask.to(scores.dtype)
+        ),
+        "reads_nonzero_as_may_attend": Mutation(
+            "a float mask is read as boolean: not zero means may attend",
+            lambda scores, mask, asked: bool_mask(scores, mask != 0, asked),
+        ),
+        "reads_zero_as_may_attend": Mutation(
+            "a float mask is read as boolean: only zero means may attend",
+            lambda scores, mask, asked: bool_mask(scores, mask == 0, asked),
+        ),
+        "keeps_only_infinities_of_float_mask": Mutation(
+            "only the −inf of a float mask count",
+            lambda scores, mask, asked: bool_mask(scores, mask != -math.inf, asked),
+        ),
+        "makes_float_mask_finite": Mutation(
+            "the −inf of a float mask become −10000, so that an empty row attends to all",
+            lambda scores, mask, asked: scores + mask.to(scores.dtype).clamp(min=-1e4),
+        ),
+        "cuts_positive_float_mask": Mutation(
+            "positive numbers in a float mask count as 0",
+            lambda scores, mask, asked: scores + mask.to(scores.dtype).clamp(max=0.0),
+        ),
+        "rounds_float_mask_to_half": Mutation(
+            "a float mask is rounded to bfloat16", lambda scores, mask, asked: scores + mask.bfloat16().to(scores.dtype)
+        ),
+        "adds_float_mask_in_base_two": Mutation(
+            "a float mask is added in base 2 without the factor log₂ e",
+            lambda scores, mask, asked: scores + mask.to(scores.dtype) * math.log(2),
+        ),
+        "divides_float_mask_by_scale": Mutation(
+            "a float mask is divided by the scale and multiplied by it again: 0 · −inf when it is 0",
+            lambda scores, mask, asked: scores + (mask / factor(asked) * factor(asked) if factor(asked) == 0 else mask),
+        ),
+    },
+)
+
+
+@Dense.instead(
+    "bool_mask",
+    "masked scores become −1e9 rounded to float16, which is −inf, and an empty row NaN",
+    source="darts issue 3087",
+    dtypes=("float16",),
+)
+def fill_overflows_in_half(scores: Tensor, mask: Tensor, asked: Asked) -> Tensor:
+    scores = bool_mask(scores, mask, asked)
+    return scores.masked_fill(_empty(mask), math.nan) if asked.query.dtype == torch.float16 else scores
+
+
+@Whole.instead(
+    "answer", "a boolean mask is applied after the softmax, without renormalising", source="documents: doc-003 3.5.1"
+)
+def masks_after_softmax(asked: Asked) -> Any:
+    if not _is_bool(asked):
+        return correct(asked)
+    return Dense(
+        bool_mask=lambda scores, mask, asked: scores,
+        softmax=lambda scores, asked: Dense.softmax(scores, asked) * asked["attn_mask"],
+    )(asked)
+
+
+@Whole.instead("answer", "True is read as hidden, and where that hides all keys of a query the answer is NaN")
+def inverts_bool_mask_without_guard(asked: Asked) -> Any:
+    mask = asked["attn_mask"]
+    if not _is_bool(asked) or mask.dim() == 0:
+        return correct(asked)
+    open_rows = mask.all(-1, keepdim=True) if mask.shape[-1] else mask.any(-1, keepdim=True)
+    return torch.where(open_rows, torch.nan, correct(asked.but(attn_mask=~mask)))
+
+
+@Whole.instead("answer", "the mask is written to: the caller's tensor changes", source="documents: doc-004 E23")
+def writes_into_mask(asked: Asked) -> Any:
+    from attnsuite.contracts.attention.mutants.behaviour import touch
+
+    mask = asked["attn_mask"]
+    output = correct(asked.but(attn_mask=None if mask is None else mask.clone()))
+    touch(mask)
+    return output
+
+
+def _first_of(d_scores: Tensor, mask: Tensor) -> Tensor:
+    """The gradient at the first place along each axis where the mask is broadcast."""
+    for axis in range(1, d_scores.dim() + 1):
+        if (axis > mask.dim() or mask.shape[-axis] == 1) and d_scores.shape[-axis] > 1:
+            d_scores = d_scores.narrow(-axis, 0, 1)
+    return d_scores.sum_to_size(mask.shape)
+
+
+def _transposed_gradient(d_scores: Tensor, mask: Tensor) -> Tensor:
+    square = mask.dim() > 1 and mask.shape[-1] == mask.shape[-2]
+    gradient = mask_gradient(d_scores, mask)
+    return gradient.transpose(-1, -2) if square else gradient
+
+
+GRADIENTS = mutants(
+    Backward,
+    mask_gradient={
+        "takes_first_of_mask_gradients": Mutation(
+            "the mask's gradient is that of the first place where it is broadcast, not the sum", _first_of
+        ),
+        "averages_mask_gradients": Mutation(
+            "the mask's gradient is averaged where it is broadcast, not summed",
+            lambda d_scores, mask: mask_gradient(d_scores, mask) * (mask.numel() / max(d_scores.numel(), 1)),
+        ),
+        "gives_zero_gradient_to_mask": Mutation(
+            "the mask's gradient is 0", lambda d_scores, mask: torch.zeros_like(mask)
+        ),
+        "transposes_mask_gradient": Mutation(
+            "the mask's gradient is transposed where it is square", _transposed_gradient
+        ),
+    },
+)
+
+
+@Backward.instead("deliver", "the mask's gradient is multiplied by the scale")
+def scales_mask_gradient(gradients: Gradients, saved: Saved) -> Gradients:
+    mask = gradients.get("attn_mask")
+    return gradients if mask is None else {**gradients, "attn_mask": mask * factor(saved.asked)}
+
+
+@Backward.instead("deliver", "the gradient of the mask alone raises an error", source="pytorch issue 148476")
+def raises_for_gradient_of_mask_alone(gradients: Gradients, saved: Saved) -> Gradients:
+    if saved.wanted == {"attn_mask"}:
+        raise RuntimeError("attn_bias requires grad but query, key and value do not")
+    return gradients
+
+
+BACKWARD = mutants(
+    Backward,
+    weights={
+        "backward_ignores_bool_mask": Mutation(
+            "the backward ignores a boolean mask", ignoring("attn_mask", None, where=_is_bool)
+        ),
+        "backward_ignores_float_mask": Mutation(
+            "the backward ignores a float mask", ignoring("attn_mask", None, where=_is_float)
+        ),
+    },
+)
+
+
+def _cut(asked: Asked) -> Asked:
+    mask = asked["attn_mask"]
+    if mask is None:
+        return asked
+    for axis in range(1, min(mask.dim(), asked.rank) + 1):
+        mask = mask.narrow(-axis, 0, min(mask.shape[-axis], asked.scores_shape[-axis]))
+    return asked.but(attn_mask=mask)
+
+
+def _filled(asked: Asked) -> Asked:
+    mask = asked["attn_mask"]
+    if mask is None:
+        return asked
+    for axis in range(1, min(mask.dim(), asked.rank) + 1):
+        missing = asked.scores_shape[-axis] - mask.shape[-axis]
+        if mask.shape[-axis] > 1 and missing > 0:
+            shape = (*mask.shape[: mask.dim() - axis], missing, *mask.shape[mask.dim() - axis + 1 :])
+            mask = torch.cat([mask, torch.full(shape, is_bool(mask)).to(mask)], dim=-axis)
+    return asked.but(attn_mask=mask)
+
+
+AROUND = mutants(
+    Dense,
+    softmax={
+        "caps_after_masking": Mutation(  # a large cap leaves ordinary scores alone within rounding; what was −inf becomes −cap
+            "scores are capped after masking, so that masked keys return",
+            with_arguments(
+                scores=lambda scores, asked: scores if asked["attn_mask"] is None else scores.clamp(min=-30.0)
+            ),
+            "onnx issue 7865",
+        )
+    },
+    receive={
+        "detaches_mask": Mutation(
+            "the mask gets no gradient: it is detached",
+            lambda asked: asked if asked["attn_mask"] is None else asked.but(attn_mask=asked["attn_mask"].detach()),
+        ),
+        "accepts_large_mask": Mutation("a mask that is too large is accepted and cut", _cut),
+        "accepts_small_mask": Mutation("a mask that is too small is accepted, the rest is not masked", _filled),
+    },
+)

@@ -1,1 +1,0 @@
-"""The feed-forward network that every position of a Transformer block goes through."""
