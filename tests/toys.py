@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -36,18 +35,3 @@ def prepare(config: Mapping[str, Any], seed: int, attention: Callable[..., Tenso
 
 CONFIG = {"epochs": 6, "learning_rate": 0.1, "clip": 1.0, "dropout": 0.1}
 TOY = Task("toy", "a line through points", CONFIG, prepare, own="toy/line")
-
-
-def asks(config: Mapping[str, Any], seed: int, attention: Callable[..., Tensor]) -> Training:
-    """The same, with what an attention answers to the weights in its loss."""
-    training = prepare(config, seed, attention)
-    (weight,) = training.weights.values()
-
-    def loss(batch: Batch, random: torch.Generator) -> Tensor:
-        answered = attention(*[weight.expand(1, 1, 3, 4)] * 3)
-        return training.loss(batch, random) + torch.nn.functional.softplus(answered).mean()
-
-    return replace(training, loss=loss)
-
-
-ASKING = replace(TOY, name="asking", prepare=asks, own="", needs=frozenset({"gradient"}))

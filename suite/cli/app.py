@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, type] = {
 """The subcommands in workflow order. The function `run` of `attnsuite.cli.NAME` carries out a request."""
 REMOVED: Mapping[tuple[str, str], str] = {
     ("migrate", ""): "`migrate` was removed: `attnsuite run` writes results/ anew, in today's layout",
+    ("learn", "--jobs"): "--jobs was removed: start a command per task, each with its own --results, and merge them",
     ("sweep", "--attempts"): "--attempts was removed: the same `attnsuite sweep` command starts what is missing again",
     ("sweep", "--results"): '--results was removed: the sweep file says `results = "DIR"`',
 }

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +30,6 @@ def run(options: Learn) -> int:
     Raises UsageError before any training for a target that lacks what a task needs.
     """
     from attnsuite.documents.learning.backends import DEFAULT
-    from attnsuite.documents.learning.processes import Work, in_copies
     from attnsuite.documents.learning.tasks import Job
 
     refuse_foreign_index(options.results)
@@ -44,8 +41,8 @@ def run(options: Learn) -> int:
         for seed in (options.seeds or [0])
     ]
     backends = {(job.task.name, job.implementation): job for job in jobs}.values()
-    works = [Work(partial(_check, job), job.implementation, result=type(None)) for job in backends]
-    list(in_copies(works, options.jobs))
+    for job in backends:
+        job.backend()
     with open_run(options.results, _run(jobs)) as writer:
         _train(jobs, writer, options)
         writer.finish()
@@ -55,24 +52,15 @@ def run(options: Learn) -> int:
 
 def _train(jobs: Sequence[Job], writer: RunWriter, options: Learn) -> None:
     """Train what the run does not have yet, write and print each result."""
-    from attnsuite.documents.learning.engine import import_ahead
-    from attnsuite.documents.learning.processes import Work, in_copies
-
     if writer.resumed:
         there = f"{len(writer.stored(Learned))} of {len(jobs)} trainings are there already"
         told(f"resuming the run of {writer.run.started}: {there}")
-    if left := [job for job in jobs if _key(job) not in writer.stored(Learned)]:
-        import_ahead(job.task for job in left)
-    titles = [f"{job.task.name} with {job.implementation}, seed {job.seed}" for job in left]
     with Epochs() as shown:
-        works = [
-            Work(partial(_learned, job, options.checkpoints), job.implementation, partial(shown.begins, title), Learned)
-            for job, title in zip(left, titles, strict=True)
-        ]
         try:
-            with closing(in_copies(works, options.jobs)) as results:
-                for title, learned in zip(titles, results, strict=True):
-                    writer.write(learned)
+            for job in jobs:
+                if _key(job) not in writer.stored(Learned):
+                    title = f"{job.task.name} with {job.implementation}, seed {job.seed}"
+                    writer.write(learned := _learned(job, options.checkpoints, shown.begins(title)))
                     shown.ended(title, line(learned))
         except KeyboardInterrupt:
             shown.say("interrupted: the same command resumes after the last whole epoch", error=True)
@@ -137,11 +125,6 @@ def _run(jobs: Sequence[Job]) -> Run:
     sources = {name: registry.source_hash(declaration) for name, declaration in declared.items()}
     parts = (f"learn {job.task.name} {job.implementation} {job.seed} {digest(job.task.config)}" for job in jobs)
     return machine.new_run(sources, machine.suite_hash(), "; ".join(parts))
-
-
-def _check(job: Job, watch: Watch) -> None:
-    """Raise UsageError for an attention that lacks what the task needs."""
-    job.backend()
 
 
 def _learned(job: Job, checkpoints: Path | None, watch: Watch) -> Learned:

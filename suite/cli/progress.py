@@ -233,8 +233,7 @@ class Shown:
 class Epochs:
     """A bar of epochs on standard error for each training that runs; lines go to standard output.
 
-    Bars are drawn as epochs end: a thread that drew them now and then would hold locks while a training is forked from
-    this process, and standard output that went through them would do so in the fork, too.
+    Bars are drawn as epochs end, and standard output does not go through them: an attention may print.
     """
 
     def __init__(self) -> None:

@@ -255,7 +255,6 @@ class Learn:
     checkpoints: Path | None = option(None, "--checkpoints DIR", "by default in the user's cache", folder)
     pairs: Path | None = option(None, "--pairs FILE", "translate these: lines of source, tab, target, as fra.txt", path)
     examples: int | None = option(None, "--examples N", "only the first N pairs", positive)
-    jobs: int = option(1, "--jobs N", "trainings at once, each on one core; their numbers stay the same", jobs)
 
 
 @dataclass(frozen=True)
@@ -264,7 +263,7 @@ class Claims:
     """What do the documents claim, and does it hold? Each claim is one number, measured here; a row for each."""
 
     patterns: Many = argument((), "[CLAIM]...", "claims of this name, topic or shell pattern; all by default")
-    evidence: Many = option((), "--evidence E", "only claims that are exact, drawn, trained or timed; may be repeated")
+    evidence: Many = option((), "--evidence E", "only claims that are exact, drawn or trained; may be repeated")
     results: Path = RESULTS_FOLDER
 
 

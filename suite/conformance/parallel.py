@@ -28,7 +28,7 @@ from attnsuite.model import Outcome, UsageError
 from attnsuite.model.limits import KILL_LIMIT, LAST_WORDS_LIMIT, MOST_JOBS
 from attnsuite.model.options import check_jobs
 from attnsuite.registry import Declaration, Loaded
-from attnsuite.worker import Died, copies
+from attnsuite.worker import Died
 from attnsuite.worker.sandbox.processes import ending
 
 CHUNK = 12
@@ -85,7 +85,7 @@ class ParallelSession(Session):
         """The process at this place; a new one where there is none, or where it has ended."""
         if place < len(self.processes) and not self.processes[place].ended:
             return self.processes[place]
-        forked = self.request.device == "cpu" and copies.possible()
+        forked = self.request.device == "cpu" and _may_fork()
         context: Any = multiprocessing.get_context("fork" if forked else "spawn")
         ours, theirs = context.Pipe()
         inherited = [*(each.connection for each in self.processes if not each.ended), ours] if forked else []
@@ -266,6 +266,11 @@ def _run(session: Session, target: Declaration, check: Check | Outcome, places: 
     for place, outcome in zip(places, check.outcomes(tests), strict=True):
         failure = check.failures.pop((outcome.case, outcome.dtype), None)
         yield Finished(place, outcome, replace(failure, test=None) if failure else None)
+
+
+def _may_fork() -> bool:
+    """Whether a process of the pool may be forked: JAX's threads hold locks that it would wait for."""
+    return sys.platform == "linux" and "jax" not in sys.modules
 
 
 def _leave(*_: object) -> None:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import ANY
 
 import pytest
-from toys import ASKING, TOY
+from toys import TOY
 
 from attnsuite.cli.learn import run
 from attnsuite.cli.requests import Learn
@@ -19,7 +18,6 @@ from attnsuite.documents.learning.engine import Training
 from attnsuite.documents.learning.tasks import BAHDANAU
 from attnsuite.model import Learned, UsageError
 from attnsuite.results import read
-from attnsuite.worker.copies import compute_gradients
 
 Write = Callable[[str, str], Path]
 OPEN = replace(TOY, name="open", own="", needs=frozenset({"causal", "gradient"}), printed={"error": 0.125})
@@ -69,7 +67,7 @@ def test_a_run_that_was_interrupted_is_resumed(
 
     def prepare(config: Mapping[str, Any], seed: int, attention: Callable[..., Any]) -> Training:
         first = not calls.exists()
-        with calls.open("a") as file:  # by a copy of this process
+        with calls.open("a") as file:
             print(seed, file=file)
         if first:
             signal.raise_signal(signal.SIGINT)
@@ -83,20 +81,6 @@ def test_a_run_that_was_interrupted_is_resumed(
     assert "2 of 4 trainings are there already" in capsys.readouterr().err
     assert calls.read_text() == "0\n0\n1\n"
     assert len(learned()) == 4
-
-
-def test_parallel_trainings_give_the_same_numbers_in_the_same_order(capsys: pytest.CaptureFixture[str]) -> None:
-    run(replace(TWO_SEEDS, results=Path("one"), checkpoints=Path("a")))
-    alone = capsys.readouterr().out
-    run(replace(TWO_SEEDS, results=Path("two"), checkpoints=Path("b"), jobs=2))
-
-    assert capsys.readouterr().out.replace("two", "one") == alone
-    for one, two in zip(learned("one"), learned("two"), strict=True):
-        assert replaced(two) == replaced(one)
-
-
-def replaced(row: Learned) -> dict[str, Any]:
-    return {**{name: getattr(row, name) for name in row.__struct_fields__}, "seconds": ANY}
 
 
 def test_everything_is_refused_before_any_training(tmp_path: Path, write: Write) -> None:
@@ -129,30 +113,6 @@ def test_requests_that_cannot_be_carried_out_are_one_line(
 
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"attnsuite: {message}")
-
-
-ENDS = """
-import os
-
-def attention(query, key, value, **options):
-    if {in_training} and query.shape[-1] == 2:
-        return query + key + value
-    {act}
-"""
-"""An attention that ends its process: when it is checked, with queries of width 2, or in training only."""
-
-
-@pytest.mark.skipif(not compute_gradients(), reason="no copy of this process may be made")
-@pytest.mark.parametrize(("act", "status"), [("os._exit(0)", "exit status 0"), ("os.abort()", "SIGABRT")])
-@pytest.mark.parametrize("in_training", [False, True])
-def test_an_attention_that_ends_its_process_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, write: Write, act: str, status: str, in_training: bool
-) -> None:
-    monkeypatch.setattr(tasks, "tasks", lambda: {"asking": ASKING})
-    write("ends.py", ENDS.format(act=act, in_training=in_training))
-
-    with pytest.raises(UsageError, match=rf"^the process that ran attention/ends ended without a result \({status}\)$"):
-        run(Learn(("ends.py",)))
 
 
 def test_pairs_of_a_user_are_learned_and_a_damaged_file_is_named(

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnsuite.benchmark.measure import FEWEST
 from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.documents.claims import (
     Claim,
@@ -26,11 +25,9 @@ from attnsuite.documents.claims import (
     number,
     power,
     sampled,
-    slower,
-    timed,
 )
 from attnsuite.documents.claims.exact import dependence, flops, largest_bytes, layers_until, longest_chain
-from attnsuite.documents.claims.timed import LAYERS, Sizes, inputs
+from attnsuite.documents.claims.layers import LAYERS, Sizes, decoder, inputs, vision_step
 from attnsuite.documents.claims.trained import (
     LENGTH,
     Importance,
@@ -68,7 +65,6 @@ def claim(measure: Callable[[], Measured], expected: Range) -> Claim:
         (exactly(2), 2.0, True), (exactly(2), 2.0001, False), (exactly(2, 1e-3), 2.0001, True),
         (at_most(1), 1.0, True), (at_most(1), 1.1, False), (at_least(1), 0.9, False),
         (above(0), 5e-324, True), (above(0), 0.0, False), (above(1), 1.001, True), (above(1), 1.0, False),
-        (slower(), 1.04, True), (slower(), 1.02, False),
     ],
 )  # fmt: skip
 def test_an_exact_number_holds_or_does_not(expected: Range, value: float, holds: bool) -> None:
@@ -136,8 +132,8 @@ def test_claims_are_chosen_by_name_topic_pattern_and_evidence() -> None:
     ("patterns", "evidence", "message"),
     [
         (["softmaxes"], [], "no claim is named 'softmaxes'; topics are: causal, complexity, "),
-        ([], ["guessed"], "there is no evidence 'guessed'; there is: exact, drawn, trained, timed"),
-        (["normalisation"], ["timed"], "no claim of normalisation has the evidence timed"),
+        ([], ["guessed"], "there is no evidence 'guessed'; there is: drawn, exact, trained"),
+        (["normalisation"], ["trained"], "no claim of normalisation has the evidence trained"),
     ],
 )
 def test_a_pattern_without_a_claim_is_one_line(patterns: list[str], evidence: list[str], message: str) -> None:
@@ -260,61 +256,11 @@ def test_the_largest_tensor_counts_where_it_is_an_intermediate_result() -> None:
     assert largest_bytes(lambda: (torch.ones(10, 3) @ torch.ones(3, 10)).sum()) == 10 * 10 * 4
 
 
-# Times
+# Layers and decoders
 
 
-NOISE = [1.0, 1.02, 0.97, 1.01, 0.99, 1.04, 0.98, 1.0, 1.03, 0.96, 1.02, 1.01]
-
-
-def grown(exponent: int, noise_exponent: int = 1) -> dict[str, list[float]]:
-    """Times that grow by this power, with another noise for each size."""
-    return {
-        str(size): [1e-6 * size**exponent * noise**noise_exponent for noise in NOISE[place:] + NOISE[:place]]
-        for place, size in enumerate((16, 32, 64))
-    }
-
-
-def test_the_power_of_times_is_that_by_which_they_grow_and_noise_makes_it_unclear() -> None:
-    measured = timed.power_of((16, 32, 64), grown(2)).interval
-    noisy = timed.power_of((16, 32, 64), grown(0, 80)).interval
-
-    assert power(2).judge(measured) == Holds.HOLDS
-    assert {power(other).judge(measured) for other in (0, 1, 3)} == {Holds.DOES_NOT}
-    assert power(0).judge(noisy) == Holds.UNCLEAR
-
-
-def test_a_ratio_is_taken_within_rounds() -> None:
-    slow_rounds = [1.0 + 10 * (place % 3 == 0) for place in range(12)]
-    seconds = {"a": [2e-3 * slow for slow in slow_rounds], "b": [1e-3 * slow for slow in slow_rounds]}
-
-    assert (timed.ratio("a", "b", seconds).interval.low, timed.ratio("a", "b", seconds).interval.high) == (2.0, 2.0)
-    assert slower().judge(timed.ratio("b", "a", seconds).interval) == Holds.DOES_NOT
-
-
-def test_calls_take_turns_and_each_has_a_sample_of_each_round() -> None:
-    calls, threads = {"small": 0, "other": 0}, torch.get_num_threads()
-
-    def counted(name: str) -> None:
-        calls[name] += 1
-
-    seconds = timed.times({name: lambda name=name: counted(name) for name in calls}, budget=0.0)
-
-    assert {len(samples) for samples in seconds.values()} == {FEWEST}
-    assert min(calls.values()) >= FEWEST
-    assert torch.get_num_threads() == threads
-
-
-STEPS: Mapping[str, Callable[[], Callable[[], Tensor]]] = {
-    "image": lambda: timed.vision_step(16),
-    "gru": lambda: timed.recurrent_step(cell="gru"),
-    "lstm": lambda: timed.recurrent_step(cell="lstm"),
-    "scaled_dot": lambda: timed.recurrent_step(score="scaled_dot"),
-}
-
-
-@pytest.mark.parametrize("name", STEPS)
-def test_a_training_step_lowers_the_loss_of_its_own_batch(name: str) -> None:
-    step = STEPS[name]()
+def test_a_training_step_lowers_the_loss_of_its_own_batch() -> None:
+    step = vision_step(16)
     losses = [float(step().detach()) for _ in range(6)]
 
     assert losses == sorted(losses, reverse=True)
@@ -322,18 +268,11 @@ def test_a_training_step_lowers_the_loss_of_its_own_batch(name: str) -> None:
 
 
 def test_both_decoders_give_a_row_for_each_step_and_only_one_waits_for_the_context() -> None:
-    waits, follows = (timed.decoder(choice, steps=4)() for choice in (True, False))
+    waits, follows = (decoder(choice, steps=4)() for choice in (True, False))
+    _, steps, width = waits.shape
 
-    assert (waits.shape, follows.shape) == ((timed.ITEMS, 4, timed.WIDTH), (timed.ITEMS, 4, 2 * timed.WIDTH))
-    assert not torch.allclose(waits, follows[..., : timed.WIDTH])
-
-
-def test_every_power_of_the_table_is_timed_and_layers_keep_the_shape_of_their_input() -> None:
-    counted = {tuple(claim.name[11:].rsplit("_", 2)[:2]) for claim in claims(["complexity"], ["exact"])}
-
-    assert set(timed.TIMED) == counted
-    for (layer, _), (sizes, _) in timed.TIMED.items():
-        assert LAYERS[layer](sizes)(inputs(sizes)).shape == (sizes.length, sizes.width)
+    assert (steps, follows.shape[1:]) == (4, (4, 2 * width))
+    assert not torch.allclose(waits, follows[..., :width])
 
 
 # Trained models

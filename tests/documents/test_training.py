@@ -1,24 +1,20 @@
-"""Training: one seed gives one curve, a kill costs one epoch, faults end it in a line, copies are independent."""
+"""Training: one seed gives one curve, a kill costs one epoch, faults end it in a line."""
 
 from __future__ import annotations
 
 import io
 import math
 import os
-import pickle
 import re
 import signal
-import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import torch
 from toys import SLOPE, TOY
@@ -28,15 +24,12 @@ from attnsuite.documents.learning.engine import (
     Checkpoint,
     Finished,
     Task,
-    Watch,
     deterministic,
     first_line,
     generator,
     train,
 )
-from attnsuite.documents.learning.processes import Work, in_copies
 from attnsuite.model import UsageError
-from attnsuite.worker.copies import compute_gradients
 
 TESTS = Path(__file__).parents[1]
 HOME = Path(attnsuite.__file__).parent.parent
@@ -143,38 +136,6 @@ def test_generators_of_two_purposes_or_seeds_differ() -> None:
     drawn = {float(torch.rand((), generator=generator(seed, purpose))) for seed in (0, 1) for purpose in ("a", "b")}
 
     assert len(drawn) == 4
-
-
-IMPORTED_AHEAD = """
-import sys
-from pathlib import Path
-from attnsuite.documents.learning import tasks
-from attnsuite.documents.learning.engine import import_ahead
-from attnsuite.documents.learning.tasks import Job
-from attnsuite.registry import find
-
-(plug,) = find(["attention/matmul"])
-jobs = [Job(task.changed(epochs=1), 0, None if task.own else plug) for task in tasks.of_table(sys.argv[1])]
-import_ahead(job.task for job in jobs)
-before = set(sys.modules)
-for job in jobs:
-    job.run(job.backend().attention, Path(sys.argv[2]))
-libraries = ("torch", "sklearn", "scipy", "pandas")
-print(sum(name.startswith(libraries) for name in set(sys.modules) - before))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["digits", "wrong-gradients/right"])
-def test_a_training_imports_next_to_nothing_that_was_not_imported_for_all(task: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", IMPORTED_AHEAD, task, str(tmp_path)]
-
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(HOME)}
-    )
-
-    assert done.stderr == ""
-    assert int(done.stdout) < 20, "PyTorch's compiler is 800 modules, scikit-learn with what it needs 500"
 
 
 # Checkpoints
@@ -367,190 +328,3 @@ def test_the_message_of_an_attention_has_the_epoch_and_the_batch(tmp_path: Path)
         UsageError, match=r"raised in training: ValueError: no \(in epoch 3, batch 2; the checkpoint of"
     ):
         trained(tmp_path, failing_at(7, error))
-
-
-# Copies of this process
-
-LONGEST = 60.0
-"""Seconds for which a test waits for another process."""
-copies = pytest.mark.usefixtures("copies_possible")
-
-
-@pytest.fixture
-def copies_possible() -> None:
-    """Asked when the test runs: another test may have imported what forbids copies since this file was collected."""
-    if not compute_gradients():
-        pytest.skip("no copy of this process may be made")
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt, also where the tests were started in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def wait_for(file: Path) -> None:
-    end = time.monotonic() + LONGEST
-    while not file.exists():
-        assert time.monotonic() < end, f"{file} does not appear"
-        time.sleep(0.01)
-
-
-def works(*functions: Callable[[Watch], object]) -> list[Work[object]]:
-    return [Work(function, f"work {place}") for place, function in enumerate(functions)]
-
-
-def notes_its_id_and_waits(folder: Path, watch: Watch) -> None:
-    (folder / "new").write_text(str(os.getpid()), encoding="utf-8")
-    (folder / "new").rename(folder / "waits")
-    time.sleep(10 * LONGEST)
-
-
-def ended(folder: Path) -> bool:
-    return not psutil.pid_exists(int((folder / "waits").read_text(encoding="utf-8")))
-
-
-def refuses(watch: Watch) -> None:
-    raise UsageError("it is wrong")
-
-
-@copies
-def test_two_run_at_once_and_results_come_in_order_each_with_its_own_epochs(tmp_path: Path) -> None:
-    seen: dict[str, list[tuple[int, int]]] = {"a": [], "bb": []}
-
-    def meets(own: str, other: str, watch: Watch) -> str:
-        watch(1, len(own))
-        (tmp_path / own).touch()
-        wait_for(tmp_path / other)
-        time.sleep(0.2 * (own == "a"))  # the second ends first
-        return own
-
-    pairs = (("a", "bb"), ("bb", "a"))
-    each = [Work(partial(meets, *pair), "", lambda own=pair[0]: lambda *at: seen[own].append(at)) for pair in pairs]  # type: ignore[misc]
-
-    assert list(in_copies(each, at_once=2)) == ["a", "bb"]
-    assert seen == {"a": [(1, 1)], "bb": [(1, 2)]}
-
-
-@copies
-def test_no_more_run_at_once(tmp_path: Path) -> None:
-    def begun(number: int, watch: Watch) -> bool:
-        (tmp_path / str(number)).touch()
-        time.sleep(0.2)
-        return (tmp_path / str(number + 2)).exists()
-
-    assert list(in_copies(works(*(partial(begun, number) for number in range(4))), at_once=2)) == [False] * 4
-
-
-@copies
-def test_a_refusal_comes_after_the_results_before_it_and_later_works_never_begin(tmp_path: Path) -> None:
-    def slow(watch: Watch) -> str:
-        time.sleep(0.5)
-        return "a"
-
-    results = in_copies(works(slow, refuses, lambda watch: (tmp_path / "begun").touch()), at_once=2)
-
-    assert next(results) == "a"
-    with pytest.raises(UsageError, match=r"^it is wrong$"):
-        next(results)
-    assert not (tmp_path / "begun").exists()
-
-
-@copies
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("end", ["refused", "interrupted", "closed"])
-def test_a_refusal_ctrl_c_and_a_reader_that_stops_end_the_other_works(tmp_path: Path, end: str) -> None:
-    def first(watch: Watch) -> str:
-        wait_for(tmp_path / "waits")
-        if end == "refused":
-            refuses(watch)
-        if end == "interrupted":
-            signal.raise_signal(signal.SIGINT)
-        return "a"
-
-    results = in_copies(works(first, partial(notes_its_id_and_waits, tmp_path)), at_once=2)
-    if end == "closed":
-        assert next(results) == "a"
-        results.close()
-    else:
-        with pytest.raises(UsageError if end == "refused" else KeyboardInterrupt):
-            next(results)
-
-    assert ended(tmp_path)
-
-
-def exits(watch: Watch) -> None:
-    os._exit(3)
-
-
-def exits_with_a_child(watch: Watch) -> None:
-    if os.fork() == 0:
-        time.sleep(LONGEST / 2)
-    os._exit(3)
-
-
-def pretends_ctrl_c(watch: Watch) -> None:
-    raise KeyboardInterrupt
-
-
-@copies
-@pytest.mark.parametrize(
-    ("work", "message"),
-    [
-        (exits, r"^the process that ran work 0 ended without a result \(exit status 3\)$"),
-        (exits_with_a_child, r"^the process that ran work 0 ended without a result \(exit status 3\)$"),
-        (pretends_ctrl_c, r"^work 0 raised KeyboardInterrupt$"),
-    ],
-)
-def test_a_work_that_ends_its_process_or_pretends_ctrl_c_is_one_line(work: Any, message: str) -> None:
-    began = time.monotonic()
-
-    with pytest.raises(UsageError, match=message):
-        list(in_copies(works(work)))
-    assert time.monotonic() - began < LONGEST / 4
-
-
-@copies
-@pytest.mark.parametrize(
-    "message", [("result", None), ("epoch", 5), ("epoch", (1, "x")), ("refused", 5), ("odd", 1), 7]
-)
-def test_a_forged_message_is_not_believed(message: object) -> None:
-    data = pickle.dumps(message)
-
-    def writes(watch: Watch) -> None:
-        for file in Path("/proc/self/fd").iterdir():
-            if int(file.name) > 2 and file.exists() and "pipe" in str(file.readlink()):
-                os.write(int(file.name), struct.pack("!i", len(data)) + data)
-        os._exit(0)
-
-    with pytest.raises(UsageError, match=r"^the process that ran attention ended without a result"):
-        list(in_copies([Work(writes, "attention", result=int)]))
-
-
-@copies
-def test_processes_that_a_work_has_started_end_with_it() -> None:
-    def leaves_one(watch: Watch) -> int:
-        child = subprocess.Popen(["sh", "-c", f"sleep {10 * LONGEST:g} & echo $!"], stdout=subprocess.PIPE, text=True)
-        assert child.stdout is not None
-        return int(child.stdout.readline())  # a grandchild, whose parent has ended
-
-    (left,) = in_copies(works(leaves_one))
-
-    assert not psutil.pid_exists(left)  # type: ignore[arg-type]
-
-
-@copies
-def test_a_work_has_no_open_file_of_this_process_and_no_pipe_of_another_work(tmp_path: Path) -> None:
-    with (tmp_path / "mine").open("w") as file:
-
-        def writes(watch: Watch) -> int:
-            os.write(file.fileno(), b"here I am")
-            files = [each for each in Path("/proc/self/fd").iterdir() if each.exists()]
-            return len([each for each in files if "pipe" in str(each.readlink())])
-
-        pipes = list(in_copies(works(writes, writes), at_once=2))
-
-    assert (tmp_path / "mine").read_text(encoding="utf-8") == ""
-    assert pipes[1] <= 1 + 3, "its own, and those of standard input, output and error"  # type: ignore[operator]

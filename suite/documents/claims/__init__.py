@@ -1,7 +1,7 @@
 """Claims of the documents that can be measured: one number each, and the range in which the claim holds.
 
-The table of claims is [claims.toml](claims.toml). Each row names a function of exact.py, drawn.py, trained.py or
-timed.py, which measures the number; the file says what kind of evidence it is.
+The table of claims is [claims.toml](claims.toml). Each row names a function of exact.py, drawn.py or
+trained.py, which measures the number; the file says what kind of evidence it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import Any
 
 from attnsuite.model import Claimed, Evidence, Holds, UsageError
-from attnsuite.model.statistics import MARGIN, Interval, interval, lies_within
+from attnsuite.model.statistics import Interval, interval, lies_within
 
 TABLE = Path(__file__).with_name("claims.toml")
 DEVICE = "cpu"
@@ -64,13 +64,8 @@ def above(number: float) -> Range:
     return Range(math.nextafter(number, math.inf), math.inf, f"above {number:g}")
 
 
-def slower() -> Range:
-    """Ratios of times above 1 by more than MARGIN: smaller differences come and go."""
-    return Range(1 + MARGIN, math.inf, f"above {1 + MARGIN:g}")
-
-
 RANGES: Mapping[str, Callable[..., Range]] = {
-    **{make.__name__: make for make in (power, exactly, at_most, at_least, above, slower)},
+    **{make.__name__: make for make in (power, exactly, at_most, at_least, above)},
     "range": Range,
 }
 """What a row's `range` may begin with; the arguments follow."""
@@ -185,10 +180,11 @@ def claims(patterns: Sequence[str] = (), evidence: Sequence[str] = ()) -> list[C
 
     Raises UsageError for a pattern or a kind that matches none.
     """
-    for kind in evidence:
-        if kind not in tuple(Evidence):
-            raise UsageError(f"there is no evidence {kind!r:.80}; there is: {', '.join(Evidence)}")
     table = every()
+    kinds = sorted({claim.evidence for claim in table})
+    for kind in evidence:
+        if kind not in kinds:
+            raise UsageError(f"there is no evidence {kind!r:.80}; there is: {', '.join(kinds)}")
     for pattern in patterns:
         if not any(_matches(claim, pattern) for claim in table):
             topics = ", ".join(dict.fromkeys(claim.topic for claim in table))

@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnsuite.contracts.sources import documents
 from attnsuite.documents.claims import Measured, number
-from attnsuite.documents.claims.timed import LAYERS, SIDES, STEPS, Sizes, decoder, inputs, patches, scores, vision_step
+from attnsuite.documents.claims.layers import LAYERS, SIDES, STEPS, Sizes, decoder, inputs, patches, scores, vision_step
 from attnsuite.implementations.attention.matmul import attention
 from attnsuite.implementations.attention_scores.matmul import attention_scores
 from attnsuite.implementations.kernel_pooling.eager import kernel_pooling

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +76,6 @@ class Task:
     """The implementation named in results/ where the task takes no backend; empty where it takes one."""
     table: str = ""
     """The task in whose table its rows stand, where it has no table of its own."""
-    imports: tuple[str, ...] = ()
-    """Modules that a training imports and that take seconds: they are imported once for several trainings."""
     printed: Mapping[str, float] | None = None
     """The documents' scores, by the names that `scores` has."""
 
@@ -156,16 +153,6 @@ def deterministic() -> Iterator[None]:
         torch.set_num_threads(1)
         torch.use_deterministic_algorithms(True, warn_only=True)  # a submission may have none
         yield
-
-
-def import_ahead(tasks: Iterable[Task]) -> None:
-    """Import the slow modules of these tasks, so that copies of this process share them."""
-    for module in dict.fromkeys(name for task in tasks for name in task.imports):
-        with suppress(ImportError):  # the task reports what is missing
-            import_module(module)
-    torch.use_deterministic_algorithms(  # unchanged: setting them makes PyTorch import its compiler
-        torch.are_deterministic_algorithms_enabled(), warn_only=torch.is_deterministic_algorithms_warn_only_enabled()
-    )
 
 
 def _seed(random: torch.Generator) -> int:

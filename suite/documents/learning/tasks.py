@@ -235,7 +235,6 @@ DIGITS = Task(
     | {"learning_rate": 0.002, "rate_falls": True, "epochs": 50},
     _digits,
     needs=frozenset({"gradient"}),
-    imports=("sklearn.datasets", "sklearn.linear_model"),
     uses=frozenset({"dropout"}),
 )
 
@@ -371,7 +370,6 @@ def _wrong_gradient(name: str) -> Task:
         lambda config, seed, attention: _digits(config, seed, gradients()[name]),
         own=name,
         table=WRONG_GRADIENTS,
-        imports=DIGITS.imports,
     )
 
 
