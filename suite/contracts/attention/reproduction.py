@@ -265,7 +265,7 @@ def _literal(tensor: Tensor) -> str:
 
 
 def written(call: Call, reply: Reply, expected: Expected | None, conventions: Conventions) -> Sequence[str]:
-    """A failing call as lines of plain torch, with the formula of the expected output; none where torch has no words."""
+    """A failing call as lines of plain torch, with the formula of the expected output; none if torch cannot say it."""
     seed, formula = seed_of(call), _formula(call, conventions)
     if call.own_thread or call.same_storage or formula is None:
         return ()
