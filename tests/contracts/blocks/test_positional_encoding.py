@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
+from attnsuite.contracts.blocks.positional_encoding import oracle as positional_encoding
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.rounded import Rounded
 

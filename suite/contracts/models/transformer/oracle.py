@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
+from attnsuite.contracts.blocks.positional_encoding import oracle as positional_encoding
 from attnsuite.contracts.models.layers import (
     Attention,
     Attentions,

@@ -13,7 +13,7 @@ from attnsuite.cases.expected import NearInNorm
 from attnsuite.cases.layouts import out_of_order
 from attnsuite.cases.model import two_models
 from attnsuite.cases.tensors import PRECISE, Generator, Inputs, dtype_of, generator
-from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
+from attnsuite.contracts.blocks.positional_encoding import oracle as positional_encoding
 from attnsuite.contracts.models.transformer.cases.draws import (
     CACHED,
     ENCODER,

@@ -13,7 +13,7 @@ from attnsuite.cases import Case
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.model import Config
 from attnsuite.cases.tensors import Array, numbers
-from attnsuite.contracts.blocks.positional_encoding.oracle import positional_encoding
+from attnsuite.contracts.blocks.positional_encoding import oracle as positional_encoding
 from attnsuite.contracts.models.transformer.cases.draws import USUAL, WATCHED, model
 from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.contracts.sources import documents

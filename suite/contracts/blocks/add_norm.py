@@ -1,0 +1,339 @@
+"""The contract `add_norm`: a residual connection, then a normalisation.
+
+    add_norm(x, y, weight, bias, *, norm="layer", eps=1e-5) -> output
+
+    sum    = x + y
+    output = (sum − mean) / √(variance + eps) · weight + bias
+
+Axes: `… e` x, y and output, `e` weight and bias. Any rank from 2.
+
+    layer            mean and variance over the features of each position (Ba, Kiros and Hinton, arXiv 1607.06450)
+    batch            over all positions for each feature, as batch normalisation does in training (Ioffe and Szegedy,
+                     arXiv 1502.03167); it needs at least two positions
+    variance         biased: divided by the count
+    eps              added inside the root
+    y                the sublayer's output after its dropout: dropout is not tested here
+    rounding         sums may run in any order; half types accumulate in float32. Sum, mean, differences, variance,
+                     root, quotient and product may each be rounded to the dtype, and so may the bias minus the scaled
+                     mean. The variance is computed from differences: mean square minus squared mean cancels
+    inputs           any strides, weights too; never modified; the output shares no memory with them or later outputs
+    output           x's dtype and device
+    bad input        raises on an unknown norm, x and y of different shapes, a weight or bias of another width, and
+                     batch normalisation of one position
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from attnsuite.cases import Case, Mutant, Variant, declare
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, in_numpy, usual_mutants, widened
+from attnsuite.cases.documented import CasePair, DocumentedNumbers, DocumentedShape
+from attnsuite.cases.formula import Formula
+from attnsuite.cases.mutants import Mutation, formula, mutants, repeated_beyond, turned, with_arguments, with_result
+from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
+from attnsuite.judging.rounded import Rounded
+
+CONTRACT = declare(
+    __name__,
+    features={"batch": "batch normalisation", "eps": "an explicit eps"},
+    parameters={"norm": ("batch",), "eps": ("eps",)},
+    by_value=("norm",),
+)
+
+
+def oracle(
+    x: Rounded, y: Rounded, weight: Rounded, bias: Rounded, *, norm: str = "layer", eps: float = 1e-5
+) -> Rounded:
+    """x + y, normalised over features or over positions, … e.
+
+    An implementation may fold the mean into the bias, a·sum + (bias − a·mean) with a = weight / √…, which rounds once
+    more at the bias's size.
+    """
+    total, bias = x + y, bias.rounded()
+    if norm == "batch":
+        columns = total.each(lambda array: array.reshape(-1, array.shape[-1]).T)  # e n
+        return _normalised(columns, eps).each(lambda array: array.T.reshape(total.shape)) * weight + bias
+    return _normalised(total, eps) * weight + bias
+
+
+def _normalised(rows: Rounded, eps: float) -> Rounded:
+    """Normalised over the last axis. The divisor is at least √eps, however uncertain the variance is."""
+    centred = rows - rows.mean(keepdims=True)
+    root = ((centred * centred).mean(keepdims=True) + eps).sqrt()
+    least = np.maximum(root.value.astype(np.float64) - root.bound, np.sqrt(eps))
+    value = centred.value / root.value
+    bound = (centred.bound + abs(value).astype(np.float64) * root.bound) / least
+    return type(rows)(value, bound, rows.precision).rounded()
+
+
+def draw(
+    random: Generator,
+    *,
+    lead: tuple[int, ...] = (2, 3),
+    width: int = 6,
+    size: float = 1.0,
+    shift: float = 0.0,
+    constant: bool = False,
+    **shapes: tuple[int, ...],
+) -> Inputs:
+    """Inputs with a non-zero mean; weights and biases of several sizes. A tensor's name with a shape replaces it."""
+    sizes = {"x": (*lead, width), "y": (*lead, width), "weight": (width,), "bias": (width,)}
+    inputs = {name: random.normal(size=shape) for name, shape in (sizes | shapes).items()}
+    inputs["x"] = size * inputs["x"] + shift
+    inputs["y"] = size * inputs["y"] + 0.5 * size
+    return inputs | ({"x": np.ones_like(inputs["x"]), "y": np.ones_like(inputs["y"])} if constant else {})
+
+
+case = Formula(oracle, ("x", "y", "weight", "bias"), draw, options=("norm", "eps"))
+
+
+def cases() -> list[Case]:
+    """All cases, the plainest first."""
+    return [
+        case("plain/usual", "several items and positions"),
+        case("plain/square", "as many items as positions and features", lead=(4, 4), width=4),
+        case("plain/constant", "equal features: only the bias is left", constant=True),
+        *documented(),
+        case("batch/usual", "the positions of all items together", norm="batch"),
+        case("batch/matrix", "no batch axis", norm="batch", lead=(5,)),
+        case("batch/positions", "129 positions: one more than a tile of 128", norm="batch", lead=(129,)),
+        case("batch/far_mean", "a mean of 300 standard deviations", PRECISE, norm="batch", shift=300.0),
+        case("eps/large", "an eps of 0.5", eps=0.5),
+        case("eps/batch", "an eps of 0.5 in batch normalisation", norm="batch", eps=0.5),
+        case("eps/tiny", "features of 0.01 with an eps of 10⁻¹²", PRECISE, eps=1e-12, size=0.01),
+        case("size/heads", "three leading axes", lead=(2, 3, 2)),
+        case("size/wide", "1025 features: sums in float16 and bfloat16 would show", lead=(3,), width=1025),
+        case("size/positions", "129 positions: one more than a tile of 128", lead=(129,)),
+        case("size/nothing", "no positions", lead=(2, 0)),
+        case("numerics/far_mean", "a mean of 300 standard deviations, which E[x²] − E[x]² loses", PRECISE, shift=300.0),
+        case("numerics/large", "squares that overflow float16", size=900.0),
+        *case.layouts(("batch", "the same for batch normalisation", {"norm": "batch"})),
+        *case.again(),
+        *case.refused(
+            ("shapes", "x has 3 positions, y has 4", {"y": (2, 4, 6)}),
+            ("broadcast", "y has 1 position and would broadcast", {"y": (2, 1, 6)}),
+            ("one_item", "y has 1 item and would broadcast", {"y": (1, 3, 6)}),
+            ("rank", "y has no batch axis and would broadcast", {"y": (3, 6)}),
+            ("weight", "a weight of 5 for 6 features", {"weight": (5,)}),
+            ("bias", "a bias of 7 for 6 features", {"bias": (7,)}),
+            ("one_weight", "a weight of 1, which would broadcast", {"weight": (1,)}),
+            ("norm", "an unknown norm", {"norm": "group"}),
+            ("batch_of_one", "batch normalisation of a single position", {"lead": (1,), "norm": "batch"}),
+            ("one_of_one_item", "batch normalisation of one position of one item", {"lead": (1, 1), "norm": "batch"}),
+        ),
+    ]
+
+
+def documented() -> Iterator[Case]:
+    """The documents' examples: a normalisation is a residual connection to zeros."""
+    for example in documents.of("normalization", "add_norm"):
+        if example.kind == "values":
+            options = {"norm": "batch"} if example.parameters.get("type") == "batch" else {}
+            inputs = _example_inputs(example)
+            yield DocumentedNumbers(case.given(*example.named("output"), inputs, **options), example.gives("output"))
+        else:
+            shape = tuple(example.inputs["x_shape"])
+            ones = case.given(*example.named(), _plain_weights(np.ones(shape), np.ones(shape)))
+            random = case(*example.named(), lead=shape[:-1], width=shape[-1])  # normalised ones are 0, random x is not
+            yield CasePair(DocumentedShape(ones, example.at(), example.output_shape), random)
+
+
+def _example_inputs(example: Excerpt) -> Inputs:
+    x = numbers(example.inputs["x"])
+    y = numbers(example.inputs["y"]) if "y" in example.inputs else np.zeros_like(x)
+    if "keep" in example.inputs:
+        y = y * numbers(example.inputs["keep"]) / (1 - example.parameters["dropout"])
+    return _plain_weights(x, y)
+
+
+def _plain_weights(x: Array, y: Array) -> Inputs:
+    """These inputs with weights of 1 and biases of 0."""
+    return {"x": x, "y": y, "weight": np.ones(x.shape[-1]), "bias": np.zeros(x.shape[-1])}
+
+
+class Residual(Steps):
+    """The formula in steps that a mutant may replace."""
+
+    axes = Axes(x="… e", y="… e", weight="e", bias="e")
+    choices: ClassVar = {"norm": ("layer", "batch")}
+
+    def compute(
+        self, x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, *, norm: str = "layer", eps: float = 1e-5
+    ) -> Tensor:
+        dtype, wide = x.dtype, self.wide(x)
+        total = self.add(x.to(wide), y.to(wide))
+        rows = total if norm == "layer" else self.gather(total)  # ... n: normalised over the last axis
+        mean = self.mean(rows)
+        normalised = (rows - mean) / self.root(self.variance(rows, mean), eps)
+        if norm == "batch":
+            normalised = normalised.mT.reshape(total.shape)
+        return self.finish(normalised, weight.to(wide), bias.to(wide), total).to(dtype)
+
+    @staticmethod
+    def check(given: Arguments, sizes: Sizes) -> None:
+        if given["norm"] == "batch" and given["x"].shape[:-1].numel() < 2:
+            raise ValueError("batch normalisation of one position")
+
+    add = formula(lambda x, y: x + y)
+    gather = formula(lambda total: total.flatten(0, -2).mT)  # e n
+    mean = formula(lambda rows: rows.mean(-1, keepdim=True))
+    variance = formula(lambda rows, mean: (rows - mean).square().mean(-1, keepdim=True))
+    root = formula(lambda variance, eps: (variance + eps).sqrt())
+    finish = formula(lambda normalised, weight, bias, total: normalised * weight + bias)
+
+
+def _expanded(weight: Tensor, x: Tensor) -> Tensor:
+    return weight.expand(x.shape[-1])
+
+
+def _normalised_by_item(total: Tensor) -> Tensor:
+    if total.dim() < 3:
+        return total
+    centred = total - total.mean(-2, keepdim=True)
+    return centred / (centred.square().mean(-2, keepdim=True) + 1e-12).sqrt()
+
+
+def _refuses_other_ranks(total: Tensor) -> Tensor:
+    if total.dim() != 3:
+        raise ValueError("not of rank 3")
+    return total
+
+
+def _fixed_eps(only: str) -> Mutation:
+    return Mutation(
+        f"{only} normalisation ignores eps and uses 10⁻⁵",
+        with_arguments(eps=lambda eps, norm: 1e-5 if norm == only else eps),
+    )
+
+
+CONTROLS = {"correct": Residual()}
+MUTANTS = [
+    *usual_mutants(Residual),
+    Mutant(
+        "items_apart",
+        "batch normalisation handles the positions of each item separately",
+        Residual(
+            check=lambda given, sizes: Residual.check(given, sizes) if given["x"].dim() < 3 else None,
+            gather=lambda total: Residual.gather(_normalised_by_item(total)),
+        ),
+        source="documents, E38",
+    ),
+    *mutants(
+        Residual,
+        whole={
+            "over_positions": Mutation(
+                "positions are normalised instead of features where the two axes have one size",
+                lambda *given, **options: turned(Residual()(*map(turned, given[:2]), *given[2:], **options)),
+            ),
+            "always_layer": Mutation(
+                "layer normalisation, whatever norm says", with_arguments(norm=lambda norm: "layer")
+            ),
+            "broadcasts": Mutation(
+                "y, weight and bias may broadcast",
+                with_arguments(y=lambda y, x: y.expand_as(x), weight=_expanded, bias=_expanded),
+            ),
+            "fixed_eps_in_layer": _fixed_eps("layer"),
+            "fixed_eps_in_batch": _fixed_eps("batch"),
+        },
+        add={
+            "no_residual": Mutation("the residual is left out: only y is normalised", lambda x, y: y.clone()),
+            "double_residual": Mutation("the residual is added twice", with_arguments(x=lambda x: 2 * x)),
+            "repeats_position_beyond_128": Mutation(
+                "positions beyond the 128th repeat the 128th", with_result(repeated_beyond(128, -2))
+            ),
+        },
+        gather={
+            "rank_3_only": Mutation(
+                "batch normalisation accepts rank 3 only", with_arguments(total=_refuses_other_ranks)
+            )
+        },
+        mean={
+            "rms_norm": Mutation(
+                "root mean square normalisation: no mean is subtracted",
+                lambda rows: torch.zeros_like(rows[..., :1]),
+                "arXiv 1910.07467",
+            )
+        },
+        variance={
+            "unbiased_variance": Mutation(
+                "the variance is divided by the count minus one",
+                lambda rows, mean: (rows - mean).square().sum(-1, keepdim=True) / (rows.shape[-1] - 1),
+            ),
+            "cancelling_variance": Mutation(
+                "the variance is E[x²] − E[x]², which cancels where the mean is large",
+                lambda rows, mean: (rows.square().mean(-1, keepdim=True) - mean.square()).clamp_min(0),
+            ),
+            "overflowing_squares": Mutation(
+                "squares are summed in the dtype: float16 overflows",
+                lambda rows, mean: (rows - mean).half().square().mean(-1, keepdim=True).to(rows.dtype),
+                dtypes=("float16",),
+            ),
+        },
+        root={
+            "eps_of_a_millionth": Mutation(
+                "eps is 10⁻⁶ instead of 10⁻⁵",
+                with_arguments(eps=lambda eps: 1e-6 if eps == 1e-5 else eps),
+                dtypes=("float32", "float64"),
+            ),
+            "eps_outside": Mutation("eps is added outside the root", lambda variance, eps: variance.sqrt() + eps),
+            "fixed_eps": Mutation("eps is ignored: it is always 10⁻⁵", with_arguments(eps=lambda eps: 1e-5)),
+            "no_eps": Mutation("there is no eps: equal features give NaN", with_arguments(eps=lambda eps: 0.0)),
+        },
+        finish={
+            "no_weight": Mutation("the weight is left out", lambda normalised, weight, bias, total: normalised + bias),
+            "no_bias": Mutation("the bias is left out", lambda normalised, weight, bias, total: normalised * weight),
+            "leaves_features_beyond_1024": Mutation(
+                "features beyond the 1,024th are not normalised",
+                with_result(lambda output, total: torch.cat([output[..., :1024], total[..., 1024:]], -1)),
+            ),
+        },
+    ),
+]
+
+
+def _library(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, *, norm: str = "layer", eps: float = 1e-5) -> Tensor:
+    total = x + y
+    if norm == "layer":
+        return functional.layer_norm(total, weight.shape, weight, bias, eps)
+    rows = total.flatten(0, -2)
+    return functional.batch_norm(rows, None, None, weight, bias, training=True, eps=eps).view_as(total)
+
+
+def _folded(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor, *, norm: str = "layer", eps: float = 1e-5) -> Tensor:
+    """a · sum + (bias − a · mean), with a = weight / √(variance + eps)."""
+    total = x + y
+    over = (-1,) if norm == "layer" else tuple(range(total.dim() - 1))
+    variance, mean = torch.var_mean(total, over, correction=0, keepdim=True)
+    slope = weight * torch.rsqrt(variance + eps)
+    return torch.addcmul(bias - slope * mean, slope, total)
+
+
+def _running(x: Array, y: Array, weight: Array, bias: Array, *, norm: str = "layer", eps: float = 1e-5) -> Array:
+    """Mean and squared differences, updated number by number (Welford)."""
+    total = x + y
+    rows = total if norm == "layer" else total.reshape(-1, total.shape[-1]).T
+    mean, squares = np.zeros(rows.shape[:-1]), np.zeros(rows.shape[:-1])
+    for count in range(rows.shape[-1]):
+        difference = rows[..., count] - mean
+        mean = mean + difference / (count + 1)
+        squares = squares + difference * (rows[..., count] - mean)
+    output = (rows - mean[..., None]) / np.sqrt(squares / rows.shape[-1] + eps)[..., None]
+    return np.asarray((output if norm == "layer" else output.T.reshape(total.shape)) * weight + bias)
+
+
+def variants() -> list[Variant]:
+    """Correct implementations in other orders and precisions."""
+    return [
+        Variant("library", "torch's layer_norm and batch_norm in the dtype itself", Residual.checked(_library)),
+        Variant("folded", "mean and bias folded into one offset", widened(Residual, _folded)),
+        Variant("running", "Welford's algorithm, numpy in float64", in_numpy(Residual, _running)),
+    ]

@@ -1,1 +1,0 @@
-"""The residual connection of a post-norm Transformer block: a sum, normalised."""

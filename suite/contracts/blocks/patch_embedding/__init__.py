@@ -1,1 +1,0 @@
-"""How a Vision Transformer turns an image into a sequence."""

@@ -1,1 +1,0 @@
-"""How a Transformer tells positions apart: sines and cosines of different frequencies."""
