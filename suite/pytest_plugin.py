@@ -225,8 +225,8 @@ class Tested:
         for outcome in outcomes:
             if outcome.lenient:
                 warnings.warn(f"{outcome.implementation} {outcome.case}: {outcome.detail}", InputValidationWarning, 1)
-            if outcome.status == "declined":
-                pytest.skip(f"declined: {outcome.detail}")
+            if outcome.status == "unsupported":
+                pytest.skip(f"unsupported: {outcome.detail}")
             if outcome.known:
                 pytest.xfail(f"known as {outcome.known}: {outcome.detail}")
 

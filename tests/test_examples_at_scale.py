@@ -82,7 +82,7 @@ def test_xargs_answers_what_one_process_does(around: Around, tmp_path: Path, who
 
     assert ": check on cpu; plain causal scale; float32, 2 of 2 shards: " in said
     assert statuses(tmp_path / "results") == whole
-    assert {status for status, _ in statuses(tmp_path / "results").values()} == {"passed", "wrong", "declined"}
+    assert {status for status, _ in statuses(tmp_path / "results").values()} == {"passed", "failed", "unsupported"}
     assert (tmp_path / "results" / "README.md").exists()
 
 

@@ -269,9 +269,9 @@ def test_the_readme_says_of_which_commit_its_table_is_and_how_many_questions_the
 
 def test_the_readme_quotes_what_was_declined() -> None:
     with (HOME / "results" / HERE / "conformance.csv").open(encoding="utf-8", newline="") as file:
-        declined: Counter[str] = Counter()
+        unsupported: Counter[str] = Counter()
         for of in csv.DictReader(file):
-            declined[of["implementation"]] += int(of["declined"])
+            unsupported[of["implementation"]] += int(of["unsupported"])
     quoted = re.findall(r"^\| `([\w.]+)` \| \d+/\d+ \| (\d+) \|", README, re.MULTILINE)
 
-    assert quoted == [(name, str(declined[f"attention/{name}"])) for name, _ in quoted]
+    assert quoted == [(name, str(unsupported[f"attention/{name}"])) for name, _ in quoted]

@@ -74,9 +74,9 @@ def test_a_wrong_kernel_fails_the_step_with_an_annotation_a_summary_and_rows(fil
     done = run(steps(file)["Check attention"], repository, TARGETS="kernel.py:attention", ARGUMENTS=arguments)
 
     assert done.returncode == 1, done.stderr
-    assert "\n::error file=kernel.py,line=1,title=attention/kernel%3A plain/small in float32::wrong" in done.stdout
+    assert "\n::error file=kernel.py,line=1,title=attention/kernel%3A plain/small in float32::failed" in done.stdout
     summary = (repository.parent / "summary.md").read_text()
-    assert "| ❌ | `attention/kernel` | cpu | 0/1 | 1 wrong | 0 | 0 | 0 | 1 of 1 |" in summary
+    assert "| ❌ | `attention/kernel` | cpu | 0/1 | 1 failed | 0 | 0 | 0 | 1 of 1 |" in summary
     assert len((repository.parent / "temporary" / "attnsuite.jsonl").read_text().splitlines()) == 2
 
 

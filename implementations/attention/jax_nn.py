@@ -5,7 +5,7 @@ Tensors cross by DLPack. XLA compiles once per shape and set of features, and th
 Small calls, which are many and quick, are therefore compiled in haste: 0.05 s; on an H100 0.4 s in place of 1.6 s, of
 which most goes into timing ways to multiply. Large ones, whose speed matters, get XLA's defaults. The scale is an
 argument of the compiled program, so a new value compiles nothing. On a CPU only eager JAX finds a float16 product;
-compiled, it has none, and the call is declined in XLA's words. So it is on a GPU where there is one query or one key.
+compiled, it has none, and the call is unsupported, in XLA's words. The same holds on a GPU with one query or one key.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from attnsuite.benchmark.measure.bench import Bench
 from attnsuite.benchmark.measure.failures import says_out_of_memory
 from attnsuite.benchmark.measure.messages import AnyAnswer, Done, Exchanged, Failed, Layout, read
 from attnsuite.model import Status
-from attnsuite.worker import Died, Failure, Ready, Worker
+from attnsuite.worker import Crash, Failure, Ready, Worker
 from attnsuite.worker.messages import STORAGE_LIMIT
 from attnsuite.worker.process import REPLY_SHARE
 from attnsuite.worker.turns import Taken, Turn
@@ -130,7 +130,7 @@ class Elsewhere:
 
 def lost(failure: Failure) -> Failed:
     """Why a worker gave no answer."""
-    if not isinstance(failure, Died):
+    if not isinstance(failure, Crash):
         return Failed(failure.status, str(failure))
     killed = "; the system may have been out of memory" if failure.how == "SIGKILL" else ""
     status = Status.OUT_OF_MEMORY if says_out_of_memory(failure.printed) else failure.status

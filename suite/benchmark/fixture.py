@@ -187,7 +187,7 @@ class Speed:
 
     def _refusal(self, loaded: Loaded, table: Table, stage: Stage) -> Failed | None:
         """Why it may not be timed in a table; None where it may."""
-        if failed := table.declined(loaded.declaration, self.gate.contract, torch.device(self.device).type):
+        if failed := table.unsupported(loaded.declaration, self.gate.contract, torch.device(self.device).type):
             return failed
         features = table.features(self.gate.contract)
         self.gate.test([self.implementation], [(table.dtype, features)])

@@ -126,7 +126,7 @@ class Gate:
         bugs = session.known_bugs(self.contract) if declaration.shipped else []
         bugs = [bug for bug in bugs if not bug.concerns_workloads]
         name, contract = declaration.full_name, self.contract.name
-        failures = [Outcome(name, contract, *key, self.device, Status.WRONG) for key in wanted] if bugs else []
+        failures = [Outcome(name, contract, *key, self.device, Status.FAILED) for key in wanted] if bugs else []
         spared = {(each.case, each.dtype) for each in failures if any(bug.covers(each) for bug in bugs)}
         earlier = {(each.case, each.dtype) for each in self.earlier.get(name, ())}
         return [key for key in wanted if key not in spared and (name not in self.sampled or key in earlier)]

@@ -215,7 +215,7 @@ class Witness:
         if not why:
             entry.refuse(f"it claims {median(entry.seconds):.3g} s for a call, but {words}")
         elif self.held and least > NO_TIME:
-            entry.failed = Failed(Status.DECLINED, f"not bounded: {why}: {words}")
+            entry.failed = Failed(Status.UNSUPPORTED, f"not bounded: {why}: {words}")
         else:
             entry.own_clock, entry.unbounded = max(times, entry.own_clock or 0.0), f"{why}: {words}"
             entry.proved = True

@@ -44,13 +44,13 @@ def planned(benchmark: Benchmark) -> Planned:
     members, left_out, rows = [], [], 0
     for each in map(declaration_of, benchmark.implementations):
         absent = registry.absent(each)
-        declined = [table.declined(each, benchmark.contract, kind) for table in tables]
-        timed = 0 if each.broken or absent else declined.count(None)
+        unsupported = [table.unsupported(each, benchmark.contract, kind) for table in tables]
+        timed = 0 if each.broken or absent else unsupported.count(None)
         rows += timed
         if timed:
             members.append(each.full_name)
         else:
-            why = each.broken or (absent.reason if absent else next(str(reason) for reason in declined if reason))
+            why = each.broken or (absent.reason if absent else next(str(reason) for reason in unsupported if reason))
             left_out.append(f"{each.full_name}: {why}")
     return Planned(benchmark, tables, members, left_out, rows)
 

@@ -87,20 +87,20 @@ class Table:
         """The features that a call needs."""
         return contract.needs((self.workload.call(self.dtype, self.direction, device="meta"),))
 
-    def declined(self, declaration: Declaration, contract: Contract, kind: str) -> Failed | None:
+    def unsupported(self, declaration: Declaration, contract: Contract, kind: str) -> Failed | None:
         """Why an implementation does not support this on that kind of device, by its signature or declaration.
 
         None where it does. A model that promises no error bound is timed under any conventions.
         """
         call = self.workload.call(self.dtype, self.direction, device="meta")
         if declaration.parameters is not None and (untaken := call.arguments - frozenset(declaration.parameters)):
-            return Failed(Status.DECLINED, f"takes no {' and no '.join(sorted(untaken))}")
+            return Failed(Status.UNSUPPORTED, f"takes no {' and no '.join(sorted(untaken))}")
         features, conventions = self.features(contract), declaration.conventions
         needs = features | {self.dtype, kind}
         lacks = [f"lacks {gap}: {why}" for gap, why in declaration.lacks.items() if gap in needs]
         undefined = "" if contract.is_model else contract.unanswerable(self.workload, features, conventions)
         reasons = [reason for reason in (*lacks, undefined) if reason]
-        return Failed(Status.DECLINED, reasons[0]) if reasons else None
+        return Failed(Status.UNSUPPORTED, reasons[0]) if reasons else None
 
 
 @dataclass(frozen=True)

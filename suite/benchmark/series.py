@@ -241,7 +241,7 @@ class Benchmark:
         if _is_beyond(row, AGED_SLACK * load.slowdown(table.threads)):
             return self._row(table, row.implementation, Failed(Status.REFUSED, claims))
         why = f"not bounded: {load.says(table.threads)}: {claims}"
-        return self._row(table, row.implementation, Failed(Status.DECLINED, why))
+        return self._row(table, row.implementation, Failed(Status.UNSUPPORTED, why))
 
     def _telemetry(self, entry: Entry, timed: TimedTable) -> dict[str, Any]:
         """The device's telemetry of calls in a row, joules of one call included, and of all rounds."""

@@ -129,7 +129,7 @@ class Timing:
             prepared = self._prepared(each, table)
             if isinstance(prepared, Failed):
                 failed[each.name] = prepared
-                if prepared.status != Status.DECLINED and not each.shipped:
+                if prepared.status != Status.UNSUPPORTED and not each.shipped:
                     each.restart()  # the processes that it has started would run next to the others
             else:
                 entries.append(Entry(each, prepared, table.direction, table.cache))
@@ -144,7 +144,7 @@ class Timing:
 
     def _prepared_beside(self, yardstick: Participant, table: Table) -> Entry | None:
         """The yardstick's entry; None where it cannot be timed here, or takes longer than others may."""
-        if table.declined(yardstick.declaration, self.contract, self.request.kind):
+        if table.unsupported(yardstick.declaration, self.contract, self.request.kind):
             return None
         answer = yardstick.prepare(table.job(self.contract, yardstick.declaration))
         if isinstance(answer, Failed):
@@ -156,8 +156,8 @@ class Timing:
 
     def _prepared(self, each: Participant, table: Table) -> Prepared | Failed:
         """The participant's task, warmed up; or why it takes no part."""
-        declined = table.declined(each.declaration, self.contract, self.request.kind)
-        if failed := declined or self.refusal(each.name, table.dtype, table.features(self.contract)):
+        unsupported = table.unsupported(each.declaration, self.contract, self.request.kind)
+        if failed := unsupported or self.refusal(each.name, table.dtype, table.features(self.contract)):
             return failed
         work = table.workload.work(table.dtype, table.direction)["attended"]
         group = each.name, table.workload.group, table.dtype, table.threads
@@ -167,7 +167,7 @@ class Timing:
         job = table.job(self.contract, each.declaration)
         answer = each.prepare(job)
         if isinstance(answer, Failed):
-            if answer.status == Status.HUNG:
+            if answer.status == Status.TIMEOUT:
                 self._hung[each.name, table.threads] = LongestCall(table.says, self.request.time_limit, work)
             return answer
         now = LongestCall(table.says, answer.expected, work)
@@ -268,4 +268,4 @@ def takes_too_long(seconds: float, slowest: float) -> Failed | None:
 
 def too_slow(detail: str) -> Failed:
     """The failure of a call that takes longer than there is time for."""
-    return Failed(Status.DECLINED, f"too slow to time here: {detail}", reason=Reason.TOO_SLOW)
+    return Failed(Status.UNSUPPORTED, f"too slow to time here: {detail}", reason=Reason.TOO_SLOW)

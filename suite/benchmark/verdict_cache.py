@@ -22,7 +22,7 @@ from attnsuite.registry import Declaration
 
 Key = tuple[str, str]
 """A case and a dtype."""
-CACHED = (Status.PASSED, Status.DECLINED)
+CACHED = (Status.PASSED, Status.UNSUPPORTED)
 """What is stored. A failure is tested again: it may have been the machine's."""
 SESSION = frozenset({"_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL", "TERM", "WINDOWID", "PYTEST_CURRENT_TEST"})
 """Environment variables that differ between terminals and that no library computes with. All others count."""

@@ -143,10 +143,10 @@ class BackendCase(ChangedCase):
 
     def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
         verdict = self.of.verdict(_with_negatives(calls), replies, truth)
-        if verdict.status == Status.RAISED:
+        if verdict.status == Status.ERROR:
             return verdict
         complaint = self.complaint(calls, replies)
-        return replace(verdict, status=Status.WRONG, detail=complaint) if complaint else verdict
+        return replace(verdict, status=Status.FAILED, detail=complaint) if complaint else verdict
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Any) -> bool:
         """The calls of the probe must be alike, too."""
@@ -158,7 +158,7 @@ class BackendCase(ChangedCase):
         """What is wrong with the calls of the probe in the first reply where anything is."""
         for call, reply in zip(calls, replies, strict=True):
             scripts = self.scripts(call, call if call.model_of is None else calls[call.model_of])
-            if not reply.raised and (complaint := _unlike(scripts, reply)):
+            if not reply.error and (complaint := _unlike(scripts, reply)):
                 return complaint
         return None
 

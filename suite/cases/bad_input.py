@@ -44,16 +44,16 @@ class BadInputCase(CaseWrapper):
         return None
 
     def verdict(self, calls: Calls, replies: Replies, truth: None) -> Verdict:
-        if all(reply.raised for reply in replies):
-            return Verdict(Status.PASSED, replies[0].raised)
+        if all(reply.error for reply in replies):
+            return Verdict(Status.PASSED, replies[0].error)
         accepted = f"{self.why} was accepted"
         if changed := sorted({name for reply in replies for name in reply.changed}):
-            return Verdict(Status.WRONG, f"{accepted}, and the memory of {' and '.join(changed)} was written")
+            return Verdict(Status.FAILED, f"{accepted}, and the memory of {' and '.join(changed)} was written")
         if len(replies) == len(AROUND) and _equal(*replies[:2]) and not _equal(*replies[1:]):
             says = f"{accepted}, and memory outside the inputs was read: the output depends on it"
-            return Verdict(Status.WRONG, says)
+            return Verdict(Status.FAILED, says)
         says = f"{INPUT_VALIDATION}{accepted}; the contract requires an error"
-        return Verdict(Status.WRONG, says, accepted=self.family == BAD_INPUT)  # else it is a document's example
+        return Verdict(Status.FAILED, says, accepted=self.family == BAD_INPUT)  # else it is a document's example
 
 
 def _equal(reply: Reply, other: Reply) -> bool:

@@ -108,9 +108,9 @@ class Reply:
     """Their name, if they were in a dictionary."""
     device: str = "cpu"
     gradients: Mapping[str, Tensor | None] = field(default_factory=dict)
-    raised: str = ""
+    error: str = ""
     """`ValueError: its message`, or empty."""
-    declined: str = ""
+    unsupported: str = ""
     """The reason of a NotImplementedError, or empty."""
     changed: tuple[str, ...] = ()
     """Inputs whose bits differ after the call."""

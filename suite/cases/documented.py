@@ -58,14 +58,14 @@ class DocumentedNumbers(ChangedCase):
             return verdict
         actual, printed = self.answered(replies), self.printed
         if actual.shape != printed.shape:
-            return Verdict(Status.WRONG, f"output has shape {actual.shape}, the document prints {printed.shape}")
+            return Verdict(Status.FAILED, f"output has shape {actual.shape}, the document prints {printed.shape}")
         tolerance = self.tolerance(expected, str(expected.form.dtype)[6:])
         if expected.decided is not None and expected.decided.any():
             declared = self.select(expected.numbers)
             same = compare.errors(declared, printed, np.nan_to_num(tolerance)) <= 1
             printed = np.where(self.select(expected.decided) & ~same, declared, printed)
         if complaint := compare.difference(actual, printed, tolerance):
-            return Verdict(Status.WRONG, f"the document has another number: {complaint}", output_wrong=True)
+            return Verdict(Status.FAILED, f"the document has another number: {complaint}", output_wrong=True)
         return verdict
 
     def answered(self, replies: Replies) -> Array:
@@ -122,7 +122,7 @@ class DocumentedShape(ChangedCase):
         weights = {name: compare.numbers(of) for name, of in reply.attention_weights.items() if of is not None}
         shape = self.arrange(compare.numbers(reply.output), weights).shape
         if shape != self.shape:
-            return Verdict(Status.WRONG, f"output has shape {shape}, the document prints {self.shape}")
+            return Verdict(Status.FAILED, f"output has shape {shape}, the document prints {self.shape}")
         return verdict
 
     def example(self) -> Example:

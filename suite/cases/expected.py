@@ -45,10 +45,10 @@ class Form:
 
     def unfit(self, reply: Reply, name: str = "output") -> Verdict | None:
         """The verdict on an error, or a wrong type, shape or dtype, or changed or shared inputs; None without these."""
-        if reply.raised:
-            return Verdict(Status.RAISED, reply.raised)
+        if reply.error:
+            return Verdict(Status.ERROR, reply.error)
         complaint = self._output(reply, name) or self._inputs(reply, name) or self.of_gradients(reply)
-        return Verdict(Status.WRONG, complaint) if complaint else None
+        return Verdict(Status.FAILED, complaint) if complaint else None
 
     def _output(self, reply: Reply, name: str) -> str | None:
         if reply.no_model:
@@ -127,7 +127,7 @@ class Expected(ABC):
         if unfit := self.form.unfit(reply):
             return unfit
         if self.attentions is not None and (complaint := unlike_names(reply.attention_weights, self.attentions)):
-            return Verdict(Status.WRONG, complaint)
+            return Verdict(Status.FAILED, complaint)
         verdict = self.held(reply)
         if reply.weights is not None and self.form.weights is not None:
             verdict = judge_with_weights(verdict, reply.weights, self.weights, self.form.weights, self.rows)
@@ -182,7 +182,7 @@ class WithinBounds(Expected):
         stray = int((~np.isfinite(output)).sum()) if self.rows is not None else 0
         if stray and np.isfinite(self.output.value.astype(np.float64)).all():
             says = f"output holds {stray} numbers that are infinite or NaN"
-            return Verdict(Status.WRONG, says, np.inf, output_wrong=True)
+            return Verdict(Status.FAILED, says, np.inf, output_wrong=True)
         pairs = [(name, self._judged(output), self.output, self.accept)]
         for tensor, gradient in self.gradients.items():
             pairs.append((f"gradient of {tensor}", _numbers(reply.gradients[tensor]), gradient, 1.0))
@@ -241,7 +241,7 @@ class NearInNorm(Expected):
         ratios = compare.distances(actual, self.value, self.allowed)
         ratio = float(ratios.max(initial=0.0))
         if complaint := compare.distance(actual, self.value, self.allowed, name=name):
-            return Verdict(Status.WRONG, complaint, ratio, output_wrong=True, marginal=compare.marginal(ratios))
+            return Verdict(Status.FAILED, complaint, ratio, output_wrong=True, marginal=compare.marginal(ratios))
         return Verdict(Status.PASSED, "", ratio)
 
     def relative(self, output: Tensor) -> Mapping[str, float]:
@@ -273,12 +273,12 @@ class AttentionWeights:
         """The verdict on the weights of this name, which is empty for a single attention."""
         called, tensor = f"attention weights {name}".strip(), reply.attention_weights.get(name)
         if tensor is None:
-            return Verdict(Status.WRONG, f"the {called} are no tensor")
+            return Verdict(Status.FAILED, f"the {called} are no tensor")
         weights = replace(reply, output=tensor, aliased=(), overwritten=False)
         if unfit := self.due.form.unfit(weights, called):
             return unfit
         if name in reply.weights_overwritten:
-            return Verdict(Status.WRONG, f"a later call changed the {called}")
+            return Verdict(Status.FAILED, f"a later call changed the {called}")
         actual = compare.numbers(tensor)
         verdict = self._hidden(called, actual) or self._sums(called, actual)
         return verdict if verdict.status != Status.PASSED else self.due.held(weights, called)
@@ -308,7 +308,7 @@ class AttentionWeights:
             return None
         place = tuple(map(int, places[0]))
         says = f"{called}{list(place)} is {actual[place]:.7g}, of a key that its query may not attend to"
-        return Verdict(Status.WRONG, f"{says}: due is 0 ({len(places)} such weights)", math.inf, output_wrong=True)
+        return Verdict(Status.FAILED, f"{says}: due is 0 ({len(places)} such weights)", math.inf, output_wrong=True)
 
     def _sums(self, called: str, actual: Array) -> Verdict:
         """The sum of each row, which is 1, or 0 for a query that may attend to nothing."""

@@ -264,7 +264,7 @@ class ExpectedTokens(Expected):
         actual, expected = int(reply.output[item, step]), int(self.value[item, step])
         says = f"token {step + 1} of item {item} is {actual}, due is {expected}"
         says = f"{says} ({len(wrong)} of {self.known.sum()} tokens)"
-        return Verdict(Status.WRONG, says, np.inf, output_wrong=True)
+        return Verdict(Status.FAILED, says, np.inf, output_wrong=True)
 
     def equal(self, reply: Reply, theirs: Reply) -> bool:
         assert reply.output is not None

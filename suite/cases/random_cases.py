@@ -46,7 +46,7 @@ class CountedCase(CaseWrapper):
         if unfit := self._unfit(calls, replies):
             return unfit
         complaint = shares.complaint(self.counted(calls, replies))
-        return Verdict(Status.WRONG, complaint, output_wrong=True) if complaint else Verdict(Status.PASSED)
+        return Verdict(Status.FAILED, complaint, output_wrong=True) if complaint else Verdict(Status.PASSED)
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: None) -> bool:
         """Whether the counts are alike: two draws of one mistake have nothing else in common."""
@@ -122,7 +122,7 @@ class DropoutCase(CaseWrapper):
             kept = draws[call.seed] = self._kept(call, reply)
             comparable &= kept.shape == _output(reply).shape or self._is_whole(call, kept, truth)
             if complaint := self._share(call, kept, truth):
-                return Verdict(Status.WRONG, complaint, output_wrong=comparable)
+                return Verdict(Status.FAILED, complaint, output_wrong=comparable)
         verdict = judge([self.dropped.due(call, draws[call.seed], truth) for call in calls], replies)
         return replace(verdict, output_wrong=verdict.output_wrong and comparable)
 

@@ -102,7 +102,7 @@ def judge_with_weights(
         says = f"the weights are wrong too: {complaint}" if complaint else "the weights are right" if expected else ""
         return replace(verdict, detail="; ".join(filter(None, (verdict.detail, says))))
     if complaint:
-        return Verdict(Status.WRONG, f"the output is right, the weights beside it are not: {complaint}", ratio)
+        return Verdict(Status.FAILED, f"the output is right, the weights beside it are not: {complaint}", ratio)
     return replace(verdict, detail=WEIGHTS_RIGHT if expected else WEIGHTS_NOT_JUDGED)
 
 

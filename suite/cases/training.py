@@ -55,7 +55,7 @@ class ExpectedStep:
         largest = 0.0
         for name, places in rows.items():
             if name not in found:
-                return Verdict(Status.WRONG, f"no {described(name)} came back", math.inf)
+                return Verdict(Status.FAILED, f"no {described(name)} came back", math.inf)
             value, allowed = self.values[name][list(places)], self.allowed[name][list(places)]
             expected = NearInNorm(Form(value.shape, getattr(torch, self.dtype)), value, allowed)
             verdict = expected.verdict(Reply(found[name]))

@@ -356,8 +356,8 @@ def status(outcomes: Sequence[Outcome], alone: bool = False, in_part: bool = Fal
         raise UsageError(f"{outcomes[0].implementation} is missing: {outcomes[0].detail}")
     if any(outcome.fails for outcome in outcomes):
         return FAILED
-    if alone and not in_part and all(outcome.status == Status.DECLINED for outcome in outcomes):
-        told(f"{outcomes[0].implementation} declined all tests")
+    if alone and not in_part and all(outcome.status == Status.UNSUPPORTED for outcome in outcomes):
+        told(f"{outcomes[0].implementation} supports none of the tests")
         return FAILED
     return 0
 

@@ -47,7 +47,7 @@ def write_interrupted(path: Path) -> None:
 def write(path: Path, outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]], interrupted: str = "") -> None:
     """Write the outcomes as a whole file: a suite per implementation, a test case per case and dtype.
 
-    A known bug is skipped, as are declined and missing ones. Bad input that was accepted where no check fails for it
+    A known bug is skipped, as are unsupported and missing ones. Bad input that was accepted where no check fails for it
     passed, and its output says so. `again` has the words of a command line that name an implementation; `interrupted`,
     that not all tests ran, is an error of its own, so that nobody takes the file for a whole one. Raises UsageError
     where the file cannot be written.
@@ -86,7 +86,7 @@ def _kind(outcome: Outcome) -> str:
         return ""
     if outcome.status not in FAILURES or outcome.known:
         return "skipped"
-    return "failure" if outcome.status == Status.WRONG else "error"
+    return "failure" if outcome.status == Status.FAILED else "error"
 
 
 def _case(suite: Element, outcome: Outcome, again: Mapping[str, Sequence[str]]) -> None:

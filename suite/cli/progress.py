@@ -145,7 +145,7 @@ class Shown:
     again: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The words of a command line that name an implementation."""
     reasons: bool = False
-    """Whether lines say why cases were declined."""
+    """Whether lines say why cases were unsupported."""
     sampled: Mapping[str, int] = field(default_factory=dict)
     """The number of all tests of implementations that are tested on a sample."""
     quiet: bool = False

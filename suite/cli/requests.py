@@ -359,7 +359,7 @@ class Compare:
         "version (torch==2.11.0). With --interleaved: a target, or a target at a commit (kernel.py@main)",
     )
     new: str = argument(..., "NEW", "the same, of the other side")
-    fail_on: Many = option((), "--fail-on WHAT", "exit with 1 for: slower, wrong, memory, unclear", one_of(*FAIL_ON))
+    fail_on: Many = option((), "--fail-on WHAT", "exit with 1 for: slower, failed, memory, unclear", one_of(*FAIL_ON))
     margin: float = option(MARGIN, "--margin SHARE", "ignore smaller differences: 0.03 is 3 %", _share)
     json: str | None = JSON
     results: Path = RESULTS_FOLDER

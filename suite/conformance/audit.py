@@ -147,7 +147,7 @@ def _kills(name: str, places: Sequence[int]) -> tuple[list[Kill], list[str]]:
 def failure(case: Case, calls: tuple[Call, ...], expected: object, function: Callable[..., object]) -> Verdict | None:
     """The verdict on a function if it fails the case, else None."""
     replies = ask(function, calls)
-    if any(reply.declined for reply in replies):
+    if any(reply.unsupported for reply in replies):
         return None
     verdict = case.verdict(calls, replies, expected)
     return verdict if verdict.status in FAILURES else None

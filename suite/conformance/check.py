@@ -17,7 +17,7 @@ from attnsuite.conformance.known import Known
 from attnsuite.conformance.request import CaseDtype
 from attnsuite.model import EVERY_CASE, Outcome, Reason, Status
 from attnsuite.model.limits import TIME_LIMIT
-from attnsuite.worker import Hung
+from attnsuite.worker import Timeout
 
 MAX_CONSECUTIVE_TIMEOUTS = 4
 """After this many timeouts in a row the remaining tests are skipped; each would cost a full time limit."""
@@ -25,8 +25,8 @@ MAX_TIMEOUTS = 10
 """After this many timeouts in total the remaining tests are skipped: of thousands of tests a third may time out. They
 count at the usual time limit: with a shorter one more are allowed, with a longer one (of a compiler) fewer."""
 OTHER_GAPS = "What no feature means, a call declines by raising NotImplementedError with the reason"
-CORE_DECLINED = "declines the core, which nobody may"
-"""How the detail of an outcome begins if an implementation declines the core of its contract."""
+CORE_UNSUPPORTED = "does not support the core, which is required"
+"""How the detail of an outcome begins if an implementation does not support the core of its contract."""
 MARGINAL = "close to the tolerance, so no known mistake is named"
 """How the detail of an outcome ends whose errors are small and few."""
 MISCALLED = re.compile(r"TypeError: [\w.<>]+\(\) (takes|missing|got an unexpected|got multiple)")
@@ -43,7 +43,7 @@ class Timeouts:
     """Counts the timeouts of one implementation, and decides when its remaining tests are skipped."""
 
     time_limit: float = TIME_LIMIT
-    counted: Collection[Status] = (Status.HUNG,)
+    counted: Collection[Status] = (Status.TIMEOUT,)
     """The statuses that count as consecutive timeouts."""
     consecutive: int = 0
     total: int = 0
@@ -55,7 +55,7 @@ class Timeouts:
         if outcome.reason == Reason.NOT_ASKED:
             return
         self.consecutive = self.consecutive + 1 if outcome.status in self.counted else 0
-        if outcome.status == Status.HUNG:
+        if outcome.status == Status.TIMEOUT:
             self.total += 1
             self.seconds += outcome.seconds or self.time_limit  # rows of older versions have no seconds
 
@@ -93,21 +93,21 @@ def run_test(implementation: Implementation, test: CaseTest, meanwhile: Meanwhil
 
 def judge(implementation: Implementation, test: CaseTest, result: Result) -> tuple[Outcome, bool]:
     """The outcome of a result, and whether it has wrong numbers that a mutant may explain."""
-    blank = implementation.outcome(test.case.name, test.dtype, Status.WRONG)
+    blank = implementation.outcome(test.case.name, test.dtype, Status.FAILED)
     if not isinstance(result, tuple):
-        seconds = result.seconds if isinstance(result, Hung) else None
+        seconds = result.seconds if isinstance(result, Timeout) else None
         return replace(blank, status=result.status, detail=str(result), seconds=seconds), False
     blank = replace(blank, seconds=sum(reply.seconds for reply in result))
-    if words := next((reply.declined for reply in result if reply.declined), ""):
-        return replace(blank, status=Status.DECLINED, detail=words, reason=Reason.AT_RUN_TIME), False
+    if words := next((reply.unsupported for reply in result if reply.unsupported), ""):
+        return replace(blank, status=Status.UNSUPPORTED, detail=words, reason=Reason.AT_RUN_TIME), False
     if untaken := _untaken_parameter(implementation, test, result):
-        return replace(blank, status=Status.DECLINED, detail=f"takes no {untaken}", reason=Reason.UNTAKEN), False
+        return replace(blank, status=Status.UNSUPPORTED, detail=f"takes no {untaken}", reason=Reason.UNTAKEN), False
     device = implementation.device_kind
     if other := next((reply.device for reply in result if reply.output is not None and reply.device != device), ""):
         return replace(blank, detail=f"the output is on {other}, should be on {device}"), False
     verdict = test.case.verdict(test.calls, result, test.expected)
     detail = verdict.detail
-    if verdict.status == Status.RAISED and any(MISCALLED.match(reply.raised) for reply in result):
+    if verdict.status == Status.ERROR and any(MISCALLED.match(reply.error) for reply in result):
         detail = f"{detail}; it is called as {implementation.contract.signature}"
     detail = f"{detail}; {MARGINAL}" if verdict.marginal else detail
     reason = Reason.LENIENT if verdict.accepted and implementation.lenient else Reason.NONE
@@ -117,7 +117,7 @@ def judge(implementation: Implementation, test: CaseTest, result: Result) -> tup
 
 def lacks_name(outcome: Outcome) -> bool:
     """Whether an outcome of an interrupted check may not have been diagnosed: a resumed one runs its test again."""
-    wrong_numbers = outcome.status == Status.WRONG and outcome.error_ratio is not None
+    wrong_numbers = outcome.status == Status.FAILED and outcome.error_ratio is not None
     return wrong_numbers and not outcome.diagnosis and not outcome.detail.endswith(MARGINAL)
 
 
@@ -125,7 +125,7 @@ def _untaken_parameter(implementation: Implementation, test: CaseTest, replies: 
     """The parameter that a function without a readable signature reports not to have; empty if it takes all."""
     if implementation.declaration.parameters is not None:
         return ""
-    messages = (UNEXPECTED.match(reply.raised) for reply in replies)
+    messages = (UNEXPECTED.match(reply.error) for reply in replies)
     arguments = frozenset[str]().union(*(call.arguments for call in test.calls))
     return next((message[1] for message in messages if message and message[1] in arguments), "")
 
@@ -189,7 +189,7 @@ class Check:
 
     def _count(self, outcome: Outcome) -> bool:
         """Count a timeout; whether it reaches a limit. Known timeouts end only the tests that are known to time out."""
-        timeouts = self._known_timeouts if outcome.known and outcome.status == Status.HUNG else self._timeouts
+        timeouts = self._known_timeouts if outcome.known and outcome.status == Status.TIMEOUT else self._timeouts
         before = timeouts.reason
         timeouts.add(outcome)
         return timeouts.reason != before
@@ -207,8 +207,8 @@ class Check:
 
     def _skipped(self, place: int, reason: str) -> Outcome:
         case, dtype = self.tests[place]
-        detail = f"hung: not asked, because {reason}"
-        outcome = self.implementation.outcome(case.name, dtype, Status.HUNG, detail, Reason.NOT_ASKED)
+        detail = f"timeout: not asked, because {reason}"
+        outcome = self.implementation.outcome(case.name, dtype, Status.TIMEOUT, detail, Reason.NOT_ASKED)
         return known_failures.mark(outcome, self.known)
 
     # One test
@@ -234,9 +234,9 @@ class Check:
         return self.inputs.test(case, dtype, self.implementation.understood)
 
     def result(self, test: CaseTest, meanwhile: Meanwhile = lambda: None) -> Result | Outcome:
-        """The result of a test, or the outcome of one that is declined beforehand.
+        """The result of a test, or the outcome of one that is unsupported beforehand.
 
-        The expected values are computed, and `meanwhile` runs, before the result is there; not for a declined test.
+        The expected values are computed, and `meanwhile` runs, before the result is there; not for an unsupported test.
         """
         return self._declined(test) or run_test(self.implementation, test, lambda: (test.prepared(), meanwhile()))
 
@@ -250,9 +250,9 @@ class Check:
             may_decline = kind != "cpu" and outcome.detail.startswith(f"lacks {kind}: ")
             if diagnosable and isinstance(result, tuple):
                 self.failures[test.case.name, test.dtype] = Failure(outcome, result, test)
-        if outcome.status == Status.DECLINED and self._is_core(test) and not may_decline:
-            detail = f"{CORE_DECLINED}: {outcome.detail}"
-            outcome = replace(outcome, status=Status.WRONG, detail=detail, reason=Reason.CORE)
+        if outcome.status == Status.UNSUPPORTED and self._is_core(test) and not may_decline:
+            detail = f"{CORE_UNSUPPORTED}: {outcome.detail}"
+            outcome = replace(outcome, status=Status.FAILED, detail=detail, reason=Reason.CORE)
         return self._reported(outcome, test)
 
     def _reported(self, outcome: Outcome, test: CaseTest) -> Outcome:
@@ -334,9 +334,9 @@ class Check:
                 yield self._about(known.about, complaint)
 
     def _about(self, case: str, detail: str) -> Outcome:
-        return self.implementation.outcome(case, EVERY_CASE, Status.WRONG, detail)
+        return self.implementation.outcome(case, EVERY_CASE, Status.FAILED, detail)
 
-    # Declined beforehand
+    # Unsupported beforehand
 
     def gap(self, feature: str) -> str | None:
         """The reason of a declared gap, or None if the implementation passes all cases that need nothing else.
@@ -365,8 +365,8 @@ class Check:
             if outcome.reason == Reason.UNTAKEN:
                 continue
             if outcome.status != Status.PASSED:
-                says_more = outcome.status == Status.DECLINED and outcome.detail != self.implementation.lacks[feature]
-                words = f"; in its own words: {outcome.detail}" if says_more else ""
+                more = outcome.status == Status.UNSUPPORTED and outcome.detail != self.implementation.lacks[feature]
+                words = f"; in its own words: {outcome.detail}" if more else ""
                 return self._reason(feature) + words
             refuted = True
         return None if refuted else self._reason(feature)
@@ -381,7 +381,7 @@ class Check:
         """The outcome of a test that signature, declarations or conventions decline; None if it has to run."""
 
         def because(reason: Reason, detail: str) -> Outcome:
-            return self.implementation.outcome(test.case.name, test.dtype, Status.DECLINED, detail, reason)
+            return self.implementation.outcome(test.case.name, test.dtype, Status.UNSUPPORTED, detail, reason)
 
         if missing := self._untaken(test):
             return because(Reason.UNTAKEN, f"takes no {' and no '.join(missing)}")

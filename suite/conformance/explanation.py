@@ -103,9 +103,9 @@ class Explainer:
         plain = plain_outcomes(self.check, outcomes)
         # "only" means nothing where no plain test passes; nor does an input where every plain test raises
         some_pass = any(outcome.status == Status.PASSED for outcome in plain)
-        all_raise = bool(plain) and all(outcome.status == Status.RAISED for outcome in plain)
+        all_raise = bool(plain) and all(outcome.status == Status.ERROR for outcome in plain)
         where = tuple(self._where(outcomes)) if some_pass else ()
-        shown = [outcome for outcome in failing if not (all_raise and outcome.status == Status.RAISED)]
+        shown = [outcome for outcome in failing if not (all_raise and outcome.status == Status.ERROR)]
         reproductions, uncompared = tuple(self._reproductions(shown)), self._uncompared(failing)
         return Explanation(adapted, where, reproductions, walls=walls, uncompared=uncompared)
 
@@ -307,7 +307,7 @@ def _is_named(outcome: Outcome) -> bool:
 
 def _kind(outcome: Outcome) -> str:
     """`numbers`, `infinite`, or the type of an error; empty for any other failure."""
-    if outcome.status == Status.RAISED:
+    if outcome.status == Status.ERROR:
         return outcome.detail.partition(":")[0]
     if outcome.error_ratio is None:
         return ""

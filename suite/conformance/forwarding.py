@@ -22,7 +22,7 @@ from attnsuite.conformance.check import Check, run_test
 from attnsuite.conformance.known import KnownBug
 from attnsuite.conformance.request import CaseDtype
 from attnsuite.model import SILENT, Borrowed, BorrowedFinding, Outcome
-from attnsuite.worker import Hung
+from attnsuite.worker import Timeout
 
 MAX_PLAIN = 12
 """Plain tests whose results are compared: some milliseconds, and no chance that all are equal by accident."""
@@ -96,7 +96,7 @@ class Forwarding:
         """Whether both give the same result of a test."""
         test = self.check.test(self._cases[case, dtype], dtype)
         ours = run_test(self.check.implementation, test)
-        if isinstance(ours, Hung):
+        if isinstance(ours, Timeout):
             raise _TimedOut
         theirs = run_test(other.implementation, test)
         if not (isinstance(ours, tuple) and isinstance(theirs, tuple)):
@@ -120,7 +120,7 @@ def equal_replies(ours: Reply | None, theirs: Reply | None) -> bool:
     if ours is None or theirs is None:
         return False
     words = [
-        (reply.raised, reply.declined, reply.kind, reply.device, sorted(reply.gradients)) for reply in (ours, theirs)
+        (reply.error, reply.unsupported, reply.kind, reply.device, sorted(reply.gradients)) for reply in (ours, theirs)
     ]
     gradients = [(ours.gradients[name], theirs.gradients.get(name)) for name in ours.gradients]
     return words[0] == words[1] and all(equal_tensors(*pair) for pair in ((ours.output, theirs.output), *gradients))

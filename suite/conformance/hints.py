@@ -34,7 +34,7 @@ EXPONENTIALS = ("exp", "softmax", "attention", "sigmoid", "tanh", "pow")
 
 def how_to_run_fewer(tests: Sequence[CaseDtype], outcomes: Sequence[Outcome]) -> str:
     """`3.1 s per test on average; …: --case plain --case causal runs 26 tests`; empty where tests are fast or few."""
-    seconds = [o.seconds for o in outcomes if o.seconds is not None and o.status != Status.HUNG]
+    seconds = [o.seconds for o in outcomes if o.seconds is not None and o.status != Status.TIMEOUT]
     families = [name for name in FIRST_FAMILIES if any(case.family == name for case, _ in tests)]
     fewer = sum(case.family in families for case, _ in tests)
     if not seconds or sum(seconds) < SLOW * len(seconds) or not 0 < fewer < len(tests) / 2:
@@ -45,9 +45,9 @@ def how_to_run_fewer(tests: Sequence[CaseDtype], outcomes: Sequence[Outcome]) ->
 
 
 def plain_outcomes(check: Check, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """The outcomes of the plain tests that were run and not declined; of all valid input where no plain test was."""
+    """The outcomes of the plain tests that were run and not unsupported; of all valid input where no plain test was."""
     cases = {key: case for key, case in check.cases.items() if not isinstance(case, BadInputCase)}
-    run = [o for o in outcomes if (o.case, o.dtype) in cases and o.status != Status.DECLINED]
+    run = [o for o in outcomes if (o.case, o.dtype) in cases and o.status != Status.UNSUPPORTED]
     return [o for o in run if cases[o.case, o.dtype].family == check.implementation.contract.core] or run
 
 
@@ -113,14 +113,14 @@ def _shape(tensor: Tensor) -> str:
 
 def _wants_gpu(plain: Sequence[Outcome]) -> bool:
     """Whether each plain test raised, and an error mentions a GPU."""
-    errors = [outcome.detail for outcome in plain if outcome.status == Status.RAISED]
+    errors = [outcome.detail for outcome in plain if outcome.status == Status.ERROR]
     mentioned = any(GPU.search(detail) and not detail.startswith(NOT_INSTALLED) for detail in errors)
     return mentioned and len(errors) == len(plain)
 
 
 def _has_no_result(outcome: Outcome) -> bool:
-    no_numbers = outcome.status == Status.WRONG and outcome.error_ratio is None
-    return outcome.status == Status.RAISED or no_numbers
+    no_numbers = outcome.status == Status.FAILED and outcome.error_ratio is None
+    return outcome.status == Status.ERROR or no_numbers
 
 
 def operators_used(check: Check, outcomes: Sequence[Outcome]) -> Operators | None:
@@ -139,7 +139,7 @@ def operators_used(check: Check, outcomes: Sequence[Outcome]) -> Operators | Non
 
 def _first_of_families(check: Check, outcomes: Sequence[Outcome]) -> Iterator[CaseTest]:
     """A test of each family that had a result in this process, in the first dtype."""
-    with_result = {(o.case, o.dtype) for o in outcomes if o.status in (Status.PASSED, Status.WRONG)}
+    with_result = {(o.case, o.dtype) for o in outcomes if o.status in (Status.PASSED, Status.FAILED)}
     families: dict[str, CaseDtype] = {}
     for case, dtype in check.tests:
         if not case.in_worker and (case.name, dtype) in with_result:
@@ -154,7 +154,7 @@ def operator_hint(check: Check, outcomes: Sequence[Outcome], operators: Operator
     Code outside PyTorch may compute one, so it is asked only where all operators are PyTorch's.
     """
     contract = check.implementation.contract
-    wrong = any(o.status == Status.WRONG and o.case.startswith(f"{contract.core}/") for o in outcomes)
+    wrong = any(o.status == Status.FAILED and o.case.startswith(f"{contract.core}/") for o in outcomes)
     if not wrong or operators is None or not operators.ran or "softmax" not in contract.page:
         return ""
     if any(not name.startswith("aten::") or any(part in name for part in EXPONENTIALS) for name in operators.ran):

@@ -187,12 +187,12 @@ class Xfail(msgspec.Struct, frozen=True):
         return f"{self.where} says these fail, but they pass: {passing}; remove or narrow the line"
 
     def idle(self, outcomes: Iterable[Outcome]) -> str:
-        """The complaint that a line covers only tests that are declined."""
+        """The complaint that a line covers only tests that are unsupported."""
         covered = [outcome for outcome in outcomes if self.covers(outcome)]
-        if not covered or any(outcome.status != Status.DECLINED for outcome in covered):
+        if not covered or any(outcome.status != Status.UNSUPPORTED for outcome in covered):
             return ""
         tests = f"{len(covered)} test{'s' * (len(covered) > 1)}"
-        return f"{self.where} covers {tests}, all of them declined: none can fail; remove the line"
+        return f"{self.where} covers {tests}, all of them unsupported: none can fail; remove the line"
 
 
 Known = KnownBug | Xfail

@@ -28,7 +28,7 @@ from attnsuite.model import Outcome, UsageError
 from attnsuite.model.limits import KILL_LIMIT, LAST_WORDS_LIMIT, MOST_JOBS
 from attnsuite.model.options import check_jobs
 from attnsuite.registry import Declaration, Loaded
-from attnsuite.worker import Died
+from attnsuite.worker import Crash
 from attnsuite.worker.sandbox.processes import ending
 
 CHUNK = 12
@@ -214,12 +214,12 @@ class Pool:
             self._feed(number)
 
     def _lost(self, number: int) -> None:
-        """A process has ended: the test that it ran has died, and a new process runs the others."""
+        """A process has ended: the test that it ran has crashed, and a new process runs the others."""
         process = self.session.processes[number]
-        died = Died(process.end(grace=LAST_WORDS_LIMIT))
+        crash = Crash(process.end(grace=LAST_WORDS_LIMIT))
         if process.running:
             first, *others = process.running
-            self.found[first] = self.check.judged(self.check.test(*self.check.tests[first]), died)
+            self.found[first] = self.check.judged(self.check.test(*self.check.tests[first]), crash)
             if others:
                 self.chunks[max(self.chunks, default=0) + self.session.jobs] = tuple(others)
         self._feed(number)

@@ -47,8 +47,8 @@ def where_failing(tests: Sequence[FeatureTest], status: str) -> str:
     return exact or shared_features(tests, status) or threshold(tests, status, MAX_PASSING_ABOVE)
 
 
-def shared_features(tests: Sequence[FeatureTest], status: str = "wrong") -> str:
-    """`wrong only where is_causal and a width above 64 meet, backward`; empty where nothing simple separates.
+def shared_features(tests: Sequence[FeatureTest], status: str = "failed") -> str:
+    """`failed only where is_causal and a width above 64 meet, backward`; empty where nothing simple separates.
 
     The simplest rule: of one feature, else of two that meet, else of three. Every failing test has them, and no passing
     test; else a few passing ones, fewer than half of them, and the sentence says how many.
@@ -72,8 +72,8 @@ def shared_features(tests: Sequence[FeatureTest], status: str = "wrong") -> str:
     return ""
 
 
-def threshold(tests: Sequence[FeatureTest], status: str = "wrong", passing_share: float = 0.0) -> str:
-    """`right up to 32 keys, wrong from 33 on`; empty where no size separates failing tests from passing ones.
+def threshold(tests: Sequence[FeatureTest], status: str = "failed", passing_share: float = 0.0) -> str:
+    """`right up to 32 keys, failed from 33 on`; empty where no size separates failing tests from passing ones.
 
     No test fails below the threshold. Of the tests above it at most `passing_share` passes.
     """

@@ -46,7 +46,7 @@ def closest(pairs: list[tuple[str, Array, Bounded, float]]) -> Verdict:
         complaint, clear = complaint or says, clear or bool(says and not compare.marginal(errors, accept))
         largest = max(largest, float(errors.max(initial=0.0)))
     if complaint:
-        return Verdict(Status.WRONG, complaint, largest, output_wrong=True, marginal=not clear)
+        return Verdict(Status.FAILED, complaint, largest, output_wrong=True, marginal=not clear)
     return Verdict(Status.PASSED, "", largest)
 
 
@@ -57,7 +57,7 @@ def together(pairs: list[tuple[str, Array, Bounded, float]], wholes: Mapping[str
         if whole is not None:
             complaint, ratio = compare.together(actual, expected.value.reshape(actual.shape), whole, name=name)
             if complaint:
-                return Verdict(Status.WRONG, complaint, accept * ratio, output_wrong=True)
+                return Verdict(Status.FAILED, complaint, accept * ratio, output_wrong=True)
     return None
 
 

@@ -9,8 +9,8 @@ from attnsuite.model.rows import Measurement, Outcome, Status
 
 TIME, MEMORY = "time", "memory"
 """What a ratio is of."""
-SLOWER, WRONG, UNCLEAR = "slower", "wrong", "unclear"
-FAIL_ON = (SLOWER, WRONG, MEMORY, UNCLEAR)
+SLOWER, FAILED, UNCLEAR = "slower", "failed", "unclear"
+FAIL_ON = (SLOWER, FAILED, MEMORY, UNCLEAR)
 """What a comparison can be told to fail on: times, outcomes and refused measurements, peak memory, and times of which
 nothing can be said."""
 WORSE: Mapping[str, str] = {TIME: SLOWER, MEMORY: "more"}
@@ -31,7 +31,7 @@ class Change:
 
     @property
     def says(self) -> str:
-        """The change in words: "passed → wrong"."""
+        """The change in words: "passed → failed"."""
         return f"{self.old or 'not asked'} → {self.new or 'not asked'}"
 
 
@@ -77,7 +77,7 @@ class Compared:
     def failures(self, on: Sequence[str]) -> list[Change | Ratio]:
         """What fails a comparison that is to fail on these of FAIL_ON."""
         found: list[Change | Ratio] = []
-        if WRONG in on:
+        if FAILED in on:
             found += [change for change in (*self.outcomes, *self.measurements) if change.worse]
         if SLOWER in on:
             found += [ratio for ratio in self.times if ratio.worse]

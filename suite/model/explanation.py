@@ -91,7 +91,7 @@ class Explanation:
     adapted: tuple[str, ...] = ()
     """What was made of a class, a module or a pair of answers so that it could be asked; nothing for a function."""
     where: tuple[str, ...] = ()
-    """`wrong only where is_causal and a width above 64 meet, backward`: of what no known mistake explains."""
+    """`failed only where is_causal and a width above 64 meet, backward`: of what no known mistake explains."""
     reproductions: tuple[Reproduction, ...] = ()
     borrowed: Borrowed | None = None
     """The failures that are a library's; `where` and `reproductions` are about the others."""

@@ -58,24 +58,24 @@ class Status(StrEnum):
 
     PASSED = "passed"
     MEASURED = "measured"
-    WRONG = "wrong"
-    RAISED = "raised"
-    DIED = "died"
-    HUNG = "hung"
+    FAILED = "failed"
+    ERROR = "error"
+    CRASHED = "crashed"
+    TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out_of_memory"
     REFUSED = "refused"
     """No time is shown, because the implementation fails its contract on what the workload uses."""
-    DECLINED = "declined"
+    UNSUPPORTED = "unsupported"
     MISSING = "missing"
 
 
 STATUSES = (
     Status.PASSED,
-    Status.WRONG,
-    Status.RAISED,
-    Status.DIED,
-    Status.HUNG,
-    Status.DECLINED,
+    Status.FAILED,
+    Status.ERROR,
+    Status.CRASHED,
+    Status.TIMEOUT,
+    Status.UNSUPPORTED,
     Status.MISSING,
 )
 """The statuses of an outcome, in the order of tables."""
@@ -83,21 +83,21 @@ STATUSES = (
 MEASURED_STATUSES = (
     Status.MEASURED,
     Status.OUT_OF_MEMORY,
-    Status.RAISED,
-    Status.DIED,
-    Status.HUNG,
+    Status.ERROR,
+    Status.CRASHED,
+    Status.TIMEOUT,
     Status.REFUSED,
-    Status.DECLINED,
+    Status.UNSUPPORTED,
     Status.MISSING,
 )
 """The statuses of a measurement, in the order of tables."""
 
-FAILURES = (Status.WRONG, Status.RAISED, Status.DIED, Status.HUNG)
+FAILURES = (Status.FAILED, Status.ERROR, Status.CRASHED, Status.TIMEOUT)
 """Outcomes that make a check fail, unless a finding records them."""
 
-SILENT = (Status.DIED, Status.HUNG)
+SILENT = (Status.CRASHED, Status.TIMEOUT)
 """The failures of which there is no answer: to ask again may take as long again."""
-BENCHMARK_FAILURES = (Status.RAISED, Status.DIED, Status.HUNG, Status.REFUSED)
+BENCHMARK_FAILURES = (Status.ERROR, Status.CRASHED, Status.TIMEOUT, Status.REFUSED)
 """Measurements that make a benchmark fail. Out of memory is a limit of the machine, and no failure."""
 
 
@@ -114,13 +114,13 @@ class Reason(StrEnum):
     UNDEFINED = "undefined"
     """Under the declared convention the case has no defined answer."""
     CORE = "core"
-    """The core of the contract, which nobody may decline, was declined; the status is `wrong`."""
+    """The implementation does not support the core of the contract, which is required; the status is `failed`."""
     NOT_ASKED = "not_asked"
-    """The cases before it hung, so this one was not asked."""
+    """The cases before it timed out, so this one was skipped."""
     TOO_SLOW = "too_slow"
     """A call takes longer than the profile has time for."""
     LENIENT = "lenient"
-    """A submission accepted bad input in a check that is not strict: the status is `wrong`, and the check passes."""
+    """A submission accepted bad input in a check that is not strict: the status is `failed`, and the check passes."""
 
 
 BAD_INPUT = "bad_input"
@@ -259,7 +259,7 @@ class Measurement(Row, frozen=True):
     known: Text = ""
     """The finding for which it is refused, or empty."""
     reason: Reason = Reason.NONE
-    """Why it was declined, where the status alone does not say it."""
+    """Why it is unsupported, where the status alone does not say it."""
 
     def __post_init__(self) -> None:
         if not self.detail.isprintable():  # it may be in a submission's words
@@ -353,7 +353,7 @@ class Holds(StrEnum):
     """The interval lies outside it."""
     UNCLEAR = "unclear"
     """The interval lies across its border, or there are too few samples for one."""
-    RAISED = "raised"
+    ERROR = "error"
     """The measurement raised an exception."""
     MISSING = "missing"
     """A library that the measurement needs is not installed."""
@@ -410,7 +410,7 @@ class Claimed(Row, frozen=True):
     @property
     def fails(self) -> bool:
         """Whether it could not be measured, though all that it needs is there. One that does not hold is no failure."""
-        return self.holds == Holds.RAISED
+        return self.holds == Holds.ERROR
 
 
 class Repeated(Row, frozen=True):

@@ -114,7 +114,7 @@ class Broken:
     declaration: Declaration
     reason: str
     printed: str = ""
-    status: ClassVar[Status] = Status.RAISED
+    status: ClassVar[Status] = Status.ERROR
 
     def __str__(self) -> str:
         return self.reason

@@ -67,7 +67,7 @@ def _to_rename(declaration: Declaration, alike: Mapping[str, str]) -> str:
     is_attention = declaration.contract == SIGNATURES_OF
     theirs = f", or say --signature {' or '.join(homes)} where it is that library's" if is_attention and homes else ""
     what = f"{declaration.full_name} takes {' and '.join(there)}, which {declaration.contract} does not know"
-    return f"{what}: rename {rename} where it means the same{theirs}; cases that need it are declined"
+    return f"{what}: rename {rename} where it means the same{theirs}; cases that need it are unsupported"
 
 
 def _alike(name: str, others: Sequence[str]) -> str:

@@ -15,11 +15,11 @@ CASES = "cases.html"
 """The page's file, in the folder of a machine."""
 LETTERS = {
     Status.PASSED: "p",
-    Status.WRONG: "w",
-    Status.RAISED: "r",
-    Status.DIED: "x",
-    Status.HUNG: "h",
-    Status.DECLINED: "d",
+    Status.FAILED: "f",
+    Status.ERROR: "e",
+    Status.CRASHED: "c",
+    Status.TIMEOUT: "t",
+    Status.UNSUPPORTED: "u",
     Status.MISSING: "m",
 }
 """The letter of each status in the page's data."""

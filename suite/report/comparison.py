@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from attnsuite.model import Measurement, Outcome
-from attnsuite.model.compared import FAIL_ON, MEMORY, SLOWER, TIME, UNCLEAR, WRONG, Change, Compared, Ratio
+from attnsuite.model.compared import FAIL_ON, MEMORY, SLOWER, TIME, UNCLEAR, Change, Compared, Ratio
 from attnsuite.report.cells import Cell, cell, plain, text
 from attnsuite.report.page import Block, Column, Page, Section, Table, note, points, section
 from attnsuite.report.units import Unit, significant, size, time_unit
@@ -136,7 +136,7 @@ def _amounts(ratio: Ratio) -> str:
 
 def _failure(of: Change | Ratio) -> str:
     if isinstance(of, Change):
-        return f"{WRONG}: {of.row.implementation} {about(of.row)} {of.says}"
+        return f"{of.row.implementation} {about(of.row)} {of.says}"
     what = f"{of.verdict} memory" if of.what == MEMORY else of.verdict
     said = f"{of.row.implementation} {about(of.row)} {multiple(of.ratio)} {interval(of)}".rstrip()
     return f"{what}: {said}, {_amounts(of)}"

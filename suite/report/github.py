@@ -48,10 +48,10 @@ def _counts(found: Mapping[tuple[str, str], Sequence[Outcome]]) -> Table:
         of, validated = count(correctness(members)), validation(members)
         rows.append(
             ("❌" if of.failures else "✅" if of.passed else "➖", code(name), device, f"{of.passed}/{of.asked}",
-             breakdown(members) or "0", of.known, of.declined, of.missing,
+             breakdown(members) or "0", of.known, of.unsupported, of.missing,
              f"{validated.refused} of {validated.given}" if validated.given else "–")
         )  # fmt: skip
-    heads = ("", "implementation", "device", "passed/asked", "failures", "known failures", "declined", "missing",
+    heads = ("", "implementation", "device", "passed/asked", "failures", "known failures", "unsupported", "missing",
              "bad inputs refused")  # fmt: skip
     return table(heads, rows)
 

@@ -55,7 +55,7 @@ def summary_lines(
     """A line per implementation, its failures below it in groups, and the total: no markup, no control codes.
 
     `again` has the words of a command line that name an implementation whose registered name does not. `reasons` adds
-    lines that say why cases were declined, and how many bad inputs were refused, `verbose` those that were not.
+    lines that say why cases were unsupported, and how many bad inputs were refused, `verbose` those that were not.
     `sampled` has the implementations that were tested on a sample, with the number of their tests in all.
     """
     found = by_implementation(outcomes)
@@ -63,7 +63,7 @@ def summary_lines(
     rows, below = [], {}
     for place, ((name, device), members) in enumerate(found.items()):
         rows.append((_name(f"{name} on {device}" if several else name), _became(members, sampled.get(name, 0))))
-        lines = (*(_declined(members) if reasons else ()), *_failed(members, again))
+        lines = (*(_unsupported(members) if reasons else ()), *_failed(members, again))
         below[place] = Points((*lines, *_validated(members, reasons, verbose)))
     if len(found) > 1:
         rows.append((text(f"{len(found)} in all"), _became(outcomes)))
@@ -110,26 +110,26 @@ def _with_short_words(said: str) -> str:
     return " ".join(word if len(word) <= LONGEST_WORD else f"{word[:half]}…{word[-half:]}" for word in said.split(" "))
 
 
-def _declined(outcomes: Sequence[Outcome]) -> Iterator[Note]:
-    """A line for each reason why cases were declined."""
-    reasons = Counter(outcome.detail for outcome in outcomes if outcome.status == Status.DECLINED).most_common()
+def _unsupported(outcomes: Sequence[Outcome]) -> Iterator[Note]:
+    """A line for each reason why cases were unsupported."""
+    reasons = Counter(outcome.detail for outcome in outcomes if outcome.status == Status.UNSUPPORTED).most_common()
     shown = (
         len(reasons) if len(reasons) == MOST_REASONS + 1 else MOST_REASONS
     )  # the last takes no more room than a count
     for reason, times in reasons[:shown]:
-        yield note(f"{times} × declined: {reason}", longest=LONGEST_SAID)
+        yield note(f"{times} × unsupported: {reason}", longest=LONGEST_SAID)
     if others := [times for _, times in reasons[shown:]]:
-        yield note(f"{sum(others)} × declined for {len(others)} other reasons")
+        yield note(f"{sum(others)} × unsupported for {len(others)} other reasons")
 
 
 def _became(outcomes: Sequence[Outcome], of: int = 0) -> Cell:
-    """`3 of 24 passed, 21 wrong; 2 more declined`: the tests that ran, those that did not, and whether it is a sample.
+    """`3 of 24 passed, 21 failed; 2 more unsupported`: the tests that ran, those that did not, whether it is a sample.
 
     Of a sample, `of` is the number of all tests.
     """
     counts, validated = count(correctness(outcomes)), validation(outcomes)
     only_validated = 0 if counts.asked else validated.given
-    if not counts.asked and not counts.declined and not only_validated:
+    if not counts.asked and not counts.unsupported and not only_validated:
         reasons = sorted({plain(outcome.detail) for outcome in outcomes if outcome.detail})
         return text(f"missing: {'; '.join(reasons)}" if reasons else "missing", LONGEST_CODE)
     more = " more" if counts.asked or only_validated else ""
@@ -140,7 +140,7 @@ def _became(outcomes: Sequence[Outcome], of: int = 0) -> Cell:
         f"{counts.known} known to fail": counts.known,
     }
     did_not_run = {
-        f"{counts.declined}{more} declined": counts.declined,
+        f"{counts.unsupported}{more} unsupported": counts.unsupported,
         f"{counts.missing}{more} missing": counts.missing,
     }
     sample = {f"a sample: {len(outcomes):,} of {of:,} tests": of}

@@ -14,7 +14,7 @@ from attnsuite.model import DTYPES, EVERY_CASE, FAILURES, INPUT_VALIDATION, Outc
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 
-COUNTS = ("passed", "asked", "declined", "failures", "known_failures", "missing")
+COUNTS = ("passed", "asked", "unsupported", "failures", "known_failures", "missing")
 """The columns of `Count.numbers`."""
 MOST_GROUPS = 10
 """The most groups of failures shown of one implementation: if all its messages differ, they would fill the page."""
@@ -22,13 +22,13 @@ MOST_GROUPS = 10
 
 @dataclass(frozen=True)
 class Count:
-    """How many outcomes have which status. Declined and missing ones were not asked, so they never count as passed."""
+    """How many outcomes have which status. Unsupported and missing ones did not run, so they never count as passed."""
 
     passed: int
     failures: int
     """Failures that no finding records; `known` are those that one does."""
     known: int
-    declined: int
+    unsupported: int
     missing: int
 
     @property
@@ -38,12 +38,12 @@ class Count:
     @property
     def numbers(self) -> list[int]:
         """The numbers in the order of COUNTS."""
-        return [self.passed, self.asked, self.declined, self.failures, self.known, self.missing]
+        return [self.passed, self.asked, self.unsupported, self.failures, self.known, self.missing]
 
     def __str__(self) -> str:
         if self.asked:
-            return f"{self.passed}/{self.asked}" + (f" (declined {self.declined})" if self.declined else "")
-        return "declined" if self.declined else "missing" if self.missing else "–"
+            return f"{self.passed}/{self.asked}" + (f" (unsupported {self.unsupported})" if self.unsupported else "")
+        return "unsupported" if self.unsupported else "missing" if self.missing else "–"
 
 
 @dataclass(frozen=True)
@@ -77,21 +77,26 @@ def correctness(outcomes: Iterable[Outcome]) -> list[Outcome]:
     return [o for o in outcomes if not (o.lenient or (o.validates_input and o.status == Status.PASSED))]
 
 
-_ANSWERS = (Status.PASSED, Status.DECLINED, Status.MISSING)
+_ANSWERS = (Status.PASSED, Status.UNSUPPORTED, Status.MISSING)
 
 
 def count(outcomes: Iterable[Outcome]) -> Count:
     """Count outcomes by their status. Bad input that was accepted, where that fails no check, counts as nothing."""
     of = Counter((outcome.status, bool(outcome.known)) for outcome in outcomes if not outcome.lenient)
-    passed, declined, missing = (of[each, False] + of[each, True] for each in _ANSWERS)
+    passed, unsupported, missing = (of[each, False] + of[each, True] for each in _ANSWERS)
     new, known = (sum(of[each, is_known] for each in FAILURES) for is_known in (False, True))
-    return Count(passed, new, known, declined, missing)
+    return Count(passed, new, known, unsupported, missing)
 
 
 def breakdown(outcomes: Iterable[Outcome]) -> str:
-    """The failures that no finding records, by status: "3 wrong, 1 hung"; empty if there are none."""
+    """The failures that no finding records, by status: "3 failed, 1 timeout"; empty if there are none."""
     statuses = Counter(outcome.status for outcome in outcomes if outcome.fails)
-    return ", ".join(f"{statuses[status]} {status}" for status in FAILURES if statuses[status])
+    return ", ".join(counted(statuses[status], status) for status in FAILURES if statuses[status])
+
+
+def counted(number: int, status: Status) -> str:
+    """`1 error`, `2 errors`, `3 failed`."""
+    return f"{number} {status}" + ("s" if number != 1 and status in (Status.ERROR, Status.TIMEOUT) else "")
 
 
 def grouped(outcomes: Iterable[Outcome], key: Callable[[Outcome], Key]) -> dict[Key, list[Outcome]]:
@@ -177,7 +182,7 @@ def _rank(group: Sequence[Outcome]) -> tuple[bool, bool, bool, int]:
 
     A declaration or a gap that no longer holds would be overlooked further down.
     """
-    accepted = group[0].status == Status.WRONG and group[0].detail.startswith(INPUT_VALIDATION)
+    accepted = group[0].status == Status.FAILED and group[0].detail.startswith(INPUT_VALIDATION)
     return group[0].dtype != EVERY_CASE, accepted, not _telling(group).diagnosis, -len(group)
 
 
@@ -192,7 +197,7 @@ def _telling(group: Sequence[Outcome]) -> Outcome:
 
 
 def _kind(named: Mapping[str, str], outcome: Outcome) -> tuple[str, str, str]:
-    elsewhere = named.get(outcome.case, "") if outcome.status == Status.WRONG else ""
+    elsewhere = named.get(outcome.case, "") if outcome.status == Status.FAILED else ""
     return outcome.status, outcome.known, _diagnosis(outcome) or elsewhere or pattern(outcome.detail)
 
 
@@ -205,7 +210,7 @@ def _named(outcomes: Iterable[Outcome]) -> dict[str, str]:
     """The diagnosis of each case, from the first dtype that has one."""
     found: dict[str, str] = {}
     for outcome in sorted(outcomes, key=_order):
-        if outcome.status == Status.WRONG and outcome.diagnosis:
+        if outcome.status == Status.FAILED and outcome.diagnosis:
             found.setdefault(outcome.case, _diagnosis(outcome))
     return found
 

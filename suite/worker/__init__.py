@@ -16,19 +16,29 @@ if TYPE_CHECKING:
     from attnsuite.worker.messages import storage_of as storage_of
     from attnsuite.worker.snapshots import fingerprint as fingerprint
     from attnsuite.worker.snapshots import placed as placed
-    from attnsuite.worker.worker import Died as Died
+    from attnsuite.worker.worker import Crash as Crash
     from attnsuite.worker.worker import Failure as Failure
-    from attnsuite.worker.worker import Hung as Hung
     from attnsuite.worker.worker import Ready as Ready
+    from attnsuite.worker.worker import Timeout as Timeout
     from attnsuite.worker.worker import Worker as Worker
 
 __all__ = [
-    "Died", "Failure", "Hung", "Ready", "Worker", "ask", "await_servers", "expect", "fingerprint", "forget_servers",
-    "placed", "storage_of",
+    "Crash",
+    "Failure",
+    "Ready",
+    "Timeout",
+    "Worker",
+    "ask",
+    "await_servers",
+    "expect",
+    "fingerprint",
+    "forget_servers",
+    "placed",
+    "storage_of",
 ]  # fmt: skip
 
 _HOMES = {
-    **dict.fromkeys(("Died", "Failure", "Hung", "Ready", "Worker"), "worker"),
+    **dict.fromkeys(("Crash", "Failure", "Timeout", "Ready", "Worker"), "worker"),
     **dict.fromkeys(("fingerprint", "placed"), "snapshots"),
     "ask": "asking",
     "storage_of": "messages",

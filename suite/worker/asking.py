@@ -61,7 +61,7 @@ def ask(
     if alone:
         return Calls(function, device).replies(calls)
     if reason := lost(device):
-        return (Reply(raised=f"{LOST_BEFORE}: {reason}"),) * len(calls)
+        return (Reply(error=f"{LOST_BEFORE}: {reason}"),) * len(calls)
     sent = sent_with(calls)
     replies = Calls(function, device, sent).replies(calls)
     return compared(calls, replies, [dict.fromkeys(tensors, AS_SENT) for tensors in sent])
@@ -118,13 +118,13 @@ class Calls:
             return Answer(Reply(kind=str(error), no_model=True))
         except NotImplementedError as error:
             reason = in_one_line(error).partition(": ")[2]
-            return Answer(Reply(declined=reason or "NotImplementedError without a reason"))
+            return Answer(Reply(unsupported=reason or "NotImplementedError without a reason"))
         except KeyboardInterrupt as error:
             if self.sent is not None:
                 raise
-            return Answer(Reply(raised=in_one_line(error)))
+            return Answer(Reply(error=in_one_line(error)))
         except BaseException as error:  # whatever a submission raises is its answer
-            return Answer(Reply(raised=with_memory(in_one_line(error), self.device)))
+            return Answer(Reply(error=with_memory(in_one_line(error), self.device)))
 
     def _taken(self, number: int, call: Call, *prepared: Any) -> Answer:
         started = time.perf_counter()
@@ -167,7 +167,7 @@ class Calls:
             attention_weights={name: _snapshot(tensor) for name, tensor in done.attentions.items()},
         )
         if call.written:
-            return Answer(replace(reply, raised=unwritable(plain)))
+            return Answer(replace(reply, error=unwritable(plain)))
         attentions = {
             name: plain_tensor(done.attentions[name])
             for name, tensor in reply.attention_weights.items()
@@ -251,7 +251,7 @@ class Answer:
         """Whether the same call has another result."""
         one, two = self.reply, other.reply
         if one.output is None or two.output is None:
-            return (one.output, one.raised, one.declined) != (two.output, two.raised, two.declined)
+            return (one.output, one.error, one.unsupported) != (two.output, two.error, two.unsupported)
         return not same_bits(one.output, two.output)
 
     def by_now(self) -> Reply:

@@ -70,7 +70,7 @@ def compared(calls: Sequence[Call], replies: Sequence[Reply], sent: Sequence[Lef
 
 
 def _changed(call: Call, reply: Reply, sent: Left) -> set[str]:
-    if not reply.left and (reply.raised or reply.declined or reply.no_model):
+    if not reply.left and (reply.error or reply.unsupported or reply.no_model):
         return set()  # there was no call
     expected = dict(sent)
     if reply.output is not None and any(gradient is not None for gradient in reply.gradients.values()):

@@ -201,7 +201,7 @@ def replies_from(answer: Any, calls: Sequence[Call]) -> list[Reply]:
             raise Garbage(f"a call that took {reply.seconds} s")
         if call.output_gradient is None and any(gradient is not None for gradient in reply.gradients.values()):
             raise Garbage("gradients of a call without a backward pass")
-        if reply.output is not None and not reply.raised and set(reply.gradients) != set(call.gradient_of):
+        if reply.output is not None and not reply.error and set(reply.gradients) != set(call.gradient_of):
             raise Garbage("gradients of other inputs than were asked for")
     return replies
 

@@ -34,21 +34,21 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Died:
+class Crash:
     """The process ended, or answered garbage. `printed` is the last that it wrote."""
 
     how: str
     """`SIGSEGV`, `exit status 3`, `answered garbage: …`."""
     printed: str = ""
-    status: ClassVar[Status] = Status.DIED
+    status: ClassVar[Status] = Status.CRASHED
 
     def __str__(self) -> str:
         last = self.printed.rpartition("\n")[2][-200:]
-        return f"died: {self.how}" + (f"; the last it printed: {last}" if last else "")
+        return f"crashed: {self.how}" + (f"; the last it printed: {last}" if last else "")
 
 
 @dataclass(frozen=True)
-class Hung:
+class Timeout:
     """No result of a call, or no end of the import, within its time limit."""
 
     seconds: float
@@ -56,15 +56,15 @@ class Hung:
     importing: bool = False
     compiling: bool = False
     """Whether a compiler may have been at work, for which the limit was longer."""
-    status: ClassVar[Status] = Status.HUNG
+    status: ClassVar[Status] = Status.TIMEOUT
 
     def __str__(self) -> str:
         what = "its import did not end" if self.importing else "no result"
         within = f"{self.seconds:g} s" + " (compiling)" * self.compiling
-        return f"hung: {what} within {within}; --time-limit {2 * self.seconds:g} allows more"
+        return f"timeout: {what} within {within}; --time-limit {2 * self.seconds:g} allows more"
 
 
-Failure = Missing | Broken | Died | Hung
+Failure = Missing | Broken | Crash | Timeout
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Worker:
     One that is `walled` is in a sandbox, as far as this machine has one, with a folder for itself to work in;
     `memory_limit` is in bytes, 0 is none. The system enforces it for each process; that of all together is looked at,
     unless it is not `watched`: looking takes time from what is timed. Once it is `over`, which another thread may say,
-    no reply is waited for: the process has died.
+    no reply is waited for: the process has crashed.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class Worker:
         path = [str(Path(entry or ".").resolve()) for entry in _importable(self.declaration.python)]
         hello = messages.Hello(declaration, self.device, path, self._service)
         failed = self._attempt(lambda process: process.send(hello, self._starting.until), self._starting)
-        if isinstance(failed, Died | Hung):
+        if isinstance(failed, Crash | Timeout):
             self._state = failed
 
     def ready(self) -> Ready | Failure:
@@ -201,7 +201,7 @@ class Worker:
         self.start()
         if self._state is None:
             greeting = self._attempt(lambda process: self._starting.receive(process, messages.Greeting), self._starting)
-            if isinstance(greeting, Hung):
+            if isinstance(greeting, Timeout):
                 greeting = replace(greeting, importing=True)
             self._state = self._started(greeting) if isinstance(greeting, messages.Greeting) else greeting
         return self._state
@@ -313,10 +313,10 @@ class Worker:
             printed = self._running.printed
             self.close()
             if response.failed:
-                return Died(f"lost its CUDA context: {response.lost[: messages.MAX_TEXT]}", printed)
+                return Crash(f"lost its CUDA context: {response.lost[: messages.MAX_TEXT]}", printed)
         elif response.failed:
             self.close()
-            return Died("the suite's own code failed in the worker", messages.shortened(response.failed).strip())
+            return Crash("the suite's own code failed in the worker", messages.shortened(response.failed).strip())
         return response.answer
 
     def suspend(self) -> None:
@@ -334,20 +334,20 @@ class Worker:
         if self._process is not None:
             self._process.move(cores)
 
-    def _attempt(self, talk: Callable[[Process], Any], limit: Limit) -> Any | Died | Hung:
+    def _attempt(self, talk: Callable[[Process], Any], limit: Limit) -> Any | Crash | Timeout:
         """What talking to the process comes to; or why it fails: the next request then starts a fresh process."""
         process = self._running
         try:
             return talk(process)
         except EOFError:
             how = process.end(LAST_WORDS_LIMIT)
-            failure: Died | Hung = Died(how, process.printed)
+            failure: Crash | Timeout = Crash(how, process.printed)
         except TimeoutError:
             process.end()
-            failure = Hung(limit.seconds, process.printed, compiling=limit.compiling)
+            failure = Timeout(limit.seconds, process.printed, compiling=limit.compiling)
         except TooMuch as error:
             process.end()
-            failure = Died(str(error), process.printed)
+            failure = Crash(str(error), process.printed)
         except messages.Garbage as garbage:
             return self._garbage(garbage)
         except BaseException:  # Ctrl-C: what comes later would answer another request
@@ -372,10 +372,10 @@ class Worker:
             return Missing(declaration, reason)
         return Broken(declaration, reason, printed)
 
-    def _garbage(self, what: object) -> Died:
+    def _garbage(self, what: object) -> Crash:
         process = self._running
         self.close()
-        return Died(f"answered garbage: {what}", process.printed)
+        return Crash(f"answered garbage: {what}", process.printed)
 
     @property
     def _running(self) -> Process:

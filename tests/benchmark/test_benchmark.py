@@ -101,7 +101,7 @@ def test_nobody_does_more_in_a_second_than_a_matrix_product_by_far(passed: Calla
 
 @pytest.mark.parametrize(
     ("rate", "share", "status"),
-    [(3.1, 0.0, "refused"), (3.1, 0.9, "declined"), (14.0, 0.9, "declined"), (16.0, 0.9, "refused")],
+    [(3.1, 0.0, "refused"), (3.1, 0.9, "unsupported"), (14.0, 0.9, "unsupported"), (16.0, 0.9, "refused")],
 )
 def test_a_ceiling_that_other_processes_made_too_low_accuses_nobody(rate: float, share: float, status: str) -> None:
     """A tenth of two cores is left, so that the ceiling may be five times too low, beside the slack that it has."""
@@ -112,7 +112,7 @@ def test_a_ceiling_that_other_processes_made_too_low_accuses_nobody(rate: float,
     found = of._believed(of.tables()[0], row, Load(share, 2, 14.0))
 
     says = f"it claims {1e9 * rate:.3g} FLOPs per second, where a matrix product reaches 1e+09"
-    busy = "not bounded: the machine was busy (load 14 on 2 cores): " if status == "declined" else ""
+    busy = "not bounded: the machine was busy (load 14 on 2 cores): " if status == "unsupported" else ""
     assert (found.status, found.detail, found.seconds) == (status, busy + says, ())
 
 
@@ -181,7 +181,7 @@ def test_a_yardstick_is_timed_where_no_baseline_of_the_suite_s_own_takes_part(
 
 
 @pytest.mark.parametrize(
-    ("status", "shipped", "ended"), [("raised", False, True), ("declined", False, False), ("raised", True, False)]
+    ("status", "shipped", "ended"), [("error", False, True), ("unsupported", False, False), ("error", True, False)]
 )
 def test_what_a_stranger_has_started_ends_where_he_cannot_be_timed(status: str, shipped: bool, ended: bool) -> None:
     class Raises:
@@ -213,7 +213,7 @@ def test_what_gave_no_answer_is_not_waited_for_again_on_as_much_work() -> None:
 
         def prepare(self, job: Job) -> Failed:
             prepared.append(job.workload)
-            return Failed(Status.HUNG, "hung: no answer within 60 s")
+            return Failed(Status.TIMEOUT, "timeout: no answer within 60 s")
 
     order = ("ladder/2k", "ladder/4k", TINY, "documents/encoder-block")
     of = Benchmark(CONTRACT, [], Request(order))
@@ -225,8 +225,8 @@ def test_what_gave_no_answer_is_not_waited_for_again_on_as_much_work() -> None:
     assert prepared == ["ladder/2k", TINY], "and of less work it is asked again"
     says = "too slow to time here: as much work as ladder/2k forward, or more, "
     says += "of which there was no result within the time limit"
-    assert (said[1].status, said[1].detail) == ("declined", says)
-    assert said[3].status == "declined"
+    assert (said[1].status, said[1].detail) == ("unsupported", says)
+    assert said[3].status == "unsupported"
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_what_fails_the_contract_is_refused_where_that_matters() -> None:
     rows = {(row.implementation, row.workload): row for row in bench(unscaled, never_causal, workloads=(TINY, CAUSAL))}
 
     assert {key: row.status for key, row in rows.items()} == {
-        ("attention/unscaled", TINY): "refused", ("attention/unscaled", CAUSAL): "declined",
+        ("attention/unscaled", TINY): "refused", ("attention/unscaled", CAUSAL): "unsupported",
         ("attention/never_causal", TINY): "measured", ("attention/never_causal", CAUSAL): "refused",
     }  # fmt: skip
     assert "the scores are not divided by √e" in rows["attention/unscaled", TINY].detail
@@ -364,7 +364,7 @@ def test_what_is_missing_is_one_row_and_holds_nobody_up() -> None:
     assert (missing.workload, missing.status, missing.detail) == (
         EVERY_CASE, "missing", "No module named 'nosuchlibrary'",
     )  # fmt: skip
-    assert (raised.workload, raised.status, raised.detail) == (EVERY_CASE, "raised", "SyntaxError: invalid syntax")
+    assert (raised.workload, raised.status, raised.detail) == (EVERY_CASE, "error", "SyntaxError: invalid syntax")
     assert list(of.run({missing.key, raised.key})) == [], "their rows are all that there is to find"
 
 
@@ -386,7 +386,7 @@ class OnAGpu:
     ("answer", "says"),
     [
         (Energy({"joules": 0.5}), {"joules": 0.5}),
-        (Failed(Status.HUNG, "no answer"), {"joules": None, "joules_absent": "hung: no answer"}),
+        (Failed(Status.TIMEOUT, "no answer"), {"joules": None, "joules_absent": "timeout: no answer"}),
     ],
 )
 def test_what_a_device_says_of_calls_in_a_row_stands_beside_what_it_said_in_all_rounds(

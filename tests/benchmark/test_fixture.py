@@ -156,7 +156,7 @@ def test_what_is_missing_too_slow_or_out_of_memory_is_no_failure() -> None:
     short = Speed(registry.from_function(exhausted), "cpu", 1.0, gate).measured(table, stage)
 
     assert (missing.status, missing.detail) == ("missing", "No module named 'nosuchlibrary'")
-    assert slow.status == "declined"
+    assert slow.status == "unsupported"
     assert slow.detail.endswith("s, more than 0 s")
     assert (short.status, short.detail) == ("out_of_memory", "MemoryError: it asks for 8 EiB")
     assert not any(row.fails for row in (missing, slow, short))
@@ -167,8 +167,8 @@ def test_what_is_missing_too_slow_or_out_of_memory_is_no_failure() -> None:
     [
         ("refused", "", pytest.fail, "attention/mine vit/b16 (float32, forward): refused: it fails plain/small"),
         ("refused", "rounds-halves", pytest.xfail, "known as rounds-halves: it fails plain/small"),
-        ("raised", "", pytest.fail, "attention/mine vit/b16 (float32, forward): raised: it fails plain/small"),
-        ("declined", "", pytest.skip, "attention/mine: declined: it fails plain/small"),
+        ("error", "", pytest.fail, "attention/mine vit/b16 (float32, forward): error: it fails plain/small"),
+        ("unsupported", "", pytest.skip, "attention/mine: unsupported: it fails plain/small"),
         ("missing", "", pytest.skip, "attention/mine: missing: it fails plain/small"),
     ],
 )

@@ -27,7 +27,7 @@ CONTRACT = contract("attention")
 
 
 def failed(name: str, case: str, dtype: str = "float32", **more: Any) -> Outcome:
-    return Outcome(name, "attention", case, dtype, "cpu", "wrong", "it is wrong", **more)
+    return Outcome(name, "attention", case, dtype, "cpu", "failed", "it is wrong", **more)
 
 
 FORWARD, CAUSALLY = frozenset({"float32", "large"}), frozenset({"float32", "causal", "large"})
@@ -57,7 +57,7 @@ def test_what_fails_nothing_is_not_refused(refusal: Refusal) -> None:
 def test_what_fails_a_case_that_needs_nothing_more_is_refused(refusal: Refusal) -> None:
     refused = refusal(failed("attention/x", "plain/small"), failed("attention/x", "keys/17"))
 
-    assert refused == Failed(Status.REFUSED, "it fails plain/small (float32) and 1 more: wrong: it is wrong")
+    assert refused == Failed(Status.REFUSED, "it fails plain/small (float32) and 1 more: failed: it is wrong")
 
 
 def test_what_fails_only_for_causal_is_refused_only_there(refusal: Refusal) -> None:
@@ -65,7 +65,7 @@ def test_what_fails_only_for_causal_is_refused_only_there(refusal: Refusal) -> N
 
     assert refusal(wrong, features=FORWARD) is None
     assert refusal(wrong, features=CAUSALLY) == Failed(
-        Status.REFUSED, "it fails causal/square_5 (float32): wrong: it is wrong"
+        Status.REFUSED, "it fails causal/square_5 (float32): failed: it is wrong"
     )
 
 
@@ -86,7 +86,7 @@ def test_what_fails_only_large_cases_is_refused_for_small_workloads_too(refusal:
 def test_a_finding_refuses_and_is_named(refusal: Refusal) -> None:
     wrong = failed("attention/x", "plain/small", known="a-finding")
 
-    says = "it fails plain/small (float32): wrong: it is wrong"
+    says = "it fails plain/small (float32): failed: it is wrong"
     assert refusal(wrong) == Failed(Status.REFUSED, says, known="a-finding")
     new = failed("attention/x", "keys/17")
     assert refusal(wrong, new).known == "", "one failure that no finding knows makes it a failure"
@@ -151,7 +151,7 @@ def test_what_a_finding_says_of_inputs_that_no_workload_has_is_not_asked(
 
 def test_mistakes_get_names_where_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name for each of hundreds of wrong answers takes a minute, and a refusal shows one."""
-    asked = Asked(lambda case: "wrong")
+    asked = Asked(lambda case: "failed")
     gate = gate_of(monkeypatch, asked)
 
     gate.test([X], [("float32", CAUSALLY)])
@@ -186,7 +186,7 @@ def test_conformance_is_asked_on_as_many_threads_as_any_table_has(monkeypatch: p
     assert gate.threads == 2
 
 
-@pytest.mark.parametrize("status", ["hung", "died"])
+@pytest.mark.parametrize("status", ["timeout", "crashed"])
 def test_what_never_answers_is_given_up_and_refused(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
     asked = Asked(lambda case: status)
     gate = gate_of(monkeypatch, asked)
@@ -201,7 +201,7 @@ def test_what_never_answers_is_given_up_and_refused(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("time_limit", [0.1, 60.0])
 def test_what_hangs_now_and_then_is_asked_for_ten_minutes(monkeypatch: pytest.MonkeyPatch, time_limit: float) -> None:
-    asked = Asked(lambda case: "passed" if len(asked.cases) % MAX_CONSECUTIVE_TIMEOUTS else "hung")
+    asked = Asked(lambda case: "passed" if len(asked.cases) % MAX_CONSECUTIVE_TIMEOUTS else "timeout")
     gate = gate_of(monkeypatch, asked, time_limit)
 
     gate.test([X], [("float32", FORWARD)])
@@ -218,7 +218,7 @@ def test_an_error_while_one_is_asked_lets_no_other_be_timed_unasked(monkeypatch:
     def fails(case: str) -> str:
         if len(asked.cases) == 3:
             raise UsageError("it is not that")
-        return "wrong"
+        return "failed"
 
     asked = Asked(fails)
     gate = gate_of(monkeypatch, asked)

@@ -19,7 +19,7 @@ from attnsuite.benchmark.participant import Participant
 from attnsuite.model import Status
 from attnsuite.model.rows import METERS
 from attnsuite.registry import Declaration
-from attnsuite.worker import Died, Ready
+from attnsuite.worker import Crash, Ready
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Process:
     def request(self, verb: str, arguments: Mapping[str, Any]) -> Any:
         self.log.append(verb)
         if verb == "sample" and self.peak < 0:
-            return Died("SIGSEGV")
+            return Crash("SIGSEGV")
         if verb == "sample" and not self.card.take(self.pid, self.peak):
             return {"status": Status.OUT_OF_MEMORY, "detail": "CUDA out of memory"}
         if verb == "rest":

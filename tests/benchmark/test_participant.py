@@ -25,7 +25,7 @@ from attnsuite.benchmark.secret_inputs import secrets_of
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
 from attnsuite.registry import Broken, Declaration, Missing
-from attnsuite.worker import Died, Hung, Ready, Worker, forkserver
+from attnsuite.worker import Crash, Ready, Timeout, Worker, forkserver
 from attnsuite.worker.sandbox import detected
 
 NAMELESS = Declaration("attention", "x", "x")
@@ -35,11 +35,11 @@ NAMELESS = Declaration("attention", "x", "x")
     ("given", "status", "detail"),
     [
         (Missing(NAMELESS, "No module named 'x'"), "missing", "No module named 'x'"),
-        (Broken(NAMELESS, "ImportError: x"), "raised", "ImportError: x"),
-        (Hung(60.0), "hung", "hung: no result within 60 s; --time-limit 120 allows more"),
-        (Died("SIGSEGV"), "died", "died: SIGSEGV"),
-        (Died("SIGKILL"), "died", "died: SIGKILL; the system may have been out of memory"),
-        (Died("SIGABRT", "terminate called after throwing 'std::bad_alloc'"), "out_of_memory", None),
+        (Broken(NAMELESS, "ImportError: x"), "error", "ImportError: x"),
+        (Timeout(60.0), "timeout", "timeout: no result within 60 s; --time-limit 120 allows more"),
+        (Crash("SIGSEGV"), "crashed", "crashed: SIGSEGV"),
+        (Crash("SIGKILL"), "crashed", "crashed: SIGKILL; the system may have been out of memory"),
+        (Crash("SIGABRT", "terminate called after throwing 'std::bad_alloc'"), "out_of_memory", None),
     ],
 )
 def test_a_process_that_does_not_answer_has_a_status(given: Any, status: str, detail: str | None) -> None:
@@ -105,7 +105,7 @@ def test_a_death_while_memory_is_measured_is_an_answer(hoarder: Participant, wor
     answer = hoarder.weigh(Job("attention", workload, "float32", "forward"))
 
     assert isinstance(answer, Failed)
-    assert answer.status == "died"
+    assert answer.status == "crashed"
     assert how in answer.detail
     assert weigh(hoarder, "ladder/1k").memory, "the next question gets a process of its own"
 
@@ -221,7 +221,7 @@ def test_what_fails_in_its_second_process_alone_says_so(start: Start, tmp_path: 
     failed = participant.prepare_others(job)
 
     assert failed is not None
-    assert (failed.status, failed.detail) == ("raised", "in another process of its own: ValueError: not twice")
+    assert (failed.status, failed.detail) == ("error", "in another process of its own: ValueError: not twice")
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def test_nobody_is_timed_once_he_is_believed(now: Time) -> None:
 
 
 def test_one_that_fails_meanwhile_has_failed(now: Time) -> None:
-    died = Failed(Status.DIED, "died: SIGSEGV")
+    died = Failed(Status.CRASHED, "crashed: SIGSEGV")
 
     _, found = race(Fake("base", now), Fake("a", now, says={("answers", FEWEST): died}))
 

@@ -55,7 +55,7 @@ def test_who_will_not_be_timed_is_named_with_the_reason() -> None:
         "attention: 1 table, 1 implementation, 1 rows",
         "  ladder: 1 table of 1 workload, float32; forward; 1 thread",
         "  of matmul",
-        "  without attention/torch_sdpa.cudnn: declined: lacks cpu: cuDNN has no kernel for a CPU",
+        "  without attention/torch_sdpa.cudnn: unsupported: lacks cpu: cuDNN has no kernel for a CPU",
         "about 10 s on cpu, an estimate: 0.3 s of timed calls a row, calls up to 5.5 s, nothing is started",
     ]
 

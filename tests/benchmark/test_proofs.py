@@ -105,7 +105,7 @@ LIES: list[tuple[str, float, dict[str, Any], dict[str, Any], dict[str, Any], str
     ("a load explains it", 0.043, {}, {"times": 2.44}, {"load": LOADED}, f"{BUSY}calls on new numbers took 2.44"),
     ("of a short call as well", SHORT, {}, {"times": 2.44}, {"load": LOADED}, f"{BUSY}calls on new numbers took 2."),
     ("no load explains that", LONG, {}, {"times": 300.0}, {"load": LOADED}, REFUSED),
-    ("a load, beyond ten times", LONG, {}, {"times": 10.4}, {"load": LOADED}, "declined"),
+    ("a load, beyond ten times", LONG, {}, {"times": 10.4}, {"load": LOADED}, "unsupported"),
 ]
 
 
@@ -121,7 +121,7 @@ def test_a_claim_has_its_verdict(
     honest, entry = race(trusted, liar, calls=10, **table)
 
     assert (honest.failed, honest.proved) == (None, True)
-    if verdict in (REFUSED, "declined"):
+    if verdict in (REFUSED, "unsupported"):
         assert str(entry.failed).startswith(f"{verdict}: ")
         assert "calls on new numbers took " in str(entry.failed)
         assert not entry.proved
@@ -159,7 +159,7 @@ def test_a_yardstick_is_sampled_no_longer_than_the_others(now: Time, budget: flo
 
     assert (entry.stopped, len(asked(slow.log, "sample"))) == ("budget", samples)
 
-    dies = Fake("yardstick", now, says={("sample", 1): Failed(Status.DIED, "it died")})
+    dies = Fake("yardstick", now, says={("sample", 1): Failed(Status.CRASHED, "it died")})
     (entry,) = race(Fake("base", now, shipped=False), yardstick=dies)
     assert (entry.proved, len(dies.log)) == (True, 1), "nor does it hold them up"
 

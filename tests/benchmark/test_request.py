@@ -176,4 +176,4 @@ def test_what_a_mask_of_a_workload_needs_is_known_before_it_is_timed(
 
     assert table.features(CONTRACT) - {"float32"} == {kind, *({"empty_row"} if needs_empty_row else ())}
     without = Declaration("attention", "without", "attention", lacks={"empty_row": "no zeros"})
-    assert bool(table.declined(without, CONTRACT, "cpu")) == needs_empty_row
+    assert bool(table.unsupported(without, CONTRACT, "cpu")) == needs_empty_row

@@ -79,6 +79,6 @@ def test_what_has_no_gradient_is_declined() -> None:
 
     assert found["forward"].status == "measured"
     assert (found["step"].status, found["step"].detail) == (
-        "declined",
+        "unsupported",
         "no gradient reaches its weights: it is built for inference",
     )

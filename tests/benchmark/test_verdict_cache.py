@@ -18,7 +18,7 @@ from attnsuite.model import Outcome, Status
 from attnsuite.registry import Declaration
 
 PASSED = Outcome("attention/mine", "attention", "plain/small", "float32", "cpu", Status.PASSED)
-WRONG = Outcome("attention/mine", "attention", "keys/17", "float32", "cpu", Status.WRONG, "it is wrong")
+WRONG = Outcome("attention/mine", "attention", "keys/17", "float32", "cpu", Status.FAILED, "it is wrong")
 SDPA = "    return torch.nn.functional.scaled_dot_product_attention(query, key, value)\n"
 SOURCE = f"import torch\n\nfrom helper import SCALE\n\n\ndef attention(query, key, value):\n{SDPA}"
 

@@ -49,11 +49,11 @@ def test_cores_that_one_took_who_failed_are_seen_too(used: float, took: bool) ->
     """What it left running beside the others is no less than what one takes that is timed."""
     workload = next(workload for workload in CONTRACT.workloads() if workload.name == TINY)
     entry = entry_of(Fake("attention/a", Time()))
-    entry.awake, entry.failed = 1.0, Failed(Status.RAISED, "not today")
+    entry.awake, entry.failed = 1.0, Failed(Status.ERROR, "not today")
 
     verify(request.Table(workload, "float32", "forward", 1, "hot"), entry, {}, used)
 
-    assert entry.failed == Failed(Status.RAISED, "not today")
+    assert entry.failed == Failed(Status.ERROR, "not today")
     assert entry.took_more_cores is took
 
 

@@ -129,7 +129,7 @@ def test_every_table_has_a_row_of_everybody_who_could_be_started(zoo: Zoo) -> No
 @pytest.mark.parametrize(
     ("name", "workload", "status", "detail"),
     [
-        ("moody", TINY, "raised", "ValueError: in a round"),
+        ("moody", TINY, "error", "ValueError: in a round"),
         ("moody", "documents/encoder-block", "refused", GARBAGE),
         ("moody", "documents/translation", "refused", GARBAGE),
         ("moody", "ladder/1k", "refused", "TypeError: output is a list, should be a Tensor"),
@@ -137,25 +137,25 @@ def test_every_table_has_a_row_of_everybody_who_could_be_started(zoo: Zoo) -> No
         ("moody", "vit/b16", "refused", GARBAGE),
         ("sly", TINY, "refused", GARBAGE),
         ("sly", "documents/encoder-block", "refused", "it changed the default dtype to torch.float64"),
-        ("sly", "documents/translation", "declined", "not in ten steps"),
+        ("sly", "documents/translation", "unsupported", "not in ten steps"),
         ("sly", "ladder/1k", "refused", (GARBAGE, "it claims ")),
-        ("sly", "decode/1k", "declined", "too slow to time here: a call takes 1.2"),
+        ("sly", "decode/1k", "unsupported", "too slow to time here: a call takes 1.2"),
         ("sly", "vit/b16", "refused", GARBAGE),
-        ("fatal", TINY, "died", "died: SIGABRT; the last it printed: "),
+        ("fatal", TINY, "crashed", "crashed: SIGABRT; the last it printed: "),
         (
             "fatal",
             "documents/encoder-block",
-            "hung",
-            f"hung: no result within {LIMIT:g} s; --time-limit {2 * LIMIT:g} allows more",
+            "timeout",
+            f"timeout: no result within {LIMIT:g} s; --time-limit {2 * LIMIT:g} allows more",
         ),
-        ("fatal", "documents/translation", "died", "died: exit status 1; the last it printed: "),
+        ("fatal", "documents/translation", "crashed", "crashed: exit status 1; the last it printed: "),
         ("fatal", "ladder/1k", "out_of_memory", "RuntimeError: "),
         ("fatal", "decode/1k", "out_of_memory", "MemoryError"),
         ("fatal", "vit/b16", "measured", ""),
         ("clock", TINY, "refused", "it claims "),
         ("clock", "documents/encoder-block", "refused", "it claims "),
         ("clock", "ladder/1k", "refused", "no time passes while it is called"),
-        ("clock", "vit/b16", "declined", "no lies about that"),
+        ("clock", "vit/b16", "unsupported", "no lies about that"),
         (
             "forger",
             TINY,
@@ -170,7 +170,7 @@ def test_every_table_has_a_row_of_everybody_who_could_be_started(zoo: Zoo) -> No
         ),
         ("forger", "documents/translation", "refused", "answered garbage: status 'measured'"),
         ("forger", "ladder/1k", "refused", "answered garbage: Expected `float`, got `"),
-        ("forger", "vit/b16", "died", ""),
+        ("forger", "vit/b16", "crashed", ""),
     ],
 )
 def test_whoever_misbehaves_has_a_row_that_says_how(
@@ -179,7 +179,7 @@ def test_whoever_misbehaves_has_a_row_that_says_how(
     row = zoo.row(f"zoo.{name}", workload)
 
     assert (row.status, row.detail.startswith(detail)) == (status, True), row.detail
-    assert row.fails == (status in ("raised", "died", "hung", "refused"))
+    assert row.fails == (status in ("error", "crashed", "timeout", "refused"))
 
 
 @pytest.mark.parametrize(
@@ -220,8 +220,8 @@ def test_a_clock_that_was_stopped_before_shows_true_times(zoo: Zoo) -> None:
 
 def test_what_cannot_be_started_is_one_row(zoo: Zoo) -> None:
     assert {name: (row.status, row.detail) for name, row in zoo.about_all.items()} == {
-        "exits": ("died", "died: exit status 3"),
-        "import_error": ("raised", "ModuleNotFoundError: No module named 'nosuch'"),
+        "exits": ("crashed", "crashed: exit status 3"),
+        "import_error": ("error", "ModuleNotFoundError: No module named 'nosuch'"),
     }
     assert {row.table for row in zoo.about_all.values()} == {
         (EVERY_CASE, EVERY_CASE, "cpu", "0", EVERY_CASE, EVERY_CASE)
@@ -231,7 +231,7 @@ def test_what_cannot_be_started_is_one_row(zoo: Zoo) -> None:
 def test_a_declared_gap_declines_with_its_reason(zoo: Zoo) -> None:
     details = {(zoo.row("wide", workload).status, zoo.row("wide", workload).detail) for workload in TABLES}
 
-    assert details == {("declined", "lacks float32: doubles only")}
+    assert details == {("unsupported", "lacks float32: doubles only")}
 
 
 def test_nothing_is_left_of_a_benchmark(zoo: Zoo) -> None:

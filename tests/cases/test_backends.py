@@ -108,7 +108,7 @@ def test_a_wrong_call_of_the_backend_is_named(of: str, name: str, case: str, mes
 
     (outcome,) = attnsuite.check(mutant.function, contract=of, cases=case, dtypes="float32")
 
-    assert outcome.status == "wrong"
+    assert outcome.status == "failed"
     assert message in outcome.detail
 
 
@@ -120,4 +120,4 @@ def test_an_error_in_the_backend_is_an_error_of_the_function() -> None:
     calls = case.calls("float32")
     replies = ask(bends_the_mask, calls)
 
-    assert case.verdict(calls, replies, case.expected(calls, {})).status == "raised"
+    assert case.verdict(calls, replies, case.expected(calls, {})).status == "error"

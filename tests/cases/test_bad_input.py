@@ -69,11 +69,11 @@ READ = f"{ACCEPTED}, and memory outside the inputs was read: the output depends 
     ("function", "verdict"),
     [
         (refuses, Verdict(Status.PASSED, "ValueError: 7 keys, 9 values")),
-        (reads_past_the_keys, Verdict(Status.WRONG, READ)),
-        (refuses_by_what_stands_past_the_keys, Verdict(Status.WRONG, READ)),
-        (writes_past_the_keys, Verdict(Status.WRONG, f"{ACCEPTED}, and the memory of key was written")),
+        (reads_past_the_keys, Verdict(Status.FAILED, READ)),
+        (refuses_by_what_stands_past_the_keys, Verdict(Status.FAILED, READ)),
+        (writes_past_the_keys, Verdict(Status.FAILED, f"{ACCEPTED}, and the memory of key was written")),
         *(
-            (function, Verdict(Status.WRONG, UNREFUSED, accepted=True))
+            (function, Verdict(Status.FAILED, UNREFUSED, accepted=True))
             for function in (ignores_the_last_values, answers_at_random, answers_nan, answers_nothing)
         ),
     ],

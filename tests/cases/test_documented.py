@@ -46,12 +46,12 @@ def right(case: DocumentedNumbers | DocumentedShape, dtype: str = "float64") -> 
     ("figures", "status"),
     [
         (Figures(SOURCE, [0.1667, 0.3333, 0.5], 4), "passed"),
-        (Figures(SOURCE, [0.1666, 0.3333, 0.5], 4), "wrong"),
+        (Figures(SOURCE, [0.1666, 0.3333, 0.5], 4), "failed"),
         (Figures(SOURCE, DERIVED), "passed"),
-        (Figures(SOURCE, [1 / 6, 1 / 3 + 1e-5, 0.5]), "wrong"),
+        (Figures(SOURCE, [1 / 6, 1 / 3 + 1e-5, 0.5]), "failed"),
         (Figures(SOURCE, [0.16667, 0.33333, 0.5], significant=5), "passed"),
-        (Figures(SOURCE, [0.16669, 0.33333, 0.5], significant=5), "wrong"),
-        (Figures(SOURCE, [0.1667, 0.3333], 4), "wrong"),
+        (Figures(SOURCE, [0.16669, 0.33333, 0.5], significant=5), "failed"),
+        (Figures(SOURCE, [0.1667, 0.3333], 4), "failed"),
     ],
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -31,14 +31,14 @@ def changed(place: tuple[int, ...], number: float) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("changes", "status", "message"),
     [
-        ({"raised": "ValueError: no", "output": None}, "raised", "ValueError: no"),
-        ({"output": None, "kind": "tuple"}, "wrong", "returned tuple, should return a Tensor"),
-        ({"output": None, "no_model": True}, "wrong", "returned Tensor in place of a model, should return a callable"),
-        ({"output": RIGHT.float()}, "wrong", "output is float32, should be float64"),
-        ({"output": RIGHT.mT}, "wrong", "output has shape (3, 2), should have (2, 3)"),
-        ({"changed": ("x",)}, "wrong", "changed its input x"),
-        ({"aliased": ("x", "y")}, "wrong", "the output shares memory with x and y"),
-        ({"overwritten": True}, "wrong", "a later call changed this output"),
+        ({"error": "ValueError: no", "output": None}, "error", "ValueError: no"),
+        ({"output": None, "kind": "tuple"}, "failed", "returned tuple, should return a Tensor"),
+        ({"output": None, "no_model": True}, "failed", "returned Tensor in place of a model, should return a callable"),
+        ({"output": RIGHT.float()}, "failed", "output is float32, should be float64"),
+        ({"output": RIGHT.mT}, "failed", "output has shape (3, 2), should have (2, 3)"),
+        ({"changed": ("x",)}, "failed", "changed its input x"),
+        ({"aliased": ("x", "y")}, "failed", "the output shares memory with x and y"),
+        ({"overwritten": True}, "failed", "a later call changed this output"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("expected", [WITHIN, NEAR])
@@ -50,12 +50,12 @@ def test_the_form_is_judged_before_any_number(
     assert (verdict.status, verdict.detail, verdict.output_wrong) == (status, message, False)
 
 
-@pytest.mark.parametrize(("error", "status"), [(0.0, "passed"), (0.19, "passed"), (0.21, "wrong"), (np.nan, "wrong")])
+@pytest.mark.parametrize(("error", "status"), [(0.0, "passed"), (0.19, "passed"), (0.21, "failed"), (np.nan, "failed")])
 def test_an_element_may_be_off_by_the_accepted_bounds(error: float, status: str) -> None:
     verdict = WITHIN.verdict(Reply(changed((1, 2), error)))
 
     assert verdict.status == status
-    assert verdict.output_wrong == (status == "wrong")
+    assert verdict.output_wrong == (status == "failed")
     assert status == "passed" or verdict.detail.startswith("output[1, 2] is ")
 
 
@@ -71,7 +71,7 @@ def test_an_element_may_be_off_by_the_accepted_bounds(error: float, status: str)
 def test_a_gradient_may_be_off_by_one_bound(gradient: torch.Tensor | None, message: str) -> None:
     verdict = WITH_GRADIENT.verdict(Reply(RIGHT, gradients={"x": gradient}))
 
-    assert verdict.status == ("wrong" if message else "passed")
+    assert verdict.status == ("failed" if message else "passed")
     assert verdict.detail.startswith(message)
 
 
@@ -110,10 +110,10 @@ def test_of_several_calls_the_wrong_one_is_named_and_the_largest_error_kept() ->
     [
         ([torch.inf, 1.0], [69_000.0, 1.0], "passed"),  # float16 ends at 65,504
         ([torch.inf, 1.0], [65_000.0, 1.0], "passed"),  # within the bound of it
-        ([torch.inf, 1.0], [60_000.0, 1.0], "wrong"),
-        ([-torch.inf, 1.0], [69_000.0, 1.0], "wrong"),
-        ([torch.nan, 1.0], [69_000.0, 1.0], "wrong"),
-        ([torch.inf, torch.inf], [69_000.0, 1.0], "wrong"),
+        ([torch.inf, 1.0], [60_000.0, 1.0], "failed"),
+        ([-torch.inf, 1.0], [69_000.0, 1.0], "failed"),
+        ([torch.nan, 1.0], [69_000.0, 1.0], "failed"),
+        ([torch.inf, torch.inf], [69_000.0, 1.0], "failed"),
     ],
 )
 def test_a_number_beyond_the_range_of_the_dtype_may_be_infinite(

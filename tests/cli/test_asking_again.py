@@ -98,7 +98,7 @@ def test_what_is_printed_asks_the_same_again(attnsuite: Command, asked: str) -> 
 
     assert status == 1
     assert (
-        f"0 of 1 passed, 1 {'wrong' if '--contract' not in asked and 'transformer' not in asked else 'raised'}" in said
+        f"0 of 1 passed, 1 {'failed' if '--contract' not in asked and 'transformer' not in asked else 'error'}" in said
     )
     assert attnsuite(*printed(said)) == (status, said)
 

@@ -70,7 +70,7 @@ EARLY = [
     ("bench loops --budget 0", "--budget expects a number of seconds above 0, got '0'"),
     ("run loops --device foo", "unknown device 'foo'; there are: cpu, cuda, cuda:N"),
     ("learn --epochs 0", "--epochs expects an integer of at least 1, got 0"),
-    ("compare a b --fail-on foo", "--fail-on expects one of slower, wrong, memory, unclear; got 'foo'"),
+    ("compare a b --fail-on foo", "--fail-on expects one of slower, failed, memory, unclear; got 'foo'"),
     ("compare a b --margin 2", "--margin expects a share from 0 to below 1, got '2'"),
     ("compare a b --shape l=8", "--shape goes with --interleaved"),
     ("history --format foo", "--format expects one of text, json, csv; got 'foo'"),

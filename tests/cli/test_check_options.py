@@ -51,7 +51,7 @@ def test_what_failed_last_is_asked_again_until_it_passes(
 
     assert (again, mended, all_again) == (1, 0, 0)
     assert failed
-    assert {status for _, status in failed} == {"wrong"}
+    assert {status for _, status in failed} == {"failed"}
     assert "plain/one_head" in dict(failed)
     assert "plain/small" not in dict(failed)
     assert len(asked(rows)) > len(failed)
@@ -67,8 +67,8 @@ def test_nothing_is_asked_after_the_first_failure(jobs: str, write: Write, statu
 
     statuses = [of for _, of in asked(tmp_path / "rows.json")]
     assert status == 1
-    assert statuses.count("wrong") == 1
-    assert statuses[-1] == "wrong"
+    assert statuses.count("failed") == 1
+    assert statuses[-1] == "failed"
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def test_another_package_s_broken_entry_point_is_a_row(
 
     said = capsys.readouterr().out
     assert "transformers/theirs  broken: unknown contract 'transformers'; there are: add_norm, " in said
-    assert "attention/matmul  1 of 1 passed\ntransformers/theirs  0 of 1 passed, 1 raised\n" in said
+    assert "attention/matmul  1 of 1 passed\ntransformers/theirs  0 of 1 passed, 1 error\n" in said
 
 
 # Checking
@@ -129,15 +129,15 @@ def test_json_on_standard_output_is_nothing_but_rows(
 
     written = capsys.readouterr()
     found = rows(written.out)
-    declined = len(found) - 4
+    unsupported = len(found) - 4
     assert status == 0
-    reason = f"  {declined} × declined: takes no is_causal\n"
+    reason = f"  {unsupported} × unsupported: takes no is_causal\n"
     *lines, walls, operators = written.err.splitlines(keepends=True)
-    assert "".join(lines) == f"attention/kernels  4 of 4 passed; {declined} more declined\n{reason}"
+    assert "".join(lines) == f"attention/kernels  4 of 4 passed; {unsupported} more unsupported\n{reason}"
     assert walls.startswith("walls: ")
     assert operators.startswith("operators: ")
     assert [list(row) for row in found] == [[*KEYS, "walls"]] * len(found)
-    assert Counter(row["status"] for row in found) == {"passed": 4, "declined": declined}
+    assert Counter(row["status"] for row in found) == {"passed": 4, "unsupported": unsupported}
     assert {row["detail"] for row in found[4:]} == {"takes no is_causal"}
     assert [row["dtype"] for row in found[:4]] == ["float64", "float32", "float16", "bfloat16"]
     assert all(isinstance(row["error_ratio"], float) and row["error_ratio"] < 2 for row in found[:4])
@@ -168,10 +168,10 @@ def test_the_suite_survives_what_a_submission_does(attnsuite: Run, write: Write)
     done = attnsuite("check", "kernel.py", *chosen, "--dtype", "float32", "--time-limit", "1", "--json", "-")
 
     statuses = {row["case"]: row["status"] for row in rows(done.stdout)}
-    assert statuses == dict(zip(cases, ("passed", "hung", "passed", "died", "passed"), strict=True))
+    assert statuses == dict(zip(cases, ("passed", "timeout", "passed", "crashed", "passed"), strict=True))
     assert done.returncode == 1
-    assert "hung: no result within 1 s; --time-limit 2 allows more" in done.stderr
-    assert "died: SIGSEGV; the last it printed: " in done.stderr
+    assert "timeout: no result within 1 s; --time-limit 2 allows more" in done.stderr
+    assert "crashed: SIGSEGV; the last it printed: " in done.stderr
 
 
 def test_a_missing_library_among_others_is_a_row(
@@ -195,4 +195,4 @@ def test_a_lone_implementation_that_declines_everything_ends_with_1(
 
     assert status_of("check", "kernels.py:attention", "--case", "causal") == 1
 
-    assert "attention/kernels declined all tests\n" in capsys.readouterr().err
+    assert "attention/kernels supports none of the tests\n" in capsys.readouterr().err

@@ -51,7 +51,7 @@ def old(tmp_path):
 @pytest.fixture
 def new(tmp_path):
     later = replace(FIRST, id=SECOND.id)
-    rows = outcome("plain/small"), outcome("mask/float", "wrong", detail="off by 1"), *timed(0.13)
+    rows = outcome("plain/small"), outcome("mask/float", "failed", detail="off by 1"), *timed(0.13)
     return stored(tmp_path / "new", later, *rows)
 
 
@@ -68,7 +68,7 @@ def test_outcomes_come_first_then_times_then_memory(old, new, status_of, capsys)
     ]
     assert order == sorted(order)
     assert "outcomes: 2 on both sides; 1 changed; 1 fail now" in lines
-    assert "    fails now: attention/loops mask/float (float32, cpu) passed → wrong: off by 1" in lines
+    assert "    fails now: attention/loops mask/float (float32, cpu) passed → failed: off by 1" in lines
     assert any(line.split()[:2] == ["slower", "1.300×"] and "attention/chunked" in line for line in lines)
     assert "memory, new ÷ old: 2 same" in lines
 
@@ -76,12 +76,12 @@ def test_outcomes_come_first_then_times_then_memory(old, new, status_of, capsys)
 def test_a_gate_lists_what_fails_and_exits_with_1(old, new, status_of, capsys):
     spread(new)
 
-    assert status_of("compare", str(old), str(new), "--fail-on", "slower", "--fail-on", "wrong") == 1
+    assert status_of("compare", str(old), str(new), "--fail-on", "slower", "--fail-on", "failed") == 1
 
     said = capsys.readouterr().out
-    assert "fails: wrong: attention/loops mask/float (float32, cpu) passed → wrong" in said
+    assert "fails: attention/loops mask/float (float32, cpu) passed → failed" in said
     assert "fails: slower: attention/chunked vit/b16 float32 cpu 1 thread forward hot 1.300×" in said
-    assert said.rstrip().endswith("failed on slower or wrong beyond 3.0 %: 2")
+    assert said.rstrip().endswith("failed on slower or failed beyond 3.0 %: 2")
 
 
 def test_a_commit_is_compared_with_what_is_there(tmp_path, status_of, capsys):
@@ -89,10 +89,10 @@ def test_a_commit_is_compared_with_what_is_there(tmp_path, status_of, capsys):
     git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e@e"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *command], check=True)
-    stored(results, SECOND, outcome("a/1", "wrong"))
+    stored(results, SECOND, outcome("a/1", "failed"))
 
-    assert status_of("compare", "results@HEAD", "results", "--fail-on", "wrong") == 1
-    assert "fails: wrong: attention/loops a/1 (float32, cpu) passed → wrong" in capsys.readouterr().out
+    assert status_of("compare", "results@HEAD", "results", "--fail-on", "failed") == 1
+    assert "fails: attention/loops a/1 (float32, cpu) passed → failed" in capsys.readouterr().out
 
 
 def test_rows_of_changes_and_ratios_are_written_as_json(old, new, status_of, tmp_path):
@@ -103,7 +103,7 @@ def test_rows_of_changes_and_ratios_are_written_as_json(old, new, status_of, tmp
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
 
     assert [row["what"] for row in rows] == ["status", "time", "time", "memory", "memory"]
-    assert (rows[0]["old"], rows[0]["new"], rows[0]["worse"]) == ("passed", "wrong", True)
+    assert (rows[0]["old"], rows[0]["new"], rows[0]["worse"]) == ("passed", "failed", True)
     assert {row["implementation"]: row["verdict"] for row in rows[1:3]}["attention/chunked"] == "slower"
 
 
@@ -114,7 +114,7 @@ def test_rows_of_changes_and_ratios_are_written_as_json(old, new, status_of, tmp
         (["old", "old:2031"], "no run in old is of '2031'; its runs are 20260102T030405"),
         (["old", "torch==9.9"], "names no results"),
         (["old", "empty"], "empty holds no results"),
-        (["old", "old", "--fail-on", "sloewr"], "--fail-on expects one of slower, wrong, memory, unclear; got"),
+        (["old", "old", "--fail-on", "sloewr"], "--fail-on expects one of slower, failed, memory, unclear; got"),
         (["old", "old", "--margin", "5"], "--margin expects a share from 0 to below 1, got '5'"),
         (["old", "old", "--workload", "vit/b16"], "--workload goes with --interleaved"),
         (["old", "old@nope"], "lies in no repository"),
@@ -178,12 +178,12 @@ def test_a_side_that_became_wrong_in_its_interpreter_is_said_first_and_not_timed
     small = ("--workload", "documents/one-sentence", "--budget", "0.001", "--pairs", "8")
     pythons = ("--python", sys.executable, "--python", sys.executable)
 
-    assert status_of("compare", "--interleaved", "old.py", "new.py", *small, *pythons, "--fail-on", "wrong") == 1
+    assert status_of("compare", "--interleaved", "old.py", "new.py", *small, *pythons, "--fail-on", "failed") == 1
 
     said = capsys.readouterr().out
     assert "fail now" in [line for line in said.splitlines() if not line.startswith("note: in ")][3]
     asked = "attention/new for old documents/one-sentence float32 cpu 1 thread forward hot"
-    assert f"fails: wrong: {asked} measured → refused" in said
+    assert f"fails: {asked} measured → refused" in said
 
 
 def in_pairs(new_seconds, number=8, then=None):

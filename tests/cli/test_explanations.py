@@ -28,7 +28,7 @@ def test_a_failing_check_ends_with_lines_that_can_be_pasted(capsys: object) -> N
     )
 
     assert status == "1"
-    assert "wrong only with a float mask" in lines
+    assert "failed only with a float mask" in lines
     start = lines.index("# the smallest input that fails as float_mask/random does in float32:")
     pasted = lines[start:]
     assert len(pasted) <= 11, "ten lines below the comment"

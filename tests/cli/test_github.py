@@ -63,7 +63,7 @@ def test_a_failure_is_annotated_at_the_function_and_nothing_before_it_can_be_a_c
     assert before[-1] == f"::{token}::"
     assert not any(line.startswith("::") for line in before[:-1])
     assert annotation.startswith(
-        "::error file=kernels/mine.py,line=9,title=attention/mine%3A plain/small in float32::wrong"
+        "::error file=kernels/mine.py,line=9,title=attention/mine%3A plain/small in float32::failed"
     )
     assert annotation.endswith(f"%0Aattnsuite check {mine} --case plain/small --dtype float32")
 
@@ -76,13 +76,13 @@ def test_the_summary_is_appended_as_a_table_and_what_fails(status_of: Status, mi
 
     text = (tmp_path / "summary.md").read_text()
     assert text.startswith("# Before\n\n# Attention conformance\n")
-    assert "| ❌ | `attention/mine` | cpu | 0/1 | 1 wrong | 0 | 0 | 0 | 1 of 1 |" in text
-    assert '| 1 | wrong: equals "unscaled": the scores are not divided by √e' in text
+    assert "| ❌ | `attention/mine` | cpu | 0/1 | 1 failed | 0 | 0 | 0 | 1 of 1 |" in text
+    assert '| 1 | failed: equals "unscaled": the scores are not divided by √e' in text
 
 
 def test_accepted_bad_input_that_fails_nothing_is_a_line_of_the_summary_and_no_annotation() -> None:
     says = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
-    asked = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu", OutcomeStatus.WRONG, says)
+    asked = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu", OutcomeStatus.FAILED, says)
     outcomes = [Outcome(*asked, reason=Reason.LENIENT)]
 
     text = as_markdown(github.summary(outcomes, {}, {}))
@@ -104,17 +104,15 @@ def test_a_summary_that_cannot_be_written_is_one_line(
 
 def outcome(**fields: object) -> Outcome:
     usual = {"implementation": "attention/mine", "contract": "attention", "case": "plain/small", "dtype": "float32"}
-    return Outcome(**usual | {"device": "cpu", "status": "wrong", "detail": "it is off"} | fields)
+    return Outcome(**usual | {"device": "cpu", "status": "failed", "detail": "it is off"} | fields)
 
 
 def test_words_of_a_submission_begin_no_command_and_end_no_property() -> None:
-    hostile = outcome(
-        status="raised", detail="ValueError: 100%\n::set-output name=a::b\r\n::error::x", case="a,b=c/d:e"
-    )
+    hostile = outcome(status="error", detail="ValueError: 100%\n::set-output name=a::b\r\n::error::x", case="a,b=c/d:e")
 
     (line,) = github.errors([hostile], {"attention/mine": github.Place("a,b:c.py", 3)}, {})
 
     assert "\n" not in line
     assert "\r" not in line
-    assert line.startswith("::error file=a%2Cb%3Ac.py,line=3,title=attention/mine%3A a%2Cb=c/d%3Ae in float32::raised")
+    assert line.startswith("::error file=a%2Cb%3Ac.py,line=3,title=attention/mine%3A a%2Cb=c/d%3Ae in float32::error")
     assert "100%25%0A::set-output" in line

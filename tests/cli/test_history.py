@@ -36,7 +36,7 @@ def results(tmp_path: Path) -> Path:
             run(day, **(new if day >= 6 else {})),
             measured("matmul", seconds=0.2),
             measured("loops", seconds=0.1 if day < 8 else 0.13),
-            outcome("a", "passed" if day < 3 else "wrong"),
+            outcome("a", "passed" if day < 3 else "failed"),
             outcome("b"),
             outcome("b", name=NASTY),
         )
@@ -70,7 +70,7 @@ def test_the_text_says_in_which_run_what_happened(results, monkeypatch, capsys):
 
 
 def test_no_name_can_command_a_terminal(results, monkeypatch, capsys):
-    record(results, run(11), outcome("b", "wrong", name=NASTY))
+    record(results, run(11), outcome("b", "failed", name=NASTY))
 
     _, out, _ = said(monkeypatch, capsys, "--results", results)
 

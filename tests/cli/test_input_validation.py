@@ -44,7 +44,7 @@ def asked(file: str, *cases: str) -> list[str]:
 def test_a_lenient_outcome_fails_nothing_and_a_row_says_so() -> None:
     lenient = Outcome(
         *("attention/mine", "attention", f"bad_input/{DROPOUT}", "float32", "cpu"),
-        status=Status.WRONG, detail=ACCEPTED, reason=Reason.LENIENT,
+        status=Status.FAILED, detail=ACCEPTED, reason=Reason.LENIENT,
     )  # fmt: skip
 
     assert not lenient.fails
@@ -74,8 +74,8 @@ def test_strict_fails_for_it_and_is_named_in_the_command(
     assert status_of(*asked("mine.py", DROPOUT, WIDTHS), "--strict") == 1
     said = capsys.readouterr().out.splitlines()
     assert said[:4] == [
-        "attention/mine  2 of 3 passed, 1 wrong",
-        f"  1 × wrong: input validation: {ACCEPTED}",
+        "attention/mine  2 of 3 passed, 1 failed",
+        f"  1 × failed: input validation: {ACCEPTED}",
         f"      attnsuite check {file} --strict --case bad_input/{DROPOUT} --dtype float32",
         "  input validation: 1 of 2 bad inputs are refused",
     ]
@@ -92,15 +92,15 @@ def test_known_gaps_cover_accepted_input_as_before(
         assert status_of(*asked("mine.py", DROPOUT, WIDTHS), "--known-gaps", "gaps.txt", *option) == 0
         said = capsys.readouterr().out
         assert "1 of 2 passed, 1 known to fail" in said
-        assert "known as a gap (the caller checks), wrong: input validation" in said
+        assert "known as a gap (the caller checks), failed: input validation" in said
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (READS_PAST_THE_KEYS, "1 × wrong: 7 keys beside 9 values was accepted, and memory outside"),
-        (CRASHES, "1 × died"),
+        (READS_PAST_THE_KEYS, "1 × failed: 7 keys beside 9 values was accepted, and memory outside"),
+        (CRASHES, "1 × crashed"),
     ],
     ids=["reads outside", "crashes"],
 )

@@ -14,11 +14,11 @@ from attnsuite.model import Outcome, Reason, Status, UsageError
 SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).parent.parent / "junit.xsd"))
 SAID = {
     Status.PASSED: "",
-    Status.WRONG: "output[0] is 1, should be 2 & <b>\x1b[31mred\x00",
-    Status.RAISED: "ValueError: \udc80 \uffff",
-    Status.DIED: "SIGSEGV",
-    Status.HUNG: "no answer within 1 s",
-    Status.DECLINED: "takes no scale",
+    Status.FAILED: "output[0] is 1, should be 2 & <b>\x1b[31mred\x00",
+    Status.ERROR: "ValueError: \udc80 \uffff",
+    Status.CRASHED: "SIGSEGV",
+    Status.TIMEOUT: "no answer within 1 s",
+    Status.UNSUPPORTED: "takes no scale",
     Status.MISSING: "No module named 'x'",
 }
 
@@ -28,7 +28,9 @@ def outcomes() -> list[Outcome]:
         Outcome("attention/mine", "attention", f"plain/{status}", "float32", "cpu", status, said, seconds=1e-5)
         for status, said in SAID.items()
     ]
-    known = Outcome("attention/a\x07", "attention", "plain/known", "float32", "cpu", Status.WRONG, "off", known="a-bug")
+    known = Outcome(
+        "attention/a\x07", "attention", "plain/known", "float32", "cpu", Status.FAILED, "off", known="a-bug"
+    )
     return [*found, known]
 
 
@@ -39,25 +41,25 @@ def test_every_status_has_its_element() -> None:
     kinds = {case.get("name"): [child.tag for child in case] for case in document.iter("testcase")}
     assert kinds == {
         "plain/passed[float32]": [],
-        "plain/wrong[float32]": ["failure"],
-        "plain/raised[float32]": ["error"],
-        "plain/died[float32]": ["error"],
-        "plain/hung[float32]": ["error"],
-        "plain/declined[float32]": ["skipped"],
+        "plain/failed[float32]": ["failure"],
+        "plain/error[float32]": ["error"],
+        "plain/crashed[float32]": ["error"],
+        "plain/timeout[float32]": ["error"],
+        "plain/unsupported[float32]": ["skipped"],
         "plain/missing[float32]": ["skipped"],
         "plain/known[float32]": ["skipped"],
     }
     counts = [document.get(name) for name in ("tests", "failures", "errors", "skipped")]
     assert counts == ["8", "1", "3", "3"]
     (wrong,) = document.iter("failure")
-    assert wrong.get("message") == r"wrong: output[0] is 1, should be 2 & <b>\x1b[31mred\x00"
-    assert wrong.text == "attnsuite check attention/mine --case plain/wrong --dtype float32"
+    assert wrong.get("message") == r"failed: output[0] is 1, should be 2 & <b>\x1b[31mred\x00"
+    assert wrong.text == "attnsuite check attention/mine --case plain/failed --dtype float32"
 
 
 def test_accepted_bad_input_that_fails_nothing_passed_and_says_so() -> None:
     asked = ("attention/mine", "attention", "bad_input/keys", "float32", "cpu")
     says = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
-    document = etree.fromstring(junit.document([Outcome(*asked, Status.WRONG, says, reason=Reason.LENIENT)], {}))
+    document = etree.fromstring(junit.document([Outcome(*asked, Status.FAILED, says, reason=Reason.LENIENT)], {}))
 
     SCHEMA.assertValid(document)
     (case,) = document.iter("testcase")

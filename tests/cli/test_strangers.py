@@ -73,7 +73,7 @@ def test_a_file_whose_name_is_not_utf_8_is_tested(status_of: StatusOf, capsys: p
 
     assert status_of("check", "k\udcff.py", "--case", "plain/small", "--dtype", "float32") == 1
 
-    assert r"attention/k\udcff  0 of 1 passed, 1 wrong" in capsys.readouterr().out
+    assert r"attention/k\udcff  0 of 1 passed, 1 failed" in capsys.readouterr().out
 
 
 def test_changed_inputs_are_found_whatever_the_worker_says(
@@ -86,4 +86,4 @@ def test_changed_inputs_are_found_whatever_the_worker_says(
 
 def test_leaving_at_import_is_one_clear_line(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of("check", f"{SUBMISSIONS / 'hostile_import.py'}:attention", "--case", "plain/small") == 1
-    assert "died: exit status 0" in capsys.readouterr().out
+    assert "crashed: exit status 0" in capsys.readouterr().out

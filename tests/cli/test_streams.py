@@ -34,6 +34,6 @@ def test_an_encoding_without_a_character_gets_a_substitute(monkeypatch: pytest.M
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
 
     streams.prepare()
-    print("2 × wrong: 1/√width … ∞", flush=True)
+    print("2 × failed: 1/√width … ∞", flush=True)
 
-    assert written.getvalue() == rb"2 x wrong: 1/sqrt width ... \u221e" + b"\n"
+    assert written.getvalue() == rb"2 x failed: 1/sqrt width ... \u221e" + b"\n"

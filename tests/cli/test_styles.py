@@ -19,7 +19,7 @@ IS_A_CLASS = "is a class: an instance made without arguments is called"
 EVALUATED = "it is asked in evaluation mode, in which nn.Dropout drops nothing"
 MISNAMED = (
     "attention/{} takes mask, which attention does not know: rename mask to attn_mask where it means the same, or say "
-    "--signature jax or mlx where it is that library's; cases that need it are declined"
+    "--signature jax or mlx where it is that library's; cases that need it are unsupported"
 )
 NEVER_GIVEN = "never given: mask (its meaning was not tested)"
 PAIR = "it returns (output, weights): the first is taken as the output, and the second is judged beside it"
@@ -62,8 +62,8 @@ def test_of_a_class_an_instance_is_called(check: Check) -> None:
 def test_a_module_is_asked_in_evaluation_mode_and_its_forward_is_the_declaration(check: Check, name: str) -> None:
     status, lines, _ = check(name, cases=("plain", "gradients/plain", "causal/square_5"))
 
-    assert (status, lines[:2]) == (0, [MISNAMED.format(name), f"attention/{name}  9 of 9 passed; 1 more declined"])
-    assert "declined: takes no is_causal" in lines[2]
+    assert (status, lines[:2]) == (0, [MISNAMED.format(name), f"attention/{name}  9 of 9 passed; 1 more unsupported"])
+    assert "unsupported: takes no is_causal" in lines[2]
     assert lines[3:] == [f"{name} {IS_A_CLASS}; {EVALUATED}", PAIR, NEVER_GIVEN]
 
 
@@ -117,7 +117,7 @@ def test_a_dictionary_may_name_the_weights(check: Check) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("wrong_weights", "wrong: the output is right, the weights beside it are not: weights["),
+        ("wrong_weights", "failed: the output is right, the weights beside it are not: weights["),
         ("wrong_output", "; the weights are right"),
         ("wrong_both", "; the weights are wrong too: weights["),
         (

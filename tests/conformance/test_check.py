@@ -18,14 +18,14 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from attnsuite import worker
 from attnsuite.cases import Call, NoReply, Reply
 from attnsuite.conformance.case_tests import CaseTest, CaseTests
-from attnsuite.conformance.check import CORE_DECLINED, MAX_CONSECUTIVE_TIMEOUTS, MAX_TIMEOUTS, Check, Timeouts
+from attnsuite.conformance.check import CORE_UNSUPPORTED, MAX_CONSECUTIVE_TIMEOUTS, MAX_TIMEOUTS, Check, Timeouts
 from attnsuite.conformance.known import KnownBug
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.implementations.attention.matmul import attention as matmul
 from attnsuite.model import Outcome, Reason, Status
 from attnsuite.model.limits import TIME_LIMIT
 from attnsuite.registry import Broken, Missing
-from attnsuite.worker import Died, Hung
+from attnsuite.worker import Crash, Timeout
 
 # Results
 
@@ -45,16 +45,16 @@ def scaling_in_place(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("function", "status", "detail"),
     [
-        (lambda q, k, v: None, "wrong", "returned None, should return a Tensor"),
-        (lambda q, k, v: sdpa(q, k, v).numpy(), "wrong", "returned a numpy.ndarray, should return a Tensor"),
-        (lambda q, k, v: (sdpa(q, k, v),), "wrong", "returned a tuple, should return a Tensor"),
-        (lambda q, k, v: sdpa(q, k, v).to("meta"), "wrong", "returned a tensor without data (device meta), should"),
-        (lambda q, k, v: v.clone(), "wrong", "output has shape (2, 2, 7, 8), should have (2, 2, 5, 8)"),
-        (lambda q, k, v: sdpa(q, k, v).double(), "wrong", "output is float64, should be float32"),
-        (lambda q, k, v: sdpa(q, k, v) * math.nan, "wrong", "output[0, 0, 0, 0] is nan, should be"),
-        (one_nan, "wrong", "1 of 160 elements"),
-        (scaling_in_place, "wrong", "changed its input query"),
-        (lambda q, k, v: 1 / 0, "raised", "ZeroDivisionError: division by zero"),
+        (lambda q, k, v: None, "failed", "returned None, should return a Tensor"),
+        (lambda q, k, v: sdpa(q, k, v).numpy(), "failed", "returned a numpy.ndarray, should return a Tensor"),
+        (lambda q, k, v: (sdpa(q, k, v),), "failed", "returned a tuple, should return a Tensor"),
+        (lambda q, k, v: sdpa(q, k, v).to("meta"), "failed", "returned a tensor without data (device meta), should"),
+        (lambda q, k, v: v.clone(), "failed", "output has shape (2, 2, 7, 8), should have (2, 2, 5, 8)"),
+        (lambda q, k, v: sdpa(q, k, v).double(), "failed", "output is float64, should be float32"),
+        (lambda q, k, v: sdpa(q, k, v) * math.nan, "failed", "output[0, 0, 0, 0] is nan, should be"),
+        (one_nan, "failed", "1 of 160 elements"),
+        (scaling_in_place, "failed", "changed its input query"),
+        (lambda q, k, v: 1 / 0, "error", "ZeroDivisionError: division by zero"),
     ],
     ids=["none", "array", "tuple", "meta", "shape", "dtype", "nan", "one nan", "in place", "exception"],
 )
@@ -71,24 +71,24 @@ def test_an_output_on_another_device_is_wrong() -> None:
 
     outcome = only(check(sdpa, "plain/small", run=elsewhere))
 
-    assert (outcome.status, outcome.detail) == ("wrong", "the output is on cuda, should be on cpu")
+    assert (outcome.status, outcome.detail) == ("failed", "the output is on cuda, should be on cpu")
 
 
 @pytest.mark.parametrize(
     ("failure", "status", "detail"),
     [
-        (Died("SIGSEGV", "ouch"), Status.DIED, "died: SIGSEGV; the last it printed: ouch"),
-        (Hung(60.0), Status.HUNG, "hung: no result within 60 s; --time-limit 120 allows more"),
+        (Crash("SIGSEGV", "ouch"), Status.CRASHED, "crashed: SIGSEGV; the last it printed: ouch"),
+        (Timeout(60.0), Status.TIMEOUT, "timeout: no result within 60 s; --time-limit 120 allows more"),
         (Missing(NOWHERE, "No module named 'x'"), Status.MISSING, "No module named 'x'"),
-        (Broken(NOWHERE, "ImportError: x"), Status.RAISED, "ImportError: x"),
+        (Broken(NOWHERE, "ImportError: x"), Status.ERROR, "ImportError: x"),
     ],
-    ids=["died", "hung", "missing", "broken"],
+    ids=["crashed", "timeout", "missing", "broken"],
 )
 def test_a_failed_process_is_an_outcome(failure: NoReply, status: Status, detail: str) -> None:
     outcome = only(check(sdpa, "plain/small", run=lambda calls: failure))
 
     assert (outcome.status, outcome.detail) == (status, detail)
-    assert outcome.seconds == (60.0 if status == Status.HUNG else None)
+    assert outcome.seconds == (60.0 if status == Status.TIMEOUT else None)
 
 
 def test_bad_input_runs_in_another_process() -> None:
@@ -127,7 +127,7 @@ def test_expected_values_and_the_next_test_are_computed_while_another_process_ru
 def test_an_output_that_is_an_input_is_wrong() -> None:
     outcome = only(check(lambda query, key, value: value, "behaviour/one_key_one_query"))
 
-    assert (outcome.status, outcome.detail) == ("wrong", "the output shares memory with value")
+    assert (outcome.status, outcome.detail) == ("failed", "the output shares memory with value")
 
 
 def test_an_output_overwritten_by_a_later_call_is_wrong() -> None:
@@ -139,7 +139,7 @@ def test_an_output_overwritten_by_a_later_call_is_wrong() -> None:
 
     outcome = only(check(into_one_buffer, "behaviour/other_numbers"))
 
-    assert (outcome.status, outcome.detail) == ("wrong", "call 1 of 2: a later call changed this output")
+    assert (outcome.status, outcome.detail) == ("failed", "call 1 of 2: a later call changed this output")
 
 
 def test_a_submission_that_writes_to_its_inputs_cannot_change_expected_values() -> None:
@@ -147,7 +147,7 @@ def test_a_submission_that_writes_to_its_inputs_cannot_change_expected_values() 
         value.zero_()
         return sdpa(query, key, value)
 
-    assert only(check(zeroing, "plain/small")).status == "wrong"
+    assert only(check(zeroing, "plain/small")).status == "failed"
     assert only(check(sdpa, "plain/small")).status == "passed"
 
 
@@ -165,7 +165,7 @@ def test_a_backward_pass_that_writes_to_the_output_gradient_is_wrong() -> None:
 
     outcome = only(check(lambda query, key, value: Spoils.apply(sdpa(query, key, value)), "gradients/plain"))
 
-    assert (outcome.status, outcome.detail) == ("wrong", "changed its input output_gradient")
+    assert (outcome.status, outcome.detail) == ("failed", "changed its input output_gradient")
 
 
 # Timeouts
@@ -182,12 +182,12 @@ def timeouts(statuses: Iterable[str], time_limit: float = TIME_LIMIT, reason: Re
 @pytest.mark.parametrize(
     ("statuses", "reason"),
     [
-        (["hung"] * (MAX_CONSECUTIVE_TIMEOUTS - 1), ""),
-        (["passed", *["hung"] * MAX_CONSECUTIVE_TIMEOUTS], "the 4 answers before it did not come"),
-        ([*["hung"] * (MAX_CONSECUTIVE_TIMEOUTS - 1), "wrong", "hung"], ""),
-        (["died"] * MAX_CONSECUTIVE_TIMEOUTS, ""),
-        (["hung", "passed", "passed"] * (MAX_TIMEOUTS - 1), ""),
-        (["hung", "passed", "passed"] * MAX_TIMEOUTS, "10 answers before it did not come"),
+        (["timeout"] * (MAX_CONSECUTIVE_TIMEOUTS - 1), ""),
+        (["passed", *["timeout"] * MAX_CONSECUTIVE_TIMEOUTS], "the 4 answers before it did not come"),
+        ([*["timeout"] * (MAX_CONSECUTIVE_TIMEOUTS - 1), "failed", "timeout"], ""),
+        (["crashed"] * MAX_CONSECUTIVE_TIMEOUTS, ""),
+        (["timeout", "passed", "passed"] * (MAX_TIMEOUTS - 1), ""),
+        (["timeout", "passed", "passed"] * MAX_TIMEOUTS, "10 answers before it did not come"),
     ],
 )
 def test_a_limit_of_timeouts_skips_the_remaining_tests(statuses: list[str], reason: str) -> None:
@@ -196,13 +196,13 @@ def test_a_limit_of_timeouts_skips_the_remaining_tests(statuses: list[str], reas
 
 @pytest.mark.parametrize(("time_limit", "most"), [(3600.0, 10), (60.0, 10), (59.0, 11), (1.0, 600)])
 def test_a_shorter_time_limit_allows_more_timeouts(time_limit: float, most: int) -> None:
-    assert not timeouts(["hung", "passed"] * (most - 1), time_limit).reason
-    assert timeouts(["hung", "passed"] * most, time_limit).reason
+    assert not timeouts(["timeout", "passed"] * (most - 1), time_limit).reason
+    assert timeouts(["timeout", "passed"] * most, time_limit).reason
 
 
 def test_the_longer_time_limit_of_a_compiler_allows_fewer_timeouts() -> None:
     count = timeouts(["passed"])
-    hung = Outcome("x", "attention", "plain/small", "float32", "cpu", Status.HUNG, seconds=300.0)
+    hung = Outcome("x", "attention", "plain/small", "float32", "cpu", Status.TIMEOUT, seconds=300.0)
     count.add(hung)
     assert not count.reason
     count.add(hung)
@@ -210,7 +210,7 @@ def test_the_longer_time_limit_of_a_compiler_allows_fewer_timeouts() -> None:
 
 
 def test_a_skipped_test_is_no_timeout() -> None:
-    assert not timeouts(["hung"] * 100, reason=Reason.NOT_ASKED).reason
+    assert not timeouts(["timeout"] * 100, reason=Reason.NOT_ASKED).reason
 
 
 @pytest.mark.parametrize(
@@ -222,13 +222,13 @@ def test_after_timeouts_every_remaining_test_has_a_row(hangs_at_each: int, cases
 
     def hangs(calls: Sequence[Call]) -> NoReply:
         ran.append(calls)
-        return Hung(60.0) if len(ran) % hangs_at_each == 0 else Died("SIGSEGV")
+        return Timeout(60.0) if len(ran) % hangs_at_each == 0 else Crash("SIGSEGV")
 
     outcomes = check(sdpa, *cases, run=hangs)
 
     assert len(ran) == runs < len(outcomes)
-    assert (outcomes[-1].status, outcomes[-1].reason) == ("hung", Reason.NOT_ASKED)
-    assert outcomes[-1].detail.startswith("hung: not asked, because ")
+    assert (outcomes[-1].status, outcomes[-1].reason) == ("timeout", Reason.NOT_ASKED)
+    assert outcomes[-1].detail.startswith("timeout: not asked, because ")
 
 
 @pytest.mark.parametrize("knows", [True, False])
@@ -237,7 +237,7 @@ def test_known_timeouts_skip_only_tests_that_are_known_to_time_out(knows: bool) 
 
     def hangs_in_double(calls: Sequence[Call]) -> tuple[Reply, ...] | NoReply:
         ran.append(calls)
-        return Hung(60.0) if calls[0].tensors["query"].dtype == torch.float64 else worker.ask(sdpa, calls)
+        return Timeout(60.0) if calls[0].tensors["query"].dtype == torch.float64 else worker.ask(sdpa, calls)
 
     bug = KnownBug("slow", ("*",), ("*",), {}, "It hangs.", "It may not.", "", dtypes=("float64",))
 
@@ -245,7 +245,7 @@ def test_known_timeouts_skip_only_tests_that_are_known_to_time_out(knows: bool) 
 
     doubles = [outcome for outcome in outcomes if outcome.dtype == "float64"]
     others = [outcome for outcome in outcomes if outcome.dtype == "float32"]
-    assert {outcome.status for outcome in doubles} == {"hung"}
+    assert {outcome.status for outcome in doubles} == {"timeout"}
     assert any(outcome.reason == Reason.NOT_ASKED for outcome in others) is not knows
     if knows:
         assert {outcome.status for outcome in others} == {"passed"}
@@ -267,7 +267,7 @@ def bug(**fields: Any) -> KnownBug:
 def test_a_known_failure_stays_wrong_and_does_not_fail_the_run() -> None:
     outcome = only(check(lambda query, key, value: value, "behaviour/one_key_one_query", known=[bug()]))
 
-    assert (outcome.status, outcome.known, outcome.fails) == ("wrong", "one-key", False)
+    assert (outcome.status, outcome.known, outcome.fails) == ("failed", "one-key", False)
 
 
 def test_a_known_bug_that_no_longer_fails_is_wrong() -> None:
@@ -288,7 +288,7 @@ def test_a_known_bug_in_other_tests_is_not_checked(other: dict[str, Any]) -> Non
 def test_a_known_bug_may_cover_declined_tests() -> None:
     outcomes = check(partial(refuse, "no"), "causal/square_5", parameters=None, known=[bug(cases=("causal/*",))])
 
-    assert only(outcomes).status == "declined"
+    assert only(outcomes).status == "unsupported"
 
 
 # Resuming
@@ -360,8 +360,8 @@ def test_a_missing_parameter_declines_the_tests_that_need_it() -> None:
 
     assert {outcome.case: (outcome.status, outcome.detail) for outcome in outcomes} == {
         "plain/small": ("passed", ""),
-        "bool_mask/random": ("declined", "takes no attn_mask"),
-        "scale/half": ("declined", "takes no scale"),
+        "bool_mask/random": ("unsupported", "takes no attn_mask"),
+        "scale/half": ("unsupported", "takes no scale"),
     }
     assert only(check(lambda q, k, v: v, "scale/zero_masked")).detail == "takes no attn_mask and no scale"
     assert only(check(lambda q, k, v, **options: sdpa(q, k, v, **options), "scale/half")).status == "passed"
@@ -370,7 +370,7 @@ def test_a_missing_parameter_declines_the_tests_that_need_it() -> None:
 def test_a_test_declined_by_signature_does_not_run() -> None:
     function, ran = counted(sdpa)
 
-    assert only(check(function, "scale/half", parameters=frozenset({"attn_mask"}))).status == "declined"
+    assert only(check(function, "scale/half", parameters=frozenset({"attn_mask"}))).status == "unsupported"
     assert ran == []
 
 
@@ -386,12 +386,12 @@ def test_a_declared_gap_declines_with_its_reason_and_is_rechecked_once() -> None
 
     outcomes = check(function, "float_mask", "bool_mask/random", parameters=None, lacks=lacks)
 
-    declined = [outcome for outcome in outcomes if outcome.case.startswith("float_mask")]
-    assert {(o.status, o.detail) for o in declined} == {
-        ("declined", "lacks float_mask: the kernel takes boolean masks only")
+    unsupported = [outcome for outcome in outcomes if outcome.case.startswith("float_mask")]
+    assert {(o.status, o.detail) for o in unsupported} == {
+        ("unsupported", "lacks float_mask: the kernel takes boolean masks only")
     }
-    assert statuses(outcome for outcome in outcomes if outcome not in declined) == {"passed"}
-    assert len(declined) > 10
+    assert statuses(outcome for outcome in outcomes if outcome not in unsupported) == {"passed"}
+    assert len(unsupported) > 10
     assert len(ran) == 2
 
 
@@ -411,7 +411,7 @@ def test_a_declared_gap_that_passes_everything_is_wrong() -> None:
         "declared/value_width": "declares it lacks value_width, yet passes every case that needs just that; "
         "remove the declaration"
     }
-    assert [outcome.status for outcome in outcomes if outcome.case == "declared/value_width"] == ["wrong"]
+    assert [outcome.status for outcome in outcomes if outcome.case == "declared/value_width"] == ["failed"]
 
 
 def test_a_gap_that_only_other_cases_show_is_right() -> None:
@@ -433,14 +433,14 @@ def test_refusing_bad_input_does_not_refute_a_gap() -> None:
 
     outcomes = check(refusing, "bad_input/dropout_above_one", lacks={"dropout": "inference only"})
 
-    assert only(outcomes).status == "declined"
+    assert only(outcomes).status == "unsupported"
 
 
 @pytest.mark.parametrize(
     ("case", "lacks", "status", "runs"),
     [
         ("plain/small", {"float16": "too coarse", "dropout": "inference"}, "passed", 1),
-        ("plain/ordinary", {"large": "slow"}, "declined", 0),
+        ("plain/ordinary", {"large": "slow"}, "unsupported", 0),
     ],
 )
 def test_a_gap_that_no_test_needs_or_that_is_about_time_is_not_rechecked(
@@ -457,7 +457,7 @@ def test_a_function_without_a_readable_signature_declines_what_python_says_it_la
 
     assert [(outcome.status, outcome.detail, outcome.reason) for outcome in outcomes] == [
         ("passed", "", Reason.NONE),
-        ("declined", "takes no window", Reason.UNTAKEN),
+        ("unsupported", "takes no window", Reason.UNTAKEN),
     ]
 
 
@@ -465,8 +465,8 @@ def test_an_unexpected_argument_inside_a_function_is_its_mistake() -> None:
     def broken(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
         return sdpa(query, key, value, is_causal=is_causal, nonsense=1)
 
-    assert statuses(check(broken, "causal/square_2", parameters=frozenset({"is_causal"}))) == {"raised"}
-    assert statuses(check(broken, "causal/square_2", parameters=None)) == {"raised"}
+    assert statuses(check(broken, "causal/square_2", parameters=frozenset({"is_causal"}))) == {"error"}
+    assert statuses(check(broken, "causal/square_2", parameters=None)) == {"error"}
 
 
 def test_an_unknown_feature_is_wrong_and_the_known_ones_are_listed() -> None:
@@ -481,16 +481,16 @@ def test_an_unknown_feature_is_wrong_and_the_known_ones_are_listed() -> None:
 def test_the_core_cannot_be_declined_by_declaration() -> None:
     outcome = check(partial(refuse, "no float32"), "plain/small", lacks={"float32": "half only"}, parameters=None)[0]
 
-    assert outcome.status == "wrong"
-    assert outcome.detail == f"{CORE_DECLINED}: lacks float32: half only; in its own words: no float32"
+    assert outcome.status == "failed"
+    assert outcome.detail == f"{CORE_UNSUPPORTED}: lacks float32: half only; in its own words: no float32"
 
 
 def test_the_core_cannot_be_declined_at_run_time() -> None:
     outcomes = check(partial(refuse, "not today"), "plain/small", dtypes=("float32", "float16"), parameters=None)
 
     assert {outcome.dtype: (outcome.status, outcome.detail) for outcome in outcomes} == {
-        "float32": ("wrong", f"{CORE_DECLINED}: not today"),
-        "float16": ("declined", "not today"),
+        "float32": ("failed", f"{CORE_UNSUPPORTED}: not today"),
+        "float16": ("unsupported", "not today"),
     }
 
 
@@ -500,13 +500,13 @@ def test_the_core_cannot_be_declined_at_run_time() -> None:
 def test_other_tests_may_be_declined_at_run_time(reason: str, detail: str) -> None:
     outcome = only(check(partial(refuse, reason), "causal/square_5", parameters=None))
 
-    assert (outcome.status, outcome.detail) == ("declined", detail)
+    assert (outcome.status, outcome.detail) == ("unsupported", detail)
 
 
 def test_the_core_may_be_declined_on_a_device_that_is_declared_lacking() -> None:
     outcome = only(check(partial(refuse, "GPU only"), "plain/small", parameters=None, lacks={"cpu": "a CUDA kernel"}))
 
-    assert outcome.status == "declined"
+    assert outcome.status == "unsupported"
     assert outcome.detail == "lacks cpu: a CUDA kernel; in its own words: GPU only"
 
 
@@ -557,7 +557,7 @@ def test_empty_rows_are_judged_by_the_declared_convention(function: Function, de
     outcomes = check(function, "empty_row/bool", "empty_row/float", conventions=conventions)
 
     assert {outcome.case.partition("/")[2] for outcome in outcomes if outcome.status == "passed"} == passing
-    assert statuses(outcomes) <= {"passed", "wrong"}
+    assert statuses(outcomes) <= {"passed", "failed"}
 
 
 def test_nan_by_convention_hides_no_other_nan() -> None:
@@ -571,13 +571,13 @@ def test_nan_by_convention_hides_no_other_nan() -> None:
         )
     )
 
-    assert outcome.status == "wrong"
+    assert outcome.status == "failed"
 
 
 def test_gradients_of_empty_rows_are_undefined_where_nan_is_the_convention() -> None:
     outcomes = check(with_empty_rows_of(math.nan), "empty_row_gradients", conventions={"empty_row": "nan"})
 
-    reasons = {outcome.detail for outcome in outcomes if outcome.status == "declined"}
+    reasons = {outcome.detail for outcome in outcomes if outcome.status == "unsupported"}
     assert "its convention answers NaN in empty rows, which leaves the gradients undefined" in reasons
 
 
@@ -603,8 +603,8 @@ def test_results_are_judged_by_the_declared_convention(
     function: Function, cases: tuple[str, ...], conventions: dict[str, str]
 ) -> None:
     assert statuses(check(function, *cases, conventions=conventions)) == {"passed"}
-    assert statuses(check(function, *cases)) == {"wrong"}
-    assert statuses(check(sdpa, *cases, conventions=conventions)) == {"wrong"}
+    assert statuses(check(function, *cases)) == {"failed"}
+    assert statuses(check(sdpa, *cases, conventions=conventions)) == {"failed"}
     assert statuses(check(sdpa, *cases)) == {"passed"}
 
 
@@ -630,4 +630,4 @@ def test_an_unknown_convention_is_wrong_and_the_contract_s_own_is_tested(
     outcomes = check(sdpa, "empty_row/bool", "causal/more_keys", conventions=conventions)
 
     assert list(about(outcomes).values()) == [complaint]
-    assert [outcome.status for outcome in outcomes] == ["passed", "passed", "wrong"]
+    assert [outcome.status for outcome in outcomes] == ["passed", "passed", "failed"]

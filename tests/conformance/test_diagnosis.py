@@ -92,7 +92,7 @@ def tiles_the_heads(query: Tensor, key: Tensor, value: Tensor, *, enable_gqa: bo
 def test_a_known_mistake_is_named(kernel: Callable[..., Tensor], case: str, mutant: str, dtype: str) -> None:
     (outcome,) = attnsuite.check(kernel, cases=case, dtypes=dtype)
 
-    assert outcome.status == "wrong"
+    assert outcome.status == "failed"
     assert outcome.detail.startswith(f'equals "{mutant}": ')
     assert "should be" in outcome.detail, "the numbers follow the diagnosis"
 
@@ -122,8 +122,8 @@ def test_the_mistake_is_explained_in_words() -> None:
 @pytest.mark.parametrize(
     ("function", "status", "detail"),
     [
-        (lambda q, k, v: scaled_dot_product_attention(q, k, v) + 0.01, "wrong", "output["),
-        (lambda q, k, v: None, "wrong", "returned None, should return a Tensor"),
+        (lambda q, k, v: scaled_dot_product_attention(q, k, v) + 0.01, "failed", "output["),
+        (lambda q, k, v: None, "failed", "returned None, should return a Tensor"),
         (scaled_dot_product_attention, "passed", ""),
     ],
 )
@@ -156,7 +156,7 @@ def off_by(bounds: float) -> Outcome:
 def test_a_marginal_error_has_no_name() -> None:
     marginal = off_by(3.0)
 
-    assert (marginal.status, marginal.diagnosis) == ("wrong", ())
+    assert (marginal.status, marginal.diagnosis) == ("failed", ())
     assert marginal.detail.endswith("1 of 160 elements); close to the tolerance, so no known mistake is named")
     assert off_by(math.inf).diagnosis == ("unscaled",)
 
@@ -309,7 +309,7 @@ def ignores_every_other_mask_of_one_query() -> Callable[..., Tensor]:
 def test_mutants_that_later_tests_refute_are_no_pair() -> None:
     outcomes = attnsuite.check(ignores_every_other_mask_of_one_query(), cases="bool_mask", dtypes="float32")
 
-    assert any(outcome.status == Status.WRONG for outcome in outcomes)
+    assert any(outcome.status == Status.FAILED for outcome in outcomes)
     assert not any("ignores_bool_mask" in outcome.diagnosis for outcome in outcomes)
 
 
@@ -374,7 +374,7 @@ def test_an_interrupted_check_keeps_its_outcomes() -> None:
     with pytest.raises(KeyboardInterrupt):
         outcomes.extend(session.run(from_function(counting([], stops), "attention")))
 
-    assert [outcome.status for outcome in outcomes] == ["wrong", "wrong"]
+    assert [outcome.status for outcome in outcomes] == ["failed", "failed"]
 
 
 # Conventions
@@ -400,7 +400,7 @@ def test_a_wrongly_declared_convention_is_no_mistake_of_the_computation() -> Non
 
     outcome = attnsuite.check(declared, cases="causal/more_keys", dtypes="float32")[0]
 
-    assert outcome.status == "wrong"
+    assert outcome.status == "failed"
     assert outcome.detail.startswith(
         "causal is aligned at the first key; the declared convention: aligned at the last key (causal is lower_right); "
     )
@@ -483,7 +483,7 @@ def test_powers_that_overflow_or_vanish_are_named_and_no_mistake_with_masks(case
 def test_nan_everywhere_that_matches_several_mutants_names_none() -> None:
     (outcome,) = attnsuite.check(without_largest, cases="numerics/allowed_below_fill", dtypes="float32")
 
-    assert (outcome.status, outcome.diagnosis) == ("wrong", ())
+    assert (outcome.status, outcome.diagnosis) == ("failed", ())
 
 
 def test_where_error_bounds_are_loose_only_an_established_mutant_is_named() -> None:
@@ -508,4 +508,4 @@ def test_the_softmax_of_an_empty_row_is_named_and_nan_everywhere_is_not() -> Non
 
     assert first.diagnosis, "several mutants explain the first result"
     assert {outcome.diagnosis for outcome in named} == {("takes_softmax_of_empty_row",)}
-    assert (nan_alone.status, nan_alone.diagnosis) == ("wrong", ())
+    assert (nan_alone.status, nan_alone.diagnosis) == ("failed", ())

@@ -22,10 +22,10 @@ from attnsuite.model import Explanation, Outcome
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 
-MASKED = ("wrong only with a float mask, in 15 of 20 such tests",)
-BACKWARD = ("wrong only with is_causal, backward",)
-MANY_KEYS = ("right up to 32 keys, wrong from 48 on",)
-WIDE_AND_CAUSAL = ("wrong only where a width of 16 and is_causal meet",)
+MASKED = ("failed only with a float mask, in 15 of 20 such tests",)
+BACKWARD = ("failed only with is_causal, backward",)
+MANY_KEYS = ("right up to 32 keys, failed from 48 on",)
+WIDE_AND_CAUSAL = ("failed only where a width of 16 and is_causal meet",)
 
 
 def explained(function: str, *cases: str, dtype: str = "float32") -> tuple[list[Outcome], Explanation]:

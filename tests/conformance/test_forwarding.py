@@ -135,7 +135,7 @@ ONE = torch.tensor([1.0, torch.nan, -0.5])
         (Reply(ONE.double()), False),
         (Reply(ONE[None]), False),
         (Reply(ONE.clone(), gradients={"query": ONE}), False),
-        (Reply(raised="IndexError: no"), False),
+        (Reply(error="IndexError: no"), False),
         (None, False),
     ],
 )
@@ -144,8 +144,8 @@ def test_replies_are_alike_bit_for_bit_or_not_at_all(other: Reply | None, due: b
 
 
 def test_errors_are_alike_in_the_same_words() -> None:
-    assert equal_replies(Reply(raised="IndexError: no"), Reply(raised="IndexError: no"))
-    assert not equal_replies(Reply(raised="IndexError: no"), Reply(raised="IndexError: yes"))
+    assert equal_replies(Reply(error="IndexError: no"), Reply(error="IndexError: no"))
+    assert not equal_replies(Reply(error="IndexError: no"), Reply(error="IndexError: yes"))
 
 
 def test_gradients_count() -> None:

@@ -107,4 +107,4 @@ def test_who_waits_for_slow_tests_is_told_how_to_run_fewer() -> None:
 def test_fast_tests_few_tests_and_timeouts_need_no_smaller_selection() -> None:
     assert seconds_per_test(0.9) == ""
     assert seconds_per_test(3.0, cases=("plain", "causal")) == ""
-    assert seconds_per_test(60.0, Status.HUNG) == ""
+    assert seconds_per_test(60.0, Status.TIMEOUT) == ""

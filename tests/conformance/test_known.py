@@ -45,7 +45,7 @@ TORCH = {"python": "3.11.7", "torch": "2.13.0+cpu"}
 def outcome(**fields: Any) -> Outcome:
     usual = {
         "implementation": "attention/torch_sdpa.math", "contract": "attention",
-        "case": "bad_input/more_keys_than_values", "dtype": "float32", "device": "cpu", "status": "wrong",
+        "case": "bad_input/more_keys_than_values", "dtype": "float32", "device": "cpu", "status": "failed",
     }  # fmt: skip
     return Outcome(**usual | fields)
 
@@ -190,7 +190,7 @@ def test_a_passing_test_that_should_fail_is_reported(bug: KnownBug) -> None:
     passed = outcome(status="passed")
     others = [
         outcome(),
-        outcome(status="declined"),
+        outcome(status="unsupported"),
         outcome(status="passed", case="plain/small"),
         outcome(status="passed", case="bad_input/more_key_heads"),
     ]
@@ -269,7 +269,7 @@ def xfail(line: str, write: Write) -> Xfail:
     return only(read_xfails(write("gaps.txt", line)))
 
 
-def mine(case: str, dtype: str = "float32", status: str = "wrong") -> Outcome:
+def mine(case: str, dtype: str = "float32", status: str = "failed") -> Outcome:
     return outcome(implementation="attention/mine", case=case, dtype=dtype, status=status)
 
 
@@ -320,20 +320,20 @@ def test_an_expected_failure_of_declined_tests_alone_is_an_error(write: Write) -
 
     (says,) = about(check(always_right, "plain/small", "scale/half", known=known)).values()
 
-    assert says == "gaps.txt:1 covers 1 test, all of them declined: none can fail; remove the line"
+    assert says == "gaps.txt:1 covers 1 test, all of them unsupported: none can fail; remove the line"
     assert about(check(always_right, "plain/small", known=known)) == {}, "no test of it was run"
 
 
 def test_a_shard_cannot_tell_that_no_test_can_fail(status_of: Status, write: Write) -> None:
     gaps, file = write("gaps.txt", "*: it is off where scores are halved\n"), write("mine.py", MINE)
-    declined = next(index for index in (1, 2) if Shard(index, 2).takes("attention/mine", "causal"))
-    assert not Shard(declined, 2).takes("attention/mine", "scale"), "the failing test is in the other shard"
-    options = ["--case", "scale/half", "--case", "causal", "--dtype", "float32", "--shard", f"{declined}/2"]
+    unsupported = next(index for index in (1, 2) if Shard(index, 2).takes("attention/mine", "causal"))
+    assert not Shard(unsupported, 2).takes("attention/mine", "scale"), "the failing test is in the other shard"
+    options = ["--case", "scale/half", "--case", "causal", "--dtype", "float32", "--shard", f"{unsupported}/2"]
 
     status_of("check", str(file), *options, "--known-gaps", str(gaps), "--json", "rows.jsonl")
 
     rows = [json.loads(line) for line in (file.parent / "rows.jsonl").read_text().splitlines()]
-    assert {row["status"] for row in rows} == {"declined"}
+    assert {row["status"] for row in rows} == {"unsupported"}
 
 
 # On the command line and in pytest
@@ -352,7 +352,7 @@ def test_an_expected_failure_is_shown_with_its_reason_and_does_not_fail(
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "attention/mine  1 of 2 passed, 1 known to fail"
-    assert lines[1].startswith("  1 × known as a gap (off by one, mended in 2.0), wrong: ")
+    assert lines[1].startswith("  1 × known as a gap (off by one, mended in 2.0), failed: ")
 
 
 def test_an_expected_failure_that_passes_fails_the_run(
@@ -364,7 +364,7 @@ def test_an_expected_failure_that_passes_fails_the_run(
     assert status_of("check", "mine.py", *OPTIONS, "--known-gaps", "gaps.txt") == 1
 
     _, first, again, *_ = capsys.readouterr().out.splitlines()
-    assert first.startswith("  1 × wrong: gaps.txt:2 says these fail, but they pass: plain/small (float32)")
+    assert first.startswith("  1 × failed: gaps.txt:2 says these fail, but they pass: plain/small (float32)")
     assert again.endswith(f"mine.py --known-gaps gaps.txt {shlex.join(OPTIONS)}")
 
 

@@ -120,7 +120,7 @@ def test_a_submission_that_ends_its_process_loses_no_test(
         monkeypatch.setattr(registry.Declaration, "shipped", True)
 
     assert outcomes([kernel("dies_on_seven_keys")], 2, "plain", "items") == one
-    assert {outcome.detail for outcome in one if outcome.status == "died"} == {"died: exit status 3"}
+    assert {outcome.detail for outcome in one if outcome.status == "crashed"} == {"crashed: exit status 3"}
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_after_timeouts_the_others_are_skipped(kernel: Callable[[str], str]) -> 
     one = outcomes(targets, 1, "plain", "keys", **request)
 
     assert outcomes(targets, 2, "plain", "keys", **request) == one
-    assert sum("hung: not asked" in outcome.detail for outcome in one) == len(one) / 2 - 4
+    assert sum("timeout: not asked" in outcome.detail for outcome in one) == len(one) / 2 - 4
 
 
 def test_a_resumed_run_runs_what_is_missing(kernel: Callable[[str], str]) -> None:
@@ -170,7 +170,7 @@ def test_a_killed_process_is_replaced() -> None:
             found.append(structs.replace(outcome, seconds=None))
         begun = [process.process for process in session.processes]
 
-    died = [outcome for outcome in found if outcome.status == "died"]
+    died = [outcome for outcome in found if outcome.status == "crashed"]
     assert [outcome.key for outcome in found] == [outcome.key for outcome in one]
     assert len(died) <= 1, "the test that it was running"
     assert all(outcome in one for outcome in found if outcome not in died)

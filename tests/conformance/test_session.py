@@ -194,8 +194,8 @@ def test_a_file_that_kills_its_process_is_died_and_the_next_question_is_answered
 
     outcomes = run(file, "causal/square_1", "behaviour/one_key")
 
-    assert [outcome.status for outcome in outcomes] == ["died", "passed"]
-    assert outcomes[0].detail == "died: SIGSEGV; the last it printed: so long"
+    assert [outcome.status for outcome in outcomes] == ["crashed", "passed"]
+    assert outcomes[0].detail == "crashed: SIGSEGV; the last it printed: so long"
 
 
 def test_a_file_that_hangs_is_hung_after_the_time_limit(write: Write) -> None:
@@ -204,17 +204,17 @@ def test_a_file_that_hangs_is_hung_after_the_time_limit(write: Write) -> None:
     outcomes = run(file, "plain/small", time_limit=0.5)
 
     assert [(outcome.status, outcome.detail) for outcome in outcomes] == [
-        ("hung", "hung: no result within 0.5 s; --time-limit 1 allows more")
+        ("timeout", "timeout: no result within 0.5 s; --time-limit 1 allows more")
     ]
 
 
 @pytest.mark.parametrize(
     ("source", "status", "detail"),
     [
-        ("import nosuchlibrary\ndef attention(query, key, value): ...", "raised", "ModuleNotFoundError: No module"),
-        ("raise SystemExit(3)\ndef attention(query, key, value): ...", "raised", "SystemExit: 3"),
-        ("import os; os._exit(3)\ndef attention(query, key, value): ...", "died", "died: exit status 3"),
-        ("def attention(:", "raised", "SyntaxError"),
+        ("import nosuchlibrary\ndef attention(query, key, value): ...", "error", "ModuleNotFoundError: No module"),
+        ("raise SystemExit(3)\ndef attention(query, key, value): ...", "error", "SystemExit: 3"),
+        ("import os; os._exit(3)\ndef attention(query, key, value): ...", "crashed", "crashed: exit status 3"),
+        ("def attention(:", "error", "SyntaxError"),
         (
             'from attnsuite import implementation\n@implementation(requires=["nosuchlibrary"])\n'
             "def attention(query, key, value): ...",
@@ -240,7 +240,7 @@ def test_an_implementation_of_an_unknown_contract_is_one_row() -> None:
     (outcome,) = session.run(stranger)
 
     assert outcome.detail.startswith("unknown contract 'transformers'; there are: add_norm, additive_attention, ")
-    assert (outcome.status, session.count(stranger)) == ("raised", 1)
+    assert (outcome.status, session.count(stranger)) == ("error", 1)
 
 
 @pytest.mark.parametrize("isolate", [True, False])

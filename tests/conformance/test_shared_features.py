@@ -24,7 +24,7 @@ def test_a_trait_that_most_right_questions_have_is_not_said() -> None:
     failing = [CAUSAL] * 42
 
     assert shared_features(asked(failing, [*[CAUSAL] * 10, {}])) == ""
-    said = "wrong only with is_causal, in 42 of 47 such tests"
+    said = "failed only with is_causal, in 42 of 47 such tests"
     assert shared_features(asked(failing, [*[CAUSAL] * 5, *[BACKWARD] * 9])) == said
 
 
@@ -36,19 +36,19 @@ def test_a_trait_that_nearly_every_test_has_is_not_said() -> None:
 
 
 def test_one_trait_that_separates_is_enough() -> None:
-    assert shared_features(asked([CAUSAL | WIDE] * 2, [WIDE, BACKWARD])) == "wrong only with is_causal"
+    assert shared_features(asked([CAUSAL | WIDE] * 2, [WIDE, BACKWARD])) == "failed only with is_causal"
 
 
 def test_two_traits_meet_where_neither_separates_alone() -> None:
     failing, right = [CAUSAL | WIDE] * 4, [CAUSAL | LESS_WIDE, WIDE, {}]
 
-    assert shared_features(asked(failing, right)) == "wrong only where is_causal and a width above 64 meet"
+    assert shared_features(asked(failing, right)) == "failed only where is_causal and a width above 64 meet"
 
 
 def test_a_few_right_ones_are_said() -> None:
     failing, right = [CAUSAL | BACKWARD] * 20, [CAUSAL | BACKWARD, *[CAUSAL] * 12, *[BACKWARD] * 12]
 
-    said = "wrong only with is_causal, backward, in 20 of 21 such tests"
+    said = "failed only with is_causal, backward, in 20 of 21 such tests"
     assert shared_features(asked(failing, right)) == said
 
 
@@ -87,20 +87,20 @@ def keys(*numbers: int) -> list[Mapping[str, int]]:
 
 
 def test_the_largest_size_that_passes_and_the_smallest_that_fails() -> None:
-    assert threshold(asked_at(keys(33, 47, 65), keys(1, 7, 32))) == "right up to 32 keys, wrong from 33 on"
+    assert threshold(asked_at(keys(33, 47, 65), keys(1, 7, 32))) == "right up to 32 keys, failed from 33 on"
 
 
 def test_a_width_is_one_size() -> None:
     failing, right = ([{"width": width} for width in widths] for widths in ((65, 128), (8, 64)))
 
-    assert threshold(asked_at(failing, right), "raised") == "right up to a width of 64, raised from 65 on"
+    assert threshold(asked_at(failing, right), "error") == "right up to a width of 64, error from 65 on"
 
 
 def test_some_tests_may_pass_above_the_threshold_if_that_is_said() -> None:
     tests = asked_at(keys(33, 47, 65), keys(1, 7, 32, 64))
 
     assert threshold(tests) == ""
-    assert threshold(tests, passing_share=MAX_PASSING_ABOVE) == "right up to 32 keys, wrong in 3 of 4 tests from 33 on"
+    assert threshold(tests, passing_share=MAX_PASSING_ABOVE) == "right up to 32 keys, failed in 3 of 4 tests from 33 on"
 
 
 @pytest.mark.parametrize(

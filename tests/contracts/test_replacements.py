@@ -31,11 +31,11 @@ def plainest(name: str) -> list[Case]:
 def test_no_deviation_is_called_with_what_it_does_not_take(name: str) -> None:
     asked = [case.calls("float32") for case in plainest(name)]
     miscalled = [
-        (deviation.name, reply.raised)
+        (deviation.name, reply.error)
         for deviation in contract(name).mutants()
         for calls in asked
         for reply in ask(deviation.function, calls)
-        if MISCALLED.match(reply.raised)
+        if MISCALLED.match(reply.error)
     ]
 
     assert miscalled == []

@@ -124,7 +124,7 @@ def test_an_honest_step_is_believed_in_other_dtypes(dtype: str) -> None:
 def test_the_step_of_another_round_is_wrong(name: str) -> None:
     of = "split_heads" if name == "multi_head_attention" else "eager"
 
-    assert held(name, honest(name, of), claimed=6).status == "wrong"
+    assert held(name, honest(name, of), claimed=6).status == "failed"
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
@@ -137,8 +137,8 @@ def test_the_loss_and_every_gradient_are_held_against_the_truth(name: str) -> No
         wrong = workload.verdict("float32", STEP, 5, rows, {**right, of: 0.97 * right[of]})
         absent = workload.verdict("float32", STEP, 5, rows, {n: found for n, found in right.items() if n != of})
 
-        assert (wrong.status, wrong.detail.split(":")[0]) == ("wrong", described(of))
-        assert (absent.status, absent.detail) == ("wrong", f"no {described(of)} came back")
+        assert (wrong.status, wrong.detail.split(":")[0]) == ("failed", described(of))
+        assert (absent.status, absent.detail) == ("failed", f"no {described(of)} came back")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -148,7 +148,7 @@ def test_what_is_not_finite_is_wrong(name: str, value: float) -> None:
 
     verdict = held("multi_head_attention", {**found, name: torch.full_like(found[name], value)})
 
-    assert (verdict.status, verdict.error_ratio) == ("wrong", math.inf)
+    assert (verdict.status, verdict.error_ratio) == ("failed", math.inf)
 
 
 class Backward(torch.autograd.Function):
@@ -207,7 +207,7 @@ def test_a_gradient_by_hand_is_believed_where_it_is_right(name: str, of: str) ->
 def test_a_wrong_gradient_behind_a_right_answer_is_refused(name: str, of: str, mistake: str) -> None:
     verdict = judged(model_with(name, of, mistake), trained(name))
 
-    assert verdict.status == "wrong"
+    assert verdict.status == "failed"
     assert verdict.detail.startswith("gradient of "), "the loss is right"
 
 

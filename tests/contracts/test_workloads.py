@@ -354,7 +354,7 @@ def test_the_answer_of_another_round_is_wrong(workload: Workload, direction: str
     for claimed in (0, 2, 4):
         verdict = judged(workload, dtype=dtype, direction=direction, number=3, claimed=claimed)
 
-        assert verdict.status == "wrong"
+        assert verdict.status == "failed"
 
 
 @pytest.mark.parametrize("direction", ["forward", "forward_backward"])
@@ -369,7 +369,7 @@ def test_a_tensor_that_is_off_is_named(name: str, share: float, direction: str) 
 
     verdict = judged(SMALL, direction=direction, spoil=spoil)
 
-    assert verdict.status == "wrong"
+    assert verdict.status == "failed"
     assert ("output" if name == "output" else f"gradient of {name}") in verdict.detail
     assert verdict.error_ratio is not None
     assert verdict.error_ratio > 2
@@ -384,7 +384,7 @@ def test_one_row_of_garbage_among_the_sampled_is_wrong(direction: str, dtype: st
             found[name] = found[name].clone()
             found[name][-1, -1] += 2  # in bfloat16 the bound of a gradient of the key is up to 1 here
 
-        assert judged(SMALL, dtype=dtype, direction=direction, spoil=spoil).status == "wrong"
+        assert judged(SMALL, dtype=dtype, direction=direction, spoil=spoil).status == "failed"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -394,7 +394,7 @@ def test_what_is_not_finite_is_wrong(value: float) -> None:
 
     verdict = judged(SMALL, spoil=spoil)
 
-    assert (verdict.status, verdict.error_ratio) == ("wrong", math.inf)
+    assert (verdict.status, verdict.error_ratio) == ("failed", math.inf)
 
 
 def without_a_block(query: Tensor, key: Tensor, value: Tensor, **options: bool) -> Tensor:
@@ -406,12 +406,12 @@ def without_a_block(query: Tensor, key: Tensor, value: Tensor, **options: bool) 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @each_direction
 def test_one_dropped_block_of_keys_is_wrong(direction: str, dtype: str) -> None:
-    assert judged(LONG, without_a_block, dtype, direction).status == "wrong"
+    assert judged(LONG, without_a_block, dtype, direction).status == "failed"
 
 
 @pytest.mark.parametrize("name", ["decode/8k", "ladder/4k", "flash-small/1k-e64-causal"])
 def test_one_dropped_block_of_many_keys_is_wrong(name: str) -> None:
-    assert judged(WORKLOADS[name], without_a_block).status == "wrong"
+    assert judged(WORKLOADS[name], without_a_block).status == "failed"
 
 
 def of_sampled_rows(workload: Workload, dtype: str, kernel: Kernel) -> Verdict:
@@ -436,7 +436,7 @@ def test_no_cheap_substitute_passes_for_attention_to_many_keys(name: str, dtype:
         lambda query, key, value: sdpa(query, key[-2048:], value[-2048:]),
         lambda query, key, value: torch.zeros_like(query),
     ):
-        assert of_sampled_rows(workload, dtype, substitute).status == "wrong"
+        assert of_sampled_rows(workload, dtype, substitute).status == "failed"
 
 
 @pytest.mark.parametrize(
@@ -452,7 +452,7 @@ def test_no_cheap_substitute_passes_for_attention_to_many_keys(name: str, dtype:
     ids=["unscaled", "not causal", "heads tiled", "mean of the values"],
 )
 def test_a_mistake_in_the_formula_is_wrong(kernel: Kernel) -> None:
-    assert judged(SMALL, kernel).status == "wrong"
+    assert judged(SMALL, kernel).status == "failed"
 
 
 @each_direction
@@ -460,7 +460,7 @@ def test_tensors_that_did_not_come_back_are_named(direction: str) -> None:
     for name in SMALL.rows(direction, Random(3)):
         verdict = judged(SMALL, direction=direction, spoil=lambda found, name=name: found.pop(name))
 
-        assert (verdict.status, verdict.detail) == ("wrong", f"no {name} came back")
+        assert (verdict.status, verdict.detail) == ("failed", f"no {name} came back")
 
 
 @pytest.mark.parametrize(
@@ -481,7 +481,7 @@ def test_rows_of_another_shape_are_wrong(name: str, shape: Callable[[Tensor], Te
 
     verdict = judged(SMALL, direction="forward_backward", spoil=spoil)
 
-    assert verdict.status == "wrong"
+    assert verdict.status == "failed"
     assert "shape" in verdict.detail
 
 
@@ -492,5 +492,5 @@ def test_rows_of_another_dtype_are_wrong(name: str) -> None:
 
     verdict = judged(SMALL, dtype="bfloat16", direction="forward_backward", spoil=spoil)
 
-    assert verdict.status == "wrong"
+    assert verdict.status == "failed"
     assert "float64, should be bfloat16" in verdict.detail

@@ -91,7 +91,7 @@ def test_samples_hold_where_their_interval_lies_inside(samples: list[float], exp
 @pytest.mark.parametrize(
     ("error", "holds", "detail"),
     [
-        (ZeroDivisionError("by nothing"), Holds.RAISED, "ZeroDivisionError: by nothing"),
+        (ZeroDivisionError("by nothing"), Holds.ERROR, "ZeroDivisionError: by nothing"),
         (ModuleNotFoundError("No module named 'absent'"), Holds.MISSING, "No module named 'absent'"),
     ],
 )
@@ -103,7 +103,7 @@ def test_an_exception_is_reported_and_an_absent_library_is_no_failure(
 
     row = claim(measure, exactly(1)).examine()
 
-    assert (row.holds, row.detail, row.value, row.fails) == (holds, detail, None, holds == Holds.RAISED)
+    assert (row.holds, row.detail, row.value, row.fails) == (holds, detail, None, holds == Holds.ERROR)
 
 
 # The table

@@ -100,15 +100,15 @@ def test_every_dtype_that_onnx_and_torch_share_is_known() -> None:
 @pytest.mark.parametrize(
     ("device", "said", "status"),
     [
-        ("cuda", "lacks cuda: onnxruntime has no CUDAExecutionProvider", "declined"),
-        ("cuda", "not today", "wrong"),
-        ("cpu", "lacks cpu: it wants a GPU", "wrong"),
+        ("cuda", "lacks cuda: onnxruntime has no CUDAExecutionProvider", "unsupported"),
+        ("cuda", "not today", "failed"),
+        ("cpu", "lacks cpu: it wants a GPU", "failed"),
     ],
 )
 def test_a_device_that_a_library_lacks_may_be_declined_when_it_runs(device: str, said: str, status: str) -> None:
     """The core, which is otherwise nobody's to decline, the CPU's neither."""
     of = contract("transformer")
-    replies = (Reply(None, declined=said),)
+    replies = (Reply(None, unsupported=said),)
     declaration = Declaration("transformer", "a", "a")
     subject = Implementation(declaration, of, lambda calls: replies, lambda calls: replies, device=device)
     case = next(each for each in of.cases() if each.name == "plain/usual")

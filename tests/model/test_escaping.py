@@ -30,7 +30,7 @@ def test_what_can_be_read_stays(text: str) -> None:
 
 
 def test_every_way_out_shows_it_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    outcome = Outcome("attention/x", "attention", "plain/small", "float32", "cpu", Status.RAISED, WORDS)
+    outcome = Outcome("attention/x", "attention", "plain/small", "float32", "cpu", Status.ERROR, WORDS)
     assert outcome.detail == SHOWN
     assert SHOWN in "\n".join(summary_lines([outcome]))
     assert str(UsageError(WORDS)) == SHOWN

@@ -190,7 +190,7 @@ def test_a_plug_of_one_s_own_that_crashes_is_an_outcome(write: Write) -> None:
 
     found = Session(requested("plain/usual", torch.float32, "cpu")).outcomes(find(f"transformer/eager+{file}"))
 
-    assert [outcome.detail for outcome in found] == ["died: SIGSEGV"]
+    assert [outcome.detail for outcome in found] == ["crashed: SIGSEGV"]
 
 
 def test_the_plugged_attention_is_the_one_that_is_called(write: Write) -> None:
@@ -201,11 +201,11 @@ def test_the_plugged_attention_is_the_one_that_is_called(write: Write) -> None:
 
     loaded = registry.load(declaration)
     assert isinstance(loaded, Loaded)
-    assert ask(loaded.function, calls)[0].raised == "ArithmeticError: here I am"
+    assert ask(loaded.function, calls)[0].error == "ArithmeticError: here I am"
     with Worker(declaration) as worker:
         replies = worker.ask(calls)
     assert isinstance(replies, tuple)
-    assert replies[0].raised == "ArithmeticError: here I am"
+    assert replies[0].error == "ArithmeticError: here I am"
 
 
 @pytest.mark.parametrize("host", ["transformer/eager", "vision_transformer/eager"])
@@ -257,7 +257,7 @@ def transformer(config, weights, *, attention=None):
 
 @pytest.mark.parametrize("case", ["plug/called", "cached/plugged"])
 def test_a_model_that_does_not_call_its_plug_is_wrong_with_one(write: Write, case: str) -> None:
-    hosts = {"transformer/eager": "passed", write("ignores.py", IGNORES): "wrong"}
+    hosts = {"transformer/eager": "passed", write("ignores.py", IGNORES): "failed"}
 
     for host, status in hosts.items():
         (declaration,) = registry.find([f"{host}+chunked"], "transformer")

@@ -25,7 +25,7 @@ COMBINED = replace(SOUND, combinations=Combinations(1, 2, Meetings(9, 9, 100, ("
 POOR = replace(
     SOUND,
     catches={"unscaled": {"scale": frozenset({"scale/a"})}, "unmasked": {}},
-    accusations=[outcome("mask/a", "wrong", "add_norm/folded", detail="off by one")],
+    accusations=[outcome("mask/a", "failed", "add_norm/folded", detail="off by one")],
     contract="add_norm",
 )
 
@@ -47,7 +47,7 @@ def test_what_is_amiss_is_said_with_its_contract():
     assert "attention: mutation score: 2 of 2 deviations caught" in lines
     assert "add_norm: missed: unmasked: the mask is ignored" in lines
     assert "add_norm: unnecessary: mask catches nothing that no other family catches" in lines
-    assert "add_norm: accused: add_norm/folded mask/a (float32): wrong: off by one" in lines
+    assert "add_norm: accused: add_norm/folded mask/a (float32): failed: off by one" in lines
     assert not any(line.startswith("attention: missed") for line in lines)
 
 
@@ -67,7 +67,7 @@ def test_the_page_has_what_is_amiss_and_tables_beside_it_have_the_details_of_eac
 
 
 def test_accusations_with_other_numbers_are_counted_and_named():
-    accused = outcome("mask/a", "wrong", "strangers/folded", detail="off by one")
+    accused = outcome("mask/a", "failed", "strangers/folded", detail="off by one")
     lucky = replace(SOUND, redrawn=Redrawn(3, 12345, 1.234))
     unlucky = replace(POOR, redrawn=Redrawn(3, 100, 0.5, ((2, accused),)))
 

@@ -31,7 +31,7 @@ ABSENT = [
     measurement("attention/jax_nn", EVERY_CASE, "missing", dtype="*", direction="*", cache="*"),
     measurement("attention/chunked", status="out_of_memory", detail="needs 1 TB"),
     measurement("attention/flex", status="refused"),
-    measurement("attention/matmul", status="died", seconds=(0.5,)),
+    measurement("attention/matmul", status="crashed", seconds=(0.5,)),
 ]
 TWO_GROUPS = [
     measurement(),

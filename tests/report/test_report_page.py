@@ -39,7 +39,7 @@ def answer(*rows):
 
 FAST, SLOW = measured("flash", "ladder/16k", 0.05), measured("matmul", "ladder/16k", 0.1)
 PASSED = [outcome(name=f"attention/{name}") for name in ("flash", "matmul")]
-KNOWN = outcome("mask/b", "wrong", "attention/flash", known="B-1")
+KNOWN = outcome("mask/b", "failed", "attention/flash", known="B-1")
 
 
 def test_the_fastest_that_passes_every_test_is_the_whole_answer():
@@ -53,7 +53,7 @@ def test_the_fastest_that_passes_every_test_is_the_whole_answer():
     ("rows", "doubt"),
     [
         ([KNOWN, *PASSED], "1 of 2 tests passed, 1 failure of known bugs"),
-        ([outcome("mask/b", "wrong", "attention/flash"), *PASSED], "1 of 2 tests passed, 1 failed"),
+        ([outcome("mask/b", "failed", "attention/flash"), *PASSED], "1 of 2 tests passed, 1 failed"),
         (PASSED[1:], "not tested on this machine"),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_known_bug_is_a_card_with_an_anchor_and_a_command():
 
 
 def test_failures_stand_before_known_bugs():
-    failed = outcome("mask/c", "wrong", "attention/matmul", detail="off by 2.5")
+    failed = outcome("mask/c", "failed", "attention/matmul", detail="off by 2.5")
 
     text = page(FAST, SLOW, *PASSED, KNOWN, failed)
 
@@ -118,8 +118,8 @@ def test_every_family_of_attention_has_a_group():
 
 @pytest.mark.parametrize("words", [text for text in NASTY if text])
 def test_no_text_of_a_submission_becomes_markup(words):
-    hostile = outcome("mask/b", "wrong", f"attention/{words}", detail=words, known=words)
-    plain = page(FAST, SLOW, outcome("mask/b", "wrong", "attention/x", detail="x", known="x"))
+    hostile = outcome("mask/b", "failed", f"attention/{words}", detail=words, known=words)
+    plain = page(FAST, SLOW, outcome("mask/b", "failed", "attention/x", detail="x", known="x"))
 
     text = page(FAST, SLOW, hostile)
 

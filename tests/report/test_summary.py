@@ -15,35 +15,35 @@ UNSCALED = {"detail": 'output[0] is -0.68, should be -0.69; equals "unscaled"', 
 
 def test_summary_has_a_line_each_and_failures_in_groups():
     outcomes = [
-        *(outcome(f"c/{number}", "wrong", **UNSCALED) for number in range(3)),
+        *(outcome(f"c/{number}", "failed", **UNSCALED) for number in range(3)),
         outcome("ok"),
-        outcome("d", "declined"),
-        outcome("k", "died", name="attention/torch_sdpa.flash", known="pt-1"),
+        outcome("d", "unsupported"),
+        outcome("k", "crashed", name="attention/torch_sdpa.flash", known="pt-1"),
         outcome(EVERY_CASE, "missing", "attention/jax", detail="No module named 'jax'"),
     ]
 
     assert summary_lines(outcomes) == [
         "attention/jax               missing: No module named 'jax'",
-        "attention/loops             1 of 4 passed, 3 wrong; 1 more declined",
-        f"  3 × wrong: {UNSCALED['detail']}",
+        "attention/loops             1 of 4 passed, 3 failed; 1 more unsupported",
+        f"  3 × failed: {UNSCALED['detail']}",
         "      attnsuite check attention/loops --case c/0 --dtype float32",
         "attention/torch_sdpa.flash  0 of 1 passed, 1 known to fail",
-        "  1 × known as pt-1, died",
+        "  1 × known as pt-1, crashed",
         "      attnsuite check attention/torch_sdpa.flash --case k --dtype float32",
-        "3 in all                    1 of 5 passed, 3 wrong, 1 known to fail; 1 more declined, 1 more missing",
+        "3 in all                    1 of 5 passed, 3 failed, 1 known to fail; 1 more unsupported, 1 more missing",
     ]
 
 
 def test_what_was_not_asked_comes_last_and_has_no_command():
-    says = "hung: not asked, because the 4 answers before it did not come"
+    says = "timeout: not asked, because the 4 answers before it did not come"
     outcomes = [
-        outcome("c/0", "hung", detail="hung: no answer within 1 s"),
-        *(outcome(f"c/{number}", "hung", detail=says, reason=Reason.NOT_ASKED) for number in range(1, 4)),
+        outcome("c/0", "timeout", detail="timeout: no answer within 1 s"),
+        *(outcome(f"c/{number}", "timeout", detail=says, reason=Reason.NOT_ASKED) for number in range(1, 4)),
     ]
 
     assert summary_lines(outcomes) == [
-        "attention/loops  0 of 4 passed, 4 hung",
-        "  1 × hung: no answer within 1 s",
+        "attention/loops  0 of 4 passed, 4 timeouts",
+        "  1 × timeout: no answer within 1 s",
         "      attnsuite check attention/loops --case c/0 --dtype float32",
         f"  3 × {says}",
     ]
@@ -53,7 +53,7 @@ ACCEPTED = "input validation: 9 keys beside 7 values was accepted; the contract 
 
 
 def accepted(case="bad_input/keys", **others):
-    return outcome(case, "wrong", **{"detail": ACCEPTED, "reason": Reason.LENIENT, **others})
+    return outcome(case, "failed", **{"detail": ACCEPTED, "reason": Reason.LENIENT, **others})
 
 
 def test_input_validation_is_a_line_of_its_own_below_wrong_numbers():
@@ -61,13 +61,13 @@ def test_input_validation_is_a_line_of_its_own_below_wrong_numbers():
         outcome("ok"),
         *(outcome(f"bad_input/{number}") for number in range(2)),
         accepted(),
-        outcome("c", "wrong", detail="output[0] is 1, should be 2"),
-        outcome("bad_input/d", "declined", detail="takes no window"),
+        outcome("c", "failed", detail="output[0] is 1, should be 2"),
+        outcome("bad_input/d", "unsupported", detail="takes no window"),
     ]
 
     assert summary_lines(outcomes) == [
-        "attention/loops  1 of 2 passed, 1 wrong; 1 more declined",
-        "  1 × wrong: output[0] is 1, should be 2",
+        "attention/loops  1 of 2 passed, 1 failed; 1 more unsupported",
+        "  1 × failed: output[0] is 1, should be 2",
         "      attnsuite check attention/loops --case c --dtype float32",
         "  input validation: 2 of 3 bad inputs are refused (-v lists the others)",
     ]
@@ -80,12 +80,12 @@ def test_input_validation_is_a_line_of_its_own_below_wrong_numbers():
 def test_where_accepted_input_fails_it_stands_below_wrong_numbers():
     outcomes = [
         *(accepted(f"bad_input/{number}", reason=Reason.NONE) for number in range(3)),
-        outcome("c", "wrong", detail="output[0] is 1, should be 2"),
+        outcome("c", "failed", detail="output[0] is 1, should be 2"),
     ]
 
     assert summary_lines(outcomes, reasons=True)[1::2] == [
-        "  1 × wrong: output[0] is 1, should be 2",
-        f"  3 × wrong: {ACCEPTED}",
+        "  1 × failed: output[0] is 1, should be 2",
+        f"  3 × failed: {ACCEPTED}",
         "  input validation: 0 of 3 bad inputs are refused",
     ]
 
@@ -108,27 +108,27 @@ def test_where_bad_input_alone_was_given_that_is_the_outcome():
 
 
 def test_what_passed_comes_before_what_was_declined_where_only_input_validation_was_tested():
-    first, *_ = summary_lines([outcome("bad_input/a"), accepted(), outcome("bad_input/c", "declined")])
+    first, *_ = summary_lines([outcome("bad_input/a"), accepted(), outcome("bad_input/c", "unsupported")])
 
-    assert first == "attention/loops  1 of 2 tests of input validation passed; 1 more declined"
+    assert first == "attention/loops  1 of 2 tests of input validation passed; 1 more unsupported"
 
 
 def test_a_lone_implementation_says_what_it_declined_and_why():
     outcomes = [
         outcome("ok"),
-        *(outcome(f"m/{number}", "declined", detail="takes no attn_mask") for number in range(3)),
-        outcome("c", "declined", detail="takes no is_causal"),
+        *(outcome(f"m/{number}", "unsupported", detail="takes no attn_mask") for number in range(3)),
+        outcome("c", "unsupported", detail="takes no is_causal"),
     ]
-    many = [outcome(f"m/{number}", "declined", detail=f"lacks {number}") for number in range(10)]
+    many = [outcome(f"m/{number}", "unsupported", detail=f"lacks {number}") for number in range(10)]
 
     assert summary_lines(outcomes, reasons=True) == [
-        "attention/loops  1 of 1 passed; 4 more declined",
-        "  3 × declined: takes no attn_mask",
-        "  1 × declined: takes no is_causal",
+        "attention/loops  1 of 1 passed; 4 more unsupported",
+        "  3 × unsupported: takes no attn_mask",
+        "  1 × unsupported: takes no is_causal",
     ]
     assert len(summary_lines(many, reasons=True)) == 10
-    assert summary_lines(many, reasons=True)[-1] == "  2 × declined for 2 other reasons"
-    assert summary_lines(outcomes) == ["attention/loops  1 of 1 passed; 4 more declined"]
+    assert summary_lines(many, reasons=True)[-1] == "  2 × unsupported for 2 other reasons"
+    assert summary_lines(outcomes) == ["attention/loops  1 of 1 passed; 4 more unsupported"]
 
 
 def test_summary_names_the_device_where_there_are_several():
@@ -138,7 +138,7 @@ def test_summary_names_the_device_where_there_are_several():
 
 
 def test_summary_obeys_no_control_codes():
-    text = "\n".join(summary_lines([outcome(case, "wrong", case, detail=case) for case in NASTY if case]))
+    text = "\n".join(summary_lines([outcome(case, "failed", case, detail=case) for case in NASTY if case]))
 
     assert not any(not c.isprintable() for c in text.replace("\n", ""))
 
@@ -187,11 +187,11 @@ def test_an_interval_to_one_side_is_shown_as_it_is():
 
 def test_what_was_too_slow_says_so_and_is_not_called_declined():
     said = "too slow to time here: a call takes 13 s, more than 5.5 s"
-    slow = without_time("attention/loops", "declined", said, reason=Reason.TOO_SLOW)
+    slow = without_time("attention/loops", "unsupported", said, reason=Reason.TOO_SLOW)
 
     assert wording.absence(slow) == "too slow"
     assert benchmark_lines([slow])[1] == f"  attention/loops  {slow.detail}"
-    assert wording.absence(without_time("attention/loops", "declined", "takes no scale")) == "declined"
+    assert wording.absence(without_time("attention/loops", "unsupported", "takes no scale")) == "unsupported"
 
 
 def test_what_speaks_of_all_workloads_is_a_line_without_a_heading():
@@ -229,12 +229,14 @@ def test_of_a_long_message_the_explanation_is_cut_and_the_number_stays():
     number = "output[0, 1] is 1.5, should be 0 within 2e-07 (error inf bounds; 3 of 300 elements)"
     detail = f'equals "unscaled": {"the scores are not divided by the root of the width, " * 10}; {number}'
 
-    _, line, _ = summary_lines([outcome("plain/small", "wrong", detail=detail)])
+    _, line, _ = summary_lines([outcome("plain/small", "failed", detail=detail)])
 
-    assert line.startswith('  1 × wrong: equals "unscaled": the scores')
+    assert line.startswith('  1 × failed: equals "unscaled": the scores')
     assert line.endswith(f"…; {number}")
     assert len(line) <= 410
 
 
 def test_tests_that_do_not_run_are_counted_apart():
-    assert summary_lines([outcome("a", "declined"), outcome("b", "declined")]) == ["attention/loops  2 declined"]
+    assert summary_lines([outcome("a", "unsupported"), outcome("b", "unsupported")]) == [
+        "attention/loops  2 unsupported"
+    ]

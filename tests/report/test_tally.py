@@ -12,16 +12,16 @@ def test_declined_and_missing_are_neither_passed_nor_asked():
     counts = count(
         [
             outcome("a"),
-            outcome("b", "wrong"),
-            outcome("c", "hung", known="f"),
-            outcome("d", "declined"),
+            outcome("b", "failed"),
+            outcome("c", "timeout", known="f"),
+            outcome("d", "unsupported"),
             outcome("e", "missing"),
         ]
     )
 
     assert (counts.passed, counts.asked, counts.failures, counts.known) == (1, 3, 1, 1)
-    assert str(counts) == "1/3 (declined 1)"
-    assert str(count([outcome(status="declined")])) == "declined"
+    assert str(counts) == "1/3 (unsupported 1)"
+    assert str(count([outcome(status="unsupported")])) == "unsupported"
     assert str(count([outcome(status="missing")])) == "missing"
     assert str(count([])) == "–"
 
@@ -53,7 +53,7 @@ def test_details_of_two_kinds_have_two_patterns(one, other):
 
 def test_one_kind_more_than_are_shown_is_shown_too():
     kinds = [
-        outcome(f"case/{letter}", "raised", detail=f"Error: {letter}") for letter in "abcdefghijklm"[: MOST_GROUPS + 1]
+        outcome(f"case/{letter}", "error", detail=f"Error: {letter}") for letter in "abcdefghijklm"[: MOST_GROUPS + 1]
     ]
 
     found = groups(kinds)
@@ -65,7 +65,7 @@ def test_a_submission_whose_messages_all_differ_cannot_fill_the_page():
     def word(number):
         return "".join(chr(97 + int(digit)) for digit in str(number))
 
-    noisy = [outcome(f"case/{number}", "raised", detail=f"Error: {word(number)}") for number in range(500)]
+    noisy = [outcome(f"case/{number}", "error", detail=f"Error: {word(number)}") for number in range(500)]
 
     found = groups(noisy)
 
@@ -75,30 +75,30 @@ def test_a_submission_whose_messages_all_differ_cannot_fill_the_page():
 
 
 def test_another_device_is_named_where_to_ask_again():
-    assert groups([outcome(status="wrong", device="cuda")])[0].rerun.endswith("--dtype float32 --device cuda")
+    assert groups([outcome(status="failed", device="cuda")])[0].rerun.endswith("--dtype float32 --device cuda")
 
 
 def test_what_has_no_registered_name_is_asked_again_by_the_words_that_found_it():
     again = {"attention/loops": ["my loops.py:f", "--contract", "attention"]}
 
-    (group,) = groups([outcome("c", "wrong", device="cuda:1")], again)
+    (group,) = groups([outcome("c", "failed", device="cuda:1")], again)
 
     command = "attnsuite check 'my loops.py:f' --contract attention --case c --dtype float32 --device cuda:1"
     assert group.rerun == command
 
 
 def test_a_status_that_the_detail_names_is_not_named_twice():
-    assert groups([outcome(status="died", detail="died: SIGSEGV")])[0].says == "died: SIGSEGV"
+    assert groups([outcome(status="crashed", detail="crashed: SIGSEGV")])[0].says == "crashed: SIGSEGV"
 
 
 def test_what_has_no_name_in_one_dtype_belongs_to_the_mistake_that_has_one_in_another():
     halves = ("float16", "bfloat16")
     outcomes = [
-        outcome("a", "wrong", **UNSCALED, dtype="float64"),
-        outcome("a", "wrong", detail="output[0] is 1, should be 2"),
-        *(outcome("a", "wrong", detail=f"output[{place}] is 3, should be 5", dtype=halves[place]) for place in (0, 1)),
-        outcome("a", "raised", detail="ValueError", dtype="bfloat16"),
-        outcome("b", "wrong", detail="output[0] is 3, should be 5", dtype="bfloat16"),
+        outcome("a", "failed", **UNSCALED, dtype="float64"),
+        outcome("a", "failed", detail="output[0] is 1, should be 2"),
+        *(outcome("a", "failed", detail=f"output[{place}] is 3, should be 5", dtype=halves[place]) for place in (0, 1)),
+        outcome("a", "error", detail="ValueError", dtype="bfloat16"),
+        outcome("b", "failed", detail="output[0] is 3, should be 5", dtype="bfloat16"),
     ]
 
     found = [(group.count, group.example.detail, group.example.dtype) for group in groups(outcomes)]
@@ -111,9 +111,9 @@ def test_what_has_no_name_in_one_dtype_belongs_to_the_mistake_that_has_one_in_an
 
 
 def test_mistakes_that_have_a_name_come_first():
-    unnamed = [outcome(f"a/{place}", "wrong", detail="output[0] is 3, should be 5") for place in range(3)]
+    unnamed = [outcome(f"a/{place}", "failed", detail="output[0] is 3, should be 5") for place in range(3)]
 
-    first, second = groups([*unnamed, outcome("b", "wrong", **UNSCALED)])
+    first, second = groups([*unnamed, outcome("b", "failed", **UNSCALED)])
 
     assert (first.count, first.example.detail) == (1, UNSCALED["detail"])
     assert second.count == 3
@@ -121,17 +121,17 @@ def test_mistakes_that_have_a_name_come_first():
 
 def test_failures_that_the_same_deviations_explain_are_one_kind_whatever_their_numbers():
     one, other = ({"detail": detail, "diagnosis": ("a", "b")} for detail in ("output[0] is 1", "the gradient is nan"))
-    outcomes = [outcome("x", "wrong", **one), outcome("y", "wrong", **other), outcome("z", "wrong", **UNSCALED)]
+    outcomes = [outcome("x", "failed", **one), outcome("y", "failed", **other), outcome("z", "failed", **UNSCALED)]
 
     assert [group.count for group in groups(outcomes)] == [2, 1]
 
 
 def test_the_example_of_a_group_is_its_simplest_case():
     failing = [
-        outcome("combined/many_heads+e576+dropout", "wrong", **UNSCALED),
-        outcome("dropout/all_but_one_causal", "wrong", **UNSCALED),
-        outcome("dropout/one_causal", "wrong", **UNSCALED),
-        outcome("plain/small", "wrong", **UNSCALED),
+        outcome("combined/many_heads+e576+dropout", "failed", **UNSCALED),
+        outcome("dropout/all_but_one_causal", "failed", **UNSCALED),
+        outcome("dropout/one_causal", "failed", **UNSCALED),
+        outcome("plain/small", "failed", **UNSCALED),
     ]
 
     assert groups(failing)[0].example.case == "plain/small"

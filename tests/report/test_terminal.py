@@ -29,11 +29,11 @@ def test_a_short_row_says_in_its_last_cell_as_much_as_it_wants():
 
 def test_what_belongs_to_a_row_stands_below_it():
     of = table(("who", "what"), [("a", "1/2 passed"), ("bcd", "2/2 passed")])
-    below = {0: Points((note("1 × wrong"), Points((note(code("attnsuite check a")),))))}
+    below = {0: Points((note("1 × failed"), Points((note(code("attnsuite check a")),))))}
 
     assert lines(Table(of.columns, of.rows, below)) == [
         "a    1/2 passed",
-        "  1 × wrong",
+        "  1 × failed",
         "      attnsuite check a",
         "bcd  2/2 passed",
     ]

@@ -111,7 +111,7 @@ def test_what_is_missing_stands_in_every_table_of_its_device():
         measured(workload="ladder/1k"),
         measured(device="cuda", threads=0),
         about_all(),
-        about_all("flex", "raised", "ImportError: no"),
+        about_all("flex", "error", "ImportError: no"),
     ]
 
     on_cuda, ladder, on_cpu = tables([("r", each) for each in rows], BASELINES)

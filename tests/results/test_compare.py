@@ -11,31 +11,31 @@ def test_what_is_alike_is_no_change():
 
 
 def test_what_fails_now_comes_first_then_what_changed_then_new_and_gone():
-    old = [outcome("a/1"), outcome("a/2", "wrong"), outcome("a/3", "declined"), outcome("a/gone")]
+    old = [outcome("a/1"), outcome("a/2", "failed"), outcome("a/3", "unsupported"), outcome("a/gone")]
     new = [
-        outcome("a/1", "wrong"),
+        outcome("a/1", "failed"),
         outcome("a/2"),
-        outcome("a/3", "declined"),
+        outcome("a/3", "unsupported"),
         outcome("a/new"),
-        outcome("a/bad", "died"),
+        outcome("a/bad", "crashed"),
     ]
 
     found = changes(old, new)
 
     assert [(change.row.case, change.says, change.worse) for change in found] == [
-        ("a/1", "passed → wrong", True),
-        ("a/bad", "not asked → died", True),
-        ("a/2", "wrong → passed", False),
+        ("a/1", "passed → failed", True),
+        ("a/bad", "not asked → crashed", True),
+        ("a/2", "failed → passed", False),
         ("a/new", "not asked → passed", False),
         ("a/gone", "passed → not asked", False),
     ]
 
 
 def test_a_failure_that_a_finding_records_does_not_count_until_it_is_no_longer_recorded():
-    known = outcome("a/1", "wrong", known="nan-rows")
+    known = outcome("a/1", "failed", known="nan-rows")
 
     assert not changes([outcome("a/1")], [known])[0].worse
-    assert changes([known], [outcome("a/1", "wrong")])[0].worse
+    assert changes([known], [outcome("a/1", "failed")])[0].worse
     assert changes([known], [known]) == []
 
 

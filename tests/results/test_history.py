@@ -34,7 +34,7 @@ def results(tmp_path):
 
 
 def test_a_line_has_the_median_the_ratio_and_their_intervals(tmp_path):
-    day(tmp_path, 1, *timed(0.2), outcome("a"), outcome("b", "wrong"), outcome("c", "wrong", known="F-1"))
+    day(tmp_path, 1, *timed(0.2), outcome("a"), outcome("b", "failed"), outcome("c", "failed", known="F-1"))
 
     assert update(tmp_path) == 1
 
@@ -106,7 +106,7 @@ def test_many_steps_alike_put_the_baseline_under_suspicion(tmp_path):
 
 def test_statuses_and_failures_that_change_are_events(tmp_path):
     day(tmp_path, 1, *timed(0.2), outcome("a"), outcome("b"))
-    day(tmp_path, 2, without_time("chunked", "refused"), measured("matmul"), outcome("a", "wrong"), outcome("b"))
+    day(tmp_path, 2, without_time("chunked", "refused"), measured("matmul"), outcome("a", "failed"), outcome("b"))
 
     events = [(each.run, each.implementation, each.before, each.now) for each in history_of(tmp_path).events]
     assert ("r02", "attention/chunked", "measured", "refused") in events

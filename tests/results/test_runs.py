@@ -47,7 +47,7 @@ REPEATED = Repeated("2026-01-02", "vit/b16", 1, 0, 0.25, 1.0)
 
 
 def test_rows_of_every_kind_are_read_as_they_were_written(tmp_path):
-    worst = outcome("a/worst", "wrong", error_ratio=math.inf, seconds=0.25, diagnosis=("unscaled",), detail="off")
+    worst = outcome("a/worst", "failed", error_ratio=math.inf, seconds=0.25, diagnosis=("unscaled",), detail="off")
     record(tmp_path, RUN, worst, measurement(), TRAINING, CLAIM, REPEATED, facts=Facts({"attention": ContractFacts()}))
 
     recorded = read(tmp_path)
@@ -73,7 +73,7 @@ def test_a_finished_run_has_a_compressed_file_of_each_kind_with_its_hash(tmp_pat
 
 
 def test_pandas_loads_every_file_in_one_line(tmp_path):
-    record(tmp_path, RUN, outcome("a", error_ratio=0.5), outcome("b", "wrong", error_ratio=math.inf), measurement())
+    record(tmp_path, RUN, outcome("a", error_ratio=0.5), outcome("b", "failed", error_ratio=math.inf), measurement())
 
     outcomes = pandas.read_json(run_folder(tmp_path) / "outcomes.jsonl.gz", lines=True)
     measurements = pandas.read_json(run_folder(tmp_path) / "measurements.jsonl.gz", lines=True)
@@ -92,7 +92,7 @@ def test_the_same_rows_give_the_same_bytes_in_any_order(tmp_path):
 
 
 def test_long_texts_are_cut_and_control_characters_escaped(tmp_path):
-    record(tmp_path, RUN, outcome("a", "raised", detail="x" * 5000), outcome("b", "raised", detail="\x1b[31m\udc80"))
+    record(tmp_path, RUN, outcome("a", "error", detail="x" * 5000), outcome("b", "error", detail="\x1b[31m\udc80"))
 
     long, hostile = (each.detail for each in read(tmp_path).outcomes)
     assert (len(long), long.endswith("(5000 characters)")) == (2000, True)
@@ -127,14 +127,14 @@ def test_values_out_of_range_are_refused(tmp_path, row, why):
 
 
 def test_the_newest_row_of_a_test_counts(tmp_path):
-    record(tmp_path, RUN, outcome("a", "wrong"), outcome("b"))
+    record(tmp_path, RUN, outcome("a", "failed"), outcome("b"))
     record(tmp_path, SECOND, outcome("a"))
 
     assert read(tmp_path).rows == (("r2", outcome("a")), ("r1", outcome("b")))
 
 
 def test_the_last_row_of_a_test_in_a_run_counts(tmp_path):
-    record(tmp_path, RUN, outcome("a", "hung"), outcome("a"))
+    record(tmp_path, RUN, outcome("a", "timeout"), outcome("a"))
 
     assert read(tmp_path).outcomes == [outcome("a")]
 
@@ -272,8 +272,8 @@ def test_a_finished_run_is_never_changed_by_a_later_one(tmp_path):
     record(tmp_path, RUN, outcome("a"))
     before = {path.name: path.read_bytes() for path in run_folder(tmp_path).iterdir()}
 
-    record(tmp_path, SECOND, outcome("a", "wrong"))
-    record(tmp_path, RUN, outcome("a", "raised"))
+    record(tmp_path, SECOND, outcome("a", "failed"))
+    record(tmp_path, RUN, outcome("a", "error"))
 
     assert {path.name: path.read_bytes() for path in run_folder(tmp_path).iterdir()} == before
     assert machines(tmp_path) == [MACHINE.name]

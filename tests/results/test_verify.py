@@ -11,7 +11,7 @@ from attnsuite.results import verify
 
 @pytest.fixture
 def results(tmp_path):
-    record(tmp_path, RUN, outcome("a"), outcome("b", "wrong", detail="off"), measurement())
+    record(tmp_path, RUN, outcome("a"), outcome("b", "failed", detail="off"), measurement())
     return tmp_path
 
 

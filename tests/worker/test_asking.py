@@ -35,7 +35,7 @@ def test_nothing_is_called_in_a_process_whose_device_is_lost(monkeypatch: pytest
 
     reply = ask(lambda query, key, value: calls.append("called"), [call()], "cuda")[0]
 
-    assert reply.raised == f"{LOST_BEFORE}: cuda says an error"
+    assert reply.error == f"{LOST_BEFORE}: cuda says an error"
     assert not calls
 
 
@@ -111,7 +111,7 @@ class Marked(Tensor):
 def test_an_output_that_is_no_tensor_is_named(output: object, kind: str) -> None:
     for question in (call(), learning()):
         reply = reply_to(lambda query, key, value, mode: output, question)
-        assert (reply.output, reply.kind, reply.raised) == (None, kind, "")
+        assert (reply.output, reply.kind, reply.error) == (None, kind, "")
 
 
 @pytest.mark.filterwarnings("ignore")  # quantisation is deprecated, nested tensors are a prototype
@@ -207,7 +207,7 @@ def test_whatever_is_raised_here_is_an_answer(error: BaseException, raised: str,
     def function(query: Tensor, key: Tensor, value: Tensor, mode: str) -> None:
         raise error
 
-    assert reply_to(function, call(own_thread=own_thread)).raised == raised
+    assert reply_to(function, call(own_thread=own_thread)).error == raised
 
 
 def test_declining_gives_the_reason() -> None:
@@ -215,7 +215,7 @@ def test_declining_gives_the_reason() -> None:
         raise NotImplementedError("only: on Tuesdays")
 
     reply = reply_to(function)
-    assert (reply.declined, reply.raised) == ("only: on Tuesdays", "")
+    assert (reply.unsupported, reply.error) == ("only: on Tuesdays", "")
 
 
 @pytest.mark.parametrize("own_thread", [False, True])
@@ -313,12 +313,12 @@ def test_a_model_that_cannot_be_built_raises_in_every_call() -> None:
     x = {"x": torch.ones(2)}
     calls = [Call(x, {}, ("x",), config={"times": 3}), Call(x, {}, ("x",), model_of=0)]
 
-    assert [reply.raised for reply in ask(scaler(), calls)] == [
+    assert [reply.error for reply in ask(scaler(), calls)] == [
         "ValueError: weights lack scale; there are 0",
         "RuntimeError: there is no model, for it could not be built",
     ]
     (reply,) = ask(lambda config, weights: None, [calls[0]])
-    assert (reply.raised, reply.kind, reply.no_model) == ("", "None", True)
+    assert (reply.error, reply.kind, reply.no_model) == ("", "None", True)
 
 
 def test_an_earlier_model_is_called_again() -> None:
@@ -367,5 +367,5 @@ def test_what_a_call_that_raised_gave_the_probe_is_not_counted_in_the_next() -> 
 
     failed, right = ask(function, calls)
 
-    assert failed.raised == "ValueError: as asked"
+    assert failed.error == "ValueError: as asked"
     assert len(right.attended) == 1

@@ -66,8 +66,8 @@ def test_a_spawned_process_imports_the_file(write: Write, name: str) -> None:
         (reply,) = answered(worker.ask([call()]))
 
     stem = name.removesuffix(".py").replace(".", "_")
-    assert reply.raised.startswith("ValueError: (42, 'attnsuite_file_")
-    assert reply.raised.endswith(f"_{stem}', {str(file)!r})")
+    assert reply.error.startswith("ValueError: (42, 'attnsuite_file_")
+    assert reply.error.endswith(f"_{stem}', {str(file)!r})")
 
 
 @pytest.mark.slow

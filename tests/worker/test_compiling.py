@@ -17,7 +17,7 @@ import torch
 from workers import LIMIT, answered, call
 
 from attnsuite.cases import Call
-from attnsuite.worker import Hung, Ready, Worker
+from attnsuite.worker import Ready, Timeout, Worker
 from attnsuite.worker.compiling import announce, may_compile, shape_of
 
 Write = Callable[[str, str], Path]
@@ -42,7 +42,7 @@ def test_the_first_call_of_each_shape_may_take_as_long_as_a_compiler_may(write: 
         answered(worker.ask([call()]))
         answered(worker.ask([call(value=torch.zeros(5))]))
         answered(worker.ask([call()], time_limit=LIMIT))
-        assert worker.ask([call()]) == Hung(0.2)
+        assert worker.ask([call()]) == Timeout(0.2)
 
 
 def test_what_hangs_with_a_compiler_loaded_is_ended_at_the_compiler_s_limit(write: Write) -> None:
@@ -50,7 +50,7 @@ def test_what_hangs_with_a_compiler_loaded_is_ended_at_the_compiler_s_limit(writ
     with Worker(str(write("kernel.py", text)), time_limit=1.5, compile_limit=2) as worker:
         hung = worker.ask([call()])
 
-    assert str(hung) == "hung: no result within 2 s (compiling); --time-limit 4 allows more"
+    assert str(hung) == "timeout: no result within 2 s (compiling); --time-limit 4 allows more"
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_torch_compile_is_waited_for(write: Write) -> None:
     with Worker(str(write("kernel.py", text)), time_limit=1, compile_limit=600) as worker:
         (reply,) = answered(worker.ask([call()]))
 
-    assert reply.output is not None, reply.raised
+    assert reply.output is not None, reply.error
 
 
 def test_a_module_that_compiles_is_announced_once_it_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:

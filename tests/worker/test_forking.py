@@ -24,7 +24,7 @@ from workers import (
     told,
 )
 
-from attnsuite.worker import Died, Worker, await_servers, expect, forget_servers, forkserver
+from attnsuite.worker import Crash, Worker, await_servers, expect, forget_servers, forkserver
 
 Write = Callable[[str, str], Path]
 
@@ -225,8 +225,8 @@ def test_what_workers_are_forked_from_may_die() -> None:
         server = parent_of(worker)
         os.kill(server, signal.SIGKILL)
         assert answered(worker.ask([call()])), "those that live go on"
-        died = worker.ask([call("exits")])
-        assert died == Died("nobody is left who knows how")
+        crash = worker.ask([call("exits")])
+        assert crash == Crash("nobody is left who knows how")
         assert answered(worker.ask([call()])), "and others start"
     with Worker(MISBEHAVES, time_limit=LIMIT) as worker:
         assert parent_of(worker) not in (server, os.getpid())

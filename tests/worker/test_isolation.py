@@ -20,7 +20,7 @@ import pytest
 from workers import LIMIT, MISBEHAVES, SUBMISSIONS, answered, call, findings, gone, run_program
 
 from attnsuite.model.temporary import PREFIX
-from attnsuite.worker import Died, Hung, Ready, Worker, process
+from attnsuite.worker import Crash, Ready, Timeout, Worker, process
 from attnsuite.worker.process import LOOK_EVERY
 from attnsuite.worker.sandbox import MECHANISMS, namespaces, sweep
 from attnsuite.worker.sandbox.processes import descendants
@@ -177,10 +177,10 @@ def test_a_death_is_said_through_the_supervisor_and_the_next_call_is_answered(
     worker = start(*lacking, memory_limit=1 << 30)
     if mode in ("fill_files", "share_memory", "take_memory"):
         needs(worker, MOUNT, LIMITS)
-    died = worker.ask([call(mode)])
-    assert isinstance(died, Died)
-    assert died.how == how
-    assert len(died.printed) < 10_000
+    crash = worker.ask([call(mode)])
+    assert isinstance(crash, Crash)
+    assert crash.how == how
+    assert len(crash.printed) < 10_000
     assert answered(worker.ask([call()]))[0].output is not None
 
 
@@ -188,19 +188,19 @@ def test_a_forged_reply_is_found_out_at_once(start: Start) -> None:
     worker = start()
     worker.ready()
     before = time.monotonic()
-    assert isinstance(worker.ask([call("reply_early")]), Died)
+    assert isinstance(worker.ask([call("reply_early")]), Crash)
     assert time.monotonic() - before < LIMIT / 2
     assert findings(worker, "reply_later") == "soon"
     time.sleep(1.5)
-    died = worker.ask([call()])
-    assert isinstance(died, Died)
-    assert died.how == GARBAGE
+    crash = worker.ask([call()])
+    assert isinstance(crash, Crash)
+    assert crash.how == GARBAGE
 
 
 def test_memory_is_limited_in_one_process(start: Start) -> None:
     worker = start(memory_limit=1 << 30)
     needs(worker, LIMITS)
-    assert "memory" in answered(worker.ask([call("take_own_memory")]))[0].raised
+    assert "memory" in answered(worker.ask([call("take_own_memory")]))[0].error
 
 
 @pytest.mark.slow
@@ -210,9 +210,9 @@ def test_memory_is_counted_of_a_process_that_answers_at_once(start: Start) -> No
     for _ in range(45):  # 1.4 GB
         answer = worker.ask([call("grow")])
         time.sleep(LOOK_EVERY / 5)
-        if isinstance(answer, Died):
+        if isinstance(answer, Crash):
             break
-    assert isinstance(answer, Died)
+    assert isinstance(answer, Crash)
     assert answer.how == GIBIBYTE
 
 
@@ -232,7 +232,7 @@ def test_the_system_ends_it_before_others_and_it_cannot_change_that(start: Start
 
 
 def test_a_call_without_an_answer_is_ended(start: Start) -> None:
-    assert start().ask([call("sleep")], time_limit=1) == Hung(1)
+    assert start().ask([call("sleep")], time_limit=1) == Timeout(1)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds nothing to a core")
@@ -248,9 +248,9 @@ def test_the_cores_that_it_was_given_are_not_left(start: Start) -> None:
 
 
 def test_leaving_while_it_is_imported_is_an_outcome(start: Start) -> None:
-    died = start(target=str(SUBMISSIONS / "hostile_import.py") + ":attention").ready()
-    assert isinstance(died, Died)
-    assert died.how == "exit status 0"
+    crash = start(target=str(SUBMISSIONS / "hostile_import.py") + ":attention").ready()
+    assert isinstance(crash, Crash)
+    assert crash.how == "exit status 0"
 
 
 @pytest.mark.parametrize("lacking", [(), (MOUNT, "Landlock")], ids=["mounted", "a folder"])
@@ -279,7 +279,7 @@ def test_replaced_functions_hide_nothing(start: Start) -> None:
     later = start()
     with suppress(AssertionError):
         findings(later, "replace_functions")
-    assert isinstance(later.ask([call()]), Died), "without the worker's own tools there is no answer"
+    assert isinstance(later.ask([call()]), Crash), "without the worker's own tools there is no answer"
 
 
 @pytest.mark.parametrize("lacking", [(), (PID,), ALL], ids=["all", "descent", "none"])

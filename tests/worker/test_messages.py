@@ -13,7 +13,7 @@ from workers import answered, call, same
 
 from attnsuite.cases import Reply
 from attnsuite.registry import find
-from attnsuite.worker import Died, Ready, Worker
+from attnsuite.worker import Crash, Ready, Worker
 from attnsuite.worker.messages import (
     DTYPES,
     MAX_NAMES,
@@ -212,10 +212,10 @@ def reply(**forged: Any) -> dict[str, Any]:
     ],
 )
 def test_a_forged_response_is_garbage(response: object, complaint: str) -> None:
-    died = asked(response)
-    assert isinstance(died, Died)
-    assert died.how.startswith("answered garbage: ")
-    assert complaint in died.how
+    crash = asked(response)
+    assert isinstance(crash, Crash)
+    assert crash.how.startswith("answered garbage: ")
+    assert complaint in crash.how
 
 
 def test_a_reply_has_the_gradients_that_were_asked_for() -> None:
@@ -228,15 +228,15 @@ def test_a_reply_has_the_gradients_that_were_asked_for() -> None:
 
 
 def test_no_answer_takes_longer_than_it_was_waited_for() -> None:
-    (answer,) = answered(asked(Response(1, [reply(raised="no", seconds=1e300)])))
+    (answer,) = answered(asked(Response(1, [reply(error="no", seconds=1e300)])))
     assert 0 < answer.seconds < 60
 
 
 def test_texts_are_cut_where_no_honest_ones_are_as_long() -> None:
-    forged = reply(raised="x" * 50_000_000, operators=("y" * 50_000_000, "aten::mm"), declined="short")
+    forged = reply(error="x" * 50_000_000, operators=("y" * 50_000_000, "aten::mm"), unsupported="short")
     (answer,) = replies_from([forged], [call()])
 
-    assert (len(answer.raised), answer.raised[-1], answer.declined) == (MAX_TEXT + 1, "…", "short")
+    assert (len(answer.error), answer.error[-1], answer.unsupported) == (MAX_TEXT + 1, "…", "short")
     assert (len(answer.operators[0]), answer.operators[1]) == (MAX_TEXT + 1, "aten::mm")
     with pytest.raises(Garbage, match="a list of 1001 entries"):  # the last of them might be PyTorch's attention
         replies_from([reply(operators=("mine::op",) * (MAX_NAMES + 1))], [call()])

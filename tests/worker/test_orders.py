@@ -48,8 +48,8 @@ def test_there_is_no_way_back_through_a_call_that_failed() -> None:
 
     first, back = ask(fails, [learning, replace(learning, backward_of=0)])
 
-    assert first.raised == "ValueError: no"
-    assert back.raised == "RuntimeError: there is no way back, for call 1 gave no output"
+    assert first.error == "ValueError: no"
+    assert back.error == "RuntimeError: there is no way back, for call 1 gave no output"
 
 
 def test_a_gradient_that_a_later_call_changes_is_told() -> None:
@@ -125,4 +125,4 @@ def test_whoever_owns_an_output_may_write_to_it() -> None:
 
     assert [bool(reply.output.any()) for reply in shared if reply.output is not None] == [False, True]
     assert not any(reply.overwritten for reply in shared), "its owner has written to it, no later call"
-    assert one_place[0].raised.startswith("the output cannot be written to: RuntimeError: ")
+    assert one_place[0].error.startswith("the output cannot be written to: RuntimeError: ")

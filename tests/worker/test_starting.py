@@ -31,7 +31,7 @@ def test_starting_happens_in_the_background(
         worker.start()
         started.touch()  # a start that waits for the import does not come to this
         reply = answered(worker.ask([call()]))[0]
-    assert reply.output is not None, reply.raised
+    assert reply.output is not None, reply.error
     assert reply.output.dtype == torch.float32, "what an import changes is undone, here as in the parent"
     assert capfd.readouterr() == ("", "")
 
@@ -42,8 +42,8 @@ def test_starting_happens_in_the_background(
     [
         ("import nosuch", "ModuleNotFoundError: No module named 'nosuch'"),
         ("raise KeyboardInterrupt", "KeyboardInterrupt"),
-        ("import os; print('adieu'); os._exit(9)", "died: exit status 9; the last it printed: adieu"),
-        ("import time; time.sleep(600)", "hung: its import did not end within 4 s; --time-limit 8 allows more"),
+        ("import os; print('adieu'); os._exit(9)", "crashed: exit status 9; the last it printed: adieu"),
+        ("import time; time.sleep(600)", "timeout: its import did not end within 4 s; --time-limit 8 allows more"),
     ],
 )
 def test_an_import_that_fails_is_every_answer(write: Write, text: str, answer: str) -> None:

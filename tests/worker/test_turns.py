@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from workers import LIMIT, MISBEHAVES, PROGRAMS
 
-from attnsuite.worker import Died, Hung, Worker
+from attnsuite.worker import Crash, Timeout, Worker
 from attnsuite.worker.turns import CALL, IDLE, beyond, take_turns
 
 INPUTS = [memoryview(b"abc"), memoryview(b"defgh")]
@@ -56,25 +56,25 @@ FAILURES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", FAILURES)
 def test_what_goes_wrong_in_a_turn_is_an_answer(exchange: Exchange, mode: str) -> None:
-    died = exchange(mode)
-    assert isinstance(died, Died)
-    assert str(died).startswith(f"died: {FAILURES[mode]}")
+    crash = exchange(mode)
+    assert isinstance(crash, Crash)
+    assert str(crash).startswith(f"crashed: {FAILURES[mode]}")
 
 
 def test_a_turn_without_an_answer_ends_at_the_time_limit(exchange: Exchange) -> None:
-    assert exchange("sleep", time_limit=2.0) == Hung(2.0)
+    assert exchange("sleep", time_limit=2.0) == Timeout(2.0)
 
 
 def test_no_answer_may_be_larger_than_this_process_can_hold(exchange: Exchange) -> None:
-    died = exchange(larger=True)
-    assert str(died) == "died: replied with more than 0.00098 GiB"
+    crash = exchange(larger=True)
+    assert str(crash) == "crashed: replied with more than 0.00098 GiB"
 
 
 @pytest.mark.slow
 def test_all_turns_together_have_a_limit_of_time(exchange: Exchange) -> None:
     """Five calls of less than the limit for one."""
     before = time.monotonic()
-    assert isinstance(exchange("dawdles", time_limit=2.0), Hung)
+    assert isinstance(exchange("dawdles", time_limit=2.0), Timeout)
     assert time.monotonic() - before < LIMIT
 
 

@@ -18,7 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from workers import LIMIT, MISBEHAVES, PROGRAMS, SUBMISSIONS, answered, call, descriptors, gone, run_program, same
 
 from attnsuite.cases import Call
-from attnsuite.worker import Died, Hung, Ready, Worker, ask, process
+from attnsuite.worker import Crash, Ready, Timeout, Worker, ask, process
 from attnsuite.worker.forkserver import server_of
 from attnsuite.worker.messages import DTYPES
 from attnsuite.worker.sandbox.processes import descendants
@@ -68,20 +68,21 @@ def test_a_worker_answers_as_this_process_does() -> None:
 
 
 DEATHS = {
-    "segmentation_fault": "died: SIGSEGV; the last it printed: these are my last words",
-    "exits": "died: exit status 3",
-    "kills_itself": "died: SIGKILL",
-    "close": "died: exit status 1; the last it printed: the channel to the suite was closed",
-    "forks_and_holds": "died: exit status 5",  # its child holds the channel open, which deceives nobody
-    "reply_early": "died: answered garbage: a reply out of turn: something else than the worker wrote to its channel",
+    "segmentation_fault": "crashed: SIGSEGV; the last it printed: these are my last words",
+    "exits": "crashed: exit status 3",
+    "kills_itself": "crashed: SIGKILL",
+    "close": "crashed: exit status 1; the last it printed: the channel to the suite was closed",
+    "forks_and_holds": "crashed: exit status 5",  # its child holds the channel open, which deceives nobody
+    "reply_early": "crashed: answered garbage: a reply out of turn: "
+    "something else than the worker wrote to its channel",
 }
 
 
 @pytest.mark.parametrize("mode", DEATHS)
 def test_a_death_is_an_answer_and_the_next_call_gets_a_fresh_process(worker: Worker, mode: str) -> None:
-    died = worker.ask([call(), call(mode)])
-    assert isinstance(died, Died)
-    assert str(died) == DEATHS[mode]
+    crash = worker.ask([call(), call(mode)])
+    assert isinstance(crash, Crash)
+    assert str(crash) == DEATHS[mode]
     assert answered(worker.ask([call()]))[0].output is not None
 
 
@@ -90,8 +91,8 @@ def test_an_endless_loop_ends_at_the_time_limit(worker: Worker) -> None:
     before = time.monotonic()
     hung = worker.ask([call("loops")], time_limit=1)
     assert 1 <= time.monotonic() - before < 10
-    assert hung == Hung(1)
-    assert str(hung) == "hung: no result within 1 s; --time-limit 2 allows more"
+    assert hung == Timeout(1)
+    assert str(hung) == "timeout: no result within 1 s; --time-limit 2 allows more"
 
 
 @pytest.mark.slow
@@ -104,7 +105,7 @@ def test_what_is_done_meanwhile_is_not_held_against_the_process(worker: Worker) 
         worker.resume()
 
     assert answered(worker.ask([call()], keeps_it_from_answering, time_limit=1))
-    assert worker.ask([call("loops")], lambda: time.sleep(0.5), time_limit=1) == Hung(1)
+    assert worker.ask([call("loops")], lambda: time.sleep(0.5), time_limit=1) == Timeout(1)
 
 
 @pytest.mark.slow
@@ -141,14 +142,14 @@ RAISED = {
 @pytest.mark.parametrize("mode", RAISED)
 def test_whatever_is_raised_is_an_answer(worker: Worker, mode: str) -> None:
     replies = answered(worker.ask([call(mode), call()]))
-    assert replies[0].raised.startswith(RAISED[mode])
-    assert bool(replies[0].raised) == bool(RAISED[mode])
+    assert replies[0].error.startswith(RAISED[mode])
+    assert bool(replies[0].error) == bool(RAISED[mode])
     assert replies[1].output is not None
 
 
 def test_the_process_has_the_environment_that_was_asked_for(worker: Worker) -> None:
     (reply,) = answered(worker.ask([call("environment", options={"place": "ATTNSUITE_TEST"})]))
-    assert reply.raised == "RuntimeError: '12'"
+    assert reply.error == "RuntimeError: '12'"
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=list(DTYPES))
@@ -170,7 +171,7 @@ def test_large_tensors_pass_both_ways(worker: Worker) -> None:
 def test_a_call_that_is_not_read_ends_at_the_time_limit(worker: Worker) -> None:
     worker.ready()
     worker.suspend()
-    assert worker.ask([call(value=torch.zeros(25_000_000))], time_limit=1) == Hung(1)
+    assert worker.ask([call(value=torch.zeros(25_000_000))], time_limit=1) == Timeout(1)
 
 
 @pytest.mark.slow
@@ -182,9 +183,9 @@ def test_a_suspended_worker_goes_on(worker: Worker) -> None:
 
 
 def test_a_worker_without_a_service_answers_calls_alone(worker: Worker) -> None:
-    died = worker.request("prepare", {})
-    assert isinstance(died, Died)
-    assert str(died).endswith("ValueError: unknown verb 'prepare'; this worker answers 'ask' alone")
+    crash = worker.request("prepare", {})
+    assert isinstance(crash, Crash)
+    assert str(crash).endswith("ValueError: unknown verb 'prepare'; this worker answers 'ask' alone")
 
 
 def test_workers_leave_neither_processes_nor_descriptors() -> None:
@@ -255,7 +256,7 @@ def test_once_all_is_over_no_answer_is_waited_for(importing: bool, write: Write)
         if not importing:
             worker.ready()
         threading.Timer(0.5, over.set).start()
-        assert isinstance(worker.ask([call()]), Died)
+        assert isinstance(worker.ask([call()]), Crash)
         assert worker.pid is None
 
 
@@ -264,8 +265,8 @@ def test_the_error_that_ends_a_worker_is_the_last_that_it_prints(device: str) ->
     """Not the complaint of the thread that watches the channel, which closes as the process ends."""
     service = {"service": "unsendable:begin", "environment": {"PYTHONPATH": str(PROGRAMS)}}
     with Worker(MISBEHAVES, device, time_limit=LIMIT, **service) as worker:  # type: ignore[arg-type]
-        died = worker.request("anything", {})
-    assert str(died) == "died: exit status 1; the last it printed: TypeError: a object cannot cross"
+        crash = worker.request("anything", {})
+    assert str(crash) == "crashed: exit status 1; the last it printed: TypeError: a object cannot cross"
 
 
 @pytest.mark.slow
@@ -279,6 +280,6 @@ def test_a_process_that_can_use_its_device_no_more_is_not_asked_again() -> None:
         assert gone(first)
         assert isinstance(worker.ready(), Ready)
         assert worker.pid not in (None, first)
-        died = worker.request("prepare", {})
-        assert str(died).partition(";")[0] == "died: lost its CUDA context: CUDA error: misaligned address"
+        crash = worker.request("prepare", {})
+        assert str(crash).partition(";")[0] == "crashed: lost its CUDA context: CUDA error: misaligned address"
         assert worker.pid is None

@@ -51,12 +51,12 @@ def failure(error: BaseException) -> Failed:
     """The failure of a call that raised."""
     text = in_one_line(error)
     if isinstance(error, NotImplementedError):
-        return Failed(Status.DECLINED, text.partition(": ")[2] or "NotImplementedError without a reason")
+        return Failed(Status.UNSUPPORTED, text.partition(": ")[2] or "NotImplementedError without a reason")
     if isinstance(error, Escaped | Dishonest):
         return Failed(Status.REFUSED, str(error))
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or says_out_of_memory(text):
         return Failed(Status.OUT_OF_MEMORY, text)
-    return Failed(Status.RAISED, text)
+    return Failed(Status.ERROR, text)
 
 
 def says_out_of_memory(text: str) -> bool:

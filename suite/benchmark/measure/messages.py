@@ -159,7 +159,7 @@ def written(answer: Answer | Failed) -> dict[str, Any]:
 def read(kind: type[AnyAnswer], data: object) -> AnyAnswer | Failed:
     """The answer or the failure in the data. Data that are neither are a failure, too."""
     if not isinstance(data, dict):
-        return Failed(Status.DIED, f"answered garbage: {data!r:.80}")
+        return Failed(Status.CRASHED, f"answered garbage: {data!r:.80}")
     try:
         if "status" not in data:
             return msgspec.convert(data, kind)

@@ -349,7 +349,7 @@ def _leaves_rows_empty(call: Call, conventions: Conventions) -> bool:
 def _printed(call: Call, reply: Reply, expected: WithinBounds, formula: Sequence[str]) -> list[str]:
     """Compute the expected output, make the call, print both where they differ most."""
     called = f"{_called(call)}[0]" if reply.pair else _called(call)
-    if reply.raised or reply.output is None:
+    if reply.error or reply.output is None:
         return [*formula, 'print("expected", expected.tolist())', f'print("actual", {called})']
     if expected.form.unfit(reply) and not expected.form.of_gradients(reply):
         return _form(called, reply, formula)

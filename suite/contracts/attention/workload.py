@@ -191,11 +191,11 @@ class Workload(asking.Workload):
         self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
     ) -> Verdict:
         if absent := set(rows) - set(found):
-            return Verdict(Status.WRONG, f"no {' and no '.join(sorted(absent))} came back", np.inf)
+            return Verdict(Status.FAILED, f"no {' and no '.join(sorted(absent))} came back", np.inf)
         for name, places in rows.items():
             shape = (len(places), self.value_width if name in ("output", "value") else self.width)
             if complaint := unlike(f"rows of {name}", found[name], shape, getattr(torch, dtype)):
-                return Verdict(Status.WRONG, complaint, np.inf)
+                return Verdict(Status.FAILED, complaint, np.inf)
         call = _turned(self.under({}), dtype, direction, number)
         pairs = []
         drawn = rows.get("output", rows.get("query", ()))

@@ -129,7 +129,7 @@ class Claim:
         except ImportError as missing:
             return self._row(started, Holds.MISSING, str(missing))
         except Exception as error:  # a claim that cannot be measured must not cost the others
-            return self._row(started, Holds.RAISED, f"{type(error).__name__}: {error}")
+            return self._row(started, Holds.ERROR, f"{type(error).__name__}: {error}")
         return self._row(started, self.expected.judge(measured.interval), measured.detail, measured)
 
     def _row(self, started: float, holds: Holds, detail: str, measured: Measured | None = None) -> Claimed:

@@ -18,7 +18,7 @@ HAS_ALL_AXES = "inputs and mask have all axes in this signature, so that a mask 
 class Adapted:
     """Turns the contract's call into a call of the function, and its answer back. Gradients flow through tensors.
 
-    What the signature has no word for is declined: NotImplementedError, with the reason.
+    What the signature has no word for is unsupported: NotImplementedError, with the reason.
     """
 
     def __init__(

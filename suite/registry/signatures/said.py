@@ -79,7 +79,7 @@ def in_words(of: Signature, text: str) -> str:
 def _worded(of: Signature, outcome: Outcome, calls: Calls) -> Outcome:
     """An outcome in the signature's words; one that raised says what the axes were."""
     detail = in_words(of, outcome.detail)
-    if outcome.status == Status.RAISED and "is called as" not in detail:
+    if outcome.status == Status.ERROR and "is called as" not in detail:
         apart = of.groups_apart and any(_grouped(call) for call in calls)
         axes = ", ".join(of.axes_of_groups if apart else of.axes.split())
         detail = f"{detail}; it is called with {', '.join(of.inputs)} of axes ({axes})"

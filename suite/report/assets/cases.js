@@ -3,7 +3,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   for (const of of data.blocks) of.c = data.lists[of.c];
   const form = document.getElementById("filter"), MOST = 300;
-  const KIND = { passed: "passed", declined: "none", missing: "none" };
+  const KIND = { passed: "passed", unsupported: "none", missing: "none" };
   // i: implementation (or the start of its name), g: group, d: dtype, s: status, q: part of a case's name.
   let chosen = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 

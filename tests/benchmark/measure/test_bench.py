@@ -78,7 +78,7 @@ def test_a_task_is_prepared_sampled_and_let_go(direction: str) -> None:
     assert isinstance(found, Found)
     assert set(found.rows) == names
     assert ask(bench, Done, "release") == Done()
-    assert ask(bench, Found, "found", rows=rows) == Failed(Status.RAISED, "RuntimeError: no task is prepared")
+    assert ask(bench, Found, "found", rows=rows) == Failed(Status.ERROR, "RuntimeError: no task is prepared")
 
 
 def raises(error: BaseException) -> Callable[..., Any]:
@@ -91,10 +91,10 @@ def raises(error: BaseException) -> Callable[..., Any]:
 @pytest.mark.parametrize(
     ("error", "status", "detail"),
     [
-        (ValueError("no"), "raised", "ValueError: no"),
-        (SystemExit(3), "raised", "SystemExit: 3"),
-        (NotImplementedError("not so wide"), "declined", "not so wide"),
-        (NotImplementedError(), "declined", "NotImplementedError without a reason"),
+        (ValueError("no"), "error", "ValueError: no"),
+        (SystemExit(3), "error", "SystemExit: 3"),
+        (NotImplementedError("not so wide"), "unsupported", "not so wide"),
+        (NotImplementedError(), "unsupported", "NotImplementedError without a reason"),
         (MemoryError(), "out_of_memory", "MemoryError"),
         (torch.OutOfMemoryError("CUDA"), "out_of_memory", "OutOfMemoryError: CUDA"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), "out_of_memory", None),
@@ -119,7 +119,7 @@ def test_a_user_s_interrupt_is_no_answer() -> None:
         prepare(raises(KeyboardInterrupt()))
 
     alone = Bench(raises(KeyboardInterrupt()), "cpu", OwnProcess())
-    assert prepare(alone) == Failed(Status.RAISED, "KeyboardInterrupt"), "in a process of its own it is its own"
+    assert prepare(alone) == Failed(Status.ERROR, "KeyboardInterrupt"), "in a process of its own it is its own"
 
 
 def test_what_fails_while_a_process_is_configured_is_not_the_function_s_failure() -> None:

@@ -67,9 +67,9 @@ HONEST = {"making": {}, "first_call": 1.0, "warm_up": 0.1, "expected": 0.001, "c
         ),
         (Energy, {"telemetry": 3.0}, "$.telemetry"),
         (Ceilings, {"ceilings": [1.0]}, "$.ceilings"),
-        *((Sampled, {"status": status, "detail": ""}, "status") for status in ("measured", "excellent", ["raised"])),
-        (Sampled, {"status": "raised", "detail": 7}, "$.detail"),
-        (Sampled, {"status": "raised"}, "`detail`"),
+        *((Sampled, {"status": status, "detail": ""}, "status") for status in ("measured", "excellent", ["error"])),
+        (Sampled, {"status": "error", "detail": 7}, "$.detail"),
+        (Sampled, {"status": "error"}, "`detail`"),
     ],
 )
 def test_an_answer_of_another_form_is_refused(kind: type[Any], data: dict[str, Any], where: str) -> None:
@@ -83,7 +83,7 @@ def test_an_answer_of_another_form_is_refused(kind: type[Any], data: dict[str, A
 
 
 def test_an_answer_that_is_no_record_at_all_is_a_death() -> None:
-    assert read(Done, None) == Failed(Status.DIED, "answered garbage: None")
+    assert read(Done, None) == Failed(Status.CRASHED, "answered garbage: None")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_an_answer_that_is_no_record_at_all_is_a_death() -> None:
         Ceilings({"flops": 1e12}),
         Exchanged([("output", "float32", [6, 2])]),
         Done(),
-        Failed(Status.RAISED, "ValueError"),
+        Failed(Status.ERROR, "ValueError"),
     ],
 )
 def test_an_answer_is_read_as_it_was_written(answer: Any) -> None:
@@ -107,6 +107,6 @@ def test_an_answer_is_read_as_it_was_written(answer: Any) -> None:
 
 
 def test_of_a_failure_nothing_is_believed_but_status_and_detail() -> None:
-    data = {"status": "raised", "detail": "ValueError", "seconds": (1.0,), "known": "a finding"}
+    data = {"status": "error", "detail": "ValueError", "seconds": (1.0,), "known": "a finding"}
 
-    assert read(Sampled, data) == Failed(Status.RAISED, "ValueError")
+    assert read(Sampled, data) == Failed(Status.ERROR, "ValueError")

@@ -114,7 +114,7 @@ def test_an_audit_within_all_limits_passes(found):
         (audited(agreements=[agreed(1.031)]), "torch.utils.benchmark is 3.1 % from our times, 3 % are allowed"),
         (audited(agreements=[agreed(), agreed(0.9, "do_bench")]), "do_bench is 10.0 % from our times, 3 % are allowed"),
         (audited(agreements=[]), "no other stopwatch was compared with"),
-        (audited(failed=["attention/matmul: died"]), "not timed: attention/matmul: died"),
+        (audited(failed=["attention/matmul: crashed"]), "not timed: attention/matmul: crashed"),
     ],
 )
 def test_an_audit_beyond_a_limit_says_which(found, complaint):
@@ -256,7 +256,7 @@ def test_a_participant_that_cannot_be_timed_is_said_and_the_others_are_compared(
     class Failing(tables.Participant):
         def sample(self, number, calls):
             if self.name == "attention/slower_3":
-                return Failed(Status.DIED, "SIGKILL")
+                return Failed(Status.CRASHED, "SIGKILL")
             return super().sample(number, calls)
 
     monkeypatch.setattr(tables, "Participant", Failing)
@@ -264,7 +264,7 @@ def test_a_participant_that_cannot_be_timed_is_said_and_the_others_are_compared(
 
     table.measure(0.001, Random(1))
 
-    assert table.failed == [f"attention/slower_3 on {SMALLEST}, threads 1: died: SIGKILL"]
+    assert table.failed == [f"attention/slower_3 on {SMALLEST}, threads 1: crashed: SIGKILL"]
     assert sorted(trial.injected for trial in table.trials) == [0.05, 0.10]
 
 
@@ -276,7 +276,7 @@ def test_a_participant_that_cannot_be_imported_is_said(monkeypatch):
     table.measure(0.001, Random(1))
 
     assert table.trials == []
-    assert "attention/matmul on documents/one-sentence, threads 1: raised: ModuleNotFoundError" in table.failed[0]
+    assert "attention/matmul on documents/one-sentence, threads 1: error: ModuleNotFoundError" in table.failed[0]
 
 
 # Other stopwatches
@@ -351,7 +351,7 @@ def test_triton_is_asked_for_the_same_call_in_milliseconds(monkeypatch):
 
 
 def test_lines_say_shares_with_their_intervals_and_every_complaint():
-    found = audited(3, 10, more=[*trials(2, 4, threads=2)], failed=["attention/matmul: died"])
+    found = audited(3, 10, more=[*trials(2, 4, threads=2)], failed=["attention/matmul: crashed"])
     both = wording.threads(2, MACHINE)
 
     assert stopwatch_lines(found, MACHINE) == [
@@ -360,7 +360,7 @@ def test_lines_say_shares_with_their_intervals_and_every_complaint():
         f"false claims on {both}: 2 of 4 (50.0 %, 95 % interval 6.8 to 93.2 %), in 1 of 1 tables",
         "torch.utils.benchmark: 0.0 % from our times in the median, 0.0 % at most (attention/matmul, vit/b16)",
         "absent: other: not here",
-        "amiss: not timed: attention/matmul: died",
+        "amiss: not timed: attention/matmul: crashed",
         "amiss: false claims: 3 of 100 on one thread, 2 % are allowed",
     ]
 

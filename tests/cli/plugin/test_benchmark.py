@@ -103,10 +103,10 @@ def test_what_may_be_timed_is_and_what_may_not_leaves_no_time(speed: Timed) -> N
     assert 'equals "unscaled"' in refused
     assert "refused: after it was timed its answer was wrong: output[" in said["test_stale[long]"]
     assert "refused: it changed the number of threads from 1 to 2" in said["test_threaded[long]"]
-    assert "raised: SystemExit: tired" in said["test_failing[long]"]
-    assert said["test_picky[long]"] == "attention/picky: declined: no keys by the thousand"
-    assert said["test_picky[flash-small/512-e64-causal-float32-forward]"].endswith("declined: takes no is_causal")
-    assert said["test_half[one]"] == "attention/kernels: declined: lacks float32: halves only"
+    assert "error: SystemExit: tired" in said["test_failing[long]"]
+    assert said["test_picky[long]"] == "attention/picky: unsupported: no keys by the thousand"
+    assert said["test_picky[flash-small/512-e64-causal-float32-forward]"].endswith("unsupported: takes no is_causal")
+    assert said["test_half[one]"] == "attention/kernels: unsupported: lacks float32: halves only"
     assert set(times) == {name for name, (status, _) in found.items() if status == "passed"}
     assert not [name for name in ("unscaled", "stale", "failing", "picky") if f"{name}[" in tables(done.stdout)]
     assert "Traceback" not in done.stdout + done.stderr

@@ -131,15 +131,15 @@ def test_a_package_is_checked_by_two_processes_and_every_answer_is_in_the_report
     assert f"\n{heading}\nimport torch\nfrom theirs.kernels import unscaled as attention\n" in ordinary
     again = "attnsuite check theirs.kernels:attention --case scale/half --dtype float32"
     assert f"\n{again}" in said["attention.kernels scale/half[float32]"]
-    assert ordinary.startswith(f"Failed: attention/unscaled plain/ordinary (float32): wrong: {unscaled}")
-    assert said["tests.test_theirs test_unscaled[causal/square_5-float32]"] == "declined: takes no is_causal"
+    assert ordinary.startswith(f"Failed: attention/unscaled plain/ordinary (float32): failed: {unscaled}")
+    assert said["tests.test_theirs test_unscaled[causal/square_5-float32]"] == "unsupported: takes no is_causal"
     half = said["attention.kernels scale/half[float32]"].removeprefix("Failed: ")
-    assert half.startswith('attention/kernels scale/half (float32): wrong: equals "ignores_scale": ')
-    assert said["attention.kernels causal/square_16[float32]"] == "declined: no triangles of sixteen"
-    assert said["attention.kernels no_keys/plain[float32]"] == "declined: lacks no_keys: never empty"
+    assert half.startswith('attention/kernels scale/half (float32): failed: equals "ignores_scale": ')
+    assert said["attention.kernels causal/square_16[float32]"] == "unsupported: no triangles of sixteen"
+    assert said["attention.kernels no_keys/plain[float32]"] == "unsupported: lacks no_keys: never empty"
     assert "passes every case that needs just that; remove the declaration" in said["attention.kernels declarations"]
     assert "the finding says these fail, but they pass" in said["attention.kernels plain/small[float32]"]
-    assert "attention/broken * (*): raised: SyntaxError: " in said["attention.broken import"]
+    assert "attention/broken * (*): error: SyntaxError: " in said["attention.broken import"]
     assert "FAILED attention/kernels::scale/half[float32] - " in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     assert "def test_conformance" not in done.stdout, "the message is the whole story"

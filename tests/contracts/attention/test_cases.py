@@ -240,20 +240,20 @@ def reply_to(call: Call, function: Callable[..., Tensor] = correct_dense) -> Rep
     ("changes", "status", "says"),
     [
         ({}, "passed", ""),
-        ({"raised": "ValueError: no"}, "raised", "ValueError: no"),
-        ({"output": None, "kind": "tuple"}, "wrong", "returned tuple, should return a Tensor"),
-        ({"output": torch.zeros(2, 2, 5, 8)}, "wrong", "output is float32, should be float64"),
+        ({"error": "ValueError: no"}, "error", "ValueError: no"),
+        ({"output": None, "kind": "tuple"}, "failed", "returned tuple, should return a Tensor"),
+        ({"output": torch.zeros(2, 2, 5, 8)}, "failed", "output is float32, should be float64"),
         (
             {"output": torch.zeros(2, 5, 2, 8).double()},
-            "wrong",
+            "failed",
             "output has shape (2, 5, 2, 8), should have (2, 2, 5, 8)",
         ),
-        ({"gradients": {}}, "wrong", "no gradient reached key"),
-        ({"gradients": {"key": None}}, "wrong", "no gradient reached key"),
-        ({"gradients": {"key": torch.zeros(2, 2, 5, 8).double()}}, "wrong", "gradient of key has shape (2, 2, 5, 8)"),
-        ({"changed": ("query", "key")}, "wrong", "changed its input query and key"),
-        ({"aliased": ("value",)}, "wrong", "the output shares memory with value"),
-        ({"overwritten": True}, "wrong", "a later call changed this output"),
+        ({"gradients": {}}, "failed", "no gradient reached key"),
+        ({"gradients": {"key": None}}, "failed", "no gradient reached key"),
+        ({"gradients": {"key": torch.zeros(2, 2, 5, 8).double()}}, "failed", "gradient of key has shape (2, 2, 5, 8)"),
+        ({"changed": ("query", "key")}, "failed", "changed its input query and key"),
+        ({"aliased": ("value",)}, "failed", "the output shares memory with value"),
+        ({"overwritten": True}, "failed", "a later call changed this output"),
     ],
 )
 def test_a_reply_is_judged_by_what_it_is_before_its_numbers(changes: dict[str, Any], status: str, says: str) -> None:
@@ -279,7 +279,7 @@ def test_wrong_numbers_are_measured_in_bounds_and_open_to_diagnosis() -> None:
     assert passed.error_ratio is not None
     assert 0 < passed.error_ratio < 1
     for verdict, name in ((output, "output["), (gradient, "gradient of key[")):
-        assert verdict.status == "wrong"
+        assert verdict.status == "failed"
         assert verdict.output_wrong
         assert verdict.detail.startswith(name)
         assert verdict.error_ratio is not None
@@ -297,5 +297,5 @@ def test_nan_never_passes_not_even_in_rows_that_are_not_sampled() -> None:
         spoilt = reply.output.clone()
         spoilt[0, 0, row, 3] = torch.nan
         verdict = truth.verdict(replace(reply, output=spoilt))
-        assert verdict.status == "wrong"
+        assert verdict.status == "failed"
         assert verdict.output_wrong

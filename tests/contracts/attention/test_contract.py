@@ -94,7 +94,7 @@ def test_every_optional_parameter_declines_features_that_exist() -> None:
     optional = [p.name for p in inspect.signature(attention).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
     assert set(PARAMETERS) == set(optional)
-    assert {feature for declined in PARAMETERS.values() for feature in declined} <= set(FEATURES)
+    assert {feature for unsupported in PARAMETERS.values() for feature in unsupported} <= set(FEATURES)
 
 
 def test_what_features_are_also_called_means_families_that_exist() -> None:

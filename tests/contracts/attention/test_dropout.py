@@ -130,7 +130,7 @@ def test_the_factor_of_kept_weights_is_read_off(name: str) -> None:
         calls = case.calls(dtype)
         query, key = calls[0].tensors["query"], calls[0].tensors["key"]
         kept = honest_draw(np.random.default_rng(1), p, *query.shape[:-1], key.shape[-2])
-        for factor, status in ((1 / (1 - p), "passed"), (1 / p, "wrong"), (1.0, "wrong"), (1 - p, "wrong")):
+        for factor, status in ((1 / (1 - p), "passed"), (1 / p, "failed"), (1.0, "failed"), (1 - p, "failed")):
             replies = (Reply(dropped(calls[0], kept, factor)),)
             verdict = case.verdict(calls, replies, case.expected(calls, {}))
             assert verdict.status == status, (dtype, factor, verdict.detail)
@@ -143,7 +143,7 @@ def test_dropout_that_drops_all_or_nothing_is_wrong(share: float, says: str) -> 
 
     verdict = case.verdict(calls, (Reply(dropped(calls[0], np.full((2, 2, 8, 8), share), 1 / 0.6)),), {})
 
-    assert verdict.status == "wrong"
+    assert verdict.status == "failed"
     assert says in verdict.detail
 
 
@@ -156,7 +156,7 @@ def test_a_backward_pass_with_a_mask_of_its_own_is_wrong() -> None:
     mixed = case.verdict(calls, (replace(honest, gradients=other.gradients),), {})
 
     assert own.status == "passed", own.detail
-    assert mixed.status == "wrong"
+    assert mixed.status == "failed"
     assert mixed.detail.startswith("gradient of")
 
 

@@ -103,4 +103,4 @@ def test_a_mean_of_the_output_s_gradient_over_the_width_is_named() -> None:
 def test_a_right_backward_pass_written_by_hand_passes() -> None:
     outcomes = attnsuite.check(by_hand(), cases="gradients", dtypes="float32")
 
-    assert {outcome.status for outcome in outcomes} <= {"passed", "declined"}
+    assert {outcome.status for outcome in outcomes} <= {"passed", "unsupported"}

@@ -104,7 +104,7 @@ def test_what_is_simpler_is_still_a_call_that_attention_takes() -> None:
     for candidate in simpler(case.call("float32")):
         if candidate.options.get("enable_gqa") or candidate.tensors["query"].shape[1] == 2:
             (reply,) = ask(attention, (candidate,))
-            assert not reply.raised
+            assert not reply.error
             assert due(candidate, {}).verdict(reply).detail == ""
 
 

@@ -84,7 +84,7 @@ def test_shapes_are_verified_with_all_their_features(typed: str, direction: str)
     def off(found: dict[str, torch.Tensor]) -> None:
         found["output"] += 0.1
 
-    assert judged(workload, direction=direction, spoil=off).status == "wrong"  # type: ignore[arg-type]
+    assert judged(workload, direction=direction, spoil=off).status == "failed"  # type: ignore[arg-type]
 
 
 def test_dropout_is_held_against_what_is_drawn_seldom() -> None:
@@ -96,7 +96,7 @@ def test_dropout_is_held_against_what_is_drawn_seldom() -> None:
     def unscaled(found: dict[str, torch.Tensor]) -> None:
         found["output"] *= 0.1
 
-    assert judged(workload, spoil=unscaled).status == "wrong"  # type: ignore[arg-type]
+    assert judged(workload, spoil=unscaled).status == "failed"  # type: ignore[arg-type]
 
 
 # Under conventions
@@ -130,8 +130,8 @@ def test_an_answer_is_held_against_the_convention_that_is_declared(typed: str, d
     theirs = ours.under(LOWER)
 
     assert judged(theirs, aligned, direction=direction).status == "passed"  # type: ignore[arg-type]
-    assert judged(theirs, direction=direction, kernel=as_the_contract).status == "wrong"  # type: ignore[arg-type]
-    assert judged(ours, aligned, direction=direction).status == "wrong"  # type: ignore[arg-type]
+    assert judged(theirs, direction=direction, kernel=as_the_contract).status == "failed"  # type: ignore[arg-type]
+    assert judged(ours, aligned, direction=direction).status == "failed"  # type: ignore[arg-type]
     assert judged(ours, direction=direction, kernel=as_the_contract).status == "passed"  # type: ignore[arg-type]
     assert theirs.work("float32", direction)["attended"] != ours.work("float32", direction)["attended"]
     assert theirs.name == ours.name
@@ -146,7 +146,7 @@ def test_a_mask_that_hides_is_asked_and_judged_as_one() -> None:
         return sdpa(query, key, value, attn_mask=~attn_mask)
 
     assert judged(theirs, hiding).status == "passed"  # type: ignore[arg-type]
-    assert judged(theirs, sdpa).status == "wrong"  # type: ignore[arg-type]
+    assert judged(theirs, sdpa).status == "failed"  # type: ignore[arg-type]
     assert ours.under({"repeated_calls": "equal_bits"}) is ours, "it is not of a feature"
 
 
@@ -182,6 +182,6 @@ def test_what_a_convention_leaves_undefined_is_declined() -> None:
     (table,) = Request(shapes=("l=9,s=4,causal",), backward=True).tables(CONTRACT)[1:2]
     undefined = declared(sdpa, conventions={"causal": "lower_right", "empty_row": "nan"}).declaration
 
-    failed = table.declined(undefined, CONTRACT, "cpu")
+    failed = table.unsupported(undefined, CONTRACT, "cpu")
 
-    assert str(failed) == "declined: its convention answers NaN in empty rows, which leaves the gradients undefined"
+    assert str(failed) == "unsupported: its convention answers NaN in empty rows, which leaves the gradients undefined"

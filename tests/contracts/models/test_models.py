@@ -73,7 +73,7 @@ def test_so_far_from_the_truth_a_model_may_be_and_no_farther(name: str, dtype: s
     calls = case.calls(dtype)
     (truth,) = case.expected(calls, {})
     # float64 holds the answer, so that only the distance is judged; the dtype is that of the weights
-    for share, status in ((0.98, "passed"), (1.02, "wrong")):
+    for share, status in ((0.98, "passed"), (1.02, "failed")):
         moved = truth.value.astype(np.float64).copy()
         place = (0,) * (moved.ndim - 1)
         moved[place][0] += share * truth.allowed[place]
@@ -118,7 +118,7 @@ def test_a_model_that_changes_the_weights_it_was_given_is_told_so(name: str, whe
 
     (outcome,) = attnsuite.check(factory, contract=name, cases="plain/usual", dtypes="float32")
 
-    assert outcome.status == "wrong"
+    assert outcome.status == "failed"
     assert re.fullmatch(r"changed its input weights\['\w[\w.]*'\]", outcome.detail)
 
 
@@ -134,7 +134,7 @@ def test_every_call_of_a_model_is_judged() -> None:
     replies[5] = replace(replies[5], output=output + 0.1)
 
     verdict = case.verdict(calls, tuple(replies), truth)
-    assert (verdict.status, verdict.detail.startswith("call 6 of 8: output[")) == ("wrong", True)
+    assert (verdict.status, verdict.detail.startswith("call 6 of 8: output[")) == ("failed", True)
 
 
 def test_the_weights_of_a_config_are_the_same_in_all_cases() -> None:

@@ -56,7 +56,7 @@ def test_a_factory_that_returns_nothing_refuses_nothing() -> None:
         lambda config, weights: None, "vision_transformer", "float32", cases=("bad_input", "plain")
     )
 
-    assert {outcome.status for outcome in outcomes} == {"wrong"}
+    assert {outcome.status for outcome in outcomes} == {"failed"}
     says = [outcome.detail for outcome in outcomes]
     assert sum("the contract requires an error" in each for each in says) > 5
     assert "returned None in place of a model, should return a callable" in says

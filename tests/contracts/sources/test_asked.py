@@ -61,7 +61,7 @@ def test_zeros_pass_no_example_and_what_is_right_passes_all(of: str) -> None:
     for case in contract(of).cases():
         if case.family == "documents" and not isinstance(case, BadInputCase):
             assert verdict(case, correct).status == "passed", case.name
-            assert verdict(case, zeros).status == "wrong", case.name
+            assert verdict(case, zeros).status == "failed", case.name
 
 
 # Empty rows: the documents' own code, and what the contract has there
@@ -104,9 +104,9 @@ def test_an_empty_row_is_judged_by_the_convention_that_is_declared(of: str, name
     case, correct = named(of, name), next(iter(contract(of).controls().values()))
 
     assert verdict(case, own, conventions={"empty_row": convention}).status == "passed"
-    assert verdict(case, own).status == "wrong", "zeros are due of who declares nothing"
+    assert verdict(case, own).status == "failed", "zeros are due of who declares nothing"
     assert verdict(case, correct).status == "passed"
-    assert verdict(case, correct, conventions={"empty_row": convention}).status == "wrong"
+    assert verdict(case, correct, conventions={"empty_row": convention}).status == "failed"
 
 
 @pytest.mark.parametrize(("of", "name"), OWN)
@@ -119,7 +119,7 @@ def test_the_row_in_question_is_held_against_the_document(of: str, name: str) ->
         rows[0] = rows[0].nan_to_num(0.0) + 1e-6
         return found
 
-    assert verdict(named(of, name), off, conventions={"empty_row": convention}).status == "wrong"
+    assert verdict(named(of, name), off, conventions={"empty_row": convention}).status == "failed"
 
 
 def test_what_a_convention_leaves_open_is_not_asked() -> None:
@@ -139,7 +139,7 @@ def test_weights_that_are_not_masked_after_the_softmax_are_wrong() -> None:
         return scores.softmax(-1)
 
     for quantity in ("masked_weights", "row_sums", "renormalised", "renormalised_row_sums"):
-        assert verdict(named("attention_weights", f"{AFTER}/{quantity}"), without_a_mask).status == "wrong"
+        assert verdict(named("attention_weights", f"{AFTER}/{quantity}"), without_a_mask).status == "failed"
 
 
 @pytest.mark.parametrize("number", [-1e9, -1e6, 0.0])
@@ -148,7 +148,7 @@ def test_a_finite_number_is_not_minus_infinity(number: float) -> None:
         return (query @ key.mT).masked_fill(~attn_mask, number)
 
     for name in (NEG_INF, "documents/doc-000/2-neg-inf-mask/mask"):
-        assert verdict(named("attention_scores", name), scores).status == "wrong"
+        assert verdict(named("attention_scores", name), scores).status == "failed"
         assert verdict(named("attention_scores", name), partial(scores_of_dots)).status == "passed"
 
 
@@ -184,7 +184,7 @@ def test_so_many_seeds_are_asked_that_the_likeliest_answer_alone_is_accused() ->
         def stubborn(*given: Tensor, _answer: Tensor = always["answer"], **named: Any) -> Tensor:
             return _answer.to(given[0].dtype).clone()
 
-        assert verdict(expected, stubborn, "float64").status == "wrong", expected.name
+        assert verdict(expected, stubborn, "float64").status == "failed", expected.name
         told += 1
     assert told == 2, "the other two have one answer each"
 

@@ -228,7 +228,7 @@ def test_one_wrong_digit_in_the_document_would_be_noticed(name: str, monkeypatch
         changed[place] += away * (last if last is not None else 3 * DERIVED * abs(printed[place]) + 1e-11)
         monkeypatch.setattr(DocumentedNumbers, "printed", changed)
         verdict = answer(case, "float64", output)
-        assert verdict.status == "wrong", place
+        assert verdict.status == "failed", place
         assert verdict.detail.startswith("the document has another number: output[")
 
 
@@ -242,7 +242,7 @@ def test_an_answer_off_by_one_printed_digit_is_wrong(name: str, dtype: str) -> N
     for place in np.ndindex(output.shape):
         changed = output.copy()
         changed[place] += 10.0**-case.figures.decimals
-        assert answer(case, dtype, changed).status == "wrong"
+        assert answer(case, dtype, changed).status == "failed"
 
 
 # What the contract decides differently
@@ -258,7 +258,7 @@ def test_an_empty_row_follows_the_contract_and_not_the_documents_uniform_fill() 
     assert (zeros[0] == 0).all()
     assert (case.printed[0] != 0).all()
     assert answer(case, "float64", zeros).status == "passed"
-    assert answer(case, "float64", uniform).status == "wrong"
+    assert answer(case, "float64", uniform).status == "failed"
 
 
 def test_a_declared_mean_is_held_against_the_documents_uniform_fill() -> None:
@@ -270,7 +270,7 @@ def test_a_declared_mean_is_held_against_the_documents_uniform_fill() -> None:
 
     assert (abs(uniform - case.printed) < 1e-9).all()
     assert case.verdict(calls, (replies["uniform"],), truth).status == "passed"
-    assert case.verdict(calls, (replies["zeros"],), truth).status == "wrong"
+    assert case.verdict(calls, (replies["zeros"],), truth).status == "failed"
 
 
 def test_a_matrix_of_zeros_and_ones_is_no_mask() -> None:
@@ -280,8 +280,8 @@ def test_a_matrix_of_zeros_and_ones_is_no_mask() -> None:
 
     assert mask.dtype == torch.float64
     assert set(mask.unique().tolist()) == {0.0, 1.0}
-    assert answer(added, "float64", honest(causal)).status == "wrong"
-    assert answer(causal, "float64", honest(added)).status == "wrong"
+    assert answer(added, "float64", honest(causal)).status == "failed"
+    assert answer(causal, "float64", honest(added)).status == "failed"
 
 
 def test_a_mask_by_minus_infinity_equals_is_causal_whatever_it_adds_elsewhere() -> None:
@@ -328,4 +328,4 @@ def test_an_unseeded_example_keeps_its_shape_and_its_zeros(name: str) -> None:
     if lengths := example.inputs.get("valid_lens"):
         assert calls[0].tensors["attn_mask"].sum(-1).flatten().tolist() == lengths
     assert case.verdict(calls, (Reply(output),), truth).status == "passed"
-    assert case.verdict(calls, (Reply(output.mT.contiguous()),), truth).status == "wrong"
+    assert case.verdict(calls, (Reply(output.mT.contiguous()),), truth).status == "failed"

@@ -1,4 +1,4 @@
-"""Every adapter: kernels in its signature are asked, right ones pass, and what cannot be said is declined."""
+"""Every adapter: kernels in its signature are asked, right ones pass, and what cannot be said is unsupported."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def failing(outcomes: Iterable[Outcome]) -> list[str]:
     return [f"{each.case}: {each.says}" for each in outcomes if each.fails]
 
 
-def declined(outcomes: Iterable[Outcome]) -> Counter[str]:
-    return Counter(each.detail.partition(";")[0] for each in outcomes if each.status == "declined")
+def unsupported(outcomes: Iterable[Outcome]) -> Counter[str]:
+    return Counter(each.detail.partition(";")[0] for each in outcomes if each.status == "unsupported")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_jax_s_signature_passes_on_a_stand_in_of_torch() -> None:
 
     assert implementation.declaration.signature == "jax"
     assert failing(outcomes) == []
-    assert declined(outcomes)["takes no dropout_p"]
+    assert unsupported(outcomes)["takes no dropout_p"]
 
 
 @pytest.mark.slow
@@ -122,15 +122,15 @@ def test_mlx_s_signature_passes_on_a_stand_in_of_torch() -> None:
     outcomes = asked(loaded("fast", arrays=Arrays()), [each for each in EACH_ARGUMENT if "gradient" not in each])
 
     assert [says for says in failing(outcomes) if "lacks gradient" not in says] == []  # of torch's arrays it has them
-    assert declined(outcomes)["takes no window"]
+    assert unsupported(outcomes)["takes no window"]
 
 
 def test_numpy_s_arrays_cross_both_ways() -> None:
     outcomes = asked(loaded("of_numpy", "numpy"), EACH_ARGUMENT, ("float32", "bfloat16"))
 
     assert failing(outcomes) == []
-    assert declined(outcomes)["lacks gradient: numpy's arrays carry no gradient"]
-    assert declined(outcomes)["lacks bfloat16: numpy has no bfloat16"]
+    assert unsupported(outcomes)["lacks gradient: numpy's arrays carry no gradient"]
+    assert unsupported(outcomes)["lacks bfloat16: numpy has no bfloat16"]
 
 
 def test_an_array_of_another_kind_is_no_answer() -> None:
@@ -242,7 +242,7 @@ def test_what_a_signature_has_no_word_for_is_declined_with_the_reason(
     signature = "jax" if name == "masks_only" else ""
     (outcome, *others) = asked(loaded(name, signature, Arrays() if signature else None), cases)
 
-    assert {each.status for each in (outcome, *others)} == {"declined"}
+    assert {each.status for each in (outcome, *others)} == {"unsupported"}
     assert reason in outcome.detail
 
 

@@ -20,7 +20,7 @@ FLASH = signature("flash_attn")
     [
         ("takes no is_causal and no scale", "takes no causal and no softmax_scale"),
         ("a given scale is ignored, 1/√e is always used", "a given softmax_scale is ignored, 1/√e is always used"),
-        ("wrong only where is_causal and a width above 64 meet", "wrong only where causal and a width above 64 meet"),
+        ("failed only where is_causal and a width above 64 meet", "failed only where causal and a width above 64 meet"),
         ("output[0, 1, 3, 7] is 1.5, should be 2", "output[0, 3, 1, 7] (b, s, h, d) is 1.5, should be 2"),
         ("gradient of key[0, 1, 3, 7] is 1", "gradient of k[0, 3, 1, 7] (b, s, h, d) is 1"),
         ("output has shape (2, 5, 4, 8), should have (2, 4)", "output has shape (2, 4, 5, 8), should have (2, 4)"),
@@ -35,7 +35,7 @@ def test_arguments_and_axes_have_the_library_s_names(said: str, due: str) -> Non
 def test_what_raised_says_what_the_axes_were() -> None:
     own = in_signature(contract("attention"), "flash_attn")
     outcome = Outcome(
-        "attention/mine", "attention", "plain/small", "float32", "cpu", Status.RAISED, "RuntimeError: sizes"
+        "attention/mine", "attention", "plain/small", "float32", "cpu", Status.ERROR, "RuntimeError: sizes"
     )
 
     assert own.worded(outcome, ()).detail == "RuntimeError: sizes; it is called with q, k, v of axes (b, s, h, d)"
@@ -46,9 +46,7 @@ def test_what_raised_says_what_the_axes_were() -> None:
 )
 def test_grouped_heads_of_xformers_have_an_axis_of_their_own(heads: int, key_heads: int, axes: str) -> None:
     own = in_signature(contract("attention"), "xformers")
-    outcome = Outcome(
-        "attention/mine", "attention", "heads/two", "float32", "cpu", Status.RAISED, "RuntimeError: sizes"
-    )
+    outcome = Outcome("attention/mine", "attention", "heads/two", "float32", "cpu", Status.ERROR, "RuntimeError: sizes")
     tensors = {"query": torch.ones(1, heads, 3, 8), **dict.fromkeys(("key", "value"), torch.ones(1, key_heads, 3, 8))}
 
     said = own.worded(outcome, (Call(tensors, {"enable_gqa": True}),)).detail

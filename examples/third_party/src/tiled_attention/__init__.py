@@ -1,6 +1,6 @@
 """Attention that looks at its keys a tile at a time, as FlashAttention does, in plain PyTorch.
 
-It needs nothing of attnsuite: what it has no parameter for (dropout, groups of heads, windows) is declined for it.
+It needs nothing of attnsuite: what it has no parameter for (dropout, groups of heads, windows) is unsupported for it.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class GivenToPlug(ChangedCase):
             return found
         came = tuple(self.read(BackendCall.read(replies[0].attended[0]).shapes))
         if came != self.shape:
-            return Verdict(Status.WRONG, f"the heads have shape {came}, the document gives {self.shape}")
+            return Verdict(Status.FAILED, f"the heads have shape {came}, the document gives {self.shape}")
         return found
 
     def example(self) -> Example:

@@ -74,9 +74,9 @@ class Randomised(CaseWrapper):
         for number, (reply, (_, possible)) in enumerate(zip(replies, nearest, strict=True), start=1):
             if off := compare.difference(_numbers(reply), possible.due.output.value, possible.due.output.bound):
                 said = f"answer {number} is none of the {len(truth)} possible ones; beside the nearest, {off}"
-                return Verdict(Status.WRONG, said, largest, output_wrong=True)
+                return Verdict(Status.FAILED, said, largest, output_wrong=True)
         if odd := shares.complaint(self.counted([possible.number for _, possible in nearest], truth)):
-            return Verdict(Status.WRONG, odd, output_wrong=True)
+            return Verdict(Status.FAILED, odd, output_wrong=True)
         return Verdict(Status.PASSED, "", largest)
 
     def counted(self, came: Sequence[int], truth: Sequence[Possible]) -> list[Share]:
@@ -112,7 +112,7 @@ class Expected(Randomised):
         mean = self.mean(truth)
         given = np.full(mean.shape, self.figures.values)
         if complaint := compare.difference(mean, given, np.array(DERIVED), name="the mean"):
-            return Verdict(Status.WRONG, f"the document has another number: {complaint}")
+            return Verdict(Status.FAILED, f"the document has another number: {complaint}")
         return super().verdict(calls, replies, truth)
 
     def mean(self, truth: Sequence[Possible]) -> Array:
