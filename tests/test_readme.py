@@ -17,6 +17,7 @@ from attnsuite import load_results
 from attnsuite.cases.case import list_tests
 from attnsuite.conformance.coverage import given_by_documents, summary
 from attnsuite.contracts import contract
+from attnsuite.documents.claims import claims
 from attnsuite.report.timed import Setting, tables_of, verdict
 from attnsuite.results import read_machine
 
@@ -252,6 +253,7 @@ def test_the_page_on_claims_counts_those_that_hold() -> None:
     every, hold, do_not = map(int, re.findall(r"of (\d+) claims (\d+) hold and (\d+) do not", page)[0])
 
     rows = load_results(HOME / "results", "claims")
+    rows = rows[rows["claim"].isin([claim.name for claim in claims()])]  # earlier versions had claims about seconds
     holds = Counter(map(str, rows[rows["machine"] == HERE]["holds"]))
 
     assert (len(rows), holds["holds"], holds["does not hold"]) == (every, hold, do_not)

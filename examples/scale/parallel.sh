@@ -7,5 +7,5 @@ set -eu
 status=0
 seq "$SHARDS" | parallel -j "$GPUS" \
   "CUDA_VISIBLE_DEVICES=\$(({%} - 1)) attnsuite $ASK --shard {}/$SHARDS --results shards" || status=$?
-attnsuite merge shards --results results
+attnsuite report shards --results results
 exit "$status"

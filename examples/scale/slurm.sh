@@ -6,7 +6,7 @@
 #SBATCH --requeue
 #
 #   job=$(sbatch --parsable slurm.sh)
-#   sbatch --dependency=afterany:"$job" --wrap "attnsuite merge shards --results results"
+#   sbatch --dependency=afterany:"$job" --wrap "attnsuite report shards --results results"
 #
 # A shard that was killed goes on where it was: `sbatch --array=3,7 slurm.sh` asks two of them again.
 set -eu

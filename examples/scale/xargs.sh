@@ -5,5 +5,5 @@ set -eu
 
 status=0
 seq "$SHARDS" | xargs -P "$AT_ONCE" -I{} sh -c "attnsuite $ASK --shard {}/$SHARDS --results shards" || status=$?
-attnsuite merge shards --results results
+attnsuite report shards --results results
 exit "$status"

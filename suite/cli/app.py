@@ -23,7 +23,6 @@ COMMANDS: Mapping[str, type] = {
     "audit": requests.Audit,
     "learn": requests.Learn,
     "claims": requests.Claims,
-    "merge": requests.Merge,
     "report": requests.Report,
     "run": requests.Run,
     "sweep": requests.Sweep,
@@ -35,6 +34,8 @@ COMMANDS: Mapping[str, type] = {
 """The subcommands in workflow order. The function `run` of `attnsuite.cli.NAME` carries out a request."""
 REMOVED: Mapping[tuple[str, str], str] = {
     ("migrate", ""): "`migrate` was removed: `attnsuite run` writes results/ anew, in today's layout",
+    ("merge", ""): "`merge` was removed: `attnsuite report DIR... --results OUT` merges and writes the pages",
+    ("compare", "--python"): "--python was removed: store results in each environment, and compare the two folders",
     ("learn", "--jobs"): "--jobs was removed: start a command per task, each with its own --results, and merge them",
     ("sweep", "--attempts"): "--attempts was removed: the same `attnsuite sweep` command starts what is missing again",
     ("sweep", "--results"): '--results was removed: the sweep file says `results = "DIR"`',

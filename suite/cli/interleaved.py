@@ -1,16 +1,13 @@
-"""`attnsuite compare --interleaved`: two targets, commits or environments, timed against each other in one run."""
+"""`attnsuite compare --interleaved`: two targets or commits, timed against each other in one run."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import attnsuite
 from attnsuite import machine, registry
 from attnsuite.cli.campaign import request_of
 from attnsuite.cli.requests import Compare
@@ -18,7 +15,6 @@ from attnsuite.cli.targets import told
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import Measurement, Outcome, Status, UsageError
 from attnsuite.model.compared import Compared
-from attnsuite.model.limits import TIME_LIMIT
 from attnsuite.model.statistics import LEVEL
 from attnsuite.registry import Declaration
 from attnsuite.results import ratios as paired
@@ -30,11 +26,6 @@ if TYPE_CHECKING:
     from attnsuite.benchmark.interleaved import Interleaved, Pair, Rows
     from attnsuite.benchmark.request import Table
 
-VERSIONS = (
-    "import json, attnsuite.machine as m; "
-    "print(json.dumps({'versions': m.versions(), 'suite': m.suite_hash(), 'torch': bool(__import__('torch'))}))"
-)
-"""A program that prints what an interpreter has."""
 FEWEST = pairs_needed(1, LEVEL)
 """Pairs of processes without which no verdict on a single comparison is possible."""
 BUDGET = 0.3
@@ -43,14 +34,10 @@ BUDGET = 0.3
 
 @dataclass(frozen=True)
 class Side:
-    """One side: the word that names it, its implementations, and the versions in its interpreter."""
+    """One side: the word that names it, and its implementations."""
 
     word: str
     declarations: Sequence[Declaration]
-    versions: Mapping[str, str]
-
-    def __str__(self) -> str:
-        return f"{self.word}, torch {self.versions.get('torch', 'unknown')}"
 
 
 def compared(options: Compare) -> tuple[Compared, KeyboardInterrupt | None]:
@@ -59,7 +46,7 @@ def compared(options: Compare) -> tuple[Compared, KeyboardInterrupt | None]:
     After a signal that is the verdict over the pairs that are done, with the signal; raises it where these are too few.
     """
     with ExitStack() as stack:
-        old, new = _sides(stack, options)
+        old, new = (_side(stack, word, options.contract) for word in (options.old, options.new))
         timing = _interleaved(options, old, new)
         tables, asked = timing.tables(), timing.ask()
         processes = options.pairs or paired.pairs_of(len(tables) * len(timing.pairs))
@@ -74,7 +61,7 @@ def compared(options: Compare) -> tuple[Compared, KeyboardInterrupt | None]:
             told(f"{len(done)} of {processes} pairs are done; a verdict takes {FEWEST}")
             raise stopped
         rows = {key: [pair[key] for pair in done] for key in done[0]}
-        notes = [*_version_changes(old, new), *_counts(len(done), processes, rows), *_load(timing.busy)]
+        notes = [*_counts(len(done), processes, rows), *_load(timing.busy)]
         return _compared(options, (old, new), notes, asked, rows), stopped
 
 
@@ -88,7 +75,7 @@ def _compared(
     """What the pairs of processes that are done show."""
     timed = [pairs for pairs in (paired.Paired(_timed(each)) for each in rows.values()) if pairs.pairs]
     statuses = [[_status([row[place] for row in each]) for each in rows.values()] for place in (0, 1)]
-    old, new = map(str, sides)
+    old, new = (f"{side.word}, torch {machine.versions()['torch']}" for side in sides)
     before, after = asked["old"], asked["new"]
     return Compared(
         old,
@@ -159,60 +146,25 @@ def _pairs(old: Side, new: Side) -> list[Pair]:
     raise UsageError(f"{sides}: no implementation is in both, so name one of each")
 
 
-def _sides(stack: ExitStack, options: Compare) -> tuple[Side, Side]:
-    if len(options.python) > 2:
-        raise UsageError(f"--python is given once for OLD and once for NEW, not {len(options.python)} times")
-    old, new, *_ = (*options.python, "", "")
-    return _side(stack, options.old, old, options.contract), _side(stack, options.new, new, options.contract)
-
-
-def _side(stack: ExitStack, word: str, python: str, contract: str | None) -> Side:
-    """The implementations that a word such as `kernel.py:attention@main` names, in an interpreter."""
-    versions = _versions(python) if python else machine.versions()
+def _side(stack: ExitStack, word: str, contract: str | None) -> Side:
+    """The implementations that a word such as `kernel.py:attention@main` names."""
     folder, commit = (Path(word), "") if Path(word).exists() else split(word)
     named = registry.find([str(folder)], contract)
     if commit:
         named = [each for now in named for each in _at_commit(stack, now, str(folder), commit)]
-    readable = [replace(each, python=python) for each in named if not each.broken]
+    readable = [each for each in named if not each.broken]
     if not readable:
         raise UsageError(f"{word} cannot be read: {named[0].broken}")
-    return Side(word, readable, versions)
+    return Side(word, readable)
 
 
 def _at_commit(stack: ExitStack, now: Declaration, target: str, commit: str) -> list[Declaration]:
     """The same function in its file as it was at a commit, with the files of its folder."""
     if now.plug or not now.file or (now.module and not now.module.startswith("attnsuite.implementations.")):
-        other = "of a commit name a file, or install it elsewhere and name that by --python"
+        other = "of a commit name a file"
         raise UsageError(f"{target}@{commit}: {other}")
     file = Path(now.file).resolve()
     folder = stack.enter_context(results_at(file.parent, commit))
     if not (folder / file.name).is_file():
         raise UsageError(f"the commit {commit:.80} has no file {file.name} in {file.parent}")
     return registry.find([f"{folder / file.name}:{now.function}".removesuffix(":")], now.contract)
-
-
-def _versions(python: str) -> dict[str, str]:
-    """The versions in an interpreter. UsageError where it cannot run, or has another suite or no torch."""
-    root = Path(attnsuite.__file__).resolve().parent.parent
-    environment = {} if root.name in ("site-packages", "dist-packages") else {"PYTHONPATH": str(root)}
-    command = [python, "-P", "-c", VERSIONS]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT, env=environment, check=False)
-        printed = json.loads(done.stdout.strip().rpartition("\n")[2]) if done.returncode == 0 else None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"--python {python}: {getattr(error, 'strerror', '') or error}") from None
-    except ValueError:
-        printed = None
-    if printed is None:
-        last = done.stderr.strip().rpartition("\n")[2]
-        raise UsageError(f"--python {python} cannot run the suite: {last or 'it prints nothing'}")
-    if printed["suite"] != machine.suite_hash():
-        raise UsageError(f"--python {python} has another attnsuite than this: install the same in both")
-    return dict(printed["versions"])
-
-
-def _version_changes(old: Side, new: Side) -> Iterator[str]:
-    names = dict.fromkeys((*old.versions, *new.versions))
-    versions = [(name, old.versions.get(name, "absent"), new.versions.get(name, "absent")) for name in names]
-    if changed := [f"{name} {before} → {after}" for name, before, after in versions if before != after]:
-        yield "; ".join(changed)

@@ -1,23 +1,47 @@
-"""`attnsuite report`: results/ → pages and charts, from files alone and without torch."""
+"""`attnsuite report`: results/ → pages and charts, from files alone; other folders are merged first."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
 from attnsuite.cli.requests import Report
-from attnsuite.model import UsageError
+from attnsuite.cli.targets import told
+from attnsuite.model import UsageError, escaped
 from attnsuite.model.uncollected import uncollected
-from attnsuite.report import write_report
+from attnsuite.report import refuse_foreign_index, write_report
 from attnsuite.report.charting import absent
+from attnsuite.results import merge as merged
 from attnsuite.results import read
 from attnsuite.results.history import update
+from attnsuite.results.merge import request
 
 
 def run(options: Report) -> None:
-    """Write the pages of every machine, and print their paths."""
-    report(options.results)
+    """Write the pages of every machine, and print their paths; first merge the runs of the folders, if any."""
+    if options.folders:
+        merge(options.folders, options.results, options.partial)
+    elif options.partial:
+        raise UsageError("--partial goes with folders to merge")
+    else:
+        report(options.results)
+
+
+def merge(folders: Sequence[Path], into: Path, partial: bool = False) -> None:
+    """Merge what is in these folders, print each run, and write the pages of the machines that are new.
+
+    Raises UsageError for what cannot be merged; nothing is written then.
+    """
+    refuse_foreign_index(into)
+    result = merged(folders, into, partial)
+    for note in result.notes:
+        told(escaped(note))
+    for run, rows in result.runs:
+        words = f"{request(run)}, shard {run.shard}" if run.shard else request(run)
+        print(escaped(f"{into / run.machine.name}: {words}: {rows} rows, the run {run.id}"))
+    report(into, result.machines[0] if len(result.machines) == 1 else "")
 
 
 @uncollected()

@@ -269,19 +269,11 @@ class Claims:
 
 @dataclass(frozen=True)
 @_own_fields
-class Merge:
-    """Bring the results of several machines and shards into one folder, and write its pages."""
-
-    folders: tuple[Path, ...] = argument(..., "DIR...", "folders with results of check or bench, at any depth", folder)
-    partial: bool = option(False, "--partial", "merge what is there, and print which shards are missing")
-    results: Path = RESULTS_FOLDER
-
-
-@dataclass(frozen=True)
-@_own_fields
 class Report:
-    """Write the pages and charts of every machine in results/."""
+    """Write the pages and charts of every machine in results/, after merging other folders of results into it."""
 
+    folders: tuple[Path, ...] = argument((), "[DIR]...", "merge these first: shards and machines, at any depth", folder)
+    partial: bool = option(False, "--partial", "merge what is there, and print which shards are missing")
     results: Path = RESULTS_FOLDER
 
 
@@ -367,7 +359,6 @@ class Compare:
     workloads: Many = WORKLOADS
     shapes: Many = SHAPES
     dtypes: Many = DTYPES
-    python: Many = option((), "--python PATH", "interleaved: the interpreter of OLD; once more: that of NEW")
     pairs: int | None = option(None, "--pairs N", "interleaved: pairs of processes, 8 or more; 12 by default", whole)
     contract: str | None = CONTRACT
     device: str = DEVICE

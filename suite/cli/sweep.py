@@ -23,8 +23,8 @@ import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a pack
 
 from attnsuite.cli import requests
 from attnsuite.cli.interrupting import FAILED
-from attnsuite.cli.merge import merge
 from attnsuite.cli.options import arguments, words
+from attnsuite.cli.report import merge
 from attnsuite.cli.targets import chosen, refuse_broken, told
 from attnsuite.model import Shard, UsageError
 from attnsuite.model.files import read_text

@@ -51,8 +51,6 @@ class Declaration:
     """The signature of the field that it has; empty for the contract's own, and where that is not known yet."""
     signature_by: tuple[str, ...] = ()
     """The parameters that tell it, or the one word that says it: `--signature`, `@implementation`."""
-    python: str = ""
-    """The interpreter whose processes import it, where that is not this one: one with other versions of libraries."""
     unasked: tuple[str, ...] = ()
     """Its parameters that no test gives, once it is loaded."""
     rewritten: bool = False

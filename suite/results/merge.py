@@ -1,4 +1,4 @@
-"""`attnsuite merge`: runs of several machines and shards are copied into one folder, and missing shards are named."""
+"""Merging: runs of several machines and shards are copied into one folder, and missing shards are named."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def request(run: Run) -> str:
 def _below(top: Path) -> list[Path]:
     """The folders of runs in a folder, at any depth. UsageError where there are none or where it cannot be read."""
     if not top.is_dir():
-        raise UsageError(f"there is no folder {top}; merge takes folders in which check or bench stored results")
+        raise UsageError(f"there is no folder {top}; report merges folders in which check or bench stored results")
     found, seen = list[Path](), {top.resolve()}
     for place_, names, files in os.walk(top, onerror=_refuse, followlinks=True):
         folder = Path(place_)

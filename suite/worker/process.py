@@ -121,9 +121,8 @@ class Begun(NamedTuple):
 class Process:
     """A process that runs `attnsuite.worker`, in a session of its own and marked, so that all it starts dies with it.
 
-    It is bound to these `cores`, where any are given. A `fresh` one is an interpreter of its own, as is one of
-    another `python`; others are forked, where the system can, from one that has imported what they share: the worker,
-    and the module of their `service`.
+    It is bound to these `cores`, where any are given. A `fresh` one is an interpreter of its own; others are forked,
+    where the system can, from one that has imported what they share: the worker, and the module of their `service`.
     A `sandboxed` one has a supervisor, whose number `pid` is, and a folder for itself; each of its processes may take
     `memory` bytes, and all of them together, which is looked at where it is `watched`. 0 is no limit.
 
@@ -141,10 +140,9 @@ class Process:
         sandboxed: bool = False,
         memory: int = 0,
         watched: bool = True,
-        python: str = "",
         over: Event | None = None,
     ) -> None:
-        begun = _start(environment, cores, service, sandboxed, memory, python or sys.executable * fresh)
+        begun = _start(environment, cores, service, sandboxed, memory, fresh)
         self._begun, self._child, self._channel, self._output = begun, begun.child, begun.channel, begun.output
         self._space = begun.space
         self._memory, self._watched, self._looked = memory, watched, 0.0
@@ -387,28 +385,28 @@ class Process:
 
 
 def _start(
-    added: Mapping[str, str], cores: Collection[int], service: str, sandboxed: bool, memory: int, python: str
+    added: Mapping[str, str], cores: Collection[int], service: str, sandboxed: bool, memory: int, fresh: bool
 ) -> Begun:
-    """Start a worker's process, as `Process` says: in an interpreter of its own where a `python` is named."""
+    """Start a worker's process, as `Process` says."""
     space, mark, environment = None, uuid4().hex, environment_of(added)
     if sandboxed:
         sweep()
         mechanisms = [name for name in detected() if name in wanted()]
         space = make_space(environment, mechanisms, memory)
 
-    def fresh(descriptors: Sequence[int]) -> Fresh:
+    def interpreter(descriptors: Sequence[int]) -> Fresh:
         ends = [str(descriptors[0]), str(descriptors[2])]
         module = ["attnsuite.worker", *ends]
         if space:
             module = ["attnsuite.worker.sandbox.supervisor", WORKER, *ends, msgspec.json.encode(space).decode()]
         with bound(cores):
-            return Fresh([python or sys.executable, "-P", "-m", *module], descriptors, {**environment, MARK: mark})
+            return Fresh([sys.executable, "-P", "-m", *module], descriptors, {**environment, MARK: mark})
 
     with ExitStack() as undo:
         if space:
             undo.callback(take_down, space)
-        forked = None if python else _forked(added, cores, service, mark, space)
-        begun = forked or _begin(fresh, mark, space)
+        forked = None if fresh else _forked(added, cores, service, mark, space)
+        begun = forked or _begin(interpreter, mark, space)
         if begun is None:
             raise RuntimeError("no process was started")
         undo.pop_all()

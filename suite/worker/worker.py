@@ -168,7 +168,7 @@ class Worker:
             return
         if self.declaration.broken:
             self._state = Broken(self.declaration, self.declaration.broken)
-        elif not self.declaration.python:  # what another interpreter lacks is known to that alone
+        else:
             self._state = absent(self.declaration)
         if self._state is not None:
             return
@@ -177,7 +177,6 @@ class Worker:
             self._cores,
             service=self._service,
             fresh=self.device != "cpu",
-            python=self.declaration.python,
             sandboxed=self._walled,
             memory=self._memory_limit,
             watched=self._watched,
@@ -190,7 +189,7 @@ class Worker:
         declaration = _placed(self.declaration)
         if declaration.plug:
             declaration = replace(declaration, plug=_placed(declaration.plug))
-        path = [str(Path(entry or ".").resolve()) for entry in _importable(self.declaration.python)]
+        path = [str(Path(entry or ".").resolve()) for entry in [*sys.path, ""]]
         hello = messages.Hello(declaration, self.device, path, self._service)
         failed = self._attempt(lambda process: process.send(hello, self._starting.until), self._starting)
         if isinstance(failed, Crash | Timeout):
@@ -391,14 +390,6 @@ class Worker:
         self._process = None
         if isinstance(self._state, Ready):
             self._state = None
-
-
-def _importable(python: str) -> list[str]:
-    """Where modules are looked for; by another interpreter, not in this one's own libraries."""
-    if not python:
-        return [*sys.path, ""]
-    homes = [Path(home).resolve() for home in {sys.prefix, sys.base_prefix}]
-    return ["", *(entry for entry in sys.path if entry and not any(map(Path(entry).resolve().is_relative_to, homes)))]
 
 
 def _placed(declaration: Declaration) -> Declaration:

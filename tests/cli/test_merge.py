@@ -1,4 +1,4 @@
-"""`attnsuite merge`: what it prints, the pages that it makes, and what it refuses."""
+"""`attnsuite report DIR...` merges: what it prints, the pages that it makes, and what it refuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_what_was_merged_is_printed_drawn_and_verified(tmp_path: Path, status_of
         stored(tmp_path / "shards", index)
         timed(tmp_path / "shards", index)
 
-    assert status_of("merge", "shards") == 0
+    assert status_of("report", "shards") == 0
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"results/{MACHINE.name}: check on cpu, shard 1/4: 1 rows, the run r1"
@@ -31,9 +31,9 @@ def test_what_was_merged_is_printed_drawn_and_verified(tmp_path: Path, status_of
     ("words", "says"),
     [
         (["shards"], "attnsuite: check on cpu in 4 shards: 1 of 4 shards are missing: 4/4. Nothing is merged; "),
-        (["nowhere"], "attnsuite: there is no folder nowhere; merge takes folders in which check or bench stored"),
+        (["nowhere"], "attnsuite: there is no folder nowhere; report merges folders in which check or bench stored"),
         (["empty"], "attnsuite: empty holds no results, at any depth, that could be merged"),
-        ([], "attnsuite: Missing argument 'DIR...'"),
+        (["--partial"], "attnsuite: --partial goes with folders to merge"),
     ],
 )
 def test_what_cannot_be_merged_is_one_line_and_status_2(
@@ -43,7 +43,7 @@ def test_what_cannot_be_merged_is_one_line_and_status_2(
     for index in range(1, 4):
         stored(tmp_path / "shards", index)
 
-    assert status_of("merge", *words) == 2
+    assert status_of("report", *words) == 2
 
     said = capsys.readouterr().err
     assert says in said
