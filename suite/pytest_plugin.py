@@ -205,7 +205,7 @@ class Tested:
         self.device = session.request.device
         self.check = session.check(implementation, _processes)
         if not isinstance(self.check, Outcome):
-            self.explainer, self.forwarding = Explainer(self.check), session.forwarding(self.check, _processes)
+            self.explainer = Explainer(self.check)
 
     def tests(self) -> Sequence[tuple[Case, str]]:
         """The cases, each with a dtype; none of an implementation that cannot be imported."""
@@ -248,9 +248,7 @@ class Tested:
             yield Group(failures[0], 1, asked=tuple(words)).rerun
         if isinstance(self.check, Outcome):
             return
-        borrowed = [each for outcome in failures if (each := self.forwarding.borrowed([outcome]))]
-        yield from (each.of_one for each in borrowed)
-        for outcome in () if borrowed else failures:
+        for outcome in failures:
             if reproduction := self.explainer.reproduction(outcome):
                 yield from reproduction.pasted
 

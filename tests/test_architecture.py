@@ -99,20 +99,20 @@ def test_packages_import_from_those_before_them_alone() -> None:
 
 
 BUDGETS = {
-    "model": 2200,
-    "judging": 1020,
+    "model": 2100,
+    "judging": 1010,
     "cases": 3700,
     "contracts": 26900,
-    "registry": 3950,
-    "worker": 3920,
-    "machine": 670,
+    "registry": 3940,
+    "worker": 3910,
+    "machine": 660,
     "results": 2200,
-    "conformance": 3490,
-    "benchmark": 5350,
+    "conformance": 3340,
+    "benchmark": 5310,
     "report": 3500,
-    "documents": 3650,
+    "documents": 3640,
     "export": 560,
-    "cli": 4050,
+    "cli": 3920,
 }
 """Lines of Python that each package may have. A commit that raises one says why the package grows."""
 

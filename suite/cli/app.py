@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, type] = {
 REMOVED: Mapping[tuple[str, str], str] = {
     ("migrate", ""): "`migrate` was removed: `attnsuite run` writes results/ anew, in today's layout",
     ("merge", ""): "`merge` was removed: `attnsuite report DIR... --results OUT` merges and writes the pages",
+    ("check", "--last-failed"): "--last-failed was removed: `pytest --attention FILE --lf` does that",
     ("compare", "--python"): "--python was removed: store results in each environment, and compare the two folders",
     ("learn", "--jobs"): "--jobs was removed: start a command per task, each with its own --results, and merge them",
     ("sweep", "--attempts"): "--attempts was removed: the same `attnsuite sweep` command starts what is missing again",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from msgspec import structs
 
 from attnsuite import registry
-from attnsuite.cli import campaign, github, json_rows, junit, last_failed, sharding
+from attnsuite.cli import campaign, github, json_rows, junit, sharding
 from attnsuite.cli.interrupting import CANNOT, FAILED, heed, is_interrupted
 from attnsuite.cli.json_rows import JsonRows
 from attnsuite.cli.options import arguments, several, words
@@ -110,7 +110,7 @@ def check(
     all.
 
     The other options are those of `attnsuite check`, by the same names: `isolate`, `time_limit`, `jobs`, `profile`,
-    `seed`, `shard` ("2/8"), `except_`, `fail_fast`, `last_failed`, `strict`, and the files `json`, `junit` and
+    `seed`, `shard` ("2/8"), `except_`, `fail_fast`, `strict`, and the files `json`, `junit` and
     `results`.
 
     Raises UsageError for an unknown target, contract, dtype, device, case or option.
@@ -159,7 +159,7 @@ class _Check:
         from attnsuite.cases import tensors
 
         options, lines = self.options, self.lines
-        request = request_of(options, self.declarations, self.tell)
+        request = request_of(options, self.declarations)
         session = self._session(request)
         self.declarations = askable(session, self.declarations, self.tell)
         session.refuse_unmatched_xfails(self.declarations)
@@ -214,7 +214,7 @@ class _Check:
         """The run of a check that is stored, with the request in words."""
         options = self.options
         parts = [f"check on {options.device}", *words(options, "cases", "dtypes", "profile", "strict")]
-        parts += ["what failed"] * options.last_failed + ["a sample"] * options.sample
+        parts += ["a sample"] * options.sample
         run = campaign.new_run(self.declarations, "; ".join(parts), facts)
         return structs.replace(run, shard=str(options.shard or ""))
 
@@ -261,9 +261,6 @@ class _Check:
             github.announce(outcomes, self.declarations, session.explanations, again, lines)
         if options.junit is not None:
             junit.write(Path(options.junit), outcomes, again, interrupted)
-        for each in own:
-            if each.file or each.module:  # a next command line can name it
-                last_failed.remember(each, options.device, by_name[each.full_name])
 
     def _say_how_to_run_fewer(self, session: Session, of: Declaration, outcomes: Sequence[Outcome]) -> None:
         from attnsuite.conformance.hints import how_to_run_fewer
@@ -273,21 +270,14 @@ class _Check:
             self.tell(f"{of.full_name}: {hint}")
 
 
-def request_of(options: Check, declarations: Sequence[Declaration], tell: Tell = told) -> CheckRequest:
+def request_of(options: Check, declarations: Sequence[Declaration]) -> CheckRequest:
     """What is tested of the implementations."""
     from attnsuite.conformance.request import CheckRequest
 
     request = campaign.request_of(
         CheckRequest, options, xfails=read_xfails(options.known_gaps) if options.known_gaps is not None else ()
     )
-    if options.sample:
-        request = campaign.sampled(request, declarations)
-    if not options.last_failed:
-        return request
-    failed = {each.full_name: last_failed.failed(each, request.device) for each in declarations}
-    for name in (name for name, tests in failed.items() if not tests):
-        tell(f"{name}: no failure is recorded, so all tests run")
-    return replace(request, only={**request.only, **{name: tests for name, tests in failed.items() if tests}})
+    return campaign.sampled(request, declarations) if options.sample else request
 
 
 def askable(session: Session, declarations: Sequence[Declaration], tell: Tell) -> list[Declaration]:

@@ -162,7 +162,6 @@ class Check:
     results: Path | None = option(None, "--results DIR", "store the outcomes there and write pages; resumes", folder)
     shard: Shard | None = SHARD
     fail_fast: bool = option(False, "--fail-fast -x", "stop at the first failure that is not a known bug")
-    last_failed: bool = option(False, "--last-failed", "run the tests that failed the last time; all, if none did")
     junit: str | None = option(None, "--junit FILE", "write the outcomes as JUnit XML", file)
     signature: str | None = SIGNATURE
     known_gaps: str | None = option(None, "--known-gaps FILE", "lines `case pattern: reason`: expected failures", file)
@@ -174,7 +173,7 @@ class Check:
     @property
     def narrows(self) -> bool:
         """Whether not all tests of a contract run."""
-        return bool(self.cases or self.dtypes or self.last_failed or self.shard or self.sample)
+        return bool(self.cases or self.dtypes or self.shard or self.sample)
 
 
 @dataclass(frozen=True)

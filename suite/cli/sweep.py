@@ -32,7 +32,7 @@ from attnsuite.report import refuse_foreign_index
 
 COMMANDS: Mapping[str, type[requests.Check | requests.Bench]] = {"check": requests.Check, "bench": requests.Bench}
 """The subcommands whose tables a sweep file may have."""
-EXCLUDED = ("results", "shard", "json", "junit", "github", "quiet", "fail_fast", "last_failed", "seed", "dry_run")
+EXCLUDED = ("results", "shard", "json", "junit", "github", "quiet", "fail_fast", "seed", "dry_run")
 """Options that the sweep sets itself, or that have no meaning for a part of a request."""
 DEFAULTS: Mapping[str, Any] = {"shards": 1, "results": "results", "folder": "", "slurm": {}}
 """The keys of a sweep file besides the tables of subcommands."""

@@ -10,7 +10,6 @@ from threading import Event
 from typing import Any, Self
 
 import torch
-from msgspec import structs
 from threadpoolctl import threadpool_limits
 
 from attnsuite import machine, registry
@@ -18,7 +17,6 @@ from attnsuite.cases import Contract, NoReply
 from attnsuite.conformance.case_tests import CaseTests, Implementation, Result, Run
 from attnsuite.conformance.check import Check, OutcomesAt
 from attnsuite.conformance.explanation import Explainer
-from attnsuite.conformance.forwarding import Forwarding
 from attnsuite.conformance.hints import call_hint, operator_hint, operators_used
 from attnsuite.conformance.known import Known, KnownBug, known_bugs, refuse_unmatched, xfails_of
 from attnsuite.conformance.request import CaseDtype, CheckRequest
@@ -113,7 +111,7 @@ class Session:
         return self.fail_fast and any(outcome.fails for outcome in outcomes)
 
     def _explain(self, check: Check, outcomes: Sequence[Outcome], target: Target) -> None:
-        """Record operators and the explanation. Failures of a library are explained by its known bugs."""
+        """Record operators and the explanation."""
         implementation, operators = check.implementation, None
         if (self.explains or self.records_operators) and not implementation.declaration.shipped:
             operators = operators_used(check, outcomes)
@@ -121,13 +119,8 @@ class Session:
             self.operators[implementation.name] = operators
         if not self.explains:
             return
-        with ExitStack() as stack:
-            borrowed = self.forwarding(check, stack).borrowed(outcomes)
-        about = borrowed.is_about if borrowed else lambda outcome: False
-        own = [structs.replace(o, known=borrowed.implementation) if borrowed and about(o) else o for o in outcomes]
         self.explanations[implementation.name] = replace(
-            Explainer(check).explanation(own),
-            borrowed=borrowed,
+            Explainer(check).explanation(outcomes),
             operators=operators,
             hint=self._call_hint(check, outcomes, target) or operator_hint(check, outcomes, operators),
             unasked=() if implementation.declaration.shipped else implementation.declaration.unasked,
@@ -148,18 +141,6 @@ class Session:
                 return Check(other, check.inputs, ()) if isinstance(other, Implementation) else None
 
             return call_hint(check, outcomes, opened)
-
-    def forwarding(self, check: Check, stack: ExitStack) -> Forwarding:
-        """Finds the failures of a submission that are a library's. The processes that it starts end with `stack`."""
-        contract, own = check.implementation.contract, check.implementation.name
-        shipped = [each for each in registry.discover() if each.contract == contract.name and each.shipped]
-        by_name = {each.full_name: each for each in shipped if each.full_name != own}
-
-        def opened(name: str) -> Check | None:
-            other = self.check(by_name[name], stack, foresee=False)
-            return other if isinstance(other, Check) else None
-
-        return Forwarding(check, self.known_bugs(contract), list(by_name), opened, machine.versions())
 
     # Tests
 

@@ -14,8 +14,6 @@ from attnsuite.model.cheats import CheatsAudit as CheatsAudit
 from attnsuite.model.cheats import Trial as Trial
 from attnsuite.model.escaping import command_line as command_line
 from attnsuite.model.escaping import escaped as escaped
-from attnsuite.model.explanation import Borrowed as Borrowed
-from attnsuite.model.explanation import BorrowedFinding as BorrowedFinding
 from attnsuite.model.explanation import Explanation as Explanation
 from attnsuite.model.explanation import Reproduction as Reproduction
 from attnsuite.model.rows import BAD_INPUT as BAD_INPUT

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from attnsuite.model import FAILURES, Explanation, Outcome, escaped
 from attnsuite.report.cells import code, said
-from attnsuite.report.page import Block, Page, Section, Table, note, points, section, table
+from attnsuite.report.page import Page, Section, Table, points, section, table
 from attnsuite.report.tally import (
     Group,
     breakdown,
@@ -60,15 +60,11 @@ def _section(name: str, outcomes: Sequence[Outcome], explanation: Explanation | 
     """What an implementation fails, in groups; without a block if it fails nothing."""
     alike = groups((of for of in outcomes if of.status in FAILURES and not of.lenient), again)
     rows = [(of.count, said(f"{_known(of)}{of.says}", longest=LONGEST_SAID), code(of.rerun)) for of in alike]
-    borrowed = explanation.borrowed.lines if explanation and explanation.borrowed else []
     where: list[str] = []
     if explanation:
         where = [*filter(None, [explanation.hint]), *explanation.where, *filter(None, [explanation.uncompared])]
-    kept: list[Block] = (
-        [note(borrowed[0], longest=LONGEST_SAID), points(line.strip() for line in borrowed[1:])] if borrowed else []
-    )
     lenient = points(of.detail for of in validation(outcomes).lenient)
-    return section(name, table(("questions", "what", "ask again"), rows), points(where), kept, lenient)
+    return section(name, table(("questions", "what", "ask again"), rows), points(where), lenient)
 
 
 def _known(of: Group) -> str:

@@ -83,7 +83,6 @@ EARLY = [
     ("sweep a.toml --attempts 2", "--attempts was removed: "),
     ("check no\x00such", "target 'no\\x00such' holds a NUL"),
     ("list --cases --workloads", "--cases and --workloads do not go together"),
-    ("report theirs", "Got unexpected extra argument(s) (theirs); did you mean --results theirs? "),
     ("check --nope", "No such option: --nope"),
     ("chek", "No such command 'chek'"),
 ]

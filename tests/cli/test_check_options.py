@@ -1,4 +1,4 @@
-"""What a check writes, stores, remembers and leaves out: `--results`, `--last-failed`, `--fail-fast`, `--quiet`."""
+"""What a check writes, stores and leaves out: `--results`, `--fail-fast`, `--quiet`."""
 
 from __future__ import annotations
 
@@ -33,29 +33,6 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(file: Path) -> list[tuple[str, str]]:
     rows = map(json.loads, file.read_text().splitlines())
     return [(row["case"], row["status"]) for row in rows]
-
-
-def test_what_failed_last_is_asked_again_until_it_passes(
-    write: Write, status_of: Exit, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    rows = tmp_path / "rows.json"
-    write("mine.py", WRONG_BELOW_TWO_HEADS)
-    assert status_of("check", "mine.py", *CASES) == 1
-
-    again = status_of("check", "mine.py", "--last-failed", "--json", str(rows))
-    failed = asked(rows)
-    write("mine.py", RIGHT)
-    mended = status_of("check", "mine.py", "--last-failed", "--json", str(rows))
-    capsys.readouterr()
-    all_again = status_of("check", "mine.py", "--last-failed", *CASES, "--json", str(rows))
-
-    assert (again, mended, all_again) == (1, 0, 0)
-    assert failed
-    assert {status for _, status in failed} == {"failed"}
-    assert "plain/one_head" in dict(failed)
-    assert "plain/small" not in dict(failed)
-    assert len(asked(rows)) > len(failed)
-    assert "attention/mine: no failure is recorded, so all tests run\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])

@@ -51,9 +51,9 @@ def test_a_shell_is_told_how_subcommands_and_options_go_on(attnsuite: Run, monke
     monkeypatch.setenv("COMP_WORDS", "attnsuite che")
     monkeypatch.setenv("COMP_CWORD", "1")
     assert attnsuite().stdout.split() == ["check"]
-    monkeypatch.setenv("COMP_WORDS", "attnsuite check --last")
+    monkeypatch.setenv("COMP_WORDS", "attnsuite check --fail")
     monkeypatch.setenv("COMP_CWORD", "2")
-    assert attnsuite().stdout.split() == ["--last-failed"]
+    assert attnsuite().stdout.split() == ["--fail-fast"]
 
 
 def test_list_shows_what_is_asked(status_of: Callable[..., object], capsys: pytest.CaptureFixture[str]) -> None:
