@@ -150,7 +150,6 @@ CONTRACT = Contract(
     **lists_in(
         __name__,
         mutants="mutants.mutants",
-        controls="mutants.controls",
         variants="variants.variants",
         workloads="workloads.workloads",
         array="cases.combined.array",

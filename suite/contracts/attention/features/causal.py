@@ -224,15 +224,9 @@ VISIBLE = mutants(
             lambda grid, asked: grid.j <= grid.i // 4 * 4 + 3,
             "pytorch issue 195910"
         ),
-        "ignores_causal_in_first_tile": Mutation(
-            "the causal mask begins with the 17th query, the first tile sees all keys",
-            lambda grid, asked: _due(grid, asked) | (grid.i < 16)
-        ),
+        "ignores_causal_in_first_tile": Mutation("the causal mask begins with the 17th query, the first tile sees all keys", lambda grid, asked: _due(grid, asked) | (grid.i < 16)),
         "ignores_causal_beyond_64_queries": Mutation("the causal mask ends with the 64th query", lambda grid, asked: _due(grid, asked) | (grid.i >= 64)),
-        "leaks_future_of_last_tile": Mutation(
-            "keys of the last tile of 32 are never masked: their future leaks",
-            lambda grid, asked: _due(grid, asked) | _last_tile(grid, asked)
-        ),
+        "leaks_future_of_last_tile": Mutation("keys of the last tile of 32 are never masked: their future leaks", lambda grid, asked: _due(grid, asked) | _last_tile(grid, asked)),
         "ignores_causal_with_fewer_queries": Mutation("is_causal is ignored when there are fewer queries than keys", _unless(lambda asked: asked.queries < asked.keys)),
         "ignores_causal_with_more_queries": Mutation("is_causal is ignored when there are more queries than keys", _unless(lambda asked: asked.queries > asked.keys)),
         "applies_causal_only_to_squares": Mutation("is_causal is ignored unless there are as many queries as keys", _unless(lambda asked: asked.queries != asked.keys)),
@@ -250,10 +244,7 @@ VISIBLE = mutants(
             lambda grid, asked: _due(grid, asked) & (grid.j > grid.i - 32),
             "transformers issue 39408"
         ),
-        "forgets_causal_of_one_tensor": Mutation(
-            "where one tensor is query, key and value, a fast path forgets the causal mask",
-            _unless(lambda asked: asked.query is asked.key)
-        ),
+        "forgets_causal_of_one_tensor": Mutation("where one tensor is query, key and value, a fast path forgets the causal mask", _unless(lambda asked: asked.query is asked.key)),
     },
 )  # fmt: skip
 
@@ -264,11 +255,9 @@ TILED = mutants(
             "in tiles of keys that begin right of the tile of queries' first row, causal masks all",
             lambda grid, asked: _due(grid, asked) & (grid.j[:1] <= grid.i[:1]),
         ),
-        "restarts_causal_in_each_tile": Mutation(
-            "the causal mask starts anew in each tile of keys", lambda grid, asked: grid.j - grid.j[:1] <= grid.i
-        ),
+        "restarts_causal_in_each_tile": Mutation("the causal mask starts anew in each tile of keys", lambda grid, asked: grid.j - grid.j[:1] <= grid.i),
     },
-)
+)  # fmt: skip
 
 GENERAL_MUTANTS = [
     *mutants(
@@ -287,17 +276,14 @@ GENERAL_MUTANTS = [
             )
         },
         receive={
-            "ignores_dropout_when_causal": Mutation(
-                "dropout is ignored when the mask is causal",
-                lambda asked: asked.but(dropout_p=0.0) if asked["is_causal"] else asked,
-            )
+            "ignores_dropout_when_causal": Mutation("dropout is ignored when the mask is causal", lambda asked: asked.but(dropout_p=0.0) if asked["is_causal"] else asked)
         },
     ),
     *mutants(
         Backward,
         weights={"backward_ignores_causal": Mutation("the backward ignores is_causal", ignoring("is_causal", False))},
     ),
-]
+]  # fmt: skip
 
 
 @Whole.instead("answer", "the future is hidden after the softmax, without renormalising")
@@ -314,12 +300,9 @@ LEVELS = Levels(
     {"causal": {"not_causal": False, "causal": True}},
     lambda of: {"causal": of["causal"]},
     (
-        Contradiction(
-            "what a mask and is_causal mean together is not defined",
-            {"causal": ("causal",), "mask": ("bool_mask", "float_mask")},
-        ),
+        Contradiction("what a mask and is_causal mean together is not defined", {"causal": ("causal",), "mask": ("bool_mask", "float_mask")}),
     ),
-)
+)  # fmt: skip
 
 
 def _in_torch(scores: str, value: bool | None, call: Call, conventions: Conventions) -> str:

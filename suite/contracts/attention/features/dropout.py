@@ -205,10 +205,7 @@ INSTEAD = mutants(
     Whole,
     answer={
         "drops_outputs": Mutation("dropout is applied to the output instead of the weights", _of_outputs),
-        "drops_scores": Mutation(
-            "dropout is applied to the scores before the softmax instead of the weights",
-            Dense(softmax=_of_scores, dropout=lambda weights, p: weights),
-        ),
+        "drops_scores": Mutation("dropout is applied to the scores before the softmax instead of the weights", Dense(softmax=_of_scores, dropout=lambda weights, p: weights)),
         "drops_values": Mutation("dropout is applied to the values' rows, alike for all queries", with_arguments(asked=_of_values)),
         "drops_at_probability_zero": Mutation(
             "without being asked, a tenth of the weights is dropped",
@@ -265,14 +262,10 @@ def _limited(limit: Any) -> Any:
 ACCEPTED = mutants(
     Dense,
     receive={
-        "accepts_negative_dropout": Mutation(
-            "a negative dropout_p is accepted as 0",
-            _limited(lambda p: max(p, 0.0)),
-            "pytorch, scaled_dot_product_attention on a CPU",
-        ),
+        "accepts_negative_dropout": Mutation("a negative dropout_p is accepted as 0", _limited(lambda p: max(p, 0.0)), "pytorch, scaled_dot_product_attention on a CPU"),
         "accepts_dropout_above_one": Mutation("a dropout_p above 1 is accepted as 1", _limited(lambda p: min(p, 1.0))),
     },
-)
+)  # fmt: skip
 
 LEVELS = Levels(
     {"dropout": {"no_dropout": None, "dropout_0": 0.0, "dropout": 0.4}},
@@ -286,13 +279,10 @@ LEVELS = Levels(
             "what was dropped is read off values that are the identity",
             {"dropout": ("dropout",), "draw": ("peaked", "offset_values", "opposite_logits", "uneven_sizes")},
         ),
-        Contradiction(
-            "where scores have lost all digits, no weight is known to be above 0",
-            {"dropout": ("dropout",), "mask_pattern": ("rows_of_1e9",)},
-        ),
+        Contradiction("where scores have lost all digits, no weight is known to be above 0", {"dropout": ("dropout",), "mask_pattern": ("rows_of_1e9",)}),
     ),
     lacked="dropout",
-)
+)  # fmt: skip
 
 
 def _in_torch(weights: str, value: float | None, call: Call, conventions: Conventions) -> str | None:

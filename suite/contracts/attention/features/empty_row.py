@@ -206,14 +206,8 @@ WEIGHTS = mutants(
             "jax.nn (its convention)"
         ),
         "repeats_last_row_for_empty_row": Mutation("a query that may attend to nothing repeats the answer of the query before", _repeats),
-        "leaves_a_trace_for_empty_row": Mutation(
-            "a query that may attend to nothing gives 1e-6 of the mean instead of zeros",
-            _filled(lambda asked: 1e-6 / max(asked.keys, 1))
-        ),
-        "looks_for_empty_rows_in_first_row": Mutation(
-            "a query that may attend to nothing gives NaN unless it is the first of its matrix",
-            _but_for_the_first
-        ),
+        "leaves_a_trace_for_empty_row": Mutation("a query that may attend to nothing gives 1e-6 of the mean instead of zeros", _filled(lambda asked: 1e-6 / max(asked.keys, 1))),
+        "looks_for_empty_rows_in_first_row": Mutation("a query that may attend to nothing gives NaN unless it is the first of its matrix", _but_for_the_first),
     },
 )  # fmt: skip
 
@@ -254,20 +248,12 @@ LEVELS = Levels(
     _emptied,
     (
         Contradiction("rows are emptied by masks", {"empty_row": ("rows_emptied",), "mask": ("no_mask",)}),
-        Contradiction(
-            "rows are emptied by masks that have rows, and hide keys at random otherwise",
-            {"empty_row": ("rows_emptied",), "mask_pattern": NOT_RANDOM},
-        ),
-        Contradiction(
-            "rows are emptied by masks that have rows", {"empty_row": ("rows_emptied",), "mask_axes": WITHOUT_ROWS}
-        ),
-        Contradiction(
-            "a mask without columns hides nothing but whole rows",
-            {"empty_row": ("no_row_emptied",), "mask_axes": WITHOUT_COLUMNS},
-        ),
+        Contradiction("rows are emptied by masks that have rows, and hide keys at random otherwise", {"empty_row": ("rows_emptied",), "mask_pattern": NOT_RANDOM}),
+        Contradiction("rows are emptied by masks that have rows", {"empty_row": ("rows_emptied",), "mask_axes": WITHOUT_ROWS}),
+        Contradiction("a mask without columns hides nothing but whole rows", {"empty_row": ("no_row_emptied",), "mask_axes": WITHOUT_COLUMNS}),
     ),
     lacked="masks",
-)
+)  # fmt: skip
 
 FEATURE = Feature(
     "empty_row",

@@ -240,12 +240,9 @@ LEVELS = Levels(
     {"key_heads": {"own_kv": None, "half_kv": "half", "one_kv": "one"}},
     _groups,
     (
-        Contradiction(
-            "a single head is no group",
-            {"key_heads": ("half_kv", "one_kv"), "items": ("one_head",)},
-        ),
+        Contradiction("a single head is no group", {"key_heads": ("half_kv", "one_kv"), "items": ("one_head",)}),
     ),
-)
+)  # fmt: skip
 
 
 def _traits(value: int, sizes: Any) -> Traits:

@@ -197,19 +197,13 @@ LEVELS = Levels(
         *_only_with_a_mask("mask_pattern"),
         *_only_with_a_mask("attn_mask_layout"),
         Contradiction("only float masks lower scores", {"mask": ("bool_mask",), "mask_pattern": LOWERED}),
-        Contradiction(
-            "only in float64 have scores of −1e9 any digits left",
-            {"mask_pattern": ("rows_of_1e9",), "dtype": ("float32", "float16", "bfloat16")},
-        ),
+        Contradiction("only in float64 have scores of −1e9 any digits left", {"mask_pattern": ("rows_of_1e9",), "dtype": ("float32", "float16", "bfloat16")}),
         Contradiction("only float masks have gradients", {"mask": ("no_mask", "bool_mask"), "gradient": ("dqkv_mask",)}),
         Contradiction("a mask of rank 4 needs scores of rank 4", {"mask_axes": _with(lambda a: len(a) > 3), "rank": ("rank_3", "rank_2")}),
         Contradiction("a mask of rank 3 needs scores of rank 3", {"mask_axes": _with(lambda a: len(a) == 3), "rank": ("rank_2",)}),
         Contradiction("whole rows of −1e9 are rows of the mask", {"mask_pattern": ("rows_of_1e9",), "mask_axes": WITHOUT_ROWS}),
         Contradiction("keys are hidden by masks that have columns", {"mask_pattern": NOT_RANDOM, "mask_axes": WITHOUT_COLUMNS}),
-        Contradiction(
-            "a mask of one axis lies row by row or with strides",
-            {"mask_axes": ("s",), "attn_mask_layout": ("mask_column_major", "mask_sliced")},
-        ),
+        Contradiction("a mask of one axis lies row by row or with strides", {"mask_axes": ("s",), "attn_mask_layout": ("mask_column_major", "mask_sliced")}),
     ),
     lacked="masks",
 )  # fmt: skip

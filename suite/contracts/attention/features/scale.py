@@ -142,11 +142,7 @@ FACTORS = mutants(
         ),
         "leaves_out_given_scale": Mutation("where a scale is given the scores are not scaled at all", _if_given(lambda asked: 1.0)),
         "limits_scale_to_one": Mutation("a scale above 1 is cut to 1", lambda asked: min(factor(asked), 1.0)),
-        "rounds_scale_to_half": Mutation(
-            "the scale is rounded to float16",
-            lambda asked: float(torch.tensor(factor(asked)).half()),
-            "kernels that take their scalars in half"
-        ),
+        "rounds_scale_to_half": Mutation("the scale is rounded to float16", lambda asked: float(torch.tensor(factor(asked)).half()), "kernels that take their scalars in half"),
         "ignores_scale_with_mask": Mutation("a given scale is ignored when there is a mask", lambda asked: factor(asked) if asked["attn_mask"] is None else default(asked)),
         "ignores_scale_of_grouped_heads": Mutation("a given scale is ignored where heads are grouped", lambda asked: default(asked) if asked.grouped else factor(asked)),
         "unscaled_when_grouped": Mutation("the default scale is left out when heads are grouped", _by_default(lambda asked: 1.0 if asked.grouped else default(asked))),
@@ -179,33 +175,25 @@ BACKWARD = mutants(
     Backward,
     factor={
         "gradients_lack_scale": Mutation("the gradients of query and key lack the scale", lambda asked: 1.0),
-        "gradients_ignore_given_scale": Mutation(
-            "the gradients of query and key use 1/√e although another scale was given", default
-        ),
-        "gradients_apply_scale_twice": Mutation(
-            "the scale is applied twice to the gradients of query and key", lambda asked: factor(asked) ** 2
-        ),
+        "gradients_ignore_given_scale": Mutation("the gradients of query and key use 1/√e although another scale was given", default),
+        "gradients_apply_scale_twice": Mutation("the scale is applied twice to the gradients of query and key", lambda asked: factor(asked) ** 2),
     },
     query_gradient={
-        "query_gradient_lacks_scale": Mutation(
-            "the query's gradient lacks the scale", lambda flow, saved: flow.scores @ saved.key
-        ),
+        "query_gradient_lacks_scale": Mutation("the query's gradient lacks the scale", lambda flow, saved: flow.scores @ saved.key),
         "query_gradient_ignores_scale": Mutation(
             "the query's gradient uses 1/√e although another scale was given",
             lambda flow, saved: default(saved.asked) * (flow.scores @ saved.key),
         ),
     },
     key_gradient={
-        "key_gradient_lacks_scale": Mutation(
-            "the key's gradient lacks the scale", lambda flow, saved: flow.scores.transpose(-1, -2) @ saved.query
-        ),
+        "key_gradient_lacks_scale": Mutation("the key's gradient lacks the scale", lambda flow, saved: flow.scores.transpose(-1, -2) @ saved.query),
         "key_gradient_loses_sign_of_scale": Mutation(
             "the key's gradient has the wrong sign under a negative scale",
             with_result(lambda gradient, saved: gradient * (-1 if factor(saved.asked) < 0 else 1)),
             "pytorch issue 105190",
         ),
     },
-)
+)  # fmt: skip
 
 ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 ERROR = {"float64": 512, "float32": 512, "float16": 48, "bfloat16": 48}

@@ -220,12 +220,9 @@ ACCEPTED = mutants(
             _given(lambda value: (value, value) if isinstance(value, int) else value),
             "jax.nn: an int is symmetric",
         ),
-        "reads_first_two_of_window": Mutation(
-            "of a window of three numbers the first two are read",
-            _given(lambda value: tuple(value[:2]) if isinstance(value, tuple) else value),
-        ),
+        "reads_first_two_of_window": Mutation("of a window of three numbers the first two are read", _given(lambda value: tuple(value[:2]) if isinstance(value, tuple) else value)),
     },
-)
+)  # fmt: skip
 
 
 def _reach(of: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -249,13 +246,10 @@ LEVELS = Levels(
     {"window": SHARES},
     _reach,
     (
-        Contradiction(
-            "a window may leave the lowest scores alone, which overflow where they are multiplied by log₂ e",
-            {"window": tuple(SHARES)[1:], "mask_pattern": ("lowest",)},
-        ),
+        Contradiction("a window may leave the lowest scores alone, which overflow where they are multiplied by log₂ e", {"window": tuple(SHARES)[1:], "mask_pattern": ("lowest",)}),
     ),
     lacked="windows",
-)
+)  # fmt: skip
 
 
 def _traits(value: Window, sizes: Any) -> Traits:

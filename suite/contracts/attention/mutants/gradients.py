@@ -9,7 +9,7 @@ from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.mutants import Mutation, mutants, rounded, with_arguments, with_result
 from attnsuite.contracts.attention.computation.forward import Whole
 from attnsuite.contracts.attention.computation.gradients import Backward, Flow, Gradients, Saved, forward_weights
-from attnsuite.contracts.attention.mutants.memory import as_contiguous
+from attnsuite.contracts.attention.mutants.inputs import as_contiguous
 from attnsuite.contracts.attention.mutants.sizes import with_zero_columns, with_zero_queries
 
 
@@ -33,23 +33,15 @@ def turned_back(scores: Tensor) -> Tensor:
 MUTANTS = mutants(
     Backward,
     output_gradient={
-        "reads_output_gradient_as_contiguous": Mutation(
-            "the output gradient's strides are ignored",
-            with_arguments(gradient=as_contiguous),
-            "flash-attention issue 355",
-        ),
-        "assumes_output_gradient_of_ones": Mutation(
-            "the output gradient is taken to be 1 everywhere", with_result(torch.ones_like)
-        ),
+        "reads_output_gradient_as_contiguous": Mutation("the output gradient's strides are ignored", with_arguments(gradient=as_contiguous), "flash-attention issue 355"),
+        "assumes_output_gradient_of_ones": Mutation("the output gradient is taken to be 1 everywhere", with_result(torch.ones_like)),
         "crops_output_gradient_to_query_width": Mutation(
             "of the output gradient, the columns beyond the query's width are not read",
             with_result(lambda gradient, saved: with_zero_columns(gradient, saved.asked.width)),
         ),
     },
     mean={
-        "adds_mean_in_gradient": Mutation(
-            "the mean in the gradient of the softmax (the D term) is added, not subtracted", with_result(torch.neg)
-        ),
+        "adds_mean_in_gradient": Mutation("the mean in the gradient of the softmax (the D term) is added, not subtracted", with_result(torch.neg)),
         "takes_mean_over_queries_in_gradient": Mutation(
             "the mean in the gradient of the softmax (the D term) is taken over the queries, not the keys",
             lambda weights, d_weights, saved: (weights * d_weights).sum(-2, keepdim=True),
@@ -76,17 +68,11 @@ MUTANTS = mutants(
             "the gradient of the softmax is not multiplied by the weights",
             lambda weights, d_weights, mean: (d_weights - mean).masked_fill(weights == 0, 0.0),
         ),
-        "scores_gradient_off_by_one_percent": Mutation(
-            "the gradient of the scores is 1 % too large", with_result(one_percent_off)
-        ),
-        "rounds_scores_gradient_to_half": Mutation(
-            "the gradient of the scores is rounded to bfloat16", with_result(rounded(torch.bfloat16))
-        ),
+        "scores_gradient_off_by_one_percent": Mutation("the gradient of the scores is 1 % too large", with_result(one_percent_off)),
+        "rounds_scores_gradient_to_half": Mutation("the gradient of the scores is rounded to bfloat16", with_result(rounded(torch.bfloat16))),
     },
     query_gradient={
-        "doubles_query_gradient": Mutation(
-            "the query's gradient is twice as large", with_result(lambda gradient: 2 * gradient)
-        ),
+        "doubles_query_gradient": Mutation("the query's gradient is twice as large", with_result(lambda gradient: 2 * gradient)),
         "negates_query_gradient": Mutation("the query's gradient has the wrong sign", with_result(torch.neg)),
         "turns_scores_for_query_gradient": Mutation(
             "where queries and keys are as many, the gradient of the scores is transposed for the query's gradient",
@@ -95,22 +81,16 @@ MUTANTS = mutants(
     },
     key_gradient={
         "negates_key_gradient": Mutation("the key's gradient has the wrong sign", with_result(torch.neg)),
-        "doubles_key_gradient": Mutation(
-            "the key's gradient is twice as large", with_result(lambda gradient: 2 * gradient)
-        ),
+        "doubles_key_gradient": Mutation("the key's gradient is twice as large", with_result(lambda gradient: 2 * gradient)),
         "does_not_turn_scores_for_key_gradient": Mutation(
             "where queries and keys are as many, the gradient of the scores is not transposed for the key's gradient",
             lambda flow, saved: turned_back(flow.products.transpose(-1, -2)) @ saved.query,
         ),
-        "loses_key_gradient_beyond_128": Mutation(
-            "the gradient of keys beyond the 128th is 0", with_result(lambda gradient: with_zero_queries(gradient, 128))
-        ),
+        "loses_key_gradient_beyond_128": Mutation("the gradient of keys beyond the 128th is 0", with_result(lambda gradient: with_zero_queries(gradient, 128))),
     },
     value_gradient={
         "negates_value_gradient": Mutation("the value's gradient has the wrong sign", with_result(torch.neg)),
-        "doubles_value_gradient": Mutation(
-            "the value's gradient is twice as large", with_result(lambda gradient: 2 * gradient)
-        ),
+        "doubles_value_gradient": Mutation("the value's gradient is twice as large", with_result(lambda gradient: 2 * gradient)),
         "does_not_turn_weights_for_value_gradient": Mutation(
             "where queries and keys are as many, the weights are not transposed for the value's gradient",
             lambda kept_weights, d_output, saved: turned_back(kept_weights.transpose(-1, -2)) @ d_output,
@@ -123,9 +103,7 @@ MUTANTS = mutants(
                 else Backward.value_gradient(kept_weights, d_output, saved)
             ),
         ),
-        "value_gradient_off_by_one_percent": Mutation(
-            "the value's gradient is 1 % too large", with_result(one_percent_off)
-        ),
+        "value_gradient_off_by_one_percent": Mutation("the value's gradient is 1 % too large", with_result(one_percent_off)),
         "value_gradient_lacks_weights": Mutation(
             "the value's gradient is the mean of the output's over the keys, without the weights",
             with_result(
@@ -142,24 +120,20 @@ MUTANTS = mutants(
             "the gradients of query and key are cut to [−1, 1]",
             with_result(lambda gradients: {name: _clipped(name, gradient) for name, gradient in gradients.items()}),
         ),
-        "gives_no_gradient_to_key": Mutation(
-            "the key gets no gradient", with_result(lambda gradients: {**gradients, "key": None})
-        ),
+        "gives_no_gradient_to_key": Mutation("the key gets no gradient", with_result(lambda gradients: {**gradients, "key": None})),
     },
-)
+)  # fmt: skip
 DETACHED = mutants(
     Whole,
     answer={
-        "returns_detached_output": Mutation(
-            "the output is detached: there is no gradient", with_result(lambda output: output.detach())
-        ),
+        "returns_detached_output": Mutation("the output is detached: there is no gradient", with_result(lambda output: output.detach())),
         "raises_for_gradient_without_keys": Mutation(
             "the gradient without keys raises an error",
             with_result(lambda output, asked: output if asked.keys else output.detach()),
             "flash-attention issue 2470",
         ),
     },
-)
+)  # fmt: skip
 
 
 @Backward.instead("deliver", "with grouped heads, the value's gradient is allocated like the key's, whose width it has")

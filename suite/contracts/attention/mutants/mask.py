@@ -14,7 +14,7 @@ from attnsuite.contracts.attention.feature import Grid
 from attnsuite.contracts.attention.features.mask import bool_mask, cut, is_bool, mask_gradient
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.lazily import torch
-from attnsuite.contracts.attention.mutants.memory import as_contiguous
+from attnsuite.contracts.attention.mutants.inputs import as_contiguous
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,9 +86,7 @@ def _by_group(mask: Tensor, asked: Asked) -> Tensor:
 MASKS = mutants(
     Dense,
     mask={
-        "transposes_square_mask": Mutation(
-            "a square mask is transposed, queries and keys are exchanged", _read(_transposed)
-        ),
+        "transposes_square_mask": Mutation("a square mask is transposed, queries and keys are exchanged", _read(_transposed)),
         "uses_first_heads_mask": Mutation(
             "the first head's mask is used for all heads",
             _read(lambda mask, asked: mask[..., :1, :, :] if mask.dim() > 2 else mask),
@@ -99,60 +97,25 @@ MASKS = mutants(
             _read(lambda mask, asked: mask[:1] if mask.dim() == 4 else mask),
             "tt-metal issue 39910",
         ),
-        "uses_first_querys_mask": Mutation(
-            "the first query's row of the mask is used for all queries",
-            _read(lambda mask, asked: mask[..., :1, :] if mask.dim() > 1 else mask),
-        ),
+        "uses_first_querys_mask": Mutation("the first query's row of the mask is used for all queries", _read(lambda mask, asked: mask[..., :1, :] if mask.dim() > 1 else mask)),
         "uses_last_querys_mask": Mutation(
             "the last query's row of the mask is used for all queries",
             _read(lambda mask, asked: mask[..., -1:, :] if mask.dim() > 1 else mask),
             "masks taken for key padding",
         ),
-        "reads_heads_of_mask_as_batch": Mutation(
-            "the axes of a mask of rank 3 are read as batch, queries and keys",
-            _read(_heads_as_batch),
-            "documents: doc-001 E7",
-        ),
-        "swaps_batch_and_heads_of_mask": Mutation(
-            "batch and heads of a mask are exchanged where their sizes allow it", _read(_swapped)
-        ),
-        "applies_broadcast_mask_to_first_query": Mutation(
-            "a mask that holds for all queries is applied to the first query only",
-            _read(_only(-2, 0)),
-            "tt-metal issue 39910",
-        ),
-        "applies_broadcast_mask_to_last_query": Mutation(
-            "a mask that holds for all queries is applied to the last query only", _read(_only(-2, -1))
-        ),
-        "applies_broadcast_mask_to_first_head": Mutation(
-            "a mask that holds for all heads is applied to the first head only", _read(_only(-3, 0))
-        ),
-        "applies_broadcast_mask_to_first_item": Mutation(
-            "a mask that holds for all batch items is applied to the first item only", _read(_only(-4, 0))
-        ),
-        "applies_broadcast_mask_to_first_key": Mutation(
-            "a mask that holds for all keys is applied to the first key only", _read(_only(-1, 0))
-        ),
-        "never_masks_last_key": Mutation(
-            "the mask's last column is not read: the last key is never masked", _read(_open_last(-1))
-        ),
-        "never_masks_last_query": Mutation(
-            "the mask's last row is not read: the last query attends to all", _read(_open_last(-2))
-        ),
-        "shifts_mask_by_one_key": Mutation(
-            "the mask is shifted by one key", _read(lambda mask, asked: mask.roll(1, -1) if mask.dim() else mask)
-        ),
-        "ignores_mask_when_grouped": Mutation(
-            "the mask is ignored when heads are grouped", _ignored(lambda asked: asked.grouped)
-        ),
-        "ignores_mask_with_dropout": Mutation(
-            "the mask is ignored when there is dropout", _ignored(lambda asked: asked["dropout_p"] > 0)
-        ),
-        "ignores_mask_for_one_query": Mutation(
-            "the mask is ignored when there is a single query",
-            _ignored(lambda asked: asked.queries == 1),
-            "decoding paths",
-        ),
+        "reads_heads_of_mask_as_batch": Mutation("the axes of a mask of rank 3 are read as batch, queries and keys", _read(_heads_as_batch), "documents: doc-001 E7"),
+        "swaps_batch_and_heads_of_mask": Mutation("batch and heads of a mask are exchanged where their sizes allow it", _read(_swapped)),
+        "applies_broadcast_mask_to_first_query": Mutation("a mask that holds for all queries is applied to the first query only", _read(_only(-2, 0)), "tt-metal issue 39910"),
+        "applies_broadcast_mask_to_last_query": Mutation("a mask that holds for all queries is applied to the last query only", _read(_only(-2, -1))),
+        "applies_broadcast_mask_to_first_head": Mutation("a mask that holds for all heads is applied to the first head only", _read(_only(-3, 0))),
+        "applies_broadcast_mask_to_first_item": Mutation("a mask that holds for all batch items is applied to the first item only", _read(_only(-4, 0))),
+        "applies_broadcast_mask_to_first_key": Mutation("a mask that holds for all keys is applied to the first key only", _read(_only(-1, 0))),
+        "never_masks_last_key": Mutation("the mask's last column is not read: the last key is never masked", _read(_open_last(-1))),
+        "never_masks_last_query": Mutation("the mask's last row is not read: the last query attends to all", _read(_open_last(-2))),
+        "shifts_mask_by_one_key": Mutation("the mask is shifted by one key", _read(lambda mask, asked: mask.roll(1, -1) if mask.dim() else mask)),
+        "ignores_mask_when_grouped": Mutation("the mask is ignored when heads are grouped", _ignored(lambda asked: asked.grouped)),
+        "ignores_mask_with_dropout": Mutation("the mask is ignored when there is dropout", _ignored(lambda asked: asked["dropout_p"] > 0)),
+        "ignores_mask_for_one_query": Mutation("the mask is ignored when there is a single query", _ignored(lambda asked: asked.queries == 1), "decoding paths"),
         "ignores_mask_in_rank_3": Mutation("the mask is ignored in rank 3", _ignored(lambda asked: asked.rank == 3)),
         "ignores_bool_mask_of_one_query": Mutation(
             "a boolean mask is ignored when there is one query, as in a decoding kernel of its own",
@@ -162,11 +125,9 @@ MASKS = mutants(
             "a float mask is ignored when there is one query, as in a decoding kernel of its own",
             _read(lambda mask, asked: None if not is_bool(mask) and asked.queries == 1 else mask),
         ),
-        "repeats_mask_heads_by_group": Mutation(
-            "with grouped heads, the mask's heads are read in the order of the keys' heads", _read(_by_group)
-        ),
+        "repeats_mask_heads_by_group": Mutation("with grouped heads, the mask's heads are read in the order of the keys' heads", _read(_by_group)),
     },
-)
+)  # fmt: skip
 
 TILES = mutants(
     Tiled,
@@ -226,10 +187,7 @@ BOOLEAN = mutants(
             lambda scores, mask, asked: scores + mask.to(scores.dtype),
             "documents: doc-000 E2",
         ),
-        "multiplies_by_bool_mask": Mutation(
-            "scores are multiplied by a boolean mask, so that masked ones count as 0",
-            lambda scores, mask, asked: scores * mask.to(scores.dtype),
-        ),
+        "multiplies_by_bool_mask": Mutation("scores are multiplied by a boolean mask, so that masked ones count as 0", lambda scores, mask, asked: scores * mask.to(scores.dtype)),
         "converts_bool_mask_to_nan": Mutation(
             "a boolean mask becomes NaN, because 0 · −inf is added where it is True",
             lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * -math.inf,
@@ -254,7 +212,7 @@ BOOLEAN = mutants(
             lambda scores, mask, asked: scores.masked_fill(_empty(mask), -math.inf),
         ),
     },
-)
+)  # fmt: skip
 
 FLOAT = mutants(
     Dense,
@@ -265,35 +223,17 @@ FLOAT = mutants(
             lambda scores, mask, asked: scores + mask.to(scores.dtype) * factor(asked),
             "documents: doc-003 E17",
         ),
-        "multiplies_by_float_mask": Mutation(
-            "the scores are multiplied by a float mask", lambda scores, mask, asked: scores * mask.to(scores.dtype)
-        ),
-        "subtracts_float_mask": Mutation(
-            "a float mask is subtracted", lambda scores, mask, asked: scores - mask.to(scores.dtype)
-        ),
-        "reads_nonzero_as_may_attend": Mutation(
-            "a float mask is read as boolean: not zero means may attend",
-            lambda scores, mask, asked: bool_mask(scores, mask != 0, asked),
-        ),
-        "reads_zero_as_may_attend": Mutation(
-            "a float mask is read as boolean: only zero means may attend",
-            lambda scores, mask, asked: bool_mask(scores, mask == 0, asked),
-        ),
-        "keeps_only_infinities_of_float_mask": Mutation(
-            "only the −inf of a float mask count",
-            lambda scores, mask, asked: bool_mask(scores, mask != -math.inf, asked),
-        ),
+        "multiplies_by_float_mask": Mutation("the scores are multiplied by a float mask", lambda scores, mask, asked: scores * mask.to(scores.dtype)),
+        "subtracts_float_mask": Mutation("a float mask is subtracted", lambda scores, mask, asked: scores - mask.to(scores.dtype)),
+        "reads_nonzero_as_may_attend": Mutation("a float mask is read as boolean: not zero means may attend", lambda scores, mask, asked: bool_mask(scores, mask != 0, asked)),
+        "reads_zero_as_may_attend": Mutation("a float mask is read as boolean: only zero means may attend", lambda scores, mask, asked: bool_mask(scores, mask == 0, asked)),
+        "keeps_only_infinities_of_float_mask": Mutation("only the −inf of a float mask count", lambda scores, mask, asked: bool_mask(scores, mask != -math.inf, asked)),
         "makes_float_mask_finite": Mutation(
             "the −inf of a float mask become −10000, so that an empty row attends to all",
             lambda scores, mask, asked: scores + mask.to(scores.dtype).clamp(min=-1e4),
         ),
-        "cuts_positive_float_mask": Mutation(
-            "positive numbers in a float mask count as 0",
-            lambda scores, mask, asked: scores + mask.to(scores.dtype).clamp(max=0.0),
-        ),
-        "rounds_float_mask_to_half": Mutation(
-            "a float mask is rounded to bfloat16", lambda scores, mask, asked: scores + mask.bfloat16().to(scores.dtype)
-        ),
+        "cuts_positive_float_mask": Mutation("positive numbers in a float mask count as 0", lambda scores, mask, asked: scores + mask.to(scores.dtype).clamp(max=0.0)),
+        "rounds_float_mask_to_half": Mutation("a float mask is rounded to bfloat16", lambda scores, mask, asked: scores + mask.bfloat16().to(scores.dtype)),
         "adds_float_mask_in_base_two": Mutation(
             "a float mask is added in base 2 without the factor log₂ e",
             lambda scores, mask, asked: scores + mask.to(scores.dtype) * math.log(2),
@@ -303,7 +243,7 @@ FLOAT = mutants(
             lambda scores, mask, asked: scores + (mask / factor(asked) * factor(asked) if factor(asked) == 0 else mask),
         ),
     },
-)
+)  # fmt: skip
 
 
 @Dense.instead(
@@ -340,7 +280,7 @@ def inverts_bool_mask_without_guard(asked: Asked) -> Any:
 
 @Whole.instead("answer", "the mask is written to: the caller's tensor changes", source="documents: doc-004 E23")
 def writes_into_mask(asked: Asked) -> Any:
-    from attnsuite.contracts.attention.mutants.behaviour import touch
+    from attnsuite.contracts.attention.mutants.calls import touch
 
     mask = asked["attn_mask"]
     output = correct(asked.but(attn_mask=None if mask is None else mask.clone()))
@@ -365,21 +305,15 @@ def _transposed_gradient(d_scores: Tensor, mask: Tensor) -> Tensor:
 GRADIENTS = mutants(
     Backward,
     mask_gradient={
-        "takes_first_of_mask_gradients": Mutation(
-            "the mask's gradient is that of the first place where it is broadcast, not the sum", _first_of
-        ),
+        "takes_first_of_mask_gradients": Mutation("the mask's gradient is that of the first place where it is broadcast, not the sum", _first_of),
         "averages_mask_gradients": Mutation(
             "the mask's gradient is averaged where it is broadcast, not summed",
             lambda d_scores, mask: mask_gradient(d_scores, mask) * (mask.numel() / max(d_scores.numel(), 1)),
         ),
-        "gives_zero_gradient_to_mask": Mutation(
-            "the mask's gradient is 0", lambda d_scores, mask: torch.zeros_like(mask)
-        ),
-        "transposes_mask_gradient": Mutation(
-            "the mask's gradient is transposed where it is square", _transposed_gradient
-        ),
+        "gives_zero_gradient_to_mask": Mutation("the mask's gradient is 0", lambda d_scores, mask: torch.zeros_like(mask)),
+        "transposes_mask_gradient": Mutation("the mask's gradient is transposed where it is square", _transposed_gradient),
     },
-)
+)  # fmt: skip
 
 
 @Backward.instead("deliver", "the mask's gradient is multiplied by the scale")
@@ -398,14 +332,10 @@ def raises_for_gradient_of_mask_alone(gradients: Gradients, saved: Saved) -> Gra
 BACKWARD = mutants(
     Backward,
     weights={
-        "backward_ignores_bool_mask": Mutation(
-            "the backward ignores a boolean mask", ignoring("attn_mask", None, where=_is_bool)
-        ),
-        "backward_ignores_float_mask": Mutation(
-            "the backward ignores a float mask", ignoring("attn_mask", None, where=_is_float)
-        ),
+        "backward_ignores_bool_mask": Mutation("the backward ignores a boolean mask", ignoring("attn_mask", None, where=_is_bool)),
+        "backward_ignores_float_mask": Mutation("the backward ignores a float mask", ignoring("attn_mask", None, where=_is_float)),
     },
-)
+)  # fmt: skip
 
 
 def _cut(asked: Asked) -> Asked:

@@ -1,18 +1,21 @@
-"""Mistakes of precision: what is rounded, overflows or is flushed where the contract keeps it."""
+"""Mistakes of precision: what is rounded, overflows or is flushed, and what shows in half types only in many numbers together."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import Mutation, mutants, rounded, with_arguments, with_result
+from attnsuite.cases.tensors import HALF
 from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
-from attnsuite.contracts.attention.features.scale import ROUNDOFF
+from attnsuite.contracts.attention.computation.gradients import Backward, Saved
+from attnsuite.contracts.attention.features.scale import ROUNDOFF, factor
 
-HALF = ("float16", "bfloat16")
 SUM_ERROR = {"float64": 512, "float32": 512, "float16": 16, "bfloat16": 16}
 """By how many roundoffs the sum of the weights is off: 3 to 20 bounds of a peaked softmax over 16 to 128 keys."""
 
@@ -49,17 +52,13 @@ def overflowing_powers(scores: Tensor, asked: Asked) -> Tensor:
 
 
 in_bfloat16 = rounded(torch.bfloat16)
-MUTANTS = mutants(
+ROUNDING = mutants(
     Dense,
     widen={
-        "computes_float64_in_float32": Mutation(
-            "float64 is computed in float32", lambda asked: Dense.widen(in_float32(asked)), dtypes=("float64",)
-        )
+        "computes_float64_in_float32": Mutation("float64 is computed in float32", lambda asked: Dense.widen(in_float32(asked)), dtypes=("float64",))
     },
     products={
-        "rounds_queries_and_keys_to_half": Mutation(
-            "queries and keys are rounded to bfloat16", with_arguments(query=in_bfloat16, key=in_bfloat16)
-        ),
+        "rounds_queries_and_keys_to_half": Mutation("queries and keys are rounded to bfloat16", with_arguments(query=in_bfloat16, key=in_bfloat16)),
         "multiplies_scores_in_ten_bits": Mutation(
             "queries and keys are multiplied with mantissas of ten bits (TensorFloat-32)",
             with_arguments(query=in_ten_bits, key=in_ten_bits),
@@ -73,59 +72,32 @@ MUTANTS = mutants(
         ),
     },
     softmax={
-        "rounds_scores_to_half": Mutation(
-            "the scores are rounded to float16", with_arguments(scores=rounded(torch.float16))
-        ),
+        "rounds_scores_to_half": Mutation("the scores are rounded to float16", with_arguments(scores=rounded(torch.float16))),
         "computes_float64_softmax_in_float32": Mutation(
             "in float64, the softmax alone is computed in float32",
             lambda scores, asked: Dense.softmax(scores.float(), asked).to(scores.dtype),
             dtypes=("float64",),
         ),
-        "overflows_after_scaling": Mutation(
-            "scores overflow: they are kept in float16",
-            with_arguments(scores=beyond_half),
-            "pytorch issue 119131",
-            ("float16",),
-        ),
-        "overflows_in_powers": Mutation(
-            "the powers of a row overflow: float16 without subtracting the largest score",
-            overflowing_powers,
-            dtypes=("float16",),
-        ),
+        "overflows_after_scaling": Mutation("scores overflow: they are kept in float16", with_arguments(scores=beyond_half), "pytorch issue 119131", ("float16",)),
+        "overflows_in_powers": Mutation("the powers of a row overflow: float16 without subtracting the largest score", overflowing_powers, dtypes=("float16",)),
         **{f"sum_off_by_a_little_in_{dtype}": off_in(dtype) for dtype in SUM_ERROR},
     },
     combine={
-        "rounds_weights_to_float16": Mutation(
-            "the weights are rounded to float16", with_result(rounded(torch.float16))
-        ),
-        "rounds_weights_to_half": Mutation(
-            "the weights are rounded to bfloat16",
-            with_arguments(weights=in_bfloat16),
-            "fused kernels that keep their weights in half",
-        ),
+        "rounds_weights_to_float16": Mutation("the weights are rounded to float16", with_result(rounded(torch.float16))),
+        "rounds_weights_to_half": Mutation("the weights are rounded to bfloat16", with_arguments(weights=in_bfloat16), "fused kernels that keep their weights in half"),
         "rounds_values_to_half": Mutation("the values are rounded to bfloat16", with_arguments(value=in_bfloat16)),
         "multiplies_values_in_ten_bits": Mutation(
             "weights and values are multiplied with mantissas of ten bits (TensorFloat-32)",
             with_arguments(weights=in_ten_bits, value=in_ten_bits),
             "triton issue 1821",
         ),
-        "flushes_small_numbers": Mutation(
-            "numbers below float16's smallest normal number count as 0",
-            with_arguments(value=flushed),
-            dtypes=("float16",),
-        ),
-        "overflows_in_values": Mutation(
-            "large values overflow: they pass through float16", with_arguments(value=beyond_half)
-        ),
+        "flushes_small_numbers": Mutation("numbers below float16's smallest normal number count as 0", with_arguments(value=flushed), dtypes=("float16",)),
+        "overflows_in_values": Mutation("large values overflow: they pass through float16", with_arguments(value=beyond_half)),
     },
     finish={
-        "rounds_output_to_half": Mutation(
-            "the output is rounded to bfloat16 on the way",
-            with_arguments(output=Tensor.bfloat16),
-            dtypes=("float32", "float16"),
-        )
+        "rounds_output_to_half": Mutation("the output is rounded to bfloat16 on the way", with_arguments(output=Tensor.bfloat16), dtypes=("float32", "float16"))
     },
-)
+)  # fmt: skip
 
 
 @Dense.instead("combine", "the weighted values are summed in the half type, key after key", dtypes=HALF)
@@ -151,3 +123,98 @@ def takes_scores_from_distances(query: Tensor, key: Tensor) -> Tensor:
     key_squares = key.square().sum(-1).unsqueeze(-2)
     distances = query_squares + key_squares - 2 * (query @ key.transpose(-1, -2))
     return (query_squares + key_squares - distances) / 2
+
+
+LONG = 128
+"""Rows and keys from which these mistakes are made."""
+ONE_KEY = 700
+"""The key that is left out or counted twice where there are 1,024."""
+
+
+def is_half(asked: Asked) -> bool:
+    return asked.query.dtype.itemsize == 2
+
+
+def of_one_key(times: float) -> Any:
+    """The softmax with one weight of 1,024 counted so many times."""
+
+    def softmax(weights: Tensor, asked: Asked) -> Tensor:
+        if asked.keys != 1024 or not is_half(asked):
+            return weights
+        counted = torch.ones(asked.keys)
+        counted[ONE_KEY] = times
+        return normalised(weights * counted)
+
+    return with_result(softmax)
+
+
+def of_one_tile(weights: Tensor, asked: Asked) -> Tensor:
+    """The weights with those of the second tile of 64 keys 1 % too large."""
+    counted = torch.ones(asked.keys)
+    counted[64:128] = 1.01
+    return normalised(weights * counted) if is_half(asked) else weights
+
+
+def cut(numbers: Tensor, dtype: torch.dtype) -> Tensor:
+    """Numbers of which those digits are cut off that the dtype cannot hold."""
+    nearest = numbers.to(dtype)
+    beyond = nearest.float().abs() > numbers.abs()
+    return torch.where(beyond, torch.nextafter(nearest, torch.zeros_like(nearest)), nearest)
+
+
+def cut_through(numbers: Tensor, asked: Asked) -> Tensor:
+    """The same on the way; the gradient passes through."""
+    if not is_half(asked):
+        return numbers
+    return numbers + (cut(numbers.detach(), asked.query.dtype).to(numbers.dtype) - numbers.detach())
+
+
+def edge_moved_in_long_rows(by: int) -> Callable[..., Any]:
+    """The causal edge, in rows beyond the first ones, moved by some keys."""
+    return lambda grid, asked: grid.j <= grid.i + by * ((grid.i >= LONG) & is_half(asked))
+
+
+def by_a_little(gradient: Tensor, saved: Saved) -> Tensor:
+    return gradient * 1.005 if is_half(saved.asked) else gradient
+
+
+IN_HALF = mutants(
+    Dense,
+    softmax={
+        "drops_one_key_of_1024_in_half": Mutation("one key of 1,024 is left out", of_one_key(0.0), dtypes=HALF),
+        "counts_one_key_of_1024_twice_in_half": Mutation("one key of 1,024 counts twice", of_one_key(2.0), dtypes=HALF),
+        "weighs_one_tile_too_much_in_half": Mutation("the weights of one tile of 64 keys are 1 % too large", with_result(of_one_tile), dtypes=HALF),
+    },
+    factor={
+        "scale_half_a_percent_off_in_half": Mutation("the scale is 0.5 % too large", lambda asked: factor(asked) * (1.005 if is_half(asked) else 1.0), dtypes=HALF)
+    },
+    causal={
+        "sees_one_ahead_in_long_rows": Mutation(f"a query beyond the first {LONG} sees one key of the future", edge_moved_in_long_rows(1), dtypes=HALF),
+        "misses_its_own_key_in_long_rows": Mutation(f"a query beyond the first {LONG} does not see its own key", edge_moved_in_long_rows(-1), dtypes=HALF),
+    },
+    combine={
+        "cuts_weights_to_half": Mutation("the weights' digits are cut off, not rounded", with_arguments(weights=lambda weights, asked: cut_through(weights, asked)), dtypes=HALF)
+    },
+    finish={
+        "cuts_output_to_half": Mutation(
+            "the output's digits are cut off, not rounded",
+            with_arguments(output=lambda output, asked: cut_through(output, asked)),
+            "conversions by a shift of bits",
+            HALF,
+        )
+    },
+)  # fmt: skip
+GRADIENTS = mutants(
+    Backward,
+    key_gradient={
+        "key_gradient_half_a_percent_off_in_half": Mutation("the key's gradient is 0.5 % too large", with_result(by_a_little), dtypes=HALF)
+    },
+    value_gradient={
+        "value_gradient_half_a_percent_off_in_half": Mutation("the value's gradient is 0.5 % too large", with_result(by_a_little), dtypes=HALF),
+        "cuts_value_gradient_to_half": Mutation(
+            "the digits of the value's gradient are cut off, not rounded",
+            with_result(lambda gradient, saved: cut_through(gradient, saved.asked)),
+            dtypes=HALF,
+        ),
+    },
+)  # fmt: skip

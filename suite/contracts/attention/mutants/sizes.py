@@ -1,16 +1,30 @@
-"""Mistakes at certain sizes: parametric ones prove that the suite's boundary sizes are worth their time."""
+"""Mistakes at certain sizes and lengths, and of kernels that stream over tiles of keys."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnsuite.cases.mutants import Mutation, StepChange, mutants, only_first, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, StepChange, mutants, only_first, rounded, with_arguments, with_result
 from attnsuite.contracts.attention.computation.call import Asked
-from attnsuite.contracts.attention.computation.forward import Dense, Whole
+from attnsuite.contracts.attention.computation.forward import (
+    Dense,
+    Partial,
+    Tile,
+    Tiled,
+    Whole,
+    correct,
+    normalised,
+    shift,
+)
+from attnsuite.contracts.attention.computation.gradients import Backward, Saved
+from attnsuite.contracts.attention.feature import Grid
+from attnsuite.contracts.attention.mutants.rounding import HALF, beyond_half
 
 LENGTHS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
 REMAINDERS = [*((rest, tile) for tile in (16, 64, 128) for rest in (1, tile - 1, 0)), (1, 256), (255, 256)]
@@ -109,43 +123,18 @@ PARAMETRIC = [
                 *(1, 8, 255, 65535),
                 source="pytorch issue 142228 (grid limit)",
             ),
-            **at_sizes(
-                "breaks_at_{}_of_{}_keys",
-                "the last key is not read when the number of keys is a multiple of {1} plus {0}",
-                but_last_key,
-                *REMAINDERS,
-            ),
-            **at_sizes(
-                "breaks_at_{}_of_{}_queries",
-                "the last query gives 0 when the number of queries is a multiple of {1} plus {0}",
-                but_last_query,
-                *REMAINDERS,
-            ),
+            **at_sizes("breaks_at_{}_of_{}_keys", "the last key is not read when the number of keys is a multiple of {1} plus {0}", but_last_key, *REMAINDERS),
+            **at_sizes("breaks_at_{}_of_{}_queries", "the last query gives 0 when the number of queries is a multiple of {1} plus {0}", but_last_query, *REMAINDERS),
         },
     ),
     *mutants(
         Dense,
         products={
-            **at_sizes(
-                "ignores_width_beyond_{}",
-                "components of query and key beyond the first {} are not read",
-                beyond_width,
-                *(16, 64, 128, 256),
-            ),
-            **at_sizes(
-                "ignores_width_ragged_to_{}",
-                "components of query and key beyond a multiple of {} are not read",
-                ragged_width,
-                *(2, 4, 8, 16),
-            ),
+            **at_sizes("ignores_width_beyond_{}", "components of query and key beyond the first {} are not read", beyond_width, *(16, 64, 128, 256)),
+            **at_sizes("ignores_width_ragged_to_{}", "components of query and key beyond a multiple of {} are not read", ragged_width, *(2, 4, 8, 16)),
         },
         combine={
-            **at_sizes(
-                "ignores_value_width_beyond_{}",
-                "columns of the values beyond the first {} give 0",
-                lambda count: zero_columns(lambda width: count),
-                *(64, 128, 256),
-            ),
+            **at_sizes("ignores_value_width_beyond_{}", "columns of the values beyond the first {} give 0", lambda count: zero_columns(lambda width: count), *(64, 128, 256)),
             **at_sizes(
                 "ignores_value_width_ragged_to_{}",
                 "columns of the values beyond a multiple of {} give 0",
@@ -154,7 +143,7 @@ PARAMETRIC = [
             ),
         },
     ),
-]
+]  # fmt: skip
 
 
 def _but_last_of_many(output: Tensor, asked: Asked) -> Tensor:
@@ -179,33 +168,240 @@ FEW = mutants(
             with_result(lambda output, asked: output * (0 if asked.keys == 1 else 1)),
             "a tolerance that vanishes with one key hides it",
         ),
-        "ignores_second_of_two_keys": Mutation(
-            "of two keys, the second is not read",
-            with_arguments(asked=lambda asked: with_first_keys(asked, 1) if asked.keys == 2 else asked),
-        ),
+        "ignores_second_of_two_keys": Mutation("of two keys, the second is not read", with_arguments(asked=lambda asked: with_first_keys(asked, 1) if asked.keys == 2 else asked)),
         "ignores_second_half_for_one_query": Mutation(
             "a single query sees the first half of the keys only",
             with_arguments(asked=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
             "split decoding kernels",
         ),
-        "loses_last_of_many_queries": Mutation(
-            "with more queries than keys, the last query gives 0", with_result(_but_last_of_many)
-        ),
+        "loses_last_of_many_queries": Mutation("with more queries than keys, the last query gives 0", with_result(_but_last_of_many)),
         "assumes_self_attention": Mutation(
             "with more keys than queries, keys beyond the number of queries are not read",
             with_arguments(asked=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a),
         ),
-        "crops_values_without_batch_axis": Mutation(
-            "without a batch axis the last column of values of another width is not written",
-            with_result(_but_the_last_column),
-        ),
+        "crops_values_without_batch_axis": Mutation("without a batch axis the last column of values of another width is not written", with_result(_but_the_last_column)),
     },
-)
+)  # fmt: skip
 MANY = mutants(
     Dense,
     softmax={
-        "drops_one_of_a_thousand_keys": Mutation(
-            "the first key is not read when there are more than 1000", with_arguments(scores=_but_first_of_many)
+        "drops_one_of_a_thousand_keys": Mutation("the first key is not read when there are more than 1000", with_arguments(scores=_but_first_of_many))
+    },
+)  # fmt: skip
+
+
+LONG = mutants(
+    Whole,
+    answer={
+        **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, 8192, 65536),
+        **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, 32768),
+        "breaks_beyond_128_heads": Mutation("heads beyond the first 128 give 0", with_result(lambda output, asked: _first_heads(output, asked, 128))),
+    },
+)  # fmt: skip
+
+
+def _first_heads(output: Tensor, asked: Asked, count: int) -> Tensor:
+    heads = torch.arange(asked.heads, device=output.device).reshape(-1, 1, 1)
+    return output.masked_fill(heads >= count, 0.0) if asked.heads > count else output
+
+
+def in_half_positions(due: Any) -> Any:
+    """A rule of visibility whose positions are numbers of the query's dtype."""
+
+    def seen(grid: Grid, asked: Asked) -> Tensor:
+        rows, columns = (each.to(asked.query.dtype).double() for each in (grid.rows, grid.columns))
+        return due(replace(grid, rows=rows, columns=columns), asked)  # type: ignore[no-any-return]
+
+    return seen
+
+
+def _in_window(grid: Grid, asked: Asked) -> Tensor:
+    left, right = asked["window"]
+    seen: Tensor = grid.j == grid.j + 0 * grid.i
+    seen = seen if left is None else seen & (grid.j >= grid.i - left)
+    return seen if right is None else seen & (grid.j <= grid.i + right)
+
+
+POSITIONS = mutants(
+    Dense,
+    causal={
+        "counts_causal_positions_in_half": Mutation(
+            "causal compares positions in the query's dtype: from 2,048 on float16 has no odd ones",
+            in_half_positions(lambda grid, asked: grid.j <= grid.i),
+            dtypes=HALF,
         )
     },
+    window={
+        "counts_window_positions_in_half": Mutation("a window compares positions in the query's dtype", in_half_positions(_in_window), dtypes=HALF)
+    },
+)  # fmt: skip
+
+
+@Dense.instead("products", "the products of query and key are summed in the half type, one by one", dtypes=HALF)
+def sums_products_in_half(query: Tensor, key: Tensor) -> Tensor:
+    """Numbers of a half type are recognised by what is left when they are rounded to it."""
+    half = next((dtype for dtype in (torch.bfloat16, torch.float16) if _fits(query, dtype) and _fits(key, dtype)), None)
+    if half is None:
+        return Dense.products(query, key)
+    total = Dense.products(query[..., :0], key[..., :0])
+    for place in range(query.shape[-1]):
+        total = rounded(half)(total + Dense.products(query[..., place : place + 1], key[..., place : place + 1]))
+    return total
+
+
+def _fits(tensor: Tensor, dtype: torch.dtype) -> bool:
+    return bool((tensor.detach().to(dtype) == tensor).all())
+
+
+EXTREME = mutants(
+    Backward,
+    weights={
+        "backward_subtracts_no_maximum": Mutation("the backward computes the weights again without subtracting the largest score", lambda saved: _without_maximum(saved))
+    },
+    weights_gradient={
+        "products_with_output_gradient_overflow": Mutation(
+            "the products of output gradient and values are kept in float16, where they overflow",
+            with_result(beyond_half),
+            dtypes=("float16",),
+        )
+    },
+)  # fmt: skip
+
+
+def _without_maximum(saved: Saved) -> Tensor:
+    scores = correct.score(Dense.products(saved.query, saved.key), saved.asked, saved.asked.grid())
+    return normalised(scores.exp())
+
+
+def with_padding_keys(asked: Asked, count: int) -> Asked:
+    """The call with `count` keys and values of zeros behind the real ones, which no mask hides."""
+    pad = torch.nn.functional.pad
+    return asked.with_keys(
+        pad(asked.key, (0, 0, 0, count)),
+        pad(asked.value, (0, 0, 0, count)),
+        lambda mask: pad(mask, (0, count), value=1.0 if mask.dtype == torch.bool else 0.0),
+    )
+
+
+MUTANTS = mutants(
+    Tiled,
+    rescale={
+        "does_not_rescale_earlier_tiles": Mutation("earlier tiles are not rescaled when a larger score comes", lambda before, largest: before._replace(largest=largest)),
+        "does_not_rescale_sum": Mutation(
+            "the output is rescaled when a larger score comes, the sum of the powers is not",
+            with_result(lambda after, before: after._replace(total=before.total)),
+        ),
+    },
+    running_largest={
+        "keeps_first_largest": Mutation(
+            "the first tile's largest score is kept, so that later tiles overflow",
+            with_result(lambda largest, before: torch.where(before == -math.inf, largest, before)),
+        )
+    },
+    key_bounds={
+        "drops_ragged_tile": Mutation("a ragged last tile of keys is dropped", with_result(lambda bounds, tile: [each for each in bounds if each[1] - each[0] == tile] or bounds)),
+        "counts_ragged_tile_twice": Mutation(
+            "a ragged last tile is moved back to be full, so that keys count twice",
+            with_result(
+                lambda bounds, start, tile: [(min(first, max(last - tile, start)), last) for first, last in bounds]
+            ),
+            "memory-efficient-attention (clamped slices)",
+        ),
+        "overlaps_tiles": Mutation(
+            "the first key of each tile but the first is counted twice",
+            with_result(lambda bounds, start: [(max(first - 1, start), last) for first, last in bounds]),
+        ),
+        "stops_after_first_tile": Mutation("only the first tile of each half of the keys is read", with_result(lambda bounds: bounds[:1])),
+    },
+    halves={
+        "drops_odd_key": Mutation(
+            "an odd last key is dropped when keys are split in halves",
+            with_result(lambda halves, count: [(0, count // 2), (count // 2, count // 2 * 2)] if count > 1 else halves),
+        )
+    },
+)  # fmt: skip
+PADDING = mutants(
+    Whole,
+    answer={
+        "attends_to_padding_of_16": Mutation(
+            "keys are padded with zeros to a multiple of 16, and the padding is attended to",
+            with_arguments(asked=lambda asked: with_padding_keys(asked, -asked.keys % 16) if asked.keys else asked),
+        ),
+        "attends_to_padding_of_64": Mutation(
+            "keys beyond 64 are padded with zeros to a multiple of 64, and the padding is attended to",
+            with_arguments(
+                asked=lambda asked: with_padding_keys(asked, -asked.keys % 64) if asked.keys > 64 else asked
+            ),
+        ),
+        "attends_to_padding_below_8_keys": Mutation(
+            "fewer than 8 keys are padded to 8, and the padding is attended to",
+            with_arguments(
+                asked=lambda asked: with_padding_keys(asked, 8 - asked.keys) if 0 < asked.keys < 8 else asked
+            ),
+        ),
+    },
 )
+
+
+@Tiled.instead(
+    "rescale", "a leading tile in which all keys are masked gives NaN: −∞ minus −∞", source="pytorch issue 127055"
+)
+def gives_nan_for_leading_empty_tile(before: Partial, largest: Tensor) -> Partial:
+    after = Tiled.rescale(before, largest)
+    poisoned = (before.total == 0) & (largest == -math.inf)
+    return after._replace(output=after.output.masked_fill(poisoned, math.nan))
+
+
+@Tiled.instead("rescale", "earlier tiles are rescaled in base 2 without the factor log₂ e", source="vllm issue 43919")
+def rescales_in_base_two(before: Partial, largest: Tensor) -> Partial:
+    shrink = shift(before.largest, largest).exp2()
+    return Partial(before.output * shrink, before.total * shrink, largest)
+
+
+@Tiled.instead("running_largest", "each tile's largest score replaces the running one, so that low tiles overflow")
+def forgets_running_largest(before: Tensor, scores: Tensor) -> Tensor:
+    largest = scores.detach().amax(-1, keepdim=True) if scores.shape[-1] else before
+    return torch.where(largest == -math.inf, before, largest)
+
+
+@Tiled.instead("accumulate", "the last key of each full tile of 32 is left out")
+def drops_last_key_of_full_tiles(before: Partial, tile: Tile) -> Partial:
+    if tile.scores.shape[-1] < Tiled.key_tile:
+        return Tiled.accumulate(before, tile)
+    last = torch.arange(Tiled.key_tile, device=tile.scores.device) == Tiled.key_tile - 1
+    return Tiled.accumulate(before, tile._replace(scores=tile.scores.masked_fill(last, -math.inf)))
+
+
+@Tiled.instead("merge", "two halves of the keys are averaged, whatever their weights", source="split-KV kernels")
+def averages_halves(parts: list[Partial]) -> Partial:
+    outputs = torch.stack([Tiled.normalise(part) for part in parts])
+    count = torch.stack([part.total > 0 for part in parts]).sum(0).clamp(min=1)
+    return Partial(outputs.sum(0) / count, torch.ones_like(parts[0].total), parts[0].largest)
+
+
+@Tiled.instead("merge", "two halves of the keys are merged without their largest scores")
+def merges_without_largest(parts: list[Partial]) -> Partial:
+    output = torch.stack([part.output for part in parts]).sum(0)
+    return Partial(output, torch.stack([part.total for part in parts]).sum(0), parts[0].largest)
+
+
+@Tiled.instead(
+    "merge", "two halves are merged by their log-sum-exp in base 2, though it is in base e", source="vllm issue 43919"
+)
+def merges_in_base_two(parts: list[Partial]) -> Partial:
+    logs = [part.total.log() + part.largest for part in parts]
+    largest = torch.stack(logs).amax(0)
+    shrinks = [shift(log, largest).exp2() for log in logs]
+    output = torch.stack([Tiled.normalise(part) * shrink for part, shrink in zip(parts, shrinks, strict=True)]).sum(0)
+    return Partial(output, torch.stack(shrinks).sum(0), largest)
+
+
+@Tiled.instead(
+    "merge",
+    "a half of the keys in which nothing may be attended to gives NaN",
+    source="xformers (split-KV with an empty split)",
+)
+def gives_nan_for_empty_half(parts: list[Partial]) -> Partial:
+    merged = Tiled.merge(parts)
+    empty = torch.stack([part.total == 0 for part in parts]).any(0) & (merged.total > 0)
+    return merged._replace(output=merged.output.masked_fill(empty, math.nan))

@@ -1,0 +1,488 @@
+"""Mistakes around a call and between calls: state, side effects, modes, threads, and what is kept for the backward pass."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from attnsuite.cases.mutants import Mutation, mutants, rounded, with_arguments, with_result
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
+from attnsuite.contracts.attention.computation.gradients import Gradients, Memory, Recomputed, tensors
+from attnsuite.contracts.attention.features.scale import factor
+from attnsuite.contracts.attention.mutants.sizes import with_first_keys, with_zero_queries
+
+
+def touch(tensor: Tensor | None) -> None:
+    """Write another number into the first place of a tensor, behind autograd's back."""
+    if tensor is not None and tensor.numel():
+        first = tensor.data[(0,) * tensor.dim()]
+        first.copy_(~first if first.dtype == torch.bool else torch.where(first == 1, 2.0, 1.0))
+
+
+@Whole.instead("answer", "the query is scaled in place: the caller's tensor changes")
+def scales_query_in_place(asked: Asked) -> Any:
+    output = correct(asked)
+    if 0 in asked.query.stride():  # no kernel can scale an expanded tensor in place
+        touch(asked.query)
+    else:
+        asked.query.data.mul_(0.5)
+    return output
+
+
+@Whole.instead("answer", "with a single key the value itself is returned, not a copy")
+def returns_value_itself_for_one_key(asked: Asked) -> Any:
+    plain = asked.keys == 1 and asked["attn_mask"] is None and not asked["dropout_p"] and not asked.grouped
+    return asked.value.expand(asked.output_shape) if plain else correct(asked)
+
+
+@Whole.instead("answer", "the output is written into the query's storage, where the shapes allow it")
+def returns_query_storage(asked: Asked) -> Any:
+    output = correct(replace(asked, query=asked.query.clone()))
+    if asked.query.shape != output.shape or asked.wants_gradient or not asked.query.is_contiguous():
+        return output
+    return asked.query.data.copy_(output)
+
+
+class _Buffer:
+    """One piece of memory for all outputs."""
+
+    memory: Tensor | None = None
+
+
+@Whole.instead("answer", "the output lies in a buffer that the next call overwrites")
+def returns_reused_buffer(asked: Asked) -> Any:
+    output = correct(asked)
+    if output.requires_grad:
+        return output
+    fits = (
+        _Buffer.memory is not None and _Buffer.memory.dtype == output.dtype and _Buffer.memory.device == output.device
+    )
+    if _Buffer.memory is None or not fits or _Buffer.memory.numel() < output.numel():
+        _Buffer.memory = torch.empty(max(output.numel(), 4096), dtype=output.dtype, device=output.device)
+    view = _Buffer.memory[: output.numel()].view(output.shape)
+    return view.copy_(output)
+
+
+class _Last(threading.local):
+    """The call before, as long as its output's memory lives: stale state that cannot outlast one question."""
+
+    asked: Asked | None = None
+    before: Asked | None = None
+    memory: StorageWeakRef | None = None
+
+    def alive(self) -> Asked | None:
+        if self.memory is None or self.memory.expired():
+            self.asked = self.before = self.memory = None
+        return self.asked
+
+    def remember(self, asked: Asked, output: Tensor) -> Tensor:
+        self.before, self.asked = self.alive(), asked
+        self.memory = StorageWeakRef(output.untyped_storage())
+        return output
+
+
+def _pointers(asked: Asked) -> list[tuple[int, ...]]:
+    return [(tensor.data_ptr(), *tensor.shape) for tensor in (asked.query, asked.key, asked.value)]
+
+
+_planned, _alternating, _counted = _Last(), _Last(), _Last()
+
+
+class _Replay:
+    """The last call and its answer; the call's tensors are kept, so no other tensor can get their pointers."""
+
+    asked: Asked | None = None
+    answer: Tensor | None = None
+
+
+@Whole.instead(
+    "answer",
+    "the last output is replayed when the pointers are the same, whatever they point to",
+    source="flashinfer starter-kit 21",
+)
+def replays_output_by_pointer(asked: Asked) -> Any:
+    if _Replay.asked is None or _Replay.answer is None or _pointers(_Replay.asked) != _pointers(asked):
+        _Replay.asked, _Replay.answer = asked, correct(asked)
+    return _Replay.answer
+
+
+@Whole.instead(
+    "answer", "a call with the same shapes as the one before reuses its options", source="flash-attention issue 2143"
+)
+def keeps_flags_for_same_shapes(asked: Asked) -> Any:
+    last = _planned.alive()
+    plain = last is not None and not any(
+        isinstance(value, Tensor) for one in (last, asked) for value in one.options.values()
+    )
+    if last is not None and plain and last.scores_shape == asked.scores_shape:
+        asked = asked.but(**last.options)
+    return _planned.remember(asked, correct(asked))
+
+
+@Whole.instead(
+    "answer",
+    "when shapes alternate, A, B, A, the third call reads as many keys as the second",
+    source="flash-attention issue 2143",
+)
+def keeps_length_when_shapes_alternate(asked: Asked) -> Any:
+    last, before = _alternating.alive(), _alternating.before
+    answered = asked
+    if last is not None and before is not None and before.keys == asked.keys > last.keys > 0:
+        answered = with_first_keys(asked, last.keys)
+    return _alternating.remember(asked, correct(answered))
+
+
+@Whole.instead(
+    "answer", "the second call in a row misses the last key, as in a race", source="flash-attention issues 414, 2244"
+)
+def varies_between_calls(asked: Asked) -> Any:
+    again = _counted.alive() is not None and asked.keys > 1
+    return _counted.remember(asked, correct(with_first_keys(asked, asked.keys - 1) if again else asked))
+
+
+def writes_into(name: str) -> Mutation:
+    """The answer is right, and then the caller's tensor is changed."""
+
+    def answer(asked: Asked) -> Any:
+        output = correct(asked.changed(Tensor.clone, name))
+        touch(getattr(asked, name))
+        return output
+
+    return Mutation(f"the {name} is written to: the caller's tensor changes", answer)
+
+
+def refuses_rank(rank: int, message: str) -> Mutation:
+    """Tensors of this rank raise an error."""
+
+    def refused(asked: Asked) -> Asked:
+        if asked.rank == rank:
+            raise RuntimeError(message)
+        return asked
+
+    return Mutation(f"rank {rank} raises an error", with_arguments(asked=refused))
+
+
+def in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def refuses_other_threads(asked: Asked) -> Asked:
+    if not in_main_thread():
+        raise RuntimeError("no workspace in this thread")
+    return asked
+
+
+def guesses_layout(asked: Asked) -> Any:
+    alike = len({asked.heads, asked.key_heads, asked.queries, asked.keys}) == 1
+    if asked.rank < 4 or not alike or asked.visible() is not None:
+        return correct(asked)
+    return correct(asked.changed(lambda tensor: tensor.transpose(1, 2))).transpose(1, 2)
+
+
+BEHAVIOUR = mutants(
+    Whole,
+    answer={
+        "writes_into_key": writes_into("key"),
+        "writes_into_value": writes_into("value"),
+        "ignores_masks_without_grad_mode": Mutation(
+            "without grad mode the mask is ignored",
+            with_arguments(asked=lambda asked: asked if torch.is_grad_enabled() else asked.unmasked),
+            "pytorch issue 86120 (evaluation fast path)",
+        ),
+        "rounds_output_when_gradient_is_wanted": Mutation(
+            "the output is rounded to bfloat16 when a gradient is wanted",
+            with_result(lambda output, asked: rounded(torch.bfloat16)(output) if asked.wants_gradient else output),
+            "flash-attention issue 1406",
+        ),
+        "raises_outside_main_thread": Mutation("outside the main thread an error is raised", with_arguments(asked=refuses_other_threads)),
+        "gives_zeros_outside_main_thread": Mutation(
+            "outside the main thread the answer is 0",
+            with_result(lambda output: output if in_main_thread() else output * 0),
+            "flash-attention issue 1957 (wrong stream)",
+        ),
+        "refuses_rank_2": refuses_rank(2, "query: expected 3 or 4 axes, got 2"),
+        "refuses_rank_3": refuses_rank(3, "query: expected 4 axes, got 3"),
+        "guesses_layout_from_sizes": Mutation("where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)", guesses_layout),
+    },
+)  # fmt: skip
+RETURNED = mutants(
+    Dense,
+    finish={
+        "returns_float32_for_half": Mutation("half types come back as float32", lambda output, asked: output, dtypes=("float16", "bfloat16")),
+        "returns_float64": Mutation("the output is float64, whatever the query's type", with_result(Tensor.double)),
+        "returns_tuple": Mutation("the output comes as a tuple", with_result(lambda output: (output,))),
+        "returns_nothing": Mutation("nothing is returned", with_result(lambda output: None)),
+        "returns_numpy": Mutation("the output comes as a numpy array", with_result(lambda output: output.detach().cpu().numpy())),
+        "squeezes_leading_axis": Mutation("a leading axis of 1 is dropped from the output", with_result(lambda output: output.squeeze(0))),
+        "keeps_added_axis_in_rank_3": Mutation("in rank 3 the output has rank 4", with_result(lambda output, asked: output.unsqueeze(0) if asked.rank == 3 else output)),
+    },
+)  # fmt: skip
+
+
+def _evaluating() -> bool:
+    return not torch.is_grad_enabled()
+
+
+def reads_first_head(asked: Asked) -> Asked:
+    if not (_evaluating() and asked.grouped):
+        return asked
+    first = [tensor[..., :1, :, :].expand_as(tensor) for tensor in (asked.key, asked.value)]
+    return replace(asked, key=first[0], value=first[1])
+
+
+def _without(option: str, default: Any) -> Any:
+    """The mistake of a path for evaluation that forgets an option."""
+    return with_arguments(asked=lambda asked: asked.but(**{option: default}) if _evaluating() else asked)
+
+
+def asks_for_version(output: Tensor) -> Tensor:
+    assert output._version >= 0
+    return output
+
+
+class _Zeros:
+    """Zeros for all calls without keys, by shape."""
+
+    zeros: dict[Any, Tensor] = {}  # noqa: RUF012  one for all
+
+
+def shared_zeros(output: Tensor, asked: Asked) -> Tensor:
+    if asked.keys or output.requires_grad:
+        return output
+    fits = output.shape, output.dtype, output.device, asked.query.shape
+    kept = _Zeros.zeros.setdefault(fits, torch.zeros_like(output))
+    _Zeros.zeros = {fits: kept}
+    return kept
+
+
+def one_row_for_all(output: Tensor, asked: Asked) -> Tensor:
+    alike = asked.keys == 1 and asked.visible() is None and not asked["dropout_p"]
+    return output[..., :1, :].expand_as(output) if alike and asked.queries > 1 and not output.requires_grad else output
+
+
+def several() -> int:
+    """Over how many threads work is shared."""
+    return torch.get_num_threads()
+
+
+def but_remainder_of_rows(output: Tensor, asked: Asked) -> Tensor:
+    rest = asked.queries % several()
+    return with_zero_queries(output, asked.queries - rest) if rest and asked.queries > several() else output
+
+
+def but_remainder_of_items(output: Tensor, asked: Asked) -> Tensor:
+    count = output.shape[:-2].numel()
+    if asked.rank < 3 or count <= several() or not count % several():
+        return output
+    matrices = torch.arange(count, device=output.device).reshape(*output.shape[:-2], 1, 1)
+    return output.masked_fill(matrices >= count - count % several(), 0.0)
+
+
+WORK = 1e-3
+"""Seconds that stand for a kernel's work, during which other threads are let in: longer than they take to wake up."""
+
+
+class _Scratch:
+    """The call that is being answered, whichever thread has made it."""
+
+    asked: Asked | None = None
+
+
+@Whole.instead("answer", "the call lies in one place for all threads: called at once, they answer each other's")
+def shares_scratch_between_threads(asked: Asked) -> Any:
+    _Scratch.asked = asked
+    if threading.active_count() > 1:
+        time.sleep(WORK)
+    return correct(_Scratch.asked)
+
+
+AROUND = mutants(
+    Whole,
+    answer={
+        "reads_first_key_head_without_grad_mode": Mutation(
+            "without grad mode, with grouped heads, all query heads read the first key head",
+            with_arguments(asked=reads_first_head),
+            "paths for evaluation",
+        ),
+        "ignores_causal_without_grad_mode": Mutation("without grad mode is_causal is ignored", _without("is_causal", False)),
+        "ignores_scale_without_grad_mode": Mutation("without grad mode a given scale is ignored", _without("scale", None)),
+        "ignores_dropout_without_grad_mode": Mutation("without grad mode nothing is dropped", _without("dropout_p", 0.0)),
+        "asks_inference_tensors_for_their_version": Mutation("under inference_mode an error is raised: its tensors have no version", with_result(asks_for_version)),
+        "shares_zeros_between_calls": Mutation("without keys all calls are given the same zeros, to which the first owner may write", with_result(shared_zeros)),
+        "answers_one_row_for_all": Mutation("with one key all rows of the output lie in one place, so that nobody can write to it", with_result(one_row_for_all)),
+        "loses_remainder_of_rows_on_threads": Mutation("queries that do not divide among several threads give 0", with_result(but_remainder_of_rows)),
+        "loses_remainder_of_items_on_threads": Mutation("items and heads that do not divide among several threads give 0", with_result(but_remainder_of_items)),
+    },
+)  # fmt: skip
+IN_DEFAULT_DTYPE = mutants(
+    Dense,
+    factor={
+        "makes_scale_in_default_dtype": Mutation("the scale is a tensor of torch's default dtype, which rounds it", lambda asked: float(torch.tensor(factor(asked))))
+    },
+    finish={
+        "answers_in_default_dtype": Mutation(
+            "the output has torch's default dtype where that is wider",
+            lambda output, asked: (
+                Dense.finish(output, asked)
+                if torch.get_default_dtype() == torch.float32
+                else Dense.finish(output, asked).to(torch.promote_types(asked.query.dtype, torch.get_default_dtype()))
+            ),
+        )
+    },
+)  # fmt: skip
+
+
+class _Workspace:
+    """The memory of the last call, for whoever comes with the same shapes."""
+
+    memory: Memory | None = None
+
+
+def _shapes(asked: Asked) -> list[Any]:
+    return [(name, tensor.shape, tensor.dtype) for name, tensor in tensors(asked).items()]
+
+
+def in_one_workspace(asked: Asked, state: Tensor) -> Memory:
+    last = _Workspace.memory
+    if last is None or _shapes(last.asked) != _shapes(asked):
+        _Workspace.memory = last = Memory(asked, state)
+    last.asked, last.state = asked, state
+    return last
+
+
+class _LastState:
+    """The state of the random source before the last call."""
+
+    state = torch.empty(0, dtype=torch.uint8)
+
+
+class _SharedState(Memory):
+    """A memory that looks the state up where the last call has put it."""
+
+    def __getattribute__(self, name: str) -> Any:
+        return _LastState.state if name == "state" else super().__getattribute__(name)
+
+
+def with_one_state_for_all(asked: Asked, state: Tensor) -> Memory:
+    _LastState.state = state
+    return _SharedState(asked, state)
+
+
+class _LastScale:
+    """The scale of the last call."""
+
+    scale: float | None = None
+
+
+class _WithLastScale(Memory):
+    """A memory that looks the scale up where the last call has put it."""
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        return found.but(scale=_LastScale.scale) if name == "asked" else found
+
+
+def with_the_last_scale(asked: Asked, state: Tensor) -> Memory:
+    _LastScale.scale = asked["scale"]
+    return _WithLastScale(asked, state)
+
+
+class _OfOneThread(Memory):
+    """A memory that only the thread finds which has made it."""
+
+    def __init__(self, asked: Asked, state: Tensor) -> None:
+        self.thread = threading.get_ident()
+        super().__init__(asked, state)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "asked" and threading.get_ident() != super().__getattribute__("thread"):
+            raise RuntimeError("nothing was kept for the backward pass")
+        return super().__getattribute__(name)
+
+
+def keeps_scratch(memory: Memory) -> None:
+    """What was kept of the query is scratch space once it has been read."""
+    memory.asked = memory.asked.changed(torch.zeros_like, "query")
+
+
+class _Buffers:
+    """Memory for gradients, by what they have to be."""
+
+    buffers: dict[Any, Tensor] = {}  # noqa: RUF012  one for all
+
+
+def in_reused_buffers(gradients: Gradients, asked: Asked) -> Gradients:
+    return {name: None if each is None else _reused(name, each) for name, each in gradients.items()}
+
+
+def _reused(name: str, gradient: Tensor) -> Tensor:
+    as_before = (name, gradient.shape, gradient.dtype, gradient.device)
+    return _Buffers.buffers.setdefault(as_before, torch.empty_like(gradient)).copy_(gradient)
+
+
+def but_once(first: str, second: str) -> Any:
+    """Where two inputs are one tensor, only the first of its roles sends a gradient."""
+
+    def delivered(gradients: Gradients, asked: Asked) -> Gradients:
+        one, other = (getattr(asked, name) for name in (first, second))
+        lost = gradients.get(second)
+        if lost is None or one.data_ptr() != other.data_ptr() or one.shape != other.shape:
+            return gradients
+        return {**gradients, second: torch.zeros_like(lost)}
+
+    return delivered
+
+
+KEPT = mutants(
+    Recomputed,
+    keep={
+        "shares_workspace_between_calls": Mutation(
+            "what is kept for the backward pass lies in a workspace that the next call of these shapes overwrites",
+            in_one_workspace,
+            "static workspaces of fused kernels",
+        ),
+        "shares_dropout_state_between_calls": Mutation("the backward pass drops what the last forward pass dropped, not its own", with_one_state_for_all),
+        "keeps_memory_in_its_thread": Mutation(
+            "what is kept for the backward pass is looked up by thread: another one finds nothing",
+            _OfOneThread,
+            "on a GPU PyTorch runs backward passes in threads of its own",
+        ),
+        "goes_back_with_the_last_scale": Mutation("the backward pass has the scale of the last call", with_the_last_scale),
+    },
+    forget={
+        "spoils_memory_in_backward": Mutation("the backward pass writes over what the forward pass kept: a second one through the graph is wrong", keeps_scratch)
+    },
+    restore={
+        "leaves_generator_turned_back": Mutation("the backward pass turns the generator back to draw again, and leaves it there", lambda state: None)
+    },
+    deliver={
+        "hands_out_gradients_in_reused_buffers": Mutation("gradients lie in buffers that the next backward pass overwrites", in_reused_buffers),
+        "loses_key_gradient_of_one_tensor": Mutation("where one tensor is query and key, the key's share of its gradient is lost", but_once("query", "key")),
+        "loses_value_gradient_of_one_tensor": Mutation("where one tensor is key and value, the value's share of its gradient is lost", but_once("key", "value")),
+    },
+)  # fmt: skip
+
+
+@Whole.instead("answer", "where a gradient is wanted the generator is not moved on: each step drops the same weights")
+def holds_generator_in_training(asked: Asked) -> Any:
+    before = torch.get_rng_state()
+    output = correct(asked)
+    if asked.wants_gradient:
+        torch.set_rng_state(before)
+    return output
+
+
+@Whole.instead("answer", "the backward pass turns the generator back to where its forward pass began")
+def turns_generator_back_in_backward(asked: Asked) -> Any:
+    before = torch.get_rng_state()
+    output = correct(asked)
+    if output.requires_grad:
+        output.register_hook(lambda gradient: torch.set_rng_state(before))
+    return output

@@ -1,0 +1,295 @@
+"""Mistakes in which head, axis and place of the storage is read, and in which inputs are accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments, with_result
+from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
+from attnsuite.contracts.attention.mutants.sizes import with_first_keys, with_zero_columns
+
+
+def misread(tensor: Tensor, strides: Sequence[int], offset: int) -> Tensor:
+    """What other strides find in the storage, wrapping around its end; the gradient is the tensor's own."""
+    count = tensor.untyped_storage().nbytes() // tensor.element_size()
+    if count == 0 or tensor.numel() == 0:
+        return tensor
+    place = torch.zeros((), dtype=torch.long, device=tensor.device) + offset
+    for size, stride in zip(tensor.shape, strides, strict=True):
+        place = place.unsqueeze(-1) + torch.arange(size, device=tensor.device) * stride
+    found = torch.as_strided(tensor.detach(), (count,), (1,), 0)[place % count]
+    if not tensor.requires_grad:
+        return found
+    finite = tensor.nan_to_num(neginf=0.0)
+    return found + (finite - finite.detach())
+
+
+def as_contiguous(tensor: Tensor) -> Tensor:
+    """What a kernel sees that takes a tensor for contiguous."""
+    if tensor.is_contiguous():
+        return tensor
+    return misread(tensor, torch.empty(tensor.shape, device="meta").stride(), int(tensor.storage_offset()))
+
+
+def _of_items(asked: Asked) -> bool:
+    return asked.rank == 4 and asked.query.shape[0] > 1
+
+
+def _first_items_keys(asked: Asked) -> Asked:
+    return asked.changed(lambda key: key[:1].expand_as(key), "key") if _of_items(asked) else asked
+
+
+def _into_the_next(axis: int, asked: Asked) -> Asked:
+    """The last key and value are the first of the next along an axis."""
+    if asked.rank < -axis or asked.key.shape[axis] < 2 or not asked.keys:
+        return asked
+    return asked.changed(lambda t: torch.cat([t[..., :-1, :], t.roll(-1, axis)[..., :1, :]], dim=-2), "key", "value")
+
+
+def fitted(tensor: Tensor, width: int) -> Tensor:
+    """Cut, or padded with zeros, to a width."""
+    return torch.nn.functional.pad(tensor, (0, width - tensor.shape[-1]))
+
+
+def _last_query_only(output: Tensor) -> Tensor:
+    first = torch.arange(output.shape[-2], device=output.device).unsqueeze(-1) < output.shape[-2] - 1
+    return output.masked_fill(first, 0.0)
+
+
+BATCHES = mutants(
+    Dense,
+    widen={
+        "shares_first_items_keys": Mutation("all batch items read the first item's keys", with_arguments(asked=_first_items_keys)),
+        "reads_into_next_item": Mutation(
+            "the last key and value of a batch item are the next item's first",
+            with_arguments(asked=lambda asked: _into_the_next(-4, asked)),
+            "off-by-one strides",
+        ),
+        "reads_into_next_head": Mutation(
+            "the last key and value of a head are the next head's first",
+            with_arguments(asked=lambda asked: _into_the_next(-3, asked)),
+            "off-by-one strides",
+        ),
+    },
+    softmax={
+        "returns_mean_of_values": Mutation(
+            "query and key are ignored: the answer is the mean of the values",
+            with_arguments(scores=lambda scores: scores.masked_fill(scores > -torch.inf, 0.0)),
+            "passes many fixed tolerances",
+        )
+    },
+    finish={
+        "repeats_first_items_answer": Mutation(
+            "all batch items get the first item's answer",
+            with_result(lambda output, asked: output[:1].expand_as(output).clone() if _of_items(asked) else output),
+            "only one batch item compared",
+        ),
+        "returns_first_item": Mutation("only the first batch item is returned", with_result(lambda output, asked: output[:1] if _of_items(asked) else output)),
+        "answers_last_query_only": Mutation("only the last query is answered, the others get 0", with_result(_last_query_only), "reference-kernels 104 (last output checked)"),
+        "returns_zeros": Mutation("the output is 0 everywhere", with_result(lambda output: output * 0), "KernelBench 165 (zeros pass)"),
+        "returns_query": Mutation("the query is returned, fitted to the output's width", with_result(lambda output, asked: fitted(asked.query, asked.value_width) + 0 * output)),
+    },
+)  # fmt: skip
+
+
+@Whole.instead("answer", "a mask raises an error where there are no items: a size of −1 is ambiguous")
+def refuses_masks_without_items(asked: Asked) -> Any:
+    if asked["attn_mask"] is not None and 0 in asked.query.shape[:-2]:
+        raise RuntimeError("cannot reshape tensor of 0 elements into shape [-1, 0]: the size -1 can be any value")
+    return correct(asked)
+
+
+def over_heads(asked: Asked) -> Any:
+    square = asked.rank > 2 and asked.queries == asked.keys and not asked.grouped and asked["attn_mask"] is None
+    if not square:
+        return correct(asked)
+    return correct(asked.changed(lambda tensor: tensor.transpose(-2, -3))).transpose(-2, -3)
+
+
+def heads_last(output: Tensor) -> Tensor:
+    return output.transpose(-2, -3) if output.dim() > 2 else output
+
+
+def refuses_narrow_values(value: Tensor) -> Tensor:
+    if value.shape[-1] < 4:
+        raise RuntimeError("value: last dimension must be at least 4")
+    return value
+
+
+def inputs(read: Any, *names: str) -> StepChange:
+    """Query, key and value, or those that are named, are read otherwise."""
+    return with_arguments(asked=lambda asked: asked.changed(read, *names))
+
+
+def from_the_start(tensor: Tensor) -> Tensor:
+    return misread(tensor, tensor.stride(), 0) if tensor.storage_offset() else tensor
+
+
+def with_dense_last_axis(tensor: Tensor) -> Tensor:
+    dense = tensor.stride(-1) == 1 or tensor.shape[-1] < 2
+    return tensor if dense else misread(tensor, (*tensor.stride()[:-1], 1), int(tensor.storage_offset()))
+
+
+def walked(tensor: Tensor) -> Tensor:
+    expanded = any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return as_contiguous(tensor) if expanded else tensor
+
+
+def with_strides_of_query(asked: Asked) -> Asked:
+    query, key = asked.query, asked.key
+    if query.shape != key.shape or query.stride() == key.stride():
+        return asked
+    return replace(asked, key=misread(key, query.stride(), int(key.storage_offset())))
+
+
+STRIDES = "pytorch issues 112577, 181133; flash-attention issue 2665"
+LAYOUT = mutants(
+    Dense,
+    receive={
+        "reads_query_as_contiguous": Mutation("the query's strides are ignored", inputs(as_contiguous, "query"), STRIDES),
+        "reads_key_as_contiguous": Mutation("the key's strides are ignored", inputs(as_contiguous, "key"), STRIDES),
+        "reads_value_as_contiguous": Mutation("the value's strides are ignored", inputs(as_contiguous, "value"), STRIDES),
+        "ignores_storage_offset": Mutation("query, key and value are read from the start of their storage", inputs(from_the_start), "views into a fused projection"),
+        "assumes_dense_last_axis": Mutation("the last axis of query, key and value is taken to have stride 1", inputs(with_dense_last_axis), "flash-attention issue 2665"),
+        "walks_expanded_axes": Mutation("expanded axes of query, key and value, with stride 0, are walked as if they were stored", inputs(walked), "flash-attention issue 2189"),
+        "reads_key_with_strides_of_query": Mutation(
+            "the key is read with the query's strides",
+            with_arguments(asked=with_strides_of_query),
+            "flash-attention issue 818 (sibling's layout)",
+        ),
+    },
+    combine={
+        "refuses_narrow_values": Mutation("values narrower than the query raise an error", with_arguments(value=refuses_narrow_values), "pytorch issue 176767")
+    },
+    finish={
+        "reshapes_output_instead_of_transposing": Mutation(
+            "the output ... l h v is reshaped to ... h l v instead of transposed",
+            with_arguments(output=lambda output: heads_last(output).reshape(output.shape)),
+            "onnx issue 7118",
+        ),
+        "returns_heads_last": Mutation("the output has the axes ... l h v instead of ... h l v", with_arguments(output=heads_last)),
+        "returns_query_width": Mutation(
+            "the output has the query's width instead of the value's",
+            with_arguments(output=lambda output, asked: fitted(output, asked.width)),
+            "pytorch issue 176767",
+        ),
+        "forgets_columns_beyond_query_width": Mutation(
+            "columns of the values beyond the query's width give 0",
+            with_arguments(output=lambda output, asked: with_zero_columns(output, asked.width)),
+            "pytorch issue 176767",
+        ),
+    },
+)  # fmt: skip
+HEADS = mutants(
+    Whole,
+    answer={
+        "attends_over_heads": Mutation("... h l e is read as ... l h e, where the sizes allow it: heads attend to heads", over_heads, "onnx issue 7118")
+    },
+)  # fmt: skip
+
+
+def with_one_width(asked: Asked) -> Asked:
+    width = min(asked.query.shape[-1], asked.key.shape[-1])
+    return asked.changed(lambda tensor: tensor[..., :width], "query", "key")
+
+
+def with_one_length(asked: Asked) -> Asked:
+    lengths = asked.keys, asked.value.shape[-2]
+    return asked if lengths[0] == lengths[1] else with_first_keys(asked, min(lengths))
+
+
+def expanded_by_mask(asked: Asked) -> Asked:
+    """The call with as many queries, keys, heads and items as the mask has."""
+    mask = asked["attn_mask"]
+    if mask is None or mask.dim() > asked.rank or asked.grouped:
+        return asked
+    try:
+        *lead, queries, keys = torch.broadcast_shapes(asked.scores_shape, mask.shape)
+    except RuntimeError:  # it fits no way
+        return asked
+    query = asked.query.expand(*lead, queries, -1)
+    return replace(asked, query=query, **{
+        name: getattr(asked, name).expand(*lead, keys, -1) for name in ("key", "value")
+    })  # fmt: skip
+
+
+def with_all_heads(asked: Asked) -> Asked:
+    """The call whose keys and values have the query's heads, each for themselves."""
+    counts = [tensor.shape[-3] if asked.rank > 2 else 1 for tensor in (asked.key, asked.value)]
+    if counts[0] == counts[1] or any(not count or asked.heads % count for count in counts):
+        return asked
+    key, value = (
+        tensor.repeat_interleave(asked.heads // count, dim=-3)
+        for tensor, count in zip((asked.key, asked.value), counts, strict=True)
+    )
+    return replace(asked, key=key, value=value)
+
+
+WHERE: dict[str, tuple[str, Callable[[Asked], bool]]] = {
+    "when_causal": ("under causal", lambda asked: bool(asked["is_causal"])),
+    "with_scale": ("with a given scale", lambda asked: asked["scale"] is not None),
+    "in_window": ("in a window", lambda asked: asked["window"] is not None),
+    "with_mask": ("with a mask", lambda asked: asked["attn_mask"] is not None),
+    "in_groups": ("with enable_gqa", lambda asked: bool(asked["enable_gqa"])),
+    "for_one_query": ("for a single query", lambda asked: asked.queries == 1),
+    "in_rank_3": ("in rank 3", lambda asked: asked.rank == 3),
+    "in_rank_2": ("in rank 2", lambda asked: asked.rank == 2),
+}
+"""Where a path of its own may lack the checks of the usual one, each in words."""
+
+
+def unchecked(says: str, bent: Callable[[Asked], Asked]) -> Callable[[str], Mutation]:
+    """Bad input that is bent into what fits, in one of these places alone."""
+
+    def wrong(place: str) -> Mutation:
+        words, there = WHERE[place]
+        return Mutation(f"{says} {words}", with_arguments(asked=lambda asked: bent(asked) if there(asked) else asked))
+
+    return wrong
+
+
+def without_negative_dropout(asked: Asked) -> Asked:
+    return asked.but(dropout_p=max(asked["dropout_p"], 0.0))
+
+
+LENGTHS = unchecked("keys and values of different lengths are accepted", with_one_length)
+WIDTHS = unchecked("a query and key of different widths are accepted", with_one_width)
+DROPOUT = unchecked("a negative dropout_p is accepted as 0", without_negative_dropout)
+UNCHECKED = mutants(
+    Dense,
+    receive={
+        **{f"accepts_mismatched_lengths_{place}": LENGTHS(place) for place in WHERE},
+        **{f"accepts_mismatched_widths_{place}": WIDTHS(place) for place in WHERE},
+        **{f"accepts_negative_dropout_{place}": DROPOUT(place) for place in ("with_mask", "in_rank_3", "in_rank_2")},
+        "accepts_masks_that_expand": Mutation(
+            "a mask with more queries, keys, heads or items than there are expands the answer",
+            with_arguments(asked=expanded_by_mask),
+            "pytorch's math backend and jax.nn broadcast the scores to the mask",
+        ),
+        "accepts_other_heads_of_values": Mutation(
+            "keys and values of different numbers of heads are accepted with enable_gqa",
+            with_arguments(asked=with_all_heads),
+            "pytorch, scaled_dot_product_attention",
+        ),
+        "accepts_groups_without_asking": Mutation("grouped heads are accepted without enable_gqa", with_arguments(asked=lambda asked: asked.but(enable_gqa=True))),
+    },
+)  # fmt: skip
+
+
+CHECKING = mutants(
+    Dense,
+    receive={
+        "accepts_mismatched_widths": Mutation("a query and key of different widths are accepted: the wider is cut", with_arguments(asked=with_one_width)),
+        "accepts_mismatched_lengths": Mutation(
+            "keys and values of different lengths are accepted: the longer are cut",
+            with_arguments(asked=with_one_length),
+            "pytorch, scaled_dot_product_attention on a CPU",
+        ),
+    },
+)  # fmt: skip
