@@ -16,8 +16,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from attnsuite.cases import Call
 from attnsuite.cases.expected import WithinBounds
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due, on_rows, sampled_rows
-from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
+from attnsuite.contracts.attention.masks import Mask
 from attnsuite.contracts.attention.maxima import over, runs
 from attnsuite.contracts.attention.oracle import attention
 from attnsuite.contracts.attention.variants.maxima import MAXIMA

@@ -12,11 +12,10 @@ import torch
 from attnsuite.cases import Case, Mutant
 from attnsuite.conformance import audit
 from attnsuite.contracts.attention.cases import cases
-from attnsuite.contracts.attention.cases.behaviour import Repeated
 from attnsuite.contracts.attention.cases.case import due
-from attnsuite.contracts.attention.cases.roles import OneTensor, total
+from attnsuite.contracts.attention.cases.several_calls import OneTensor, Repeated, total
 from attnsuite.contracts.attention.contract import NOT_ASKED, page
-from attnsuite.contracts.attention.mutants import controls, mutants
+from attnsuite.contracts.attention.mutants import CONTROLS, mutants
 from attnsuite.judging.precision import Bounded
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.worker import ask
@@ -97,12 +96,12 @@ def test_such_a_mistake_is_right_in_a_single_plain_call(name: str) -> None:
         assert not caught(named(cases)[case], named(mutants)[name])
 
 
-@pytest.mark.parametrize("name", controls())
+@pytest.mark.parametrize("name", CONTROLS)
 def test_correct_computations_pass_all_of_these_families(name: str) -> None:
     for case in (case for case in cases() if case.family in FAMILIES):
         for dtype in case.dtypes:
             calls = case.calls(dtype)
-            verdict = case.verdict(calls, ask(controls()[name], calls), case.expected(calls, {}))
+            verdict = case.verdict(calls, ask(CONTROLS[name], calls), case.expected(calls, {}))
             assert verdict.status == "passed", (case.name, dtype, verdict.detail)
 
 
@@ -110,7 +109,7 @@ def test_cases_leave_threads_and_defaults_as_they_were() -> None:
     before = (torch.get_num_threads(), torch.get_default_dtype(), torch.is_inference_mode_enabled())
 
     for case in (case for case in cases() if case.family in ("threads", "state")):
-        ask(controls()["correct_dense"], case.calls("float32"))
+        ask(CONTROLS["correct_dense"], case.calls("float32"))
 
     assert before == (torch.get_num_threads(), torch.get_default_dtype(), torch.is_inference_mode_enabled())
 
@@ -170,7 +169,7 @@ def test_equal_bits_are_asked_where_they_are_declared_and_only_there() -> None:
 
     assert repeated({}, varying([])).status == "passed"
     assert repeated({"repeated_calls": "within_bounds"}, varying([])).status == "passed"
-    assert repeated(declared, controls()["correct_dense"]).status == "passed"
+    assert repeated(declared, CONTROLS["correct_dense"]).status == "passed"
     broken = repeated(declared, varying([]))
     assert broken.status == "failed"
     assert "numbers of the output differ from call 1's; repeated_calls is declared to be equal_bits" in broken.detail

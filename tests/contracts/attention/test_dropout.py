@@ -18,11 +18,11 @@ from attnsuite.cases.random_cases import CountedCase, DropoutCase
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered
-from attnsuite.contracts.attention.cases.dropped import BITS, Coded, Interleaved, kept
-from attnsuite.contracts.attention.cases.dropped import KEPT as SMALL
+from attnsuite.contracts.attention.cases.dropout import BITS, Coded, Interleaved, kept
+from attnsuite.contracts.attention.cases.dropout import KEPT as SMALL
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import correct
-from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.contracts.attention.masks import Mask
 from attnsuite.contracts.steps.recurrent_gradient.cases.randomised import Randomised
 from attnsuite.judging import compare, shares
 from attnsuite.judging.shares import QUESTIONS

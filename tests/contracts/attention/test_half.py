@@ -21,8 +21,8 @@ from attnsuite.cases.tensors import HALF
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, due
-from attnsuite.contracts.attention.cases.half import half
-from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.contracts.attention.cases.one_call import half
+from attnsuite.contracts.attention.masks import Mask
 from attnsuite.judging import compare
 from attnsuite.judging.whole import JUDGEMENTS
 from attnsuite.model import Status

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnsuite.cases import Case
 from attnsuite.cases.bad_input import BadInputCase
-from attnsuite.contracts.attention.cases.given import attention
+from attnsuite.contracts.attention.cases.documents import attention
 
 Shapes = Mapping[str, tuple[int, ...]]
 USUAL: Shapes = {"query": (2, 4, 5, 8), "key": (2, 4, 7, 8), "value": (2, 4, 7, 8)}

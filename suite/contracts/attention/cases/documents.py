@@ -9,19 +9,36 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnsuite.cases import Calls, Replies
+from attnsuite.cases import Call, Calls, Conventions, Replies
 from attnsuite.cases.documented import DERIVED, DocumentedNumbers, DocumentedShape
 from attnsuite.cases.expected import Expected, WithinBounds
-from attnsuite.cases.formula import FormulaCase
+from attnsuite.cases.formula import Formula, FormulaCase
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import Array, Generator, Inputs, numbers, valid
 from attnsuite.contracts.attention import feature
-from attnsuite.contracts.attention.cases.given import attention
+from attnsuite.contracts.attention.cases.case import due
 from attnsuite.contracts.attention.feature import Drawing
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging import compare
 from attnsuite.model import Figures
+
+
+class Attention(Formula):
+    """The contract as a formula, whose oracle is not written in `Rounded` numbers."""
+
+    def due(self, call: Call, conventions: Conventions, **told: Any) -> WithinBounds:
+        return due(call, conventions, decided=True)
+
+
+def drawn(random: Generator, **shapes: tuple[int, ...]) -> Inputs:
+    """Tensors of these shapes; a mask is boolean and shows most keys."""
+    tensors = {name: random.normal(size=shape) for name, shape in shapes.items()}
+    return {name: array > -0.5 if name == "attn_mask" else array for name, array in tensors.items()}
+
+
+attention = Attention(None, INPUTS, drawn)
+
 
 POOLING = "pooling"
 """The stage of examples that give weights or scores and values, and no query or key."""

@@ -11,11 +11,9 @@ from attnsuite.cases import Call, Case
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import FAST, PRECISE, Generator
 from attnsuite.contracts.attention.cases.bad_input import USUAL, BadInput
-from attnsuite.contracts.attention.cases.behaviour import SMALL, InARow, each, same_storage
 from attnsuite.contracts.attention.cases.case import AttentionCase
-from attnsuite.contracts.attention.cases.gradients import backward
-from attnsuite.contracts.attention.cases.layout import STRANGE
-from attnsuite.contracts.attention.cases.metamorphic import (
+from attnsuite.contracts.attention.cases.one_call import STRANGE, backward
+from attnsuite.contracts.attention.cases.relations import (
     Relation,
     everywhere,
     permuted_keys,
@@ -23,7 +21,8 @@ from attnsuite.contracts.attention.cases.metamorphic import (
     same,
     with_tensors,
 )
-from attnsuite.contracts.attention.features.mask import Mask
+from attnsuite.contracts.attention.cases.several_calls import SMALL, InARow, each, same_storage
+from attnsuite.contracts.attention.masks import Mask
 
 WITH_MASK = (*INPUTS, "attn_mask")
 

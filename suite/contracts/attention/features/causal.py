@@ -88,7 +88,7 @@ def _sizes() -> Sequence[Case]:
 def _gradients() -> Sequence[Case]:
     from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import AttentionCase
-    from attnsuite.contracts.attention.cases.gradients import affordable, backward
+    from attnsuite.contracts.attention.cases.one_call import affordable, backward
 
     met: dict[str, dict[str, Any]] = {
         "wide": {"queries": 70, "keys": 130},
@@ -112,7 +112,7 @@ def _gradients() -> Sequence[Case]:
 def _dropout() -> Sequence[Case]:
     from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import AttentionCase
-    from attnsuite.contracts.attention.cases.dropped import KEPT, kept
+    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
 
     causal = KEPT.but(causal=True)
     return [
@@ -125,7 +125,7 @@ def _dropout() -> Sequence[Case]:
 
 def _metamorphic() -> Sequence[Case]:
     from attnsuite.contracts.attention.cases.case import AttentionCase
-    from attnsuite.contracts.attention.cases.metamorphic import Relation, linear_in_values, one_item_alone
+    from attnsuite.contracts.attention.cases.relations import Relation, linear_in_values, one_item_alone
 
     square = AttentionCase("metamorphic/square", "", queries=10, keys=10, causal=True)
     long = AttentionCase("metamorphic/long", "", batch=1, queries=150, keys=150, causal=True)
@@ -142,7 +142,7 @@ def _metamorphic() -> Sequence[Case]:
 
 
 def _future_changed(call: Any, random: Any) -> Any:
-    from attnsuite.contracts.attention.cases.metamorphic import same, with_tensors
+    from attnsuite.contracts.attention.cases.relations import same, with_tensors
 
     seen = call.tensors["query"].shape[-2] // 2
     changed = {name: call.tensors[name].clone() for name in ("key", "value")}
@@ -153,14 +153,14 @@ def _future_changed(call: Any, random: Any) -> Any:
 
 
 def _decoded_row(call: Any, random: Any) -> Any:
-    from attnsuite.contracts.attention.cases.metamorphic import everywhere, same, with_tensors, without
+    from attnsuite.contracts.attention.cases.relations import everywhere, same, with_tensors, without
 
     step = without(with_tensors(call, query=call.tensors["query"][..., -1:, :]), "is_causal")
     return (call, step), same(lambda output: output[..., -1:, :], everywhere)
 
 
 def _prefilled(call: Any, random: Any) -> Any:
-    from attnsuite.contracts.attention.cases.metamorphic import everywhere, same, with_tensors
+    from attnsuite.contracts.attention.cases.relations import everywhere, same, with_tensors
 
     seen = call.tensors["query"].shape[-2] // 2
     shorter = {name: tensor[..., :seen, :] for name, tensor in call.tensors.items()}
@@ -168,7 +168,7 @@ def _prefilled(call: Any, random: Any) -> Any:
 
 
 def _as_mask(call: Any, random: Any) -> Any:
-    from attnsuite.contracts.attention.cases.metamorphic import everywhere, same, with_tensors, without
+    from attnsuite.contracts.attention.cases.relations import everywhere, same, with_tensors, without
 
     queries, keys = call.tensors["query"].shape[-2], call.tensors["key"].shape[-2]
     spelled = torch.ones(queries, keys, dtype=torch.bool).tril()
@@ -176,7 +176,7 @@ def _as_mask(call: Any, random: Any) -> Any:
 
 
 def _behaviour() -> Sequence[Case]:
-    from attnsuite.contracts.attention.cases.behaviour import SMALL, InARow, each, modes, one_tensor
+    from attnsuite.contracts.attention.cases.several_calls import SMALL, InARow, each, modes, one_tensor
 
     causal = SMALL.but(causal=True)
     return [

@@ -14,8 +14,8 @@ from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Levels, Step
-from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.lazily import np
+from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -115,7 +115,7 @@ def cases() -> Sequence[Case]:
 
 
 def _backward(name: str, words: str, **unusual: Any) -> Case:
-    from attnsuite.contracts.attention.cases.gradients import backward
+    from attnsuite.contracts.attention.cases.one_call import backward
 
     return backward(f"gradient_sizes/{name}", f"backward across tiles: {words}", **unusual)
 
@@ -134,7 +134,7 @@ def _bad_input() -> Sequence[Case]:
 
 def _metamorphic() -> Sequence[Case]:
     from attnsuite.contracts.attention.cases.case import AttentionCase
-    from attnsuite.contracts.attention.cases.metamorphic import Relation, inside_the_hull
+    from attnsuite.contracts.attention.cases.relations import Relation, inside_the_hull
 
     grouped = AttentionCase("metamorphic/g", "", heads=4, key_heads=2)
     why = "the output lies within the range of the values"

@@ -13,8 +13,8 @@ from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
 from attnsuite.contracts.attention.computation.gradients import Backward
 from attnsuite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step, Typed, number_within
-from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.lazily import torch
+from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -88,7 +88,7 @@ def cases() -> Sequence[Case]:
 
 
 def _behaviour() -> Sequence[Case]:
-    from attnsuite.contracts.attention.cases.behaviour import SMALL, InARow, each
+    from attnsuite.contracts.attention.cases.several_calls import SMALL, InARow, each
 
     scales = each(SMALL.but(scale=0.2), SMALL.but(scale=1.5), SMALL)
     return [InARow("behaviour/alternating_scale", "one scale, another, the default", scales)]

@@ -13,8 +13,8 @@ from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import Dense, Tiled, by_position, unless
 from attnsuite.contracts.attention.computation.gradients import Backward, ignoring
 from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Typed
-from attnsuite.contracts.attention.features.mask import Mask
 from attnsuite.contracts.attention.lazily import torch
+from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -104,7 +104,7 @@ def cases() -> Sequence[Case]:
 
 
 def _dropout() -> Sequence[Case]:
-    from attnsuite.contracts.attention.cases.dropped import KEPT, kept
+    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
 
     return [kept("window/dropout", "dropout inside the window", KEPT.but(window=(3, 2)))]
 

@@ -16,7 +16,7 @@ from attnsuite.cases.contract import FULL, QUICK, CoveringArray
 from attnsuite.cases.covering import Row, Space, drawn
 from attnsuite.contracts.attention.cases.case import AttentionCase
 from attnsuite.contracts.attention.cases.combined.levels import LEVELS
-from attnsuite.contracts.attention.cases.dropped import kept
+from attnsuite.contracts.attention.cases.dropout import kept
 from attnsuite.contracts.attention.feature import Feature, features
 from attnsuite.model import COMBINED
 

@@ -1,4 +1,4 @@
-"""Relations between several answers that hold for every attention, each within the oracle's bounds."""
+"""Relations between several results that hold for every attention, each within the oracle's bounds."""
 
 from __future__ import annotations
 

@@ -1,0 +1,315 @@
+"""Cases of a single call and of no single feature: the formula, sizes, extreme numbers, layouts, gradients."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from attnsuite.cases import Call, Case
+from attnsuite.cases.layouts import INPUTS, LayoutCase
+from attnsuite.cases.tensors import FAST, HALF
+from attnsuite.contracts.attention.cases.case import AttentionCase
+
+
+def plain() -> list[AttentionCase]:
+    """Neither mask nor option: the core, which no implementation may decline."""
+    return [
+        AttentionCase("plain/small", "the definition, nothing else"),
+        AttentionCase("plain/self_attention", "as many queries as keys", queries=9, keys=9),
+        AttentionCase("plain/one_head", "a single head of a single item", batch=1, heads=1),
+        AttentionCase(
+            "plain/many_items", "batch items and heads are not mixed up when their counts differ", batch=5, heads=3
+        ),
+        AttentionCase(
+            "plain/batch_equals_queries",
+            "axes of equal size are not confused",
+            batch=8,
+            heads=8,
+            queries=8,
+            keys=8,
+            width=8,  # of the core: tensor cores take rows of 16 bytes alone
+        ),
+        AttentionCase(
+            "plain/heads_equal_queries",
+            "(b, s, h, e) read as (b, h, s, e) gives a right shape",
+            heads=4,
+            queries=4,
+            keys=4,
+        ),
+        AttentionCase("plain/repeated_queries", "equal queries have equal answers", draw="repeated_queries"),
+        AttentionCase(
+            "plain/ordinary", "an ordinary layer: 4 heads of width 64", heads=4, queries=64, keys=64, width=64
+        ),
+    ]
+
+
+def no_keys() -> list[AttentionCase]:
+    """No keys: zeros. No queries: an empty output. No items: an empty output."""
+    return [
+        AttentionCase("no_keys/plain", "s = 0 answers zeros", keys=0),
+        AttentionCase("no_keys/value_width", "s = 0: zeros of the values' width", keys=0, value_width=3),
+        AttentionCase("no_keys/rank_2", "s = 0 without leading axes", keys=0, rank=2, batch=1, heads=1),
+        AttentionCase("no_keys/no_queries_value_width", "l = 0: no row of the values' width", queries=0, value_width=3),
+        AttentionCase(
+            "no_keys/gradient", "gradients of nothing are zeros", keys=0, gradient_of=("query", "key", "value")
+        ),
+        AttentionCase("no_keys/no_queries", "l = 0 answers an empty output", queries=0),
+        AttentionCase("no_keys/no_items", "a batch of 0 answers an empty output", batch=0),
+    ]
+
+
+def ranks() -> list[AttentionCase]:
+    """Rank 2, 3 and 4."""
+    return [
+        AttentionCase("ranks/two", "l e alone", rank=2, batch=1, heads=1),
+        AttentionCase("ranks/three", "h l e", rank=3, batch=1, heads=3),
+        AttentionCase("ranks/three_as_many_rows", "h equals l", rank=3, batch=1, heads=5, keys=5),
+        AttentionCase("ranks/two_long", "rank 2 across tiles", rank=2, batch=1, heads=1, queries=70, keys=140),
+        AttentionCase(
+            "ranks/three_value_width", "rank 3 with another value width", rank=3, batch=1, heads=3, value_width=2
+        ),
+    ]
+
+
+SMALL = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 96, 112, 127, 128, 129)
+LARGE = (192, 255, 256, 257, 320, 384, 511, 512, 513, 640)
+BOUNDARIES = (*SMALL, *LARGE)
+"""Each size, and those beside it, at which some kernel changes its path."""
+LONG = (1023, 1024, 1025, 2048, 2049, 4096, 4097)
+"""The same, of sizes that are asked with one head, for the time."""
+WIDTHS = (1, 2, 3, 4, 8, 12, 16, 20, 24, 32, 40, 48, 56, 64, 72, 80, 96, 112, 128, 144, 160, 192, 224, 256, 320, 512)
+SCORES = 2**18
+"""l·s stays near this, so that one case takes milliseconds."""
+
+
+def keys() -> list[AttentionCase]:
+    """The number of keys around each boundary."""
+    return [
+        AttentionCase(f"keys/{count}", f"{count} keys", batch=1, queries=min(24, SCORES // count), keys=count)
+        for count in BOUNDARIES
+    ] + [
+        AttentionCase(
+            f"keys/{count}", f"{count} keys", batch=1, heads=1, queries=min(60, SCORES // count), keys=count, width=16
+        )
+        for count in LONG
+    ]
+
+
+def queries() -> list[AttentionCase]:
+    """The number of queries around each boundary."""
+    return [
+        AttentionCase(f"queries/{count}", f"{count} queries", batch=1, queries=count, keys=24) for count in BOUNDARIES
+    ] + [
+        AttentionCase(f"queries/{count}", f"{count} queries", batch=1, heads=1, queries=count, keys=60, width=16)
+        for count in LONG
+    ]
+
+
+def both() -> list[AttentionCase]:
+    """Both at once."""
+    square = (31, 64, 65, 127, 129, 257, 512)
+    return [
+        *(AttentionCase(f"both/{n}", f"{n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16) for n in square),
+        *(AttentionCase(f"both/width_{width}", f"width {width} across tiles", batch=1, queries=130, keys=140, width=width) for width in (20, 72, 96, 128, 256)),
+        AttentionCase("both/decode_long", "one query before many keys", heads=4, queries=1, keys=4097, width=16),
+        AttentionCase("both/decode_batch", "one query each for many items", batch=64, heads=8, queries=1, keys=65, width=16),
+    ]  # fmt: skip
+
+
+def widths() -> list[AttentionCase]:
+    """Widths that fill no vector register, value widths of their own."""
+    return [
+        *(AttentionCase(f"widths/{width}", f"width {width}", width=width, queries=12, keys=20) for width in WIDTHS),
+        *(
+            AttentionCase(f"widths/value_{value}_of_{width}", f"values of width {value}, queries of {width}", width=width, value_width=value, queries=9, keys=18)
+            for width, value in ((8, 1), (8, 3), (8, 24), (64, 80), (80, 64), (128, 20), (1, 8), (256, 64), (64, 256), (16, 512))
+        ),
+    ]  # fmt: skip
+
+
+def items() -> list[AttentionCase]:
+    """Few and many batch items and heads."""
+    return [
+        AttentionCase("items/one", "batch · heads is 1", batch=1, heads=1),
+        AttentionCase("items/many_heads", "96 heads", batch=1, heads=96, queries=3, keys=5),
+        AttentionCase("items/many", "batch · heads is 1,024", batch=32, heads=32, queries=2, keys=3),
+        AttentionCase("items/many_across_tiles", "70 items of ordinary size", batch=70, heads=1, queries=33, keys=33),
+        AttentionCase("items/many_heads_across_tiles", "32 heads of ordinary size", batch=1, heads=32, queries=64, keys=64),
+        AttentionCase("items/prime", "batch · heads has no small divisor", batch=17, heads=19, queries=3, keys=4),
+        AttentionCase("items/beyond_the_grid", "batch · heads exceeds 65,535, the limit of a grid axis", batch=4100, heads=16, queries=1, keys=2, width=2, dtypes=("float32", "float16")),
+    ]  # fmt: skip
+
+
+def lengths() -> list[AttentionCase]:
+    """One axis is long, the others are as short as they can be; where both have to be long, there is one head."""
+    one: dict[str, Any] = {"batch": 1, "heads": 1}
+    long = {**one, "queries": 2101, "keys": 2110, "draw": "leaning_ahead", "width": 32}
+    ahead = "positions of ten bits end below 2,049: each query leans to the first key that is hidden"
+    tile = {**one, "queries": 261, "keys": 270, "draw": "leaning_ahead", "width": 32, "dtypes": HALF}
+    return [
+        AttentionCase("lengths/70000_keys", "one query, and more keys than sixteen bits count", queries=1, keys=70_000, dtypes=FAST, **one),
+        AttentionCase("lengths/33000_queries", "more queries than fifteen bits count", queries=33_000, keys=3, dtypes=FAST, **one),
+        AttentionCase("lengths/130_heads", "more than 128 heads", batch=1, heads=130, queries=3, keys=5),
+        AttentionCase("lengths/causal", ahead, causal=True, dtypes=("float16",), **long),
+        AttentionCase("lengths/windowed", ahead, window=(None, 0), dtypes=("float16",), **long),
+        AttentionCase("lengths/causal_tile", "the same in bfloat16, whose eight bits end at 256", causal=True, **tile),
+        AttentionCase("lengths/windowed_tile", "the same of a window", window=(30, 0), **tile),
+    ]  # fmt: skip
+
+
+def numerics() -> list[AttentionCase]:
+    """The result is known to the dtype's precision, however extreme the numbers on the way are."""
+    return [
+        AttentionCase("numerics/huge_logits", "logits of ±10⁴", draw="huge_logits", width=16),
+        AttentionCase("numerics/cancelling_products", "products near 1,000 cancel, and small ones decide: their sum is made in float32", draw="cancelling_products", width=16, keys=20),
+        AttentionCase("numerics/huge_equal_logits", "equal logits of 10⁴", draw="huge_equal_logits"),
+        AttentionCase("numerics/far_below_zero", "all logits near −200: the maximum must be subtracted", draw="opposite_logits"),
+        AttentionCase("numerics/scores_beyond_float16", "scores of ±10⁵: kept in float16 they would be infinite", draw="huge_logits", width=16, scale=4.0),
+        AttentionCase("numerics/uneven_sizes", "large queries, small keys: the score is their product, not a difference of squares", draw="uneven_sizes"),
+        AttentionCase("numerics/equal_logits", "every weight is 1/s", draw="equal_logits"),
+        AttentionCase("numerics/equal_logits_many", "every weight is 1/4,097", draw="equal_logits", batch=1, heads=1, keys=4097, queries=9),
+        AttentionCase("numerics/equal_constant_many", "rounding errors add up coherently", draw="equal_constant", batch=1, heads=1, keys=4097, queries=9),
+        AttentionCase("numerics/dominant_key", "one key takes all weight", draw="dominant_key", keys=40),
+        AttentionCase("numerics/dominant_key_late", "the running maximum jumps in a late tile", draw="dominant_key", keys=700, queries=9),
+        AttentionCase("numerics/products_overflow", "|q| near 400: unscaled products exceed float16", draw="overflowing_products", width=64, scale=1e-5, dtypes=("float64", "float32", "float16")),
+        AttentionCase("numerics/large_values", "values near the largest number", draw="large_values"),
+        AttentionCase("numerics/large_values_many", "unnormalised sums of values overflow", draw="large_values", keys=300, heads=1),
+        AttentionCase("numerics/subnormal_values", "values next to the subnormal ones", draw="subnormal_values"),
+        AttentionCase("numerics/subnormal_queries", "subnormal queries weigh all keys alike", draw="subnormal_queries"),
+        AttentionCase("numerics/offset_values", "values share an offset of 1,000", draw="offset_values"),
+        AttentionCase("numerics/offset_values_many", "weights sum to one over 1,025 keys", draw="offset_values", batch=1, heads=1, keys=1025, queries=20),
+        AttentionCase("numerics/identity_values", "the weights themselves, each to its own precision", draw="identity_values", keys=8),
+        AttentionCase("numerics/identity_values_many", "small weights beside large ones", draw="identity_values", keys=64, width=64, queries=20),
+    ]  # fmt: skip
+
+
+def half() -> list[AttentionCase]:
+    """Numbers of which none is off by a rounding of its own, and all together by far more than roundings come to."""
+    return [
+        AttentionCase("half/one_key_of_many", "1,024 keys of equal weight: each counts once", batch=1, heads=1, queries=64, keys=1024, width=16, value_width=128, draw="even_weights", dtypes=HALF),
+        AttentionCase("half/one_tile_of_four", "a hundredth of one tile's weight, half a hundredth of the scale", batch=1, heads=1, queries=64, keys=256, width=16, value_width=128, draw="even_weights", dtypes=HALF),
+        AttentionCase("half/late_edge", "the first hidden key of long rows", batch=1, heads=1, queries=384, keys=384, width=16, value_width=64, draw="even_weights", causal=True, dtypes=HALF),
+        AttentionCase("half/to_nearest", "numbers are rounded to the nearest, not towards zero", batch=1, heads=2, queries=64, keys=64, width=16, value_width=64, draw="even_weights_of_offset_values", dtypes=HALF),
+        AttentionCase("half/gradients", "gradients of 128 queries and 256 keys", batch=1, heads=1, queries=128, keys=256, width=16, value_width=64, draw="even_weights", gradient_of=INPUTS, dtypes=HALF),
+    ]  # fmt: skip
+
+
+STRANGE = {
+    "transposed_heads": "(b, s, h, e) in memory",
+    "column_major": "last axes exchanged in memory",
+    "strided": "every second element",
+    "sliced": "a slice of a larger tensor",
+    "offset": "a view that starts at an odd place",
+    "expanded": "stride 0 along batch and heads",
+    "expanded_rows": "stride 0 along rows",
+}
+
+
+def layout() -> list[AttentionCase]:
+    """Strides, offsets and stride-0 expansions are honoured."""
+    forward = [
+        AttentionCase(f"layout/{name}_{layout}", f"{name}: {words}", queries=6, layout={name: layout})
+        for name in INPUTS
+        for layout, words in STRANGE.items()
+    ]
+    backward = [
+        AttentionCase(f"layout/output_gradient_{layout}", f"output gradient: {words}", queries=6, gradient_of=INPUTS, layout={"output_gradient": layout})
+        for layout, words in STRANGE.items()
+    ]  # fmt: skip
+    together = [
+        AttentionCase(f"layout/all_{layout}", f"all inputs: {STRANGE[layout]}", queries=6, gradient_of=INPUTS, layout=dict.fromkeys(INPUTS, layout))
+        for layout in ("transposed_heads", "sliced", "offset", "column_major", "expanded", "expanded_rows")
+    ]  # fmt: skip
+    tiled = [
+        AttentionCase(f"layout/long_{name}_transposed", f"{name} transposed, across tiles", queries=130, keys=140, layout={name: "transposed_heads"})
+        for name in INPUTS
+    ]  # fmt: skip
+    backward.append(
+        AttentionCase("layout/output_gradient_of_a_sum", "stride 0 along every axis", queries=6, gradient_of=INPUTS, layout={"output_gradient": "expanded_everywhere"})
+    )  # fmt: skip
+    return [*forward, *backward, *together, *tiled]
+
+
+def gradients() -> list[AttentionCase]:
+    """Gradients agree with the oracle's, element by element."""
+    return [
+        AttentionCase("gradients/plain", "all three at once", gradient_of=INPUTS),
+        *(AttentionCase(f"gradients/{name}_alone", f"only {name} requires a gradient", gradient_of=(name,)) for name in INPUTS),
+        AttentionCase("gradients/query_and_key", "value requires none", gradient_of=("query", "key")),
+        AttentionCase("gradients/value_width", "another value width", gradient_of=INPUTS, value_width=5),
+        AttentionCase("gradients/rank_2", "without leading axes", gradient_of=INPUTS, rank=2, batch=1, heads=1),
+        AttentionCase("gradients/rank_3", "with one leading axis", gradient_of=INPUTS, rank=3, batch=1, heads=3),
+        AttentionCase("gradients/one_key", "softmax over one key passes nothing to the scores", gradient_of=INPUTS, keys=1),
+        AttentionCase("gradients/one_query", "decoding", gradient_of=INPUTS, queries=1, keys=20),
+        AttentionCase("gradients/wide_values", "values wider than queries", gradient_of=INPUTS, width=4, value_width=12),
+        AttentionCase("gradients/coherent_queries", "1,025 equal terms add up without stagnating", gradient_of=("value",), batch=1, heads=1, queries=1025, keys=20, draw="equal_logits", layout={"output_gradient": "expanded_rows"}, dtypes=FAST),
+        AttentionCase("gradients/equal_logits", "equal weights", gradient_of=INPUTS, draw="equal_logits"),
+        AttentionCase("gradients/dominant_key", "a saturated softmax", gradient_of=INPUTS, draw="dominant_key", keys=20, dtypes=("float64", "float32", "float16")),
+        AttentionCase("gradients/offset_values", "a common offset of the values cancels", gradient_of=("query", "key"), draw="offset_values"),
+        AttentionCase("gradients/wide", "width 80", gradient_of=INPUTS, width=80),
+        AttentionCase("gradients/tall_and_wide", "1,025 keys", gradient_of=INPUTS, batch=1, heads=1, queries=20, keys=1025, dtypes=FAST),
+        AttentionCase("gradients/no_queries", "l = 0: the gradients of keys and values are zeros", gradient_of=INPUTS, queries=0),
+        AttentionCase("gradients/no_items", "a batch of 0 has gradients of its shapes", gradient_of=INPUTS, batch=0),
+        AttentionCase("gradients/many_queries", "1,025 queries", gradient_of=INPUTS, batch=1, heads=1, queries=1025, keys=20, dtypes=FAST),
+    ]  # fmt: skip
+
+
+def gradient_numerics() -> list[Case]:
+    """The backward pass is as stable as the forward one: it subtracts the same maximum, and sums as wide."""
+    of = AttentionCase("gradient_numerics/plain", "", gradient_of=INPUTS, queries=6, keys=20)
+    tiled = of.but(queries=70, keys=130, width=16, batch=1, dtypes=FAST)
+    return [
+        of.but(name="gradient_numerics/far_below_zero", why="logits near −200: their maximum is subtracted backward too", draw="opposite_logits"),
+        of.but(name="gradient_numerics/abysmal", why="logits near −23,000", draw="abysmal_logits"),
+        tiled.but(name="gradient_numerics/far_below_zero_tiled", why="logits near −200 across tiles", draw="opposite_logits"),
+        of.but(name="gradient_numerics/uneven_sizes", why="large queries, small keys", draw="uneven_sizes"),
+        LayoutCase(of.but(name="gradient_numerics/large_upstream", why="values near 1,000 and output gradients near 100: their products exceed float16, what is left of them does not", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
+        LayoutCase(tiled.but(name="gradient_numerics/large_upstream_tiled", why="the same across tiles", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
+    ]  # fmt: skip
+
+
+def _hundredfold(call: Call) -> Call:
+    assert call.output_gradient is not None
+    return replace(call, output_gradient=call.output_gradient * 128)  # a power of two, exact in every dtype
+
+
+def gradient_sizes() -> list[AttentionCase]:
+    """Tails of tiles, which a forward pass may get right and a backward pass wrong; and what meets there."""
+    squares = (2, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257)
+    met: dict[str, dict[str, Any]] = {
+        "wide": {"queries": 70, "keys": 130},
+        "tall": {"queries": 130, "keys": 70},
+        "width_80": {"queries": 66, "keys": 130, "width": 80, "batch": 1},
+        "width_128": {"queries": 66, "keys": 130, "width": 128, "batch": 1},
+        "width_256": {"queries": 34, "keys": 130, "width": 256, "batch": 1},
+    }
+    return [
+        *(backward(f"gradient_sizes/{size}", f"{size} queries and keys", queries=size, keys=size, dtypes=affordable(size)) for size in squares),
+        *(backward(f"gradient_sizes/{name}", f"backward across tiles: {name.replace('_', ' ')}", **unusual) for name, unusual in met.items()),
+    ]  # fmt: skip
+
+
+def backward(name: str, why: str, **unusual: Any) -> AttentionCase:
+    """Gradients of several items and heads, wide enough for a tile; not in float64 unless it says so, for the time."""
+    usual: dict[str, Any] = {
+        "gradient_of": INPUTS,
+        "heads": 3,
+        "width": 16,
+        "dtypes": FAST,
+    }
+    return AttentionCase(name, why, **(usual | unusual))
+
+
+def affordable(size: int) -> tuple[str, ...]:
+    """float64 is judged in extended precision, which is slow: small sizes only."""
+    small = ("float64",) if size <= 65 else ()
+    return (*small, "float32", "float16", "bfloat16")
+
+
+def cases() -> list[Case]:
+    """All of them but the plain ones, which come first, and the long ones, which come late."""
+    tables = (
+        *(no_keys, ranks, keys, queries, both, widths, items),
+        *(numerics, half, layout, gradients, gradient_sizes, gradient_numerics),
+    )
+    return [case for table in tables for case in table()]

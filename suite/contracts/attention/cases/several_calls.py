@@ -1,0 +1,343 @@
+"""Cases of several calls, or of one in an unusual way: repeated, out of order, in threads, in modes, of one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from attnsuite.cases import Call, Calls, Case, Conventions, Replies
+from attnsuite.cases.case import HOW, ChangedCase, Traits
+from attnsuite.cases.expected import Form, PerCallCase, WithinBounds
+from attnsuite.cases.layouts import INPUTS, LayoutCase, as_one_tensor
+from attnsuite.cases.tensors import dtype_of
+from attnsuite.contracts.attention.cases.case import AttentionCase, due
+from attnsuite.contracts.attention.masks import Mask
+from attnsuite.judging.precision import PRECISIONS, Bounded
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.model import DTYPES, Status
+
+Making = Callable[[Callable[[AttentionCase], Call]], Calls]
+"""Makes the calls of a case, given a function that draws the call of an `AttentionCase` in the dtype under test."""
+
+
+@dataclass(frozen=True)
+class InARow(PerCallCase):
+    """Several calls in a row, each held against the oracle."""
+
+    name: str
+    why: str
+    making: Making
+    dtypes: tuple[str, ...] = DTYPES
+
+    def calls(self, dtype: str) -> Calls:
+        return self.making(lambda case: case.but(name=case.name or self.name).call(dtype))
+
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[WithinBounds, ...]:
+        return tuple(due(call, conventions) for call in calls)
+
+    def traits(self, dtype: str) -> Traits:
+        """Those of all its calls, found without drawing their numbers."""
+        made: list[AttentionCase] = []
+
+        def noted(case: AttentionCase) -> Call:
+            made.append(case)
+            return Call({name: torch.empty(0) for name in INPUTS})
+
+        calls = self.making(noted)
+        of_calls = {
+            "calls": ("several calls",) if len(calls) > 1 else (),
+            "thread": ("another thread",) if any(call.own_thread for call in calls) else (),
+            "one tensor": ("one tensor in several roles",) if any(call.same_tensor for call in calls) else (),
+            HOW: () if all(call.grad_mode for call in calls) else ("without grad mode",),
+        }
+        merged: dict[str, tuple[str, ...]] = {}
+        for traits in (*(case.traits(dtype) for case in made), of_calls):
+            for topic, phrases in traits.items():
+                merged[topic] = tuple(dict.fromkeys((*merged.get(topic, ()), *phrases)))
+        return merged
+
+
+class Repeated(ChangedCase):
+    """The same call several times, whose bits have to be equal where that is declared."""
+
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[Any, bool]:
+        return self.of.expected(calls, conventions), conventions.get("repeated_calls") == "equal_bits"
+
+    def verdict(self, calls: Calls, replies: Replies, truth: tuple[Any, bool]) -> Verdict:
+        due, promised = truth
+        found = self.of.verdict(calls, replies, due)
+        said = differing(replies) if promised and found.status == Status.PASSED else ""
+        return Verdict(Status.WRONG, f"{said}; repeated_calls is declared to be equal_bits") if said else found
+
+    def counts(self, truth: tuple[Any, bool]) -> bool:
+        return self.of.counts(truth[0])
+
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: tuple[Any, bool]) -> bool:
+        return self.of.alike(calls, replies, theirs, truth[0])
+
+
+def differing(replies: Replies) -> str:
+    """Which output or gradient of the same call has not the bits that the first one had, or empty."""
+    first = replies[0]
+    for number, reply in enumerate(replies[1:], start=2):
+        pairs = {"output": (reply.output, first.output)} | {
+            f"gradient of {name}": (reply.gradients[name], gradient) for name, gradient in first.gradients.items()
+        }
+        for name, (now, before) in pairs.items():
+            if now is not None and before is not None and (count := int((now != before).sum())):
+                return f"call {number} of {len(replies)}: {count} of {now.numel()} numbers of the {name} differ from call 1's"
+    return ""
+
+
+SMALL = AttentionCase("behaviour/small", "", queries=6, keys=9)
+"""What most calls in a row are."""
+
+
+def behaviour() -> list[Case]:
+    """Functions have no memory, no favourite thread and no side effects."""
+    other = AttentionCase("behaviour/other", "", queries=3, keys=12, width=16)
+    tiled = AttentionCase("behaviour/tiled", "", queries=130, keys=200)
+    learning = SMALL.but(gradient_of=INPUTS)
+    return [
+        Repeated(InARow("behaviour/repeated", "the same call again gives the same answer", repeat(SMALL, 3))),
+        Repeated(InARow("behaviour/repeated_tiled", "the same call again, where there are several tiles", repeat(tiled, 3))),
+        Repeated(InARow("behaviour/repeated_gradient", "a second backward pass", repeat(learning, 2))),
+        InARow("behaviour/alternating_shapes", "shapes A, B, A: nothing stale is used", each(SMALL, other, SMALL)),
+        InARow("behaviour/alternating_keys", "only the number of keys alternates", each(SMALL, SMALL.but(keys=4), SMALL)),
+        InARow("behaviour/other_numbers", "the same shape with other numbers", each(SMALL, SMALL.but(name="behaviour/small_too"))),
+        InARow("behaviour/same_pointers", "other numbers behind the same pointers", same_storage(SMALL)),
+        InARow("behaviour/one_tensor", "one tensor is given as query, key and value", one_tensor(SMALL)),
+        InARow("behaviour/second_thread", "another thread", two_threads(SMALL)),
+        InARow("behaviour/second_thread_gradient", "gradients in another thread", two_threads(learning)),
+        InARow("behaviour/without_gradients", "no_grad agrees with grad mode", modes(SMALL)),
+        InARow("behaviour/gradients_then_none", "a call that learns changes nothing for one that does not", each(SMALL, learning, SMALL)),
+        AttentionCase("behaviour/one_key_one_query", "the output of one key is a copy of its value, not the value", queries=1, keys=1),
+        AttentionCase("behaviour/options_spelled_out", "every option at its default, as callers pass them on", spelled_out=True),
+        AttentionCase("behaviour/one_key", "a single value handed to every query", keys=1),
+    ]  # fmt: skip
+
+
+def repeat(case: AttentionCase, times: int) -> Making:
+    return lambda draw: (draw(case),) * times
+
+
+def each(*cases: AttentionCase) -> Making:
+    return lambda draw: tuple(draw(case) for case in cases)
+
+
+def same_storage(case: AttentionCase) -> Making:
+    changed = case.but(name=case.name + "_changed")
+    return lambda draw: (draw(case), replace(draw(changed), same_storage=True))
+
+
+def one_tensor(case: AttentionCase) -> Making:
+    return lambda draw: (as_one_tensor(draw(case.but(name="", keys=case.queries))),)
+
+
+def two_threads(case: AttentionCase) -> Making:
+    return lambda draw: (draw(case), replace(draw(case), own_thread=True))
+
+
+def modes(case: AttentionCase) -> Making:
+    learning = case.but(gradient_of=INPUTS)
+    return lambda draw: (draw(learning), replace(draw(case), grad_mode=False))
+
+
+LEARNING = SMALL.but(gradient_of=INPUTS)
+TILED = AttentionCase("order/tiled", "", batch=1, queries=70, keys=130, width=16, gradient_of=INPUTS)
+
+
+def order() -> list[Case]:
+    """Backward passes run after other calls, twice, or in another thread; gradients outlive all of them."""
+    return [
+        InARow("order/first_goes_back_first", "forward A, forward B, backward A, backward B", interleaved(LEARNING)),
+        InARow("order/last_goes_back_first", "forward A, forward B, backward B, backward A", interleaved(LEARNING, (1, 0))),
+        InARow("order/other_options_between", "a call with other options, between forward and backward", interleaved(LEARNING, (0,), scale=-0.6)),
+        InARow("order/causal_between", "a causal call, between forward and backward", interleaved(LEARNING, causal=True)),
+        InARow("order/other_keys_between", "a call with fewer keys, between forward and backward", interleaved(LEARNING, keys=4)),
+        InARow("order/tiled", "across tiles", interleaved(TILED), ("float32", "float16")),
+        InARow("order/evaluated_between", "a call without gradients, between forward and backward", evaluated_between),
+        InARow("order/twice", "the backward pass runs twice through a graph that is kept", twice(LEARNING), DTYPES),
+        InARow("order/twice_tiled", "the same across tiles", twice(TILED), ("float32", "float16")),
+        InARow("order/twice_with_one_between", "another call's between the two", twice_around(LEARNING)),
+        InARow("order/backward_in_another_thread", "forward here, backward there", in_another_thread),
+        InARow("order/gradients_outlive_calls", "gradients are the caller's, whatever is called later", in_a_row(LEARNING, 3)),
+    ]  # fmt: skip
+
+
+def forward_of(call: Call) -> Call:
+    """The forward pass alone, whose backward pass a later call runs."""
+    return replace(call, gradient_of=(), output_gradient=None, requires_gradient=call.gradient_of)
+
+
+def interleave(calls: Calls, order: tuple[int, ...] = (0, 1)) -> Calls:
+    """All forward passes, then the backward passes in this order."""
+    return (*map(forward_of, calls), *(replace(calls[number], backward_of=number) for number in order))
+
+
+def interleaved(case: AttentionCase, order: tuple[int, ...] = (0, 1), **unusual: object) -> Making:
+    """Two calls of a case, of other numbers and with something unusual about the second."""
+    other = case.but(name=case.name + "_other", **unusual)
+    return lambda draw: interleave((draw(case), draw(other)), order)
+
+
+def evaluated_between(draw: Callable[[AttentionCase], Call]) -> Calls:
+    learning = draw(LEARNING)
+    evaluated = replace(draw(SMALL.but(name="order/evaluated")), grad_mode=False)
+    return (forward_of(learning), evaluated, replace(learning, backward_of=0))
+
+
+def twice(case: AttentionCase) -> Making:
+    """The second time with another output gradient."""
+    other = case.but(name=case.name + "_other")
+    return lambda draw: (draw(case), replace(draw(case), output_gradient=draw(other).output_gradient, backward_of=0))
+
+
+def twice_around(case: AttentionCase) -> Making:
+    other = case.but(name=case.name + "_other")
+    return lambda draw: (draw(case), draw(other), replace(draw(case), backward_of=0))
+
+
+def in_another_thread(draw: Callable[[AttentionCase], Call]) -> Calls:
+    learning = draw(LEARNING)
+    return (forward_of(learning), replace(learning, backward_of=0, own_thread=True))
+
+
+def in_a_row(case: AttentionCase, times: int) -> Making:
+    return lambda draw: tuple(draw(case.but(name=f"{case.name}_{number}")) for number in range(times))
+
+
+@dataclass(frozen=True)
+class OneTensor(PerCallCase):
+    """A call in which several inputs are one tensor, whose gradient is asked under the first of their names."""
+
+    name: str
+    why: str
+    roles: tuple[str, ...]
+    of: AttentionCase
+    dtypes: tuple[str, ...] = DTYPES
+
+    def calls(self, dtype: str) -> Calls:
+        call = self.of.but(name=self.name, keys=self.of.queries).call(dtype)
+        shared = dict.fromkeys(self.roles, call.tensors[self.roles[0]])
+        others = tuple(name for name in INPUTS if name not in self.roles)
+        wanted = (self.roles[0], *others)
+        return (replace(call, tensors={**call.tensors, **shared}, same_tensor=self.roles, gradient_of=wanted),)
+
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[WithinBounds, ...]:
+        return tuple(self._summed(call, conventions) for call in calls)
+
+    def _summed(self, call: Call, conventions: Conventions) -> WithinBounds:
+        apart = due(replace(call, gradient_of=INPUTS), conventions)
+        unit = PRECISIONS[dtype_of(call)].unit
+        gradients = {name: each for name, each in apart.gradients.items() if name in call.gradient_of}
+        gradients[self.roles[0]] = total([apart.gradients[role] for role in self.roles], unit)
+        return replace(apart, form=due_form(apart, call), gradients=gradients)
+
+
+def due_form(apart: WithinBounds, call: Call) -> Form:
+    """The form of the reply, with the gradients that are asked."""
+    shapes = {name: shape for name, shape in apart.form.gradients.items() if name in call.gradient_of}
+    return replace(apart.form, gradients=shapes)
+
+
+def total(parts: Sequence[Bounded], unit: float) -> Bounded:
+    """The sum of rounded gradients. Each addition, in the dtype and in any order, may round what it has so far."""
+    value, bound = (np.sum([getattr(part, what) for part in parts], axis=0) for what in ("value", "bound"))
+    size = np.sum([abs(part.value).astype(np.float64) + part.bound for part in parts], axis=0)
+    return Bounded(value, bound + (len(parts) - 1) * unit * size)
+
+
+def roles() -> list[OneTensor]:
+    """Self-attention with one tensor, as a layer without projections calls it."""
+    square = AttentionCase("roles/square", "", queries=7, gradient_of=INPUTS)
+    return [
+        OneTensor("roles/all_three", "one tensor is query, key and value", INPUTS, square),
+        OneTensor("roles/query_and_key", "one tensor is query and key", ("query", "key"), square),
+        OneTensor("roles/key_and_value", "one tensor is key and value", ("key", "value"), square),
+        OneTensor("roles/query_and_value", "one tensor is query and value", ("query", "value"), square),
+        OneTensor("roles/causal", "all three under causal", INPUTS, square.but(causal=True)),
+        OneTensor("roles/grouped", "key and value of fewer heads", ("key", "value"), square.but(heads=4, key_heads=2)),
+    ]
+
+
+SHARED = ("float32", "float16")
+
+
+def threads() -> list[Case]:
+    """Rows, heads and items that do not divide among the threads; and calls of one shape at the same moment."""
+    rows = AttentionCase(
+        "threads/rows", "rows that leave a remainder", batch=1, heads=1, queries=131, keys=77, width=16, dtypes=SHARED
+    )
+    items = AttentionCase(
+        "threads/items", "items and heads that leave a remainder", batch=5, heads=1, queries=20, keys=40, dtypes=SHARED
+    )
+    backward = rows.but(name="threads/gradients", why="the same backward", queries=67, gradient_of=INPUTS)
+    several = [rows, items, backward, rows.but(name="threads/one_query", why="keys of one query", queries=1, keys=301)]
+    at_once = AttentionCase("threads/called_at_once", "", batch=1, heads=2, queries=130, keys=130, width=16)
+    return [
+        *(LayoutCase(case.but(name=f"{case.name}_on_{count}"), _on(count)) for case in several for count in (2, 3)),
+        InARow("threads/called_at_once", "four threads call at the same moment, each with numbers of its own", together(at_once, 4), ("float32",)),
+    ]  # fmt: skip
+
+
+def _on(count: int) -> Callable[[Call], Call]:
+    return lambda call: replace(call, threads=count)
+
+
+def together(case: AttentionCase, count: int) -> Making:
+    calls = [case.but(name=f"{case.name}_{number}") for number in range(count)]
+    return lambda draw: tuple(replace(draw(each), at_once=True) for each in calls)
+
+
+MET: dict[str, dict[str, Any]] = {
+    "masked": {"mask": Mask()},
+    "biased": {"mask": Mask("float")},
+    "causal": {"causal": True},
+    "windowed": {"window": (2, 1)},
+    "grouped": {"heads": 4, "key_heads": 2},
+    "scaled": {"scale": 0.7},
+}
+"""What a path for evaluation, or numbers made in the default dtype, may forget."""
+
+
+def state() -> list[Case]:
+    """The answer depends on the arguments alone."""
+    learning = SMALL.but(gradient_of=INPUTS)
+    empty = SMALL.but(keys=0)
+    hidden = SMALL.but(mask=Mask(pattern="nothing", axes="b11s"))
+    return [
+        *(InARow(f"state/no_grad_{name}", f"no_grad agrees with grad mode: {name}", modes(SMALL.but(**unusual))) for name, unusual in MET.items()),
+        *(_under(f"state/default_{dtype}", f"torch's default dtype is {dtype}", SMALL, dtype) for dtype in ("bfloat16", "float64")),
+        *(_under(f"state/default_{dtype}_{name}", f"the same: {name}", SMALL.but(**unusual), dtype) for name, unusual in MET.items() for dtype in ("bfloat16", "float64")),
+        *(_under(f"state/default_{dtype}_gradient", "the same with gradients", learning, dtype) for dtype in ("bfloat16", "float64")),
+        LayoutCase(SMALL.but(name="state/inference", why="under inference_mode"), lambda call: replace(call, inference=True)),
+        LayoutCase(SMALL.but(name="state/inference_masked", why="the same with a mask", mask=Mask()), lambda call: replace(call, inference=True)),
+        InARow("state/written_output", "an output is written to, and the call made again", written(SMALL)),
+        InARow("state/written_zeros", "zeros for no keys are written to, and the call made again", written(empty)),
+        InARow("state/written_empty_rows", "zeros for empty rows are written to, and the call made again", written(hidden)),
+        InARow("state/written_mean", "one key answers every query, each in a place of its own", written(SMALL.but(keys=1))),
+    ]  # fmt: skip
+
+
+def _under(name: str, why: str, of: AttentionCase, default: str) -> Case:
+    """In every dtype but the default one, where nothing would show."""
+    dtypes = ("float32", "float16") if default == "bfloat16" else ("float32", "bfloat16")
+
+    def laid(call: Call) -> Call:
+        return replace(call, default_dtype=default)
+
+    return LayoutCase(of.but(name=name, why=why, dtypes=dtypes), laid)
+
+
+def written(case: AttentionCase) -> Making:
+    return lambda draw: (replace(draw(case), written=True), draw(case))
+
+
+def cases() -> list[Case]:
+    """All of them."""
+    return [case for table in (behaviour, order, threads, state, roles) for case in table()]
