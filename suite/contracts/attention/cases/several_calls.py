@@ -71,7 +71,7 @@ class Repeated(ChangedCase):
         due, promised = truth
         found = self.of.verdict(calls, replies, due)
         said = differing(replies) if promised and found.status == Status.PASSED else ""
-        return Verdict(Status.WRONG, f"{said}; repeated_calls is declared to be equal_bits") if said else found
+        return Verdict(Status.FAILED, f"{said}; repeated_calls is declared to be equal_bits") if said else found
 
     def counts(self, truth: tuple[Any, bool]) -> bool:
         return self.of.counts(truth[0])
