@@ -68,16 +68,16 @@ def test_the_readme_quotes_measured_times() -> None:
 def test_the_page_on_judging_quotes_the_audit() -> None:
     audit = (HOME / "results" / "audit.md").read_text(encoding="utf-8")
 
-    caught = re.search(r"(\d+ of \d+ deviations caught)", JUDGING)
-    strangers = re.search(r"(\d+ correct\s+strangers)", JUDGING)
+    caught = re.search(r"(\d+ of \d+\s+mutants killed)", JUDGING)
+    strangers = re.search(r"(\d+ correct\s+variants)", JUDGING)
 
     row = re.search(r"^\| `attention` \| (\d+) \| (\d+) \|.* (\d+) \| (\d+) \|$", audit, re.MULTILINE)
     assert row is not None
     deviations, found, honest, accused = row.groups()
     assert caught is not None
-    assert caught.group(1) == f"{found} of {deviations} deviations caught"
+    assert " ".join(caught.group(1).split()) == f"{found} of {deviations} mutants killed"
     assert strangers is not None
-    assert (" ".join(strangers.group(1).split()), accused) == (f"{honest} correct strangers", "0")
+    assert (" ".join(strangers.group(1).split()), accused) == (f"{honest} correct variants", "0")
 
 
 def test_the_page_on_judging_quotes_what_the_audit_found_where_features_meet_and_in_all_contracts() -> None:
@@ -91,7 +91,7 @@ def test_the_page_on_judging_quotes_what_the_audit_found_where_features_meet_and
         assert (met, f"{caught} of {mistakes}" in said) == (possible, True)
     rows = re.findall(r"^\| `\w+` \| (\d+) \| \d+ \| \d+ \| (\d+) \| \d+ \| (\d+) \| \d+ \|$", audit, re.MULTILINE)
     deviations, families, strangers = (sum(map(int, column)) for column in zip(*rows, strict=True))
-    assert f"{deviations} deviations {strangers} strangers and {families} families" in said
+    assert f"{deviations} mutants {strangers} correct variants and {families} families" in said
 
 
 def test_the_page_on_timing_quotes_the_audits_of_the_timer() -> None:
