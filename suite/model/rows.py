@@ -187,6 +187,9 @@ class Outcome(Row, frozen=True):
 
 METERS = frozenset({"output", "resident", "retained", "constant", "calibration", "allocator", "driver"})
 """The meters of `Measurement.memory`, by name."""
+METER_ERROR = 2**20
+"""Bytes by which the resident meter may be off: the system counts pages thread by thread and adds them up now and then.
+Peaks of the same call on the same machine differ by up to 0.3 MiB. Smaller differences are not told apart."""
 
 
 Direction: TypeAlias = Annotated[str, Meta(pattern=r"^(forward|backward|forward_backward|step|\*)$")]

@@ -20,6 +20,7 @@ from attnsuite.model import (
     Status,
     WorkloadFacts,
 )
+from attnsuite.model.rows import METER_ERROR
 from attnsuite.model.statistics import LEVEL, MARGIN, Comparison, Interval, compare, interval
 from attnsuite.report import facts
 from attnsuite.report.cells import NOTHING
@@ -34,8 +35,6 @@ ANOTHER_RUN = "another run"
 """The verdict on a row that was timed in another run than the baseline: the two cannot be compared."""
 TOO_FEW = "too few rounds"
 """Replaces an interval that so few rounds cannot give at the confidence level."""
-METER_STEP = 64 * 2**10
-"""Bytes: the resolution of the resident meter. Smaller peaks are not distinguished."""
 
 Workloads = Mapping[tuple[str, str], WorkloadFacts]
 """What runs noted of workloads, by contract and name, in the order in which pages show them."""
@@ -285,11 +284,11 @@ def absence(of: Measurement) -> str:
 
 
 def peak(row: Row) -> str:
-    """The net peak of memory; "≤ 64 KiB" where the meter distinguishes no less."""
+    """The net peak of memory; "≤ 1 MiB" where the meter tells no smaller ones apart."""
     if row.shown_peak is None:
         return NOTHING
-    if row.of.memory.get("allocator") is None and row.shown_peak <= METER_STEP:
-        return f"≤ {size(METER_STEP)}"
+    if row.of.memory.get("allocator") is None and row.shown_peak <= METER_ERROR:
+        return f"≤ {size(METER_ERROR)}"
     return size(row.shown_peak)
 
 

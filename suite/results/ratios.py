@@ -16,11 +16,10 @@ from msgspec.structs import replace
 
 from attnsuite.model import Measurement, Repeated, Run, Status
 from attnsuite.model.compared import BETTER, MEMORY, TIME, UNCLEAR, WORSE, Ratio
+from attnsuite.model.rows import METER_ERROR
 from attnsuite.model.statistics import LEVEL, MARGIN, Interval, interval, judged, student
 from attnsuite.results.recorded import Recorded
 
-RESOLUTION = 2.0**20
-"""Bytes by which the peak of the same call may differ from run to run: allocators keep some pages more or less."""
 NO_SPREAD = "how far its runs lie apart is not known: `attnsuite audit --between-runs` measures it"
 TOO_FEW = "too few rounds"
 TOO_FEW_PAIRS = "too few pairs of processes took part"
@@ -78,11 +77,11 @@ def _verdict(what: str, logs: Interval, margin: float) -> str:
 
 
 def memory(old: Measurement, new: Measurement, margin: float = MARGIN) -> Ratio:
-    """The ratio of both peaks. They are `same` where they lie within RESOLUTION of each other."""
+    """The ratio of both peaks. They are `same` where they lie within METER_ERROR of each other."""
     before, after = max(old.peak or 0.0, 1.0), max(new.peak or 0.0, 1.0)
-    low = max(after - RESOLUTION, 1.0) / (before + RESOLUTION)
-    high = (after + RESOLUTION) / (before - RESOLUTION) if before > RESOLUTION else math.inf
-    if abs(after - before) <= RESOLUTION:
+    low = max(after - METER_ERROR, 1.0) / (before + METER_ERROR)
+    high = (after + METER_ERROR) / (before - METER_ERROR) if before > METER_ERROR else math.inf
+    if abs(after - before) <= METER_ERROR:
         verdict = "same"
     else:
         verdict = _verdict(MEMORY, Interval(math.log(after / before), math.log(low), math.log(high)), margin)

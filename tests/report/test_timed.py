@@ -4,6 +4,7 @@ import pytest
 from builders import BASELINES, measured, without_time
 from pages import about_all
 
+from attnsuite.model.rows import METER_ERROR
 from attnsuite.report import timed
 from attnsuite.report.timed import ANOTHER_RUN, natural, tables
 
@@ -132,7 +133,7 @@ def test_a_long_name_comes_after_a_shorter_number():
 
 @pytest.mark.parametrize(
     ("resident", "words"),
-    [(2.0**16 + 1, "≤ 64.0 KiB"), (2.0**20 + 2**16, "1.00 MiB"), (None, "–")],
+    [(METER_ERROR, "≤ 1.00 MiB"), (2 * METER_ERROR + 2.0**16, "2.00 MiB"), (None, "–")],
 )
 def test_a_peak_is_no_finer_than_its_meter(resident, words):
     memory = {"resident": resident, "retained": 0.0, "constant": 2.0**16}

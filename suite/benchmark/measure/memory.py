@@ -14,14 +14,12 @@ import numpy as np
 import torch
 
 from attnsuite.machine import nvml
-from attnsuite.model.rows import METERS
+from attnsuite.model.rows import METER_ERROR, METERS
 
 KNOWN_ALLOCATIONS = (2**20, 2**22, 2**24, 2**26)
 """Bytes of the allocations by which the resident meter is calibrated, a factor of 4 apart; the median counts."""
 NEGLIGIBLE_SHARE = 0.01
 """Where a first call leaves behind no more than this share of its peak, the call is not made again for another peak."""
-METER_ERROR = 2**20
-"""Bytes by which the system's count of resident pages may be off: it adds them up thread by thread, now and then."""
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 
