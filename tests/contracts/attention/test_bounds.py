@@ -20,8 +20,8 @@ from attnsuite.contracts.attention.judging import ACCEPT_GRADIENT, ACCEPT_OUTPUT
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.contracts.attention.maxima import over, runs
 from attnsuite.contracts.attention.oracle import attention
+from attnsuite.contracts.attention.variants.frame import attention as attention_of
 from attnsuite.contracts.attention.variants.maxima import MAXIMA
-from attnsuite.contracts.attention.variants.question import attention as attention_of
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.model import DTYPES

@@ -1,17 +1,11 @@
-"""Correct attention in foreign styles: whoever accuses one of them is wrong."""
+"""Correct attention in other styles: a case that fails one of them is wrong."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from attnsuite.cases import Variant
+from attnsuite.cases import Variant
+from attnsuite.contracts.attention.variants import libraries, maxima, styles
 
 
 def variants() -> list[Variant]:
-    """All strangers, sorted by name. Foreign libraries are imported when they are called, not here."""
-    from attnsuite.contracts.attention.variants import kernels, libraries, maxima, orders, signatures
-
-    modules = (orders, kernels, maxima, signatures, libraries)
-    found = [stranger for module in modules for stranger in module.variants()]
-    return sorted(found, key=lambda stranger: stranger.name)
+    """All correct variants, sorted by name. Libraries are imported when they are called, not here."""
+    return sorted([*styles.variants(), *maxima.variants(), *libraries.variants()], key=lambda variant: variant.name)

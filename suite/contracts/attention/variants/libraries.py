@@ -1,4 +1,4 @@
-"""Strangers that leave the work to a library: SciPy, JAX, onnxruntime, PyTorch's own attentions."""
+"""Correct variants that leave the work to a library, or whose signature or dtype is unusual."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from torch import Tensor
 
 from attnsuite.cases import Variant
 from attnsuite.contracts.attention.computation.call import Asked, as_attention, check
+from attnsuite.contracts.attention.feature import arguments
 from attnsuite.contracts.attention.features.scale import factor
-from attnsuite.contracts.attention.variants.question import accumulator, bias_of, kept, spread
+from attnsuite.contracts.attention.variants.frame import Inputs, attention, bias_of, kept, spread
 
-NO_GRADIENT = {
-    "gradient": "the library does not know PyTorch's tensors",
-    "mask_gradient": "the library does not know PyTorch's tensors",
-}
+NO_GRADIENT = dict.fromkeys(("gradient", "mask_gradient"), "the library does not know PyTorch's tensors")
 SDPA = ("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 """The options of torch's own function."""
 JAX_LACKS = {
@@ -32,19 +30,19 @@ def _scipy(asked: Asked) -> Tensor:
     import numpy as np
     from scipy.special import softmax
 
-    check(asked)
-    _decline_gradient(asked)
-    dtype = accumulator(asked.query.dtype)
-    query, key, value = (tensor.detach().numpy() for tensor in spread(asked, dtype))
-    bias, empty = bias_of(asked, dtype)
+    _check_without_gradient(asked)
+    query, key, value = (tensor.detach().numpy() for tensor in spread(asked, asked.accumulator))
+    bias, empty = bias_of(asked, asked.accumulator)
     if 0 in asked.scores_shape:
         return torch.zeros(asked.output_shape, dtype=asked.query.dtype)
     scores = np.einsum("...le,...se->...ls", query, key) * factor(asked) + bias.detach().numpy()
-    output = np.einsum("...ls,...sv->...lv", softmax(scores, axis=-1) * kept(asked, dtype).numpy(), value)
+    weights = softmax(scores, axis=-1) * kept(asked, asked.accumulator).numpy()
+    output = np.einsum("...ls,...sv->...lv", weights, value)
     return torch.from_numpy(np.where(empty.numpy(), 0.0, output)).to(asked.query.dtype)
 
 
-def _decline_gradient(asked: Asked) -> None:
+def _check_without_gradient(asked: Asked) -> None:
+    check(asked)
     if asked.wants_gradient:
         raise NotImplementedError("the library does not know PyTorch's gradients")
 
@@ -53,8 +51,7 @@ def _jax(asked: Asked) -> Tensor:
     """`jax.nn.dot_product_attention`, its axes b l h e; it has no dropout."""
     import numpy as np
 
-    check(asked)
-    _decline_gradient(asked)
+    _check_without_gradient(asked)
     if asked.value_width != asked.width:
         raise NotImplementedError(JAX_LACKS["value_width"])
     if reason := JAX_LACKS.get(str(asked.query.dtype).removeprefix("torch.")):
@@ -85,125 +82,93 @@ def _compiled(is_causal: bool) -> Callable[..., Any]:
     return compiled
 
 
-def _onnx(asked: Asked) -> Tensor:
-    """A graph of MatMul, Add, Softmax, MatMul."""
-    check(asked)
-    _decline_gradient(asked)
-    if asked["dropout_p"] > 0:
-        raise NotImplementedError("the graph has no dropout")
-    if 0 in asked.scores_shape:  # onnxruntime's Softmax fails without keys
-        return torch.zeros(asked.output_shape, dtype=asked.query.dtype)
-    dtype = accumulator(asked.query.dtype)
-    query, key, value = spread(asked, dtype)
-    bias, empty = bias_of(asked, dtype)
-    feeds = {"query": query * factor(asked), "key": key, "value": value, "bias": bias}
-    arrays = {name: each.detach()[(None,) * (4 - asked.rank)].contiguous().numpy() for name, each in feeds.items()}
-    output = torch.from_numpy(_session(dtype).run(None, arrays)[0]).reshape(asked.output_shape)
-    return output.masked_fill(empty, 0.0).to(asked.query.dtype)
-
-
-@functools.cache
-def _session(dtype: torch.dtype) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(_graph(dtype), options, providers=["CPUExecutionProvider"])
-
-
-def _graph(dtype: torch.dtype) -> bytes:
-    import onnx
-    from onnx import TensorProto, helper
-
-    number = TensorProto.DOUBLE if dtype == torch.float64 else TensorProto.FLOAT
-    axes = {"query": "bhle", "key": "bhse", "value": "bhsv", "bias": "bhls", "output": "bhlv"}
-    infos = {name: helper.make_tensor_value_info(name, number, list(letters)) for name, letters in axes.items()}
-    nodes = [
-        helper.make_node("Transpose", ["key"], ["columns"], perm=[0, 1, 3, 2]),
-        helper.make_node("MatMul", ["query", "columns"], ["products"]),
-        helper.make_node("Add", ["products", "bias"], ["scores"]),
-        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
-        helper.make_node("MatMul", ["weights", "value"], ["output"]),
-    ]
-    *inputs, output = infos.values()
-    graph = helper.make_graph(nodes, "attention", inputs, [output])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.checker.check_model(model)
-    serialised: bytes = model.SerializeToString()
-    return serialised
-
-
-def _multi_head(asked: Asked) -> Tensor:
-    """`multi_head_attention_forward` with identities as its projections: l b h·e in, l b h·e out."""
-    query, key, value = asked.query, asked.key, asked.value
-    check(asked)
-    if asked.value_width != asked.width:
-        raise NotImplementedError("its heads have one width")
-    if 0 in query.shape or 0 in key.shape:
-        raise NotImplementedError("it takes nothing that is empty")
-    batch, heads, width = query.shape[:-3].numel(), asked.heads, asked.width
-    identity = torch.eye(heads * width, dtype=query.dtype, device=query.device)
-
-    def flat(tensor: Tensor) -> Tensor:  # l b (h e)
-        return tensor.reshape(batch, heads, -1, width).permute(2, 0, 1, 3).flatten(2)
-
-    output, _ = torch.nn.functional.multi_head_attention_forward(
-        flat(query), flat(key), flat(value), heads * width, heads,
-        in_proj_weight=None, in_proj_bias=None, bias_k=None, bias_v=None, add_zero_attn=False,
-        dropout_p=asked["dropout_p"], out_proj_weight=identity, out_proj_bias=None,
-        attn_mask=_blocked(asked), need_weights=False, use_separate_proj_weight=True,
-        q_proj_weight=identity, k_proj_weight=identity, v_proj_weight=identity,
-    )  # fmt: skip
-    return output.reshape(-1, batch, heads, width).permute(1, 2, 0, 3).reshape(asked.output_shape)
-
-
-def _blocked(asked: Asked) -> Tensor | None:
-    """The mask as it wants it: True where a query may not attend, and batch and heads as one axis."""
-    mask = asked["attn_mask"]
-    if mask is None or mask.dtype == torch.bool:
-        mask = asked.visible()
-    if mask is None:
-        return None
-    full: Tensor = mask.expand(asked.scores_shape).reshape(-1, asked.queries, asked.keys)
-    return ~full if full.dtype == torch.bool else full
-
-
 def _sdpa(asked: Asked) -> Tensor:
     """PyTorch's own function behind the contract's checks, led around its NaN for is_causal with a scale ≤ 0."""
     check(asked)
     if asked["is_causal"] and factor(asked) <= 0:
         asked = asked.but(is_causal=False, attn_mask=asked.visible())
-    mask = asked["attn_mask"]
-    if mask is not None:
-        asked = asked.but(attn_mask=torch.atleast_2d(mask))  # it takes no masks of lower rank
+    if asked["attn_mask"] is not None:
+        asked = asked.but(attn_mask=torch.atleast_2d(asked["attn_mask"]))  # it takes no masks of lower rank
     options = {name: asked[name] for name in SDPA}
     return torch.nn.functional.scaled_dot_product_attention(asked.query, asked.key, asked.value, **options)
 
 
+# Signatures and dtypes
+
+
+def _core(x: Inputs) -> Tensor:
+    scores = torch.add(x.bias, torch.matmul(x.query, x.key.mT), alpha=x.factor)
+    return (torch.softmax(scores, -1) * x.keep) @ x.value
+
+
+_plain = attention(_core)
+
+
+def _positional_only(q: Tensor, k: Tensor, v: Tensor, /, *, attn_mask: Tensor | None = None, **others: Any) -> Any:
+    return _plain(q, k, v, attn_mask=attn_mask, **others)
+
+
+class _WithoutSignature:
+    """Like a builtin: inspect cannot read what it takes."""
+
+    __name__ = "attention"
+
+    @property
+    def __signature__(self) -> Any:
+        raise ValueError("no signature found for builtin")
+
+    def __call__(self, *tensors: Tensor, **options: Any) -> Any:
+        return _plain(*tensors, **options)
+
+
+class _Module(torch.nn.Module):
+    """A module without parameters, called like a function."""
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, *options: Any, **named: Any) -> Any:
+        by_place = [each.name for each in arguments() if each.place is not None]
+        return _plain(query, key, value, **dict(zip(by_place, options, strict=False)), **named)
+
+
+def _no_options(query: Tensor, key: Tensor, value: Tensor) -> Any:
+    return _plain(query, key, value)
+
+
+def _in_its_own_dtype(asked: Asked) -> Tensor:
+    """Products in the half type itself, the softmax in float32."""
+    check(asked)
+    dtype = asked.query.dtype
+    query, key, value = spread(asked, dtype)
+    products = query @ key.mT
+    if not products.isfinite().all():
+        raise NotImplementedError(f"the products of query and key exceed {dtype}")
+    if 0 in asked.scores_shape:
+        return products @ value
+    wide = torch.promote_types(dtype, torch.float32)
+    bias, empty = bias_of(asked, wide)
+    weights = torch.softmax((products.to(wide) * factor(asked)) + bias, dim=-1) * kept(asked, wide)
+    low = weights.to(dtype)
+    if low.requires_grad:
+        low.register_hook(_refuse_overflow)
+    return (low @ value).masked_fill(empty, 0.0)
+
+
+def _refuse_overflow(gradient: Tensor) -> None:
+    if not gradient.isfinite().all():
+        raise NotImplementedError(f"the products of output gradient and values exceed {gradient.dtype}")
+
+
 def variants() -> list[Variant]:
-    """Libraries in the contract's clothes."""
+    """Libraries behind the contract's signature, and other signatures."""
+    jax = as_attention(_jax, ("attn_mask", "is_causal", "scale", "enable_gqa"))
+    empty_rows = {"empty_row": {"bool_mask": "mean", "float_mask": "nan"}}
+    lacks = {**NO_GRADIENT, **JAX_LACKS}
     return [
         Variant("scipy", "numpy arrays and scipy.special.softmax", as_attention(_scipy), ("scipy",), NO_GRADIENT),
-        Variant(
-            "jax",
-            "jax.nn.dot_product_attention as it is",
-            as_attention(_jax, ("attn_mask", "is_causal", "scale", "enable_gqa")),
-            ("jax",),
-            {**NO_GRADIENT, **JAX_LACKS},
-            {"empty_row": {"bool_mask": "mean", "float_mask": "nan"}},
-        ),
-        Variant(
-            "onnx_graph",
-            "an ONNX graph of MatMul, Add and Softmax in onnxruntime",
-            as_attention(_onnx),
-            ("onnx", "onnxruntime"),
-            {**NO_GRADIENT, "dropout": "the graph has no dropout"},
-        ),
-        Variant(
-            "multi_head",
-            "torch's multi_head_attention_forward with identities as projections",
-            as_attention(_multi_head, ("attn_mask", "dropout_p", "is_causal")),
-            lacks={"value_width": "its heads have one width", "no_keys": "it takes nothing that is empty"},
-        ),
+        Variant("jax", "jax.nn.dot_product_attention as it is", jax, ("jax",), lacks, empty_rows),
         Variant("sdpa", "PyTorch's scaled_dot_product_attention behind checks", as_attention(_sdpa, SDPA)),
+        Variant("positional_only", "query, key and value by position only, under other names", _positional_only),
+        Variant("no_signature", "callable, but its signature cannot be read, as a builtin's", _WithoutSignature()),
+        Variant("module", "a torch.nn.Module that takes its options by position too", _Module()),
+        Variant("no_options", "takes query, key and value and declines the rest", _no_options),
+        Variant("in_its_own_dtype", "multiplies half types in their own dtype", as_attention(_in_its_own_dtype)),
     ]

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Variant
-from attnsuite.contracts.attention.variants.orders import scores_of
-from attnsuite.contracts.attention.variants.question import Core, Question, attention
+from attnsuite.contracts.attention.variants.frame import Core, Inputs, in_style
 
 BLOCK = 32
 """Keys in a block of the online softmax."""
@@ -26,13 +25,13 @@ class State(NamedTuple):
     output: Tensor  # ... h l v
 
 
-def _of_keys(asked: Question, keys: slice, floor: Tensor | None = None) -> State:
+def _of_keys(x: Inputs, keys: slice, floor: Tensor | None = None) -> State:
     """The state of these keys, relative to their largest score, or to `floor` where that is larger."""
-    scores = asked.factor * (asked.query @ asked.key[..., keys, :].mT) + asked.bias[..., keys]
+    scores = x.factor * (x.query @ x.key[..., keys, :].mT) + x.bias[..., keys]
     largest = scores.amax(-1, keepdim=True)
     largest = largest if floor is None else torch.maximum(floor, largest)
     powers = torch.exp(scores - _finite(largest))
-    output = (powers * asked.keep[..., keys]) @ asked.value[..., keys, :]
+    output = (powers * x.keep[..., keys]) @ x.value[..., keys, :]
     return State(largest, powers.sum(-1, keepdim=True), output)
 
 
@@ -40,11 +39,11 @@ def _finite(largest: Tensor) -> Tensor:
     return largest.masked_fill(largest == -math.inf, 0.0)
 
 
-def _online(asked: Question) -> Tensor:
+def _online(x: Inputs) -> Tensor:
     """Blocks of keys from the first to the last; each rescales what came before to the running maximum."""
-    state = _of_keys(asked, slice(0, BLOCK))
-    for start in range(BLOCK, asked.key.shape[-2], BLOCK):
-        block = _of_keys(asked, slice(start, start + BLOCK), floor=state.largest)
+    state = _of_keys(x, slice(0, BLOCK))
+    for start in range(BLOCK, x.key.shape[-2], BLOCK):
+        block = _of_keys(x, slice(start, start + BLOCK), floor=state.largest)
         shrink = torch.exp(state.largest - _finite(block.largest))
         state = State(block.largest, shrink * state.total + block.total, shrink * state.output + block.output)
     return state.output / state.total
@@ -56,28 +55,28 @@ def _merged(one: State, other: State) -> State:
     return State(largest, share * one.total + rest * other.total, share * one.output + rest * other.output)
 
 
-def _split_keys(asked: Question) -> Tensor:
+def _split_keys(x: Inputs) -> Tensor:
     """Parts of the keys, merged two by two."""
-    states = [_of_keys(asked, slice(start, start + SPLIT)) for start in range(0, asked.key.shape[-2], SPLIT)]
+    states = [_of_keys(x, slice(start, start + SPLIT)) for start in range(0, x.key.shape[-2], SPLIT)]
     while len(states) > 1:
         odd = states[len(states) // 2 * 2 :]
         states = [*map(_merged, states[0:-1:2], states[1::2]), *odd]
     return states[0].output / states[0].total
 
 
-def _two_passes(asked: Question) -> Tensor:
+def _two_passes(x: Inputs) -> Tensor:
     """`max(dim).values` passes the whole residual to one key where several are equal; `amax` divides it."""
-    scores = scores_of(asked)
+    scores = x.scores
     powers = torch.exp(scores - scores.max(-1, keepdim=True).values)
-    return (powers / powers.sum(-1, keepdim=True) * asked.keep) @ asked.value
+    return (powers / powers.sum(-1, keepdim=True) * x.keep) @ x.value
 
 
-def _by_hand(asked: Question) -> Tensor:
+def _by_hand(x: Inputs) -> Tensor:
     """exp(score − log-sum-exp), the log-sum-exp written out."""
-    scores = scores_of(asked)
+    scores = x.scores
     largest = scores.amax(-1, keepdim=True)
     logs = largest + torch.exp(scores - largest).sum(-1, keepdim=True).log()
-    return (torch.exp(scores - logs) * asked.keep) @ asked.value
+    return (torch.exp(scores - logs) * x.keep) @ x.value
 
 
 MAXIMA: dict[str, tuple[str, Core]] = {
@@ -91,4 +90,4 @@ MAXIMA: dict[str, tuple[str, Core]] = {
 
 def variants() -> list[Variant]:
     """One derivative that is 0, rounded in several ways."""
-    return [Variant(name, says, attention(core)) for name, (says, core) in MAXIMA.items()]
+    return in_style(MAXIMA)

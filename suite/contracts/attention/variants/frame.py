@@ -1,20 +1,21 @@
-"""What the strangers share: checked inputs, and the frame around a way of computing."""
+"""What the variants share: checked inputs, and the contract's signature around a way of computing."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from attnsuite.cases import Variant
 from attnsuite.contracts.attention.computation.call import Asked, as_attention, check
 from attnsuite.contracts.attention.feature import features
 from attnsuite.contracts.attention.features.scale import factor
 
 
-class Question(NamedTuple):
+class Inputs(NamedTuple):
     """One call, spelled out: equal heads, the scale as a number, all masks as one bias."""
 
     query: Tensor  # ... h l e
@@ -24,8 +25,18 @@ class Question(NamedTuple):
     bias: Tensor  # ... h l s, no row of it all −inf
     keep: Tensor  # ... h l s, dropout's multiplier
 
+    @property
+    def scores(self) -> Tensor:
+        """The scores that the softmax is taken of."""
+        return self.factor * (self.query @ self.key.mT) + self.bias
 
-Core = Callable[[Question], Tensor]
+    @property
+    def powers(self) -> Tensor:
+        """Their powers, the largest of each row 1."""
+        return torch.exp(self.scores - self.scores.detach().amax(-1, keepdim=True))
+
+
+Core = Callable[[Inputs], Tensor]
 
 
 def attention(core: Core, wide: Callable[[torch.dtype], torch.dtype] | None = None) -> Callable[..., Tensor]:
@@ -33,20 +44,19 @@ def attention(core: Core, wide: Callable[[torch.dtype], torch.dtype] | None = No
 
     def answer(asked: Asked) -> Tensor:
         check(asked)
-        query, key, value = spread(asked, (wide or accumulator)(asked.query.dtype))
+        query, key, value = spread(asked, wide(asked.query.dtype) if wide else asked.accumulator)
         if 0 in asked.scores_shape:
             return (query @ key.transpose(-1, -2) @ value).to(asked.query.dtype)
         bias, empty = bias_of(asked, query.dtype)
-        keep = kept(asked, query.dtype)
-        output = core(Question(query, key, value, factor(asked), bias, keep))
+        output = core(Inputs(query, key, value, factor(asked), bias, kept(asked, query.dtype)))
         return output.masked_fill(empty, 0.0).to(asked.query.dtype)
 
     return as_attention(answer)
 
 
-def accumulator(dtype: torch.dtype) -> torch.dtype:
-    """Float32 for half types, else the dtype itself."""
-    return torch.float32 if dtype.itemsize < 4 else dtype
+def in_style(cores: Mapping[str, tuple[str, Core]]) -> list[Variant]:
+    """The variants of a table: by name, the style in words and what computes in it."""
+    return [Variant(name, says, attention(core)) for name, (says, core) in cores.items()]
 
 
 def spread(asked: Asked, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
@@ -61,10 +71,9 @@ def spread(asked: Asked, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
 def bias_of(asked: Asked, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The masks as numbers to add, and which rows they leave empty; those have a bias of 0."""
     bias = torch.zeros(asked.scores_shape, dtype=dtype, device=asked.query.device)
-    grid = asked.grid()
     for each in features():
         value = each.value(asked.options)
-        if each.added and value is not None and (added := each.added(grid, value)) is not None:
+        if each.added and value is not None and (added := each.added(asked.grid(), value)) is not None:
             bias = bias + added.to(dtype)
     if (seen := asked.visible()) is not None:
         bias = bias.masked_fill(seen.logical_not(), -math.inf)
@@ -74,6 +83,5 @@ def bias_of(asked: Asked, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 def kept(asked: Asked, dtype: torch.dtype) -> Tensor:
     """Dropout's multiplier for each weight."""
-    p = asked["dropout_p"]
     ones = torch.ones(asked.scores_shape, dtype=dtype, device=asked.query.device)
-    return torch.nn.functional.dropout(ones, p) if p > 0 else ones
+    return torch.nn.functional.dropout(ones, asked["dropout_p"]) if asked["dropout_p"] > 0 else ones
