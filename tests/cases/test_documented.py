@@ -12,7 +12,7 @@ from attnsuite.cases.formula import Formula
 from attnsuite.cases.tensors import Generator, Inputs
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.sources import documents
-from attnsuite.contracts.steps.kernel_pooling.cases import Curve
+from attnsuite.contracts.steps.kernel_pooling import Curve
 from attnsuite.judging.rounded import Rounded
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import Figures, Source

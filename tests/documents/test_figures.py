@@ -15,7 +15,7 @@ import torch
 from translators import FRENCH, untrained
 
 from attnsuite.contracts.sources.documents import examples
-from attnsuite.contracts.steps.kernel_pooling.cases import DATA
+from attnsuite.contracts.steps.kernel_pooling import DATA
 from attnsuite.documents import figures
 from attnsuite.documents.figures import FIGURES, computing, heads
 from attnsuite.documents.figures.computing import translate

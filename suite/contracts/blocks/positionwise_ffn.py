@@ -172,7 +172,7 @@ MUTANTS = [
             "no_first_bias": Mutation("the first bias is left out", lambda x, w1, b1: x @ w1),
             "transposed_first": Mutation("w1 is transposed where it is square", with_arguments(w1=turned)),
             "positions_of_first_item": Mutation(
-                "the positions of the first item serve all items", with_arguments(x=first_for_all(from_rank=3))
+                "the first item serves all items", with_arguments(x=first_for_all(from_rank=3))
             ),
             "repeats_position_beyond_128": Mutation(
                 "positions beyond the 128th get the result of the 128th", with_result(repeated_beyond(128, -2))
@@ -190,9 +190,7 @@ MUTANTS = [
                 "documents, E45",
                 ("float32", "float64"),
             ),
-            "gelu_without_root": Mutation(
-                "GELU is x(1 + erf(x))/2, without a root of 2", lambda x: x * (1 + x.erf()) / 2
-            ),
+            "gelu_without_root": Mutation("GELU is x(1 + erf(x))/2, without √2", lambda x: x * (1 + x.erf()) / 2),
             "silu_for_gelu": Mutation("SiLU is taken for GELU", silu),
             "relu_for_gelu": Mutation("ReLU is taken for GELU", torch.relu),
         },

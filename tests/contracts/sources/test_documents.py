@@ -21,7 +21,7 @@ from attnsuite.contracts.attention.cases.documents import Slope, arrays, options
 from attnsuite.contracts.attention.contract import CONTRACT, needs
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
-from attnsuite.contracts.steps.kernel_pooling.cases import forty_points
+from attnsuite.contracts.steps.kernel_pooling import forty_points
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import GIVEN

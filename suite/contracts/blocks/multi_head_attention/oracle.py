@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attnsuite.contracts.steps.attention_scores.oracle import scaled_dot
+from attnsuite.contracts.steps.attention_scores import scaled_dot
 from attnsuite.judging.rounded import Rounded
 
 Array = np.ndarray[Any, Any]

@@ -1,1 +1,0 @@
-"""Additive attention, as Bahdanau, Cho and Bengio score it."""

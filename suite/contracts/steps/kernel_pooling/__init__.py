@@ -1,1 +1,0 @@
-"""Attention before it had the name: Nadaraya and Watson's regression."""
