@@ -1,4 +1,4 @@
-"""`pytest --attention module:function`: a test per case and dtype, or per workload; also for one's own test modules."""
+"""`pytest --attention module:function`: a test per case and dtype; also for one's own test modules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,15 +18,12 @@ import pytest
 from attnsuite.model import Outcome, UsageError
 
 if TYPE_CHECKING:
-    from attnsuite.benchmark.fixture import Plan
     from attnsuite.cases import Case
     from attnsuite.conformance.session import Session
     from attnsuite.registry import Declaration, Loaded
 
 _processes = ExitStack()
 """The processes that are asked bad input. They end with the test run."""
-_run: list[pytest.Config] = []
-"""The configuration of the test run, if this module is one of its plugins; else empty."""
 
 
 class InputValidationWarning(UserWarning):
@@ -36,10 +32,6 @@ class InputValidationWarning(UserWarning):
 
 DECLARED = "declarations"
 """The name of the test of an implementation's declarations."""
-NO_BENCHMARKS = (
-    "nothing is timed without pytest-benchmark: python -m pip install pytest-benchmark (and no -p no:benchmark)"
-)
-"""The failure of every benchmark if the plugin that times is missing."""
 
 
 def conformance(
@@ -84,44 +76,10 @@ def conformance(
     return test_conformance
 
 
-def benchmarks(
-    function: Callable[..., Any] | Declaration | Iterable[Callable[..., Any] | Declaration],
-    *,
-    contract: str = "attention",
-    workloads: str | Iterable[str] = (),
-    profile: str | None = None,
-    device: str = "cpu",
-    directions: str | Iterable[str] = ("forward",),
-    dtypes: str | Iterable[str] | None = None,
-) -> Callable[..., None]:
-    """A test with one parameter set per workload, dtype and direction, timed by pytest-benchmark's fixture.
-
-        from attnsuite.pytest_plugin import benchmarks
-        from my_package import attention
-        test_speed = benchmarks(attention)
-
-    `workloads` are names, groups or patterns, by default those of the profile `quick`; `directions` are `forward`,
-    `backward` and `forward_backward`, and for models `step`, a training step; `dtypes` default to those of each
-    workload. Several functions stand side by side in pytest-benchmark's tables. Calls are made in this process, on a
-    CPU with one of PyTorch's threads.
-
-    A function that fails the contract on what a workload uses, or whose answer is wrong after it was timed, fails the
-    test and gets no time; a workload that it declines is skipped with the reason. Raises UsageError for an unknown
-    contract, workload, profile, device, direction or dtype.
-    """
-    from attnsuite import registry
-    from attnsuite.benchmark.fixture import Plan, speed_test
-    from attnsuite.registry import Declaration
-
-    words = [(each,) if isinstance(each, str) else tuple(each) for each in (workloads, directions, dtypes or ())]
-    plan = Plan(words[0], profile, str(device), words[1], words[2])
-    plan.tables(contract)  # raises for what does not exist, also without pytest-benchmark
-    can_time = _run[0].getoption("benchmark_only", None) is not None if _run else find_spec("pytest_benchmark")
-    if not can_time:
-        return _untimed
-    given = [function] if callable(function) or isinstance(function, Declaration) else list(function)
-    found = [each if isinstance(each, Declaration) else registry.from_function(each, contract) for each in given]
-    return speed_test(found, plan, contract)
+def __getattr__(name: str) -> Any:
+    if name == "benchmarks":
+        raise ImportError("`benchmarks` was removed: `attnsuite.bench` and `attnsuite bench` time implementations")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -136,16 +94,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--attention-device", default="cpu", metavar="D", help="cpu, cuda or cuda:N")
     add("--attention-known-gaps", metavar="FILE", help="lines `case pattern: reason`: cases that are known to fail")
     add("--attention-strict", action="store_true", help="fail for bad input that is accepted, not only warn")
-    only = "with --benchmark-only, which times instead of checking:"
-    add("--attention-workload", action="append", default=[], metavar="PATTERN", help=f"{only} only these workloads")
-    add("--attention-profile", metavar="P", help=f"{only} quick, standard or full")
-    ways = "forward (unless said), backward or forward_backward; of models step"
-    add("--attention-direction", action="append", default=[], metavar="D", help=f"{only} {ways}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a request that cannot be carried out, in one line: before collection, which with xdist only workers do."""
-    _run[:] = [config]
     if not config.getoption("--attention"):
         if contract := config.getoption("--attention-contract"):
             raise pytest.UsageError(
@@ -159,27 +111,25 @@ def pytest_configure(config: pytest.Config) -> None:
         for declaration in declarations:
             if missing := registry.absent(declaration):
                 raise UsageError(f"{declaration.full_name} is missing: {missing.reason}")
-        if _is_timing(config):
-            for contract in {declaration.contract for declaration in declarations}:
-                _plan(config).tables(contract)
-        else:
-            session = _session(config)
-            session.refuse_unmatched_xfails(declarations)
-            for declaration in declarations:
-                session.count(declaration)
+        if config.getoption("benchmark_only", False):
+            raise UsageError("--benchmark-only times no attention: `attnsuite bench` does")
+        session = _session(config)
+        session.refuse_unmatched_xfails(declarations)
+        for declaration in declarations:
+            session.count(declaration)
     except UsageError as error:
         raise pytest.UsageError(f"attnsuite: {error}") from None
 
 
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Add the cases, or with --benchmark-only the workloads, to the tests that were collected from files."""
+    """Add the cases to the tests that were collected from files."""
     if not config.getoption("--attention"):
         return
     from attnsuite import registry
 
     declarations = registry.find(config.getoption("--attention"), config.getoption("--attention-contract"))
     try:  # a function that a module does not have is known after the import
-        collectors = list(_timed(session, declarations) if _is_timing(config) else _asked(session, declarations))
+        collectors = list(_asked(session, declarations))
     except UsageError as error:
         raise pytest.UsageError(f"attnsuite: {error}") from None
     for collector in collectors:
@@ -191,7 +141,6 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the processes that were asked."""
     _processes.close()
-    _run.clear()
 
 
 class Tested:
@@ -291,45 +240,6 @@ def _asked(session: pytest.Session, declarations: Sequence[Declaration]) -> Iter
     for declaration in declarations:
         name, tested = declaration.full_name, Tested(testing, declaration)
         yield ImplementationCollector.from_parent(session, name=name, nodeid=name, tested=tested)
-
-
-def _timed(session: pytest.Session, declarations: Sequence[Declaration]) -> Iterator[pytest.Collector]:
-    """For each implementation a module without a file, with one test named after it."""
-    from attnsuite.benchmark.fixture import speed_test
-
-    plan, testing = _plan(session.config), _session(session.config)
-    for declaration in declarations:
-        name = declaration.full_name
-        testing.check(declaration, _processes)  # a function that its module does not have is refused here
-        test = speed_test([declaration], plan, declaration.contract)
-        test.__test__ = True  # type: ignore[attr-defined]  # also if the setting python_functions excludes its name
-        collector = pytest.Module.from_parent(session, path=Path(__file__), name=name, nodeid=name)
-        collector.obj = ModuleType(name)
-        setattr(collector.obj, declaration.name, test)
-        yield collector
-
-
-def _untimed() -> None:
-    """The test that replaces all benchmarks of a function where pytest-benchmark is missing."""
-    pytest.fail(NO_BENCHMARKS, pytrace=False)
-
-
-def _is_timing(config: pytest.Config) -> bool:
-    """Whether to time. Raises UsageError if options say what to time, but nothing says to time it."""
-    if config.getoption("benchmark_only", False):
-        return True
-    for option in ("workload", "profile", "direction"):
-        if config.getoption(f"--attention-{option}"):
-            raise UsageError(f"--attention-{option} says what to time: add --benchmark-only (of pytest-benchmark)")
-    return False
-
-
-def _plan(config: pytest.Config) -> Plan:
-    from attnsuite.benchmark.fixture import Plan
-
-    options = ("workload", "profile", "device", "direction", "dtype")
-    workloads, profile, device, directions, dtypes = (config.getoption(f"--attention-{option}") for option in options)
-    return Plan(tuple(workloads), profile, device, tuple(directions) or ("forward",), tuple(dtypes))
 
 
 def _session(config: pytest.Config) -> Session:

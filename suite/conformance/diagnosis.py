@@ -15,7 +15,7 @@ from torch import Tensor
 from attnsuite.cases import Call, Case, Contract, Conventions, Mutant, Reply
 from attnsuite.cases.draws import replayed_draws
 from attnsuite.cases.mutants import together
-from attnsuite.conformance.float32 import InFloat32, in_float32
+from attnsuite.conformance.float32 import IN_FLOAT32, in_float32
 from attnsuite.model import Status
 from attnsuite.worker import ask
 
@@ -37,10 +37,6 @@ MIN_CASES = 2
 hundreds of wrong results some match a mutant by chance."""
 ALL_IN_FLOAT32 = ("computes_float64_in_float32", "float32_inside")
 """The names in contracts of the mutant that computes float64 in float32."""
-PART_IN_FLOAT32 = "computes_part_of_float64_in_float32"
-"""The name of a result that no mutant gives, and whose errors are those of float32."""
-MIN_FLOAT32_SHARE = 0.75
-"""The share that such results must have of those in float64 without another name."""
 PASSED_PER_LOOK = 24
 """Passed tests, those of the same family first, on which mutants that explain a result equally well are tried."""
 WORK = 30_000.0
@@ -170,8 +166,6 @@ class Diagnostician:
         """How many of these results had a finite number: many mistakes end in NaN everywhere."""
         self.refuted: set[str] = set()
         """The mutants that are clearly wrong where the implementation passes."""
-        self.narrow: Counter[InFloat32] = Counter()
-        """How many results without another name are off as if a part of them was computed in float32, or are not."""
         self.examined = 0
         self.work = self.work_on_pairs = 0.0
         self._passed: list[tuple[Case, str]] = []
@@ -206,20 +200,15 @@ class Diagnostician:
         if wrong.loose:
             mutants, _ = self._tried(wrong, self._by_matches(self._is_established), WORK_ON_ESTABLISHED)
             return self._named(mutants[:1], wrong)
-        narrow = in_float32(wrong.case, wrong.calls, wrong.replies, wrong.expected, self.conventions)
-        if narrow is InFloat32.ALL:
+        if in_float32(wrong.case, wrong.calls, wrong.replies, wrong.expected, self.conventions):
             name = next((mutant.name for mutant in self._mutants if mutant.name in ALL_IN_FLOAT32), ALL_IN_FLOAT32[0])
-            return Diagnosis((name,), narrow.value)
+            return Diagnosis((name,), IN_FLOAT32)
         if broken := self._broken_conventions(wrong):
             return Diagnosis((), convention_words(broken, self.contract.conventions, self.conventions))
         matching, effective = self._matching(wrong)
         likeliest = self._likeliest(matching, wrong.case.family)
         if certain := [mutant for mutant in likeliest if self._is_certain(mutant, wrong.has_numbers)]:
             return self._named(certain, wrong)
-        if narrow is not None:
-            self.narrow[narrow] += 1
-        if narrow is InFloat32.PART and self._is_certainly_narrow:
-            return Diagnosis((PART_IN_FLOAT32,), narrow.value)
         diagnosis = self._in_pairs(wrong, effective)
         candidates = (*((mutant,) for mutant in likeliest), *diagnosis.candidates)
         return diagnosis if diagnosis.says else replace(diagnosis, candidates=candidates, has_numbers=wrong.has_numbers)
@@ -324,12 +313,6 @@ class Diagnostician:
         diagnosis = _one_of(mutants[:MAX_NAMES]) if telling else Diagnosis()  # many mistakes end in NaN everywhere
         candidates = tuple((mutant,) for mutant in mutants)
         return replace(diagnosis, candidates=candidates, has_numbers=wrong.has_numbers)
-
-    @property
-    def _is_certainly_narrow(self) -> bool:
-        """Whether a part is computed in float32: one result may be off so by chance, and most of them are not."""
-        parts, others = self.narrow[InFloat32.PART], self.narrow[InFloat32.NOTHING]
-        return parts >= MIN_CASES and parts >= MIN_FLOAT32_SHARE * (parts + others)
 
     # Pairs of mutants
 

@@ -7,9 +7,7 @@ What they share: their results are right within the bounds of float32, and as fa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,44 +23,25 @@ from attnsuite.model import Status
 Array = np.ndarray[Any, Any]
 
 FLOAT32 = PRECISIONS["float32"].unit
-MIN_ERROR = 2.0**-10
-"""The least average error, in roundoffs of float32: those of many keys cancel. Some hundred roundoffs of float64 are
-2⁻²⁰."""
 MAX_ERROR = 2.0**8
 """The largest average error, in roundoffs of float32; TensorFloat-32 and half types are off by 2¹³ and more."""
-MIN_NUMBERS = 8
-"""Numbers that have to be off before their signs tell anything."""
-MIN_SHARE_OF_SIGN = 0.1
-"""The least share of errors away from 0, and of errors towards it. Rounding makes both, a wrong factor one kind."""
-
-
-class InFloat32(Enum):
-    """The part of a result in float64 that was computed in float32."""
-
-    NOTHING = ""
-    PART = "off as far as float32 rounds, and no further: a part of float64 is computed in float32"
-    ALL = "off as far as float32 rounds, in numbers that float32 has: float64 is computed in float32"
+IN_FLOAT32 = "off as far as float32 rounds, in numbers that float32 has: float64 is computed in float32"
+"""What is said of such a result."""
 
 
 def in_float32(
     case: Case, calls: tuple[Call, ...], replies: tuple[Reply, ...], expected: Any, conventions: Conventions
-) -> InFloat32 | None:
-    """The part of a wrong result that was computed in float32, by its errors; None where they cannot tell."""
+) -> bool:
+    """Whether a wrong result was computed in float32, by its errors."""
     outputs = [reply.output for reply in replies if reply.output is not None]
     if len(outputs) < len(replies) or any(output.dtype != torch.float64 for output in outputs):
-        return None
-    if not all(bool(output.isfinite().all()) for output in outputs):
-        return InFloat32.NOTHING
-    errors = _Errors.of(_within(expected), replies)
-    all_short = all(torch.equal(output.float().double(), output) for output in outputs)
-    entire = all_short and any(not torch.equal(output.bfloat16().double(), output) for output in outputs)  # not 1, 0.25
-    if not entire and np.count_nonzero(errors.away) < MIN_NUMBERS:
-        return None
-    if errors.size > MAX_ERROR or not (entire or errors.are_of_rounding):
-        return InFloat32.NOTHING
-    if not _passes_in_float32(case, calls, replies, conventions):
-        return InFloat32.NOTHING
-    return InFloat32.ALL if entire else InFloat32.PART
+        return False
+    if not all(torch.equal(output.float().double(), output) for output in outputs):
+        return False
+    if all(torch.equal(output.bfloat16().double(), output) for output in outputs):  # 1, 0.25, NaN
+        return False
+    small = _error(_within(expected), replies) <= MAX_ERROR
+    return small and _passes_in_float32(case, calls, replies, conventions)
 
 
 def _passes_in_float32(
@@ -74,34 +53,16 @@ def _passes_in_float32(
     return verdict.status == Status.PASSED
 
 
-@dataclass(frozen=True)
-class _Errors:
-    """Errors of numbers, above 0 where a number lies farther from 0 than expected; none where nothing is expected."""
-
-    away: Array
-    expected: Array
-
-    @classmethod
-    def of(cls, expected: Sequence[WithinBounds], replies: Sequence[Reply]) -> _Errors:
-        known = len(expected) == len(replies)
-        pairs = [pair for each, reply in zip(expected, replies, strict=False) for pair in _pairs(each, reply) if known]
-        away = [((actual - value) * np.sign(value)).astype(np.float64) for actual, value in pairs]
-        values = [value.astype(np.float64) for _, value in pairs]
-        return cls(np.concatenate([*away, []]), np.concatenate([*values, []]))
-
-    @property
-    def are_of_rounding(self) -> bool:
-        """Whether they are as large as those of float32, and of both signs."""
-        outside = float((self.away > 0).sum()) / np.count_nonzero(self.away)
-        return bool(self.size >= MIN_ERROR and MIN_SHARE_OF_SIGN <= outside <= 1 - MIN_SHARE_OF_SIGN)
-
-    @cached_property
-    def size(self) -> float:
-        """The size of all errors together, in roundoffs of float32."""
-        largest = abs(self.expected).max(initial=0.0)
-        if not largest or not np.isfinite(largest):
-            return 0.0
-        return float(np.linalg.norm(self.away / largest) / np.linalg.norm(self.expected / largest) / FLOAT32)
+def _error(expected: Sequence[WithinBounds], replies: Sequence[Reply]) -> float:
+    """The size of all errors together, in roundoffs of float32; 0 where nothing is expected."""
+    known = zip(expected, replies, strict=True) if len(expected) == len(replies) else ()
+    pairs = [pair for each, reply in known for pair in _pairs(each, reply)]
+    errors = np.concatenate([*((actual - value).astype(np.float64) for actual, value in pairs), []])
+    values = np.concatenate([*(value.astype(np.float64) for _, value in pairs), []])
+    largest = abs(values).max(initial=0.0)
+    if not largest or not np.isfinite(largest):
+        return 0.0
+    return float(np.linalg.norm(errors / largest) / np.linalg.norm(values / largest) / FLOAT32)
 
 
 def _within(expected: Any) -> list[WithinBounds]:

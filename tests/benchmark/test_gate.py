@@ -213,8 +213,6 @@ def test_what_hangs_now_and_then_is_asked_for_ten_minutes(monkeypatch: pytest.Mo
 
 
 def test_an_error_while_one_is_asked_lets_no_other_be_timed_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests with pytest-benchmark share a gate, and go on after one that fails."""
-
     def fails(case: str) -> str:
         if len(asked.cases) == 3:
             raise UsageError("it is not that")
