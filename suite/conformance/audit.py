@@ -72,21 +72,21 @@ def audit(name: str, progress: Progress = silent, jobs: int | None = None, seeds
     contract = contract_named(name)
     cases, mutants = contract.cases(), contract.mutants()
     jobs = jobs or os.cpu_count() or 1
-    progress(f"{name}: {len(mutants)} deviations on {len(cases)} cases in {jobs} processes")
+    progress(f"{name}: {len(mutants)} mutants on {len(cases)} cases in {jobs} processes")
     kills: list[Kill] = []
     complaints: list[str] = []
     parts = [range(start, len(cases), jobs * PARTS_PER_JOB) for start in range(jobs * PARTS_PER_JOB)]
     for number, (killed, complained) in enumerate(_in_processes(_kills, jobs, [(name, part) for part in parts]), 1):
         kills += killed
         complaints += complained
-        progress(f"{number} of {len(parts)} parts: {len({kill[0] for kill in kills})} deviations caught so far")
+        progress(f"{number} of {len(parts)} parts: {len({kill[0] for kill in kills})} mutants killed so far")
     present, absent, accusations = run_correct_variants(contract, cases, CaseTests(contract, keep=True), progress)
     return Audit(
-        catches={mutant.name: _by_family(mutant.name, kills) for mutant in mutants},
-        says={mutant.name: mutant.says for mutant in mutants},
+        kills={mutant.name: _by_family(mutant.name, kills) for mutant in mutants},
+        mistakes={mutant.name: mutant.says for mutant in mutants},
         sources={mutant.name: mutant.source for mutant in mutants},
         families=Counter(case.family for case in cases),
-        strangers=present,
+        variants=present,
         accusations=accusations,
         controls=complaints,
         absent=absent,
@@ -200,7 +200,7 @@ def missing_libraries(variant: Variant) -> Sequence[str]:
 def variant_implementation(variant: Variant, contract: Contract) -> Implementation:
     """A correct variant, which runs in this process: it is part of the suite, and does not crash."""
     declaration = from_function(variant.function, contract.name, variant.name).declaration
-    declaration = replace(declaration, contract="strangers", lacks=variant.lacks, conventions=variant.conventions)
+    declaration = replace(declaration, contract="variants", lacks=variant.lacks, conventions=variant.conventions)
     run = partial(ask, variant.function)
     return Implementation(declaration, contract, run, run)
 

@@ -1,4 +1,4 @@
-"""What the audit counts as catching a deviation."""
+"""What the audit counts as killing a mutant."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def misnames(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("function", [misspells, miscalls, misnames])
-def test_a_slip_in_the_code_of_a_deviation_is_not_its_mistake(function: Callable[..., Any]) -> None:
+def test_a_slip_in_the_code_of_a_mutant_is_not_its_mistake(function: Callable[..., Any]) -> None:
     assert not is_caught(function)
 
 
@@ -97,9 +97,9 @@ def test_what_no_row_catches_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     found = combinations("attention", 1)
     assert found is not None
     assert found.pairs.met == found.pairs.possible
-    assert not any(each.startswith("one_query_loses_a_key") for each in found.pairs.missed)
-    assert "last_column_is_not_written causal × e65" in found.pairs.missed
-    assert found.amiss[0] in found.pairs.missed
+    assert not any(each.startswith("one_query_loses_a_key") for each in found.pairs.survived)
+    assert "last_column_is_not_written causal × e65" in found.pairs.survived
+    assert found.survived[0] in found.pairs.survived
 
 
 def test_a_contract_without_combinations_has_none() -> None:
@@ -119,7 +119,7 @@ def test_a_contract_is_asked_under_each_seed() -> None:
 
     assert found.seeds == len(said) == 2
     assert found.accusations == ()
-    assert found.answers > 100
+    assert found.results > 100
     assert 0 < found.largest < 2
 
 

@@ -10,21 +10,21 @@ from attnsuite.report import markdown
 from attnsuite.report.audit import audit_lines, audit_page, write_audit
 from attnsuite.report.page import Table
 
-AUDIT_TABLES = ("audit.csv", "audit_families.csv", "audit_strangers.csv", "audit_deviations.csv")
+AUDIT_TABLES = ("audit.csv", "audit_families.csv", "audit_variants.csv", "audit_mutants.csv")
 
 SOUND = Audit(
     {"unscaled": {"scale": frozenset({"scale/a"})}, "unmasked": {"mask": frozenset({"mask/a", "mask/b"})}},
-    says={"unscaled": "the scores are not divided", "unmasked": "the mask is ignored"},
+    mistakes={"unscaled": "the scores are not divided", "unmasked": "the mask is ignored"},
     sources={"unscaled": "a paper", "unmasked": ""},
     families={"scale": 3, "mask": 2},
-    strangers={"folded": "by einsum"},
+    variants={"folded": "by einsum"},
     accusations=[],
     controls=[],
 )
 COMBINED = replace(SOUND, combinations=Combinations(1, 2, Meetings(9, 9, 100, ("slip a × b",)), Meetings(7, 7, 50)))
 POOR = replace(
     SOUND,
-    catches={"unscaled": {"scale": frozenset({"scale/a"})}, "unmasked": {}},
+    kills={"unscaled": {"scale": frozenset({"scale/a"})}, "unmasked": {}},
     accusations=[outcome("mask/a", "failed", "add_norm/folded", detail="off by one")],
     contract="add_norm",
 )
@@ -44,30 +44,30 @@ def test_each_contract_has_a_row():
 def test_what_is_amiss_is_said_with_its_contract():
     lines = audit_lines([SOUND, POOR])
 
-    assert "attention: mutation score: 2 of 2 deviations caught" in lines
-    assert "add_norm: missed: unmasked: the mask is ignored" in lines
-    assert "add_norm: unnecessary: mask catches nothing that no other family catches" in lines
+    assert "attention: mutation score: 2 of 2 mutants killed" in lines
+    assert "add_norm: survived: unmasked: the mask is ignored" in lines
+    assert "add_norm: unnecessary: mask kills no mutant that no other family kills" in lines
     assert "add_norm: accused: add_norm/folded mask/a (float32): failed: off by one" in lines
-    assert not any(line.startswith("attention: missed") for line in lines)
+    assert not any(line.startswith("attention: survived") for line in lines)
 
 
 def test_the_page_has_what_is_amiss_and_tables_beside_it_have_the_details_of_each_contract(tmp_path):
     page = write_audit(tmp_path, [SOUND, POOR], RUN)
 
-    totals, families, strangers, deviations = ((tmp_path / name).read_text().splitlines() for name in AUDIT_TABLES)
+    totals, families, variants, mutants = ((tmp_path / name).read_text().splitlines() for name in AUDIT_TABLES)
 
     assert {path.name for path in tmp_path.iterdir()} == {page.name, *AUDIT_TABLES}
-    assert "missed: unmasked" in page.read_text()
+    assert "survived: unmasked" in page.read_text()
     assert all(f"[{name}]({name})" in page.read_text() for name in AUDIT_TABLES)
     assert totals[0] == "contract,mutants,killed,variants,accused"
     assert "attention,mask,2,1,unmasked" in families
-    assert "add_norm,folded,by einsum" in strangers
-    assert "attention,unmasked,the mask is ignored,,mask 2" in deviations
-    assert "add_norm,unmasked,the mask is ignored,," in deviations
+    assert "add_norm,folded,by einsum" in variants
+    assert "attention,unmasked,the mask is ignored,,mask 2" in mutants
+    assert "add_norm,unmasked,the mask is ignored,," in mutants
 
 
 def test_accusations_with_other_numbers_are_counted_and_named():
-    accused = outcome("mask/a", "failed", "strangers/folded", detail="off by one")
+    accused = outcome("mask/a", "failed", "variants/folded", detail="off by one")
     lucky = replace(SOUND, redrawn=Redrawn(3, 12345, 1.234))
     unlucky = replace(POOR, redrawn=Redrawn(3, 100, 0.5, ((2, accused),)))
 
@@ -76,8 +76,8 @@ def test_accusations_with_other_numbers_are_counted_and_named():
 
     assert "| `attention` | numbers | 3 | 12,345 | 0 | 1.23 |" in text
     assert "| `add_norm` | numbers | 3 | 100 | 1 | 0.50 |" in text
-    assert "attention: other seeds: 3, accusations with what they draw: 0 in 12,345 answers" in lines
-    assert "add_norm: accused with what seed 2 draws: strangers/folded mask/a (float32): off by one" in lines
+    assert "attention: other seeds: 3; correct variants fail 0 of 12,345 tests" in lines
+    assert "add_norm: accused with what seed 2 draws: variants/folded mask/a (float32): off by one" in lines
     assert (lucky.passed, replace(SOUND, redrawn=unlucky.redrawn).passed) == (True, False)
     rearranged = replace(SOUND, rearranged=Redrawn(4, 200, 0.5, ((3, accused),)))
     assert "| `attention` | combinations of features | 4 | 200 | 1 | 0.50 |" in markdown.render(
@@ -90,7 +90,7 @@ def test_accusations_with_other_numbers_are_counted_and_named():
 def test_hostile_words_are_no_markup():
     words = dict.fromkeys(NASTY, NASTY[4])
     audit = replace(
-        SOUND, catches={name: {} for name in NASTY}, says=words, sources=words, strangers=words, controls=NASTY
+        SOUND, kills={name: {} for name in NASTY}, mistakes=words, sources=words, variants=words, controls=NASTY
     )
 
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(markdown.render(audit_page([audit], RUN)))
@@ -103,8 +103,8 @@ def test_hostile_words_are_no_markup():
 
 def test_what_meets_is_shown_and_what_is_missed_there():
     lines = "\n".join(audit_lines([COMBINED]))
-    assert "pairs of levels: 9 of 9 meet; of mistakes made only where one meets, 99 of 100 caught" in lines
+    assert "pairs of levels: 9 of 9 meet; of mutants that are wrong only where one meets, 99 of 100 are killed" in lines
     assert "fused triples of levels: 7 of 7 meet" in lines
-    assert "missed where levels meet: slip a × b" in lines
+    assert "survived where levels meet: slip a × b" in lines
     assert not COMBINED.passed
     assert "| pairs | 9 | 9 | 100 | 99 |" in markdown.render(audit_page([COMBINED], RUN))
