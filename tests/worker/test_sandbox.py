@@ -21,13 +21,10 @@ from attnsuite.worker.process import Process
 from attnsuite.worker.sandbox import (
     MECHANISMS,
     Protection,
-    Space,
-    cgroups,
     chosen,
     detected,
     in_short,
     in_words,
-    limits,
     memory,
     namespaces,
     seccomp,
@@ -51,11 +48,10 @@ def test_what_nothing_protects_is_said() -> None:
 
 
 def test_a_report_says_it_in_a_short_line() -> None:
-    without = [name for name in ALL if name not in ("seccomp", "network namespace", "cgroup")]
+    without = [name for name in ALL if name not in ("seccomp", "network namespace")]
 
-    assert in_short(ALL) == "walls: all 7 stand"
-    missing = "the network, the memory of all its processes together"
-    assert in_short(without) == f"walls: 5 of 7 stand; not kept on this machine: {missing}"
+    assert in_short(ALL) == "walls: all 6 stand"
+    assert in_short(without) == "walls: 5 of 6 stand; not kept on this machine: the network"
 
 
 @pytest.mark.parametrize("names", [["descent", "PID namespace"], ["descent"]])
@@ -213,41 +209,6 @@ def test_shared_pages_are_counted_once_unless_a_process_hides_them(
 
     assert memory.taken(1, Path("/"), 1 << 30) == 230 << 20
     assert memory.taken(1, Path("/"), 1 << 20) == (70 + 100 + (30 - 20)) << 20
-
-
-def _cgroup(folder: Path, handed_on: str) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / cgroups.PROCESSES).write_text("1\n")
-    (folder / cgroups.HANDED_ON).write_text(handed_on)
-    return folder
-
-
-def test_a_cgroup_is_made_below_the_nearest_that_hands_on_what_is_needed(tmp_path: Path) -> None:
-    root = _cgroup(tmp_path / "mounted", "cpu memory pids")
-    _cgroup(root / "user", "memory pids\n")
-    _cgroup(root / "user" / "scope", "")
-    own = tmp_path / "own"
-    own.write_text("4:memory:/elsewhere\n0::/user/scope\n")
-
-    assert list(cgroups.places(own, (tmp_path / "none", root))) == [root / "user", root]
-    assert list(cgroups.places(own, (tmp_path / "none",))) == []
-    own.write_text("0::/../outside\n")
-    assert list(cgroups.places(own, (root,))) == []
-
-
-def test_a_cgroup_has_the_limits_of_its_worker(tmp_path: Path) -> None:
-    place = _cgroup(tmp_path, "memory pids")
-    cgroups.enter(place, Space("/tmp/attnsuite-of-mine", memory=5 << 20))
-
-    files = {file.name: file.read_text() for file in (place / "attnsuite-of-mine").iterdir()}
-    assert files == {"memory.max": f"{5 << 20}", "pids.max": f"{limits.PROCESSES_LIMIT}", cgroups.PROCESSES: "0"}
-    with pytest.raises(FileExistsError):
-        cgroups.enter(place, Space("/tmp/attnsuite-of-mine"))
-
-
-def test_where_no_cgroup_was_delegated_the_line_says_so() -> None:
-    is_there = next(cgroups.places(), None) is not None
-    assert is_there or "all its processes together" in in_short(detected())
 
 
 PROGRAM = """

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from attnsuite.model import UsageError
 from attnsuite.model.temporary import left_behind, remove
-from attnsuite.worker.sandbox import cgroups, landlock, seccomp
+from attnsuite.worker.sandbox import landlock, seccomp
 from attnsuite.worker.sandbox.limits import LIMITS, NO_CAPABILITIES
 from attnsuite.worker.sandbox.mechanism import Mechanism, Protection, Space, works
 from attnsuite.worker.sandbox.namespaces import MOUNT_NAMESPACE, NETWORK_NAMESPACE, PID_NAMESPACE, enter
@@ -23,22 +23,17 @@ from attnsuite.worker.sandbox.processes import DESCENT
 __all__ = ["MECHANISMS", "Mechanism", "Protection", "Space"]
 
 MECHANISMS: Sequence[Mechanism] = (
-    *(cgroups.CGROUP, PID_NAMESPACE, MOUNT_NAMESPACE, NETWORK_NAMESPACE, DESCENT),
+    *(PID_NAMESPACE, MOUNT_NAMESPACE, NETWORK_NAMESPACE, DESCENT),
     *(LIMITS, NO_CAPABILITIES, landlock.LANDLOCK, seccomp.SECCOMP),
 )
-"""All there are, in the order in which they are applied: a cgroup is made before files are read-only, and after the
-filter of system calls nothing more can be."""
+"""All there are, in the order in which they are applied: after the filter of system calls nothing more can be."""
 
 
 @cache
 def available() -> tuple[str, ...]:
     """The names of the mechanisms that this machine has: each was applied to a child process."""
     with TemporaryDirectory() as folder:
-        space = Space(folder)
-        try:
-            return tuple(each.name for each in MECHANISMS if works(partial(_try, each, space)))
-        finally:
-            _clean(space)
+        return tuple(each.name for each in MECHANISMS if works(partial(_try, each, Space(folder))))
 
 
 def begin_detection() -> None:
@@ -100,8 +95,7 @@ def chosen(names: Collection[str]) -> list[Mechanism]:
 
 
 def take_down(space: Space) -> None:
-    """Remove the folder of a worker whose processes have ended, and what its sandbox has left."""
-    _clean(space)
+    """Remove the folder of a worker whose processes have ended."""
     remove(Path(space.folder))
 
 
@@ -113,12 +107,6 @@ def take_down_leftovers() -> None:
 
 sweep = cache(take_down_leftovers)
 """The same, once in a process."""
-
-
-def _clean(space: Space) -> None:
-    for mechanism in MECHANISMS:
-        if mechanism.after:
-            mechanism.after(space)
 
 
 def protects(protection: Protection, names: Collection[str]) -> bool:

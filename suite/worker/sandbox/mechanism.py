@@ -20,7 +20,6 @@ class Protection(StrEnum):
     FILES = "files"
     NETWORK = "the network"
     SIZE = "its memory"
-    TOTAL = "the memory of all its processes together"
 
 
 class Space(Struct, frozen=True):
@@ -54,8 +53,6 @@ class Mechanism:
     """Done once these namespaces exist, before the worker's process."""
     within: Step | None = None
     """Done by the worker's process, last of all."""
-    after: Step | None = None
-    """Done by the suite once the processes have ended: what is left is removed."""
     probe: Callable[[], None] = field(default=lambda: None)
     """Raises OSError where the system clearly lacks it."""
 
