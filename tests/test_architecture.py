@@ -104,7 +104,7 @@ BUDGETS = {
     "cases": 3700,
     "contracts": 26900,
     "registry": 3940,
-    "worker": 3910,
+    "worker": 3820,
     "machine": 660,
     "results": 2200,
     "conformance": 3280,
