@@ -103,16 +103,16 @@ BUDGETS = {
     "judging": 1010,
     "cases": 3700,
     "contracts": 26900,
-    "registry": 3940,
+    "registry": 3920,
     "worker": 3820,
     "machine": 660,
     "results": 2200,
-    "conformance": 3280,
+    "conformance": 3270,
     "benchmark": 5040,
     "report": 3500,
-    "documents": 3640,
+    "documents": 3620,
     "export": 560,
-    "cli": 3920,
+    "cli": 3910,
 }
 """Lines of Python that each package may have. A commit that raises one says why the package grows."""
 

@@ -251,23 +251,12 @@ class _Check:
         options, lines = self.options, self.lines
         if interrupted and lines:
             print(interrupted, file=lines, flush=True)
-        by_name = campaign.by_implementation(outcomes)
-        own = [each for each in self.declarations if each.full_name in by_name]
-        for each in () if options.cases or options.shard else own:
-            self._say_how_to_run_fewer(session, each, by_name[each.full_name])
         if writer and options.results and not options.shard and not interrupted:
             report(options.results, writer.run.machine.name, lines if lines and not options.quiet else StringIO())
         if options.github and lines is not None:
             github.announce(outcomes, self.declarations, session.explanations, again, lines)
         if options.junit is not None:
             junit.write(Path(options.junit), outcomes, again, interrupted)
-
-    def _say_how_to_run_fewer(self, session: Session, of: Declaration, outcomes: Sequence[Outcome]) -> None:
-        from attnsuite.conformance.hints import how_to_run_fewer
-
-        tests = session.tests_of(of, contract_named(of.contract)) if of.contract in contract_names() else []
-        if not of.shipped and (hint := how_to_run_fewer(tests, outcomes)):
-            self.tell(f"{of.full_name}: {hint}")
 
 
 def request_of(options: Check, declarations: Sequence[Declaration]) -> CheckRequest:

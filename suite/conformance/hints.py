@@ -22,26 +22,10 @@ FOR_GPU = "it raises in every plain test: is it for a GPU? --device cuda tests i
 GPU = re.compile(r"cuda|triton|nvidia|rocm|\b[GX]PUs?\b|active driver", re.IGNORECASE)
 """Words of errors where a function needs a GPU: `0 active drivers ([]). There should only be one.` is Triton's."""
 NOT_INSTALLED = ("ModuleNotFoundError", "ImportError")
-SLOW = 1.0
-"""Seconds per test, on average, from which a smaller selection is worth a hint: usual tests take milliseconds."""
-FIRST_FAMILIES = ("plain", "causal")
-"""The families of cases to begin with, where a contract has them."""
 MAX_SAMPLED = 40
 """Tests whose operators are recorded: one of each family, a few milliseconds each."""
 EXPONENTIALS = ("exp", "softmax", "attention", "sigmoid", "tanh", "pow")
 """Parts of the names of PyTorch operators with which a softmax can be computed."""
-
-
-def how_to_run_fewer(tests: Sequence[CaseDtype], outcomes: Sequence[Outcome]) -> str:
-    """`3.1 s per test on average; …: --case plain --case causal runs 26 tests`; empty where tests are fast or few."""
-    seconds = [o.seconds for o in outcomes if o.seconds is not None and o.status != Status.TIMEOUT]
-    families = [name for name in FIRST_FAMILIES if any(case.family == name for case, _ in tests)]
-    fewer = sum(case.family in families for case, _ in tests)
-    if not seconds or sum(seconds) < SLOW * len(seconds) or not 0 < fewer < len(tests) / 2:
-        return ""
-    options = " ".join(f"--case {name}" for name in families)
-    average = f"{sum(seconds) / len(seconds):.2g} s per test on average"
-    return f"{average}; if each new shape is compiled, run fewer: {options} runs {fewer:,} of {len(tests):,} tests"
 
 
 def plain_outcomes(check: Check, outcomes: Sequence[Outcome]) -> list[Outcome]:

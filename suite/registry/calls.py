@@ -29,7 +29,7 @@ def shown(function: Callable[..., Any], through: bool = True) -> list[inspect.Pa
     `through` decorators, they are those of the function inside; else those of what decorators made of it.
     """
     function = called(function)
-    if (known := _applied(function) or _scripted(function)) is not None:
+    if (known := _applied(function)) is not None:
         return known
     try:
         return list(inspect.signature(function, follow_wrapped=through).parameters.values())
@@ -47,22 +47,6 @@ def _applied(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
     has_context = of.setup_context is torch.autograd.Function.setup_context
     only = inspect.Parameter.POSITIONAL_ONLY
     return [each if each.kind in ANY_NUMBER else each.replace(kind=only) for each in found[has_context:]]
-
-
-def _scripted(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """The parameters of what `torch.jit.script` made, which has no Python signature; None for everything else."""
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(function, torch.jit.ScriptFunction | torch.ScriptMethod):
-        return None
-    return [
-        inspect.Parameter(
-            each.name,
-            inspect.Parameter.KEYWORD_ONLY if each.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=each.default_value if each.has_default_value() else inspect.Parameter.empty,
-        )
-        for each in function.schema.arguments
-        if each.name != "self"
-    ]
 
 
 def parameters(function: Callable[..., Any]) -> tuple[str, ...] | None:

@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from attnsuite import registry
-from attnsuite.conformance.hints import how_to_run_fewer
 from attnsuite.conformance.parallel import ParallelSession
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session
-from attnsuite.contracts import contract
-from attnsuite.model import Explanation, Outcome, Status
+from attnsuite.model import Explanation
 
 FILE = Path(__file__).parents[1] / "submissions" / "other_arrays.py"
 PLAIN = "no plain question is answered with tensors of PyTorch; given arrays of numpy it answers plain/small"
@@ -88,23 +86,3 @@ def test_how_another_contract_s_function_is_called_is_said(write: Callable[[str,
 
     said = "plain/usual calls bleu(prediction, reference, *, k) with prediction int64 (7,), reference int64 (9,), k 2"
     assert session.explanations["bleu/spoken"].hint == f"no plain question is answered; {said}"
-
-
-def seconds_per_test(seconds: float, status: Status = Status.PASSED, cases: tuple[str, ...] = ()) -> str:
-    """The hint about a function that takes so many seconds for each test in float32."""
-    asked = CheckRequest(cases, ("float32",)).tests(contract("attention"))
-    found = [Outcome("x", "attention", case.name, dtype, "cpu", status, seconds=seconds) for case, dtype in asked[:30]]
-    return how_to_run_fewer(asked, found)
-
-
-def test_who_waits_for_slow_tests_is_told_how_to_run_fewer() -> None:
-    asked = [len(CheckRequest(cases, ("float32",)).tests(contract("attention"))) for cases in ((), ("plain", "causal"))]
-
-    says = f"if each new shape is compiled, run fewer: --case plain --case causal runs {asked[1]} of {asked[0]} tests"
-    assert seconds_per_test(3.14) == f"3.1 s per test on average; {says}"
-
-
-def test_fast_tests_few_tests_and_timeouts_need_no_smaller_selection() -> None:
-    assert seconds_per_test(0.9) == ""
-    assert seconds_per_test(3.0, cases=("plain", "causal")) == ""
-    assert seconds_per_test(60.0, Status.TIMEOUT) == ""

@@ -222,31 +222,27 @@ def saved(what: object) -> bytes:
     return first_line(file.getvalue()) + file.getvalue()
 
 
-DAMAGED = r"the checkpoint .*toy\.checkpoint is damaged \(its bytes are not those that were written\): delete it"
-FOREIGN = r"toy\.checkpoint is no checkpoint of attnsuite: move it away to begin anew$"
-OTHER_VERSION = r"toy\.checkpoint is no checkpoint of this version: move it away to begin anew$"
-DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "half": (lambda data: data[: len(data) // 2], DAMAGED),
-    "without its last byte": (lambda data: data[:-1], DAMAGED),
-    "a byte too long": (lambda data: data + b"\0", DAMAGED),
-    "a bit of a weight": (lambda data: flipped(data, len(data) // 2), DAMAGED),
-    "a bit of the digest": (lambda data: flipped(data, 40), DAMAGED),
-    "a line break less": (lambda data: data.replace(b"\n", b"", 1), DAMAGED),
-    "empty": (lambda data: b"", FOREIGN),
-    "another program's": (lambda data: b"a page\n", FOREIGN),
-    "another object": (lambda data: saved([1]), OTHER_VERSION),
-    "without a state": (lambda data: saved({"identity": {}}), OTHER_VERSION),
-    "not torch's": (lambda data: first_line(b"") + b"", OTHER_VERSION),
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "half": lambda data: data[: len(data) // 2],
+    "without its last byte": lambda data: data[:-1],
+    "a byte too long": lambda data: data + b"\0",
+    "a bit of a weight": lambda data: flipped(data, len(data) // 2),
+    "a bit of the digest": lambda data: flipped(data, 40),
+    "a line break less": lambda data: data.replace(b"\n", b"", 1),
+    "empty": lambda data: b"",
+    "another program's": lambda data: b"a page\n",
+    "another object": lambda data: saved([1]),
+    "without a state": lambda data: saved({"identity": {}}),
+    "not torch's": lambda data: first_line(b"") + b"",
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_or_foreign_checkpoint_is_named_and_left(tmp_path: Path, damage: str) -> None:
     trained(tmp_path)
-    change, message = DAMAGES[damage]
-    at(tmp_path).path.write_bytes(damaged := change(at(tmp_path).path.read_bytes()))
+    at(tmp_path).path.write_bytes(damaged := DAMAGES[damage](at(tmp_path).path.read_bytes()))
 
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=r"toy\.checkpoint is no whole checkpoint of this version: move it"):
         trained(tmp_path)
 
     assert at(tmp_path).path.read_bytes() == damaged
@@ -257,19 +253,8 @@ def test_where_no_checkpoint_can_be_read_or_written_nothing_is_trained(tmp_path:
     at(tmp_path).path.mkdir()
 
     for folder, message in ((tmp_path / "file", "cannot be written: "), (tmp_path, "cannot be read: Is a directory$")):
-        with pytest.raises(UsageError, match=rf"^the checkpoint .* {message}"):
+        with pytest.raises(UsageError, match=rf"{message}"):
             trained(folder, watch=nothing)
-
-
-def test_unfinished_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
-    with subprocess.Popen(["true"]) as ended:
-        pass
-    left = [tmp_path / f".{name}.checkpoint" for name in (ended.pid, os.getppid(), "mine")]
-    for file in left:
-        file.write_bytes(b"half")
-    trained(tmp_path)
-
-    assert [file.exists() for file in left] == [False, True, True]
 
 
 def test_each_training_has_a_file_of_its_own_with_a_valid_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -167,20 +167,6 @@ def test_parameters_come_from_the_function(write: Write) -> None:
     assert builtin.declaration.parameters is None, "no signature: it takes everything"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "def _plain(query, key, value, scale: float = 1.0):\n    return value\nattention = torch.jit.script(_plain)",
-        "class _Plain(torch.nn.Module):\n    def forward(self, query, key, value, scale: float = 1.0):\n"
-        "        return value\nattention = torch.jit.script(_Plain())",
-    ],
-)
-def test_parameters_of_what_torch_jit_script_made_come_from_its_schema(write: Write, text: str) -> None:
-    found = loaded(write("kernel.py", f"import torch\n{text}\n"))
-
-    assert found.declaration.parameters == ("query", "key", "value", "scale")
-
-
 def test_declarations_made_at_import_are_known_when_loaded(importable: Path, write: Write) -> None:
     write(
         "home.py",

@@ -10,21 +10,20 @@ import hashlib
 import io
 import json
 import math
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 from torch import Tensor
 
 from attnsuite.machine.cached import cache
 from attnsuite.model import UsageError
+from attnsuite.model.files import one_line, replace_bytes
 from attnsuite.registry.loading import told
 from attnsuite.registry.side_effects import undisturbed
 
@@ -255,12 +254,16 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            stored = torch.load(io.BytesIO(self._saved()), weights_only=True)
+            first, _, saved = self.path.read_bytes().partition(b"\n")
+            if first + b"\n" != first_line(saved):
+                raise ValueError("its bytes are not those that were written")
+            stored = torch.load(io.BytesIO(saved), weights_only=True)
             identity, state = stored["identity"], stored["state"]
-        except UsageError:
-            raise
-        except Exception as error:  # not a file that `write` writes
-            raise UsageError(f"{self.path} is no checkpoint of this version: move it away to begin anew") from error
+        except OSError as error:
+            raise UsageError(f"the checkpoint {self.path} cannot be read: {error.strerror or error}") from None
+        except Exception as error:  # damaged, or not a file that `write` writes
+            says = f"{self.path} is no whole checkpoint of this version: move it away to begin anew"
+            raise UsageError(says) from error
         if differences := list(_differences(identity, json.loads(json.dumps(self.identity)))):
             raise UsageError(
                 f"the checkpoint {self.path} is of another configuration ({'; '.join(differences)}): "
@@ -272,41 +275,9 @@ class Checkpoint:
         """Replace the file. Raises UsageError where it cannot be written; the former file then stays."""
         saved = io.BytesIO()
         torch.save({"identity": json.loads(json.dumps(self.identity)), "state": state}, saved)
-        new = self.path.with_name(f".{os.getpid()}.checkpoint")
-        try:
+        with one_line(self.path, "written"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._remove_left_behind()
-            with new.open("wb") as file:
-                file.write(first_line(saved.getbuffer()))
-                file.write(saved.getbuffer())
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self.path)
-        except OSError as error:
-            raise UsageError(f"the checkpoint {self.path} cannot be written: {error}") from None
-        finally:
-            with suppress(OSError):
-                new.unlink(missing_ok=True)
-
-    def _remove_left_behind(self) -> None:
-        """Remove the unfinished files of processes that were killed."""
-        for file in self.path.parent.glob(".*.checkpoint"):
-            number = file.name.split(".")[1]
-            if number.isdecimal() and not psutil.pid_exists(int(number)):
-                file.unlink(missing_ok=True)
-
-    def _saved(self) -> bytes:
-        """The output of `torch.save`. Raises UsageError unless every byte is as written."""
-        try:
-            first, _, saved = self.path.read_bytes().partition(b"\n")
-        except OSError as error:
-            raise UsageError(f"the checkpoint {self.path} cannot be read: {error.strerror or error}") from None
-        if not first.startswith(FIRST_WORDS):
-            raise UsageError(f"{self.path} is no checkpoint of attnsuite: move it away to begin anew")
-        if first + b"\n" != first_line(saved):
-            why = "its bytes are not those that were written"
-            raise UsageError(f"the checkpoint {self.path} is damaged ({why}): delete it to begin anew")
-        return saved
+        replace_bytes(self.path, first_line(saved.getbuffer()) + saved.getbuffer())
 
 
 def _file_name(name: str) -> str:
