@@ -110,9 +110,9 @@ BUDGETS = {
     "conformance": 3270,
     "benchmark": 5040,
     "report": 3500,
-    "documents": 3620,
+    "documents": 3570,
     "export": 560,
-    "cli": 3910,
+    "cli": 3880,
 }
 """Lines of Python that each package may have. A commit that raises one says why the package grows."""
 

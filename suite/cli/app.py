@@ -37,6 +37,7 @@ REMOVED: Mapping[tuple[str, str], str] = {
     ("merge", ""): "`merge` was removed: `attnsuite report DIR... --results OUT` merges and writes the pages",
     ("check", "--last-failed"): "--last-failed was removed: `pytest --attention FILE --lf` does that",
     ("compare", "--python"): "--python was removed: store results in each environment, and compare the two folders",
+    ("learn", "--pairs"): "--pairs was removed: a task of tasks.py reads other data, as docs/learning.md says",
     ("learn", "--jobs"): "--jobs was removed: start a command per task, each with its own --results, and merge them",
     ("sweep", "--attempts"): "--attempts was removed: the same `attnsuite sweep` command starts what is missing again",
     ("sweep", "--results"): '--results was removed: the sweep file says `results = "DIR"`',

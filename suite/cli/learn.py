@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attnsuite import machine, registry
 from attnsuite.cli.progress import Epochs
@@ -82,40 +81,18 @@ def line(learned: Learned) -> str:
     return "; ".join((loss, *scores, *others, *(f"without {each}" for each in learned.without)))
 
 
-def _changes(options: Learn) -> dict[str, Any]:
-    """What changes in a task's config. UsageError for a file without pairs, and for more examples than there are."""
-    from attnsuite.documents.learning import data
-
-    pairs, examples = options.pairs, options.examples
-    changes: dict[str, Any] = {"epochs": options.epochs, "examples": examples}
-    there = len(data.pairs(pairs or data.SHIPPED))
-    if examples is not None and examples > there:
-        raise UsageError(f"--examples {examples}: {pairs or 'the set that ships'} has {there} pairs")
-    if pairs is not None:
-        changes |= {"pairs": str(pairs), "pairs_sha256": hashlib.sha256(pairs.read_bytes()).hexdigest()}
-    return {name: value for name, value in changes.items() if value is not None}
-
-
 def _tasks(options: Learn) -> list[Task]:
     """The tasks; without names all, but where targets are named only those that use a backend.
 
-    Raises UsageError for unknown names, and for pairs of which nothing can be learned.
+    Raises UsageError for unknown names.
     """
     from attnsuite.documents.learning import tasks
 
-    changes = _changes(options)
-    reads = changes.keys() - {"epochs"}
     named = {task.name: task for name in options.tasks for task in tasks.of_table(name)} or tasks.tasks()
     chosen = [task for task in named.values() if not (options.targets and task.own)]
     if not chosen:
         raise UsageError(f"{next(iter(named))} uses no attention as a backend: leave the targets out")
-    reading = [task for task in chosen if "pairs" in task.config or not reads]
-    if not reading:
-        raise UsageError(f"{chosen[0].name} reads no pairs of sentences: leave --pairs and --examples out")
-    changed = [task.changed(**changes) for task in reading]
-    for task in changed if reads else ():
-        tasks.corpus(task.config)
-    return changed
+    return [task.changed(epochs=options.epochs or task.epochs) for task in chosen]
 
 
 def _run(jobs: Sequence[Job]) -> Run:
@@ -137,7 +114,7 @@ def _learned(job: Job, checkpoints: Path | None, watch: Watch) -> Learned:
         DEVICE,
         finished.curve,
         finished.scores,
-        (job.task.printed or {}) if not job.task.config.get("pairs") else {},
+        job.task.printed or {},
         finished.baselines,
         job.task.config,
         finished.seconds,

@@ -252,8 +252,6 @@ class Learn:
     epochs: int | None = option(None, "--epochs N", "instead of the task's own number", positive)
     results: Path = RESULTS_FOLDER
     checkpoints: Path | None = option(None, "--checkpoints DIR", "by default in the user's cache", folder)
-    pairs: Path | None = option(None, "--pairs FILE", "translate these: lines of source, tab, target, as fra.txt", path)
-    examples: int | None = option(None, "--examples N", "only the first N pairs", positive)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from attnsuite.cli.learn import run
 from attnsuite.cli.requests import Learn
 from attnsuite.documents.learning import tasks
 from attnsuite.documents.learning.engine import Training
-from attnsuite.documents.learning.tasks import BAHDANAU
 from attnsuite.model import Learned, UsageError
 from attnsuite.results import read
 
@@ -98,9 +97,6 @@ def test_everything_is_refused_before_any_training(tmp_path: Path, write: Write)
     [
         ("matmul --task toy", "toy uses no attention as a backend: leave the targets out"),
         ("--task nothing", "unknown task 'nothing'; there are: toy, open"),
-        ("--task toy --examples 7", "toy reads no pairs of sentences: leave --pairs and --examples out"),
-        ("--examples 0", "--examples expects an integer of at least 1, got 0"),
-        ("--examples 1299", "--examples 1299: the set that ships has 1298 pairs"),
         ("--epochs 0", "--epochs expects an integer of at least 1, got 0"),
         ("--seed -1", "--seed should lie between 0 and 4294967295, not be -1"),
         ("nothing", "unknown target 'nothing'"),
@@ -113,17 +109,3 @@ def test_requests_that_cannot_be_carried_out_are_one_line(
 
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"attnsuite: {message}")
-
-
-def test_pairs_of_a_user_are_learned_and_a_damaged_file_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, write: Write
-) -> None:
-    monkeypatch.setattr(tasks, "tasks", lambda: {"toy": TOY, BAHDANAU.name: BAHDANAU})
-    pairs = write("fra.txt", "Go.\tVa !\nRun.\tCours !\n" * 30)
-    run(Learn(epochs=1, pairs=pairs, examples=50))
-
-    (row,) = learned()
-    assert (row.config["examples"], row.config["pairs"]) == (50, str(pairs))
-    pairs.write_text("Go.\tVa !\nRun\n")
-    with pytest.raises(UsageError, match=r"fra\.txt, line 2: no tab in 'Run'"):
-        run(Learn(epochs=1, pairs=pairs))

@@ -34,7 +34,6 @@ from attnsuite.documents.learning.tasks import (
     RECALL,
     TRANSFORMER,
     UNIFORM,
-    USUAL,
 )
 from attnsuite.model import RIGHT_GRADIENT, UsageError
 
@@ -256,12 +255,6 @@ def test_unknown_words_are_named() -> None:
     assert re.fullmatch(r"unknown words in 'The zebra is calm\.': the, zebra; \d+ words are known", message)
 
 
-def test_line_ends_of_windows_a_byte_order_mark_and_licences_are_no_part_of_pairs(tmp_path: Path) -> None:
-    (tmp_path / "fra.txt").write_bytes("\ufeffGo.\tVa !\tCC-BY 2.0\r\nHi.\tSalut !\r\n\n".encode())
-
-    assert data.pairs(tmp_path / "fra.txt") == [("Go.", "Va !"), ("Hi.", "Salut !")]
-
-
 PIXELS = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 IMAGES = bytes.fromhex("00000803 00000002 00000003 00000004") + PIXELS.tobytes()
 LABELS = bytes.fromhex("00000801 00000002") + bytes([7, 9])
@@ -271,21 +264,6 @@ PACKED = gzip.compress(IMAGES, mtime=0)
 @pytest.mark.parametrize(
     ("read", "content", "message"),
     [
-        (data.pairs, b"", "file has no pair; expected a pair of sentences on each line"),
-        (
-            data.pairs,
-            b"Go.\tVa !\nHi. Salut !\n",
-            r"file, line 2: no tab in 'Hi. Salut !'; expected source, tab, target",
-        ),
-        (data.pairs, b"Go.\tVa !\n\tSalut !\n", "file, line 2: nothing on one side of the tab"),
-        (data.pairs, b"Go.\tVa !\nHi.\t\xff\n", "file, line 2: the byte 0xff is not UTF-8"),
-        (
-            data.pairs,
-            b"Go.\tVa !\nHi <EOS> .\tSalut !\n",
-            "file, line 2: <eos> in 'Hi <EOS> .\\tSalut !' is a token of",
-        ),
-        (data.pairs, b"Go.\tVa !\rHi.\tSalut !\r", "file, line 1: '\\r' in "),
-        (data.pairs, "Go.\tVa !\n".encode("utf-16-le"), "file, line 1: '\\x00' in "),
         (data.images, b"", "file, offset 0: got nothing, expected 00 00 08 03"),
         (data.images, LABELS, "file, offset 0: got 00 00 08 01, expected 00 00 08 03"),
         (data.images, IMAGES[:10], "file: 10 bytes do not hold 2 × 0 × 0 bytes from offset 16 on"),
@@ -437,7 +415,7 @@ def training(task: Any, **config: Any) -> Training:
 
 
 def test_the_documents_sentences_are_trained_on_with_known_words_and_others_held_out() -> None:
-    trained, held_out = tasks.divided(USUAL)
+    trained, held_out = tasks.divided()
     corpus = Corpus.of(trained, 9, 2)
 
     assert set(DOCUMENTS) <= {(source, target.replace("\N{NARROW NO-BREAK SPACE}", " ")) for source, target in trained}
@@ -446,13 +424,6 @@ def test_the_documents_sentences_are_trained_on_with_known_words_and_others_held
     for source, target in DOCUMENTS:
         assert set(tokens(source)) <= corpus.source.numbers.keys()
         assert set(tokens(target)) <= corpus.target.numbers.keys()
-
-
-def test_the_first_pairs_of_a_file_are_read(tmp_path: Path) -> None:
-    (tmp_path / "fra.txt").write_text("".join(f"Say {number}.\tDis {number}.\n" for number in range(60)))
-    trained, held_out = tasks.divided({**USUAL, "pairs": str(tmp_path / "fra.txt"), "examples": 30})
-
-    assert (len(trained), held_out) == (29, [("Say 24.", "Dis 24.")])
 
 
 @pytest.mark.parametrize(
@@ -490,7 +461,7 @@ def test_an_epoch_has_every_pair_once_in_an_order_of_the_seed() -> None:
     translating = training(BAHDANAU)
     one, other = (torch.cat([batch[0] for batch in translating.batches(generator(seed, "order"))]) for seed in (0, 1))
 
-    assert len(one) == len(tasks.divided(USUAL)[0])
+    assert len(one) == len(tasks.divided()[0])
     assert not torch.equal(one, other)
     assert sorted(map(tuple, one.tolist())) == sorted(map(tuple, other.tolist()))
 

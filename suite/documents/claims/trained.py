@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from attnsuite.documents.claims import Measured, sampled
 from attnsuite.documents.learning.data import PAD, bleu, greedy, tokens
-from attnsuite.documents.learning.tasks import TRANSFORMER, Translator, divided, translator
+from attnsuite.documents.learning.tasks import Translator, divided, translator
 from attnsuite.implementations.transformer.eager import transformer
 
 # A small Transformer, trained to say the token before each
@@ -216,7 +216,7 @@ def _rows(by: Translator, pairs: Sequence[Pair]) -> list[Tensor]:
 def importance() -> Importance:
     """The change of each sentence's loss without each head."""
     by = translator("transformer", 0)
-    choosing, judging = divided(TRANSFORMER.config)
+    choosing, judging = divided()
     sets, padding = [_rows(by, pairs) for pairs in (choosing[:CHOOSING], judging)], by.target[PAD]
     whole = [_losses(by.config, by.weights, rows, padding) for rows in sets]
     changes = {}
@@ -259,7 +259,7 @@ def _bleu(by: Translator, weights: Weights, pairs: Sequence[Pair]) -> list[float
 
 def score_without_head() -> Measured:
     """The change of held-out sentences' BLEU without the least important head."""
-    by, (_, pairs), least = translator("transformer", 0), divided(TRANSFORMER.config), ranked(importance())[0]
+    by, (_, pairs), least = translator("transformer", 0), divided(), ranked(importance())[0]
     scores = {h: _bleu(by, without(by.weights, *h, by.config["heads"]), pairs) for h in heads(by.config)}
     whole = _bleu(by, by.weights, pairs)
     means = {"all": fmean(whole)} | {f"without {h[0]} {h[1]}": fmean(values) for h, values in scores.items()}

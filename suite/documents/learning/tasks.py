@@ -19,7 +19,7 @@ from attnsuite.contracts import contract
 from attnsuite.contracts.models.eager import Blocks, part
 from attnsuite.documents.learning import data, models
 from attnsuite.documents.learning.backends import DEFAULT, Backend, backend
-from attnsuite.documents.learning.data import PAD, RESERVED, SHIPPED, UNKNOWN, Corpus, Pair, Vocabulary, bleu, tokens
+from attnsuite.documents.learning.data import PAD, Corpus, Pair, Vocabulary, bleu, tokens
 from attnsuite.documents.learning.engine import (
     Attention,
     Batch,
@@ -57,27 +57,18 @@ MODELS = {
 """By contract, the entries of a task's config that its model reads."""
 
 
-def divided(config: Config) -> tuple[list[Pair], list[Pair]]:
-    """The pairs to train on, and those held out. Raises UsageError for a file that holds no pairs."""
-    pairs = data.pairs(Path(config["pairs"]) if config["pairs"] else SHIPPED)[: config["examples"]]
+def divided() -> tuple[list[Pair], list[Pair]]:
+    """The pairs to train on, and those held out."""
     trained, held_out = list[Pair](), list[Pair]()
     documents = {source for source, _ in DOCUMENTS}
-    for number, pair in enumerate(pairs):
+    for number, pair in enumerate(data.pairs()):
         (held_out if number % EVERY == EVERY - 1 and pair[0] not in documents else trained).append(pair)
     return trained, held_out
 
 
 def corpus(config: Config) -> Corpus:
-    """The training set as numbers. Raises UsageError where no word is frequent enough to be learned."""
-    least = config["min_frequency"]
-    found = Corpus.of(divided(config)[0], config["steps"], least)
-    for side, words in (("source", found.source), ("target", found.target)):
-        if len(words) == len(RESERVED):
-            raise UsageError(
-                f"{config['pairs'] or SHIPPED}: no word occurs {least} times in the {side} sentences to train on, "
-                f"so that all would be {UNKNOWN}"
-            )
-    return found
+    """The training set as numbers."""
+    return Corpus.of(divided()[0], config["steps"], config["min_frequency"])
 
 
 def model_config(contract: str, config: Config, of: Corpus) -> dict[str, Any]:
@@ -87,7 +78,7 @@ def model_config(contract: str, config: Config, of: Corpus) -> dict[str, Any]:
 
 
 def _translation(contract: str, config: Config, seed: int, attention: Attention) -> Training:
-    held_out, of = divided(config)[1], corpus(config)
+    held_out, of = divided()[1], corpus(config)
     made = model_config(contract, config, of)
     weights = models.initial(models.SHAPES[contract](made), generator(seed, "weights"))
 
@@ -119,11 +110,8 @@ def _by_sentence(scores: Any) -> dict[str, float]:
     return {" ".join(tokens(source)): score for (source, _), score in zip(DOCUMENTS, scores, strict=True)}
 
 
-USUAL: Config = {
-    "pairs": "", "examples": None, "steps": 9, "min_frequency": 2, "batch": 128, "dropout": 0.2, "clip": 1.0
-}  # fmt: skip
-"""`pairs`: a file of other pairs than those that ship; `examples`: how many of its first are read. The others are the
-documents' own."""
+USUAL: Config = {"steps": 9, "min_frequency": 2, "batch": 128, "dropout": 0.2, "clip": 1.0}
+"""What both translators share, as the documents have it."""
 
 TRANSFORMER = Task(
     "translation/transformer",
