@@ -1,0 +1,455 @@
+"""The contract `bleu`: how much a translation shares with the expected one, between 0 and 1.
+
+    bleu(prediction, reference, *, k) -> score
+
+    score   = exp(min(0, 1 − r / p)) · p_1^(1/2) · p_2^(1/4) · … · p_k^(1/2^k)
+    p_n     = (n-grams of the prediction that the reference has too) / (p − n + 1)
+
+Axes: `p` prediction, `r` reference, the score has none. Papineni and others, "BLEU" (2002), in the form of Dive into
+Deep Learning, section 10.7: an n-gram that is one token longer weighs half as much, and the weights do not sum to one
+as they do elsewhere.
+
+    n-grams          runs of n neighbouring tokens, in order and overlapping; none goes round from the end to the start
+    clipping         an n-gram counts as often as it stands in the prediction, but no more often than in the reference
+    brevity          a prediction that is shorter than the reference loses by the exponential; a longer one gains none
+    no match         a p_n of 0 makes the score 0: nothing is smoothed
+    short            of a prediction of fewer than k tokens p_1 … p_p are taken: it has no longer n-grams. A single
+                     token that is the whole reference scores 1
+    empty            a prediction without tokens scores 0. A reference without tokens is bad input
+    tokens           int64 numbers; two are the same where the numbers are. None has a special meaning: a caller cuts at
+                     an end token, or leaves out padding, before
+    k                at least 1; the documents have 2
+    rounding         the score may be a product of powers, or the exponential of a sum of logarithms, in any order, in
+                     float32 at least
+    inputs           of any strides; never modified; the output aliases none, and outlives later calls
+    output           float32, on the prediction's device: `torch.tensor(score)` of a Python float
+    bad input        raises: other ranks than 1, tokens that are no int64, a reference without tokens, a k below 1
+
+Tokens are integers, so that there is one dtype to test: the cases are counted as float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import add, mul
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnsuite.cases import COMMON, Call, Case, Conventions, Variant, declare
+from attnsuite.cases.bad_input import Row
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
+from attnsuite.cases.documented import CasePair, DocumentedNumbers
+from attnsuite.cases.expected import Form, WithinBounds
+from attnsuite.cases.formula import Formula, FormulaCase
+from attnsuite.cases.mutants import (
+    Mutation,
+    mutants,
+    reads_in_memory_order,
+    remembers_tensors,
+    reuses_output,
+    with_arguments,
+    with_result,
+)
+from attnsuite.cases.tensors import Array, Generator, Inputs
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.judging.rounded import LIBRARY, Rounded, whichever
+
+CONTRACT = declare(
+    __name__,
+    also={"float32": lambda call: True},
+    everywhere={"float32": "tokens, which are counted as this dtype", "cpu": COMMON["cpu"], "cuda": COMMON["cuda"]},
+)
+POSITIONAL = ("prediction", "reference")
+
+
+def oracle(prediction: Array, reference: Array, *, k: int) -> Rounded:
+    """The score: a product of powers, or the exponential of a sum of logarithms; the bound is the wider of the two."""
+    orders = range(1, min(k, len(prediction)) + 1)
+    matches = [(_grams(prediction, n) & _grams(reference, n)).total() for n in orders]
+    if not all(matches) or not orders:
+        return _exact(0.0)
+    precisions = [_exact(count) / _exact(len(prediction) - n + 1) for n, count in zip(orders, matches, strict=True)]
+    short = len(prediction) < len(reference)
+    brevity = _exact(1.0) - _exact(len(reference)) / _exact(len(prediction)) if short else _exact(0.0)
+    powers = [_root(precision, n) for n, precision in zip(orders, precisions, strict=True)]
+    logs = [precision.log() * 0.5**n for n, precision in zip(orders, precisions, strict=True)]
+    return whichever(reduce(mul, powers, brevity.exp()), reduce(add, logs, brevity).exp())
+
+
+def _grams(tokens: Array, n: int) -> Counter[tuple[int, ...]]:
+    """The count of each n-gram."""
+    return Counter(tuple(map(int, tokens[start : start + n])) for start in range(len(tokens) - n + 1))
+
+
+def _root(number: Rounded, n: int) -> Rounded:
+    """number^(1/2^n): n square roots, or one power, in which a library's error may be larger."""
+    for _ in range(n):
+        number = number.sqrt()
+    return number.rounded(LIBRARY - 1)
+
+
+def _exact(number: float) -> Rounded:
+    return Rounded.exact(np.array(float(number)), PRECISIONS["float32"])
+
+
+DTYPE = ("float32",)
+"""The one dtype that the cases are counted as."""
+REFERENCE = (41, 42, 43, 44, 45, 46, 47, 48, 49)
+"""Nine different tokens."""
+
+
+class ScoreFormula(Formula):
+    """A formula of tokens, with one dtype, and a result in float32."""
+
+    def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = DTYPE, **unusual: Any) -> FormulaCase:
+        return super().__call__(name, why, DTYPE, **unusual)
+
+    def given(self, name: str, why: str, inputs: Inputs, **options: Any) -> FormulaCase:
+        return replace(super().given(name, why, inputs, **options), dtypes=DTYPE)
+
+    def due(self, call: Call, conventions: Conventions, **known: Any) -> WithinBounds:
+        arrays = {name: tensor.numpy() for name, tensor in call.tensors.items()}
+        assert self.oracle is not None
+        return WithinBounds(Form((), torch.float32), self.oracle(**arrays, **call.options).bounded)
+
+
+def draw(
+    random: Generator,
+    *,
+    prediction: Sequence[int] | Array | None = None,
+    reference: Sequence[int] | Array | None = REFERENCE,
+    length: int = 9,
+    spare: int = 2,
+    swapped: bool = False,
+) -> Inputs:
+    """The reference, and a prediction: the reference without its last `spare` tokens, and up to three tokens wrong.
+
+    A reference of None is `length` different tokens. `swapped` exchanges two neighbours of the prediction.
+    """
+    expected = random.permutation(10 * length)[:length] if reference is None else _tokens(reference)
+    if prediction is not None:
+        return {"prediction": _tokens(prediction), "reference": expected}
+    tokens = np.array(expected[: len(expected) - spare])
+    tokens[2 : random.integers(3, 6)] = 10 * len(expected) + 1000
+    if swapped:
+        tokens[:2] = tokens[1::-1]
+    return {"prediction": tokens, "reference": expected}
+
+
+def _tokens(tokens: Sequence[int] | Array) -> Array:
+    return np.array(tokens, tokens.dtype if isinstance(tokens, np.ndarray) else np.int64)
+
+
+ROW = np.array(REFERENCE)
+BAD_INPUT: list[Row] = [
+    ("batch", "predictions with an axis of items", {"prediction": ROW[None]}),
+    ("batch_of_references", "references with an axis of items", {"reference": ROW[None], "prediction": ROW}),
+    ("no_axes", "a single token without its axis", {"prediction": ROW[0]}),
+    ("numbers", "tokens that are no integers", {"prediction": ROW.astype(np.float32)}),
+    ("int32", "tokens in int32", {"prediction": ROW.astype(np.int32)}),
+    ("reference_int32", "a reference in int32", {"prediction": ROW, "reference": ROW.astype(np.int32)}),
+    ("no_reference", "a reference without tokens", {"prediction": ROW, "reference": ()}),
+    ("nothing_at_all", "neither has tokens", {"prediction": (), "reference": ()}),
+    ("zero_k", "a k of 0", {"k": 0}),
+    ("negative_k", "a k of −1", {"k": -1}),
+]
+GAPS = {"prediction": (1, 2, 3, 4, 9, 9), "reference": (1, 2, 3, 4, 5, 6, 7)}
+case = ScoreFormula(oracle, POSITIONAL, draw, options=("k",), always={"k": 2})
+
+
+def pair(name: str, why: str, prediction: Iterable[int], reference: Iterable[int] = REFERENCE, **options: Any) -> Case:
+    """A case of these tokens."""
+    return case(name, why, prediction=tuple(prediction), reference=tuple(reference), **options)
+
+
+def cases() -> list[Case]:
+    """All cases, the plainest first."""
+    small, other = (9, 0, 8, 1, 7, 2, 6, 3, 5), (9, 0, 8, 1, 7, 2, 6, 3, 4, 4)
+    large, close = (2**40, 2**40 + 1, 2**33, 7), (2**40 + 1, 2**40 + 2, 0, 7, 8)
+    return [
+        case("plain/usual", "one token of seven is wrong, and two are missing"),
+        pair("plain/equal", "the reference itself, which scores 1", REFERENCE),
+        pair("plain/nothing", "no token in common, which scores 0", range(7)),
+        *documented(),
+        pair("brevity/longer", "a longer prediction gains nothing", (*REFERENCE, 1, 2, 3)),
+        pair("brevity/one_shorter", "a single token is missing", REFERENCE[:8]),
+        pair("brevity/far_longer", "nine tokens of forty are right", (*REFERENCE, *range(31))),
+        pair("clipping/twice", "twice in the reference, three times here", (5, 7) * 3, (5, 7, 1, 5, 7, 2, 3)),
+        pair("clipping/fewer", "three times in the reference, twice here", (5, 8, 5, 9), (5, 8, 5, 5, 1)),
+        pair("clipping/many", "70 times in place of 50", (1, 2, 3) * 70, ((1, 2, 3) * 50 + tuple(range(10, 70)))),
+        case("order/neighbours", "two neighbours are exchanged", swapped=True),
+        pair("order/reversed", "every token, and no two of them in order", REFERENCE[::-1]),
+        pair("order/turned", "the last token comes first", (49, *REFERENCE[:8])),
+        case("k/1", "single tokens alone", reference=None, length=30, spare=3, k=1),
+        case("k/4", "n-grams of up to 4", reference=None, length=30, spare=3, k=4),
+        case("k/6", "n-grams of up to 6", reference=None, length=30, spare=3, k=6),
+        pair("short/one", "a single token, which is right", (41,)),
+        pair("short/whole", "a single token, which is the whole reference: 1", (41,), (41,)),
+        pair("short/reference", "a reference that has no pair", (41, 42, 43), (41,)),
+        pair("short/empty", "a prediction without tokens: 0", ()),
+        pair("tokens/small", "0 to 3, which elsewhere mean padding, start and end", small, other),
+        pair("tokens/negative", "−1 and 1 are different tokens", (-1, 5, -3, 6), (-1, 5, 3, 6, 7)),
+        pair("tokens/digits", "1 12 and 11 2, equal without a space", (1, 12, 3, 4, 11), (11, 2, 3, 7, 1, 5, 12)),
+        pair("tokens/large", "numbers that are equal in float32, and in their 32 lower bits", large, close),
+        pair("size/long", "600 tokens, the last is wrong", (*range(5000, 5599), 1), range(5000, 5600)),
+        *case.layouts(("wrong_end", "the gaps in memory would match", GAPS)),
+        *case.again(),
+        *case.refused(*BAD_INPUT),
+    ]
+
+
+EXAMPLES = ("doc-004/11.4.3-bleu", "doc-004/11.7.6-bleu")
+
+
+def documented() -> Iterator[Case]:
+    """The scores of the documents' translations, four of each model; the reference itself with each score of 0."""
+    for example in map(documents.examples().__getitem__, EXAMPLES):
+        for number, score in enumerate(example.expected["bleu"]):
+            reference = example.inputs["reference"][number].split()
+            scored = _scored(example, number, example.inputs["prediction"][number], reference)
+            numeric = DocumentedNumbers(scored, example.gives("bleu", score))
+            numeric.dtypes = DTYPE
+            yield numeric if score else CasePair(numeric, _scored(example, number, reference, reference))
+
+
+def _scored(example: Excerpt, number: int, prediction: Sequence[str], reference: Sequence[str]) -> FormulaCase:
+    """One sentence; words become numbers in order of appearance."""
+    words = {word: place for place, word in enumerate(dict.fromkeys([*reference, *prediction]))}
+    sentences = zip(POSITIONAL, (prediction, reference), strict=True)
+    inputs = {name: np.array([words[word] for word in text], np.int64) for name, text in sentences}
+    name = example.named("bleu", f" of “{example.inputs['source'][number]}”", f"bleu_{number + 1}")
+    return case.given(*name, inputs, k=example.parameters["k"])
+
+
+Tokens = list[Hashable]
+
+
+class Scoring(Steps):
+    """The formula, step by step. Tokens are lists of Python's numbers."""
+
+    axes = Axes(prediction="p", reference="r")
+
+    def compute(self, prediction: Tensor, reference: Tensor, *, k: int) -> Tensor:
+        ours, theirs = self.read(prediction), self.read(reference)
+        if not ours:
+            return self.answer(self.nothing())
+        powers = []
+        for n in self.orders(k, len(ours)):
+            grams, expected = self.grams(ours, n), self.grams(theirs, n)
+            total = self.total(grams, expected)
+            powers.append((self.matches(grams, expected) / total if total else 0.0) ** self.exponent(n, k))
+        return self.answer(self.brevity(len(ours), len(theirs)) * self.together(powers))
+
+    @staticmethod
+    def check(given: Arguments, sizes: Sizes) -> None:
+        if {given["prediction"].dtype, given["reference"].dtype} != {torch.int64}:
+            raise ValueError("these are no tokens")
+        if not sizes["r"] or given["k"] < 1:
+            raise ValueError("no reference, or no n-grams")
+
+    @staticmethod
+    def grams(tokens: Tokens, n: int) -> Tokens:
+        return [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
+
+    read = staticmethod(lambda tokens: tokens.tolist())
+    orders = staticmethod(lambda k, length: range(1, min(k, length) + 1))
+    matches = staticmethod(lambda ours, theirs: (Counter(ours) & Counter(theirs)).total())
+    total = staticmethod(lambda ours, theirs: len(ours))
+    exponent = staticmethod(lambda n, k: 0.5**n)
+    together = staticmethod(lambda powers: math.prod(powers))
+    brevity = staticmethod(lambda length, due: math.exp(min(0.0, 1 - due / length)))
+    nothing = staticmethod(lambda: 0.0)
+    answer = staticmethod(lambda score: torch.tensor(score, dtype=torch.float32))
+
+
+def up_to(end: Hashable) -> Callable[[Tokens], Tokens]:
+    """The tokens before an end token."""
+    return lambda tokens: tokens[: tokens.index(end)] if end in tokens else tokens
+
+
+def characters(tokens: Tokens) -> Tokens:
+    """The characters of the text."""
+    return list(" ".join(map(str, tokens)))
+
+
+def once(tokens: Tokens) -> Tokens:
+    """A token that follows itself counts once."""
+    return [token for place, token in enumerate(tokens) if place == 0 or token != tokens[place - 1]]
+
+
+def ends(grams: list[tuple[Hashable, ...]]) -> Tokens:
+    """The first and the last token of each n-gram."""
+    return [gram[:: max(1, len(gram) - 1)] for gram in grams]
+
+
+def unless_one_is_missing(length: int, due: int) -> float:
+    """No penalty where one token is missing."""
+    return 1.0 if due - length < 2 else math.exp(min(0.0, 1 - due / length))
+
+
+CONTROLS = {"correct": Scoring()}
+MUTANTS = [reads_in_memory_order(Scoring()), reuses_output(Scoring()), remembers_tensors(Scoring())]
+MUTANTS += mutants(
+    Scoring,
+    whole={
+        "swapped": Mutation(
+            "prediction and reference are swapped",
+            lambda prediction, reference, *, k: Scoring()(reference, prediction, k=k),
+        ),
+        "flattens": Mutation(
+            "several sentences are taken for one long one",
+            with_arguments(prediction=torch.ravel, reference=torch.ravel),
+        ),
+        "clamps_k": Mutation("a k below 1 is taken for 1", with_arguments(k=lambda k: max(1, k))),
+        "converts_tokens": Mutation(
+            "numbers that are no int64 are taken for tokens",
+            with_arguments(prediction=lambda tokens: tokens.long(), reference=lambda tokens: tokens.long()),
+        ),
+    },
+    check={
+        "accepts_no_reference": Mutation(
+            "a reference without tokens is accepted", with_arguments(sizes=lambda _: {"r": 1})
+        )
+    },
+    read={
+        "characters_for_tokens": Mutation("n-grams are of characters, not of tokens", with_result(characters)),
+        "cut_at_zero": Mutation("tokens from the first 0 on are cut off, as padding", with_result(up_to(0))),
+        "cut_at_two": Mutation("tokens from the first 2 on are cut off, as an end", with_result(up_to(2))),
+        "without_ones": Mutation("tokens that are 1 are left out", with_result(lambda x: [t for t in x if t != 1])),
+        "without_sign": Mutation("a token equals its negative", with_result(lambda x: list(map(abs, x)))),
+        "single_precision": Mutation("tokens are read in single precision", lambda tokens: tokens.float().tolist()),
+        "once": Mutation("a token that follows itself counts once", with_result(once)),
+        "as_a_set": Mutation("a token counts once, wherever it stands", with_result(lambda x: list(dict.fromkeys(x)))),
+        "first_512": Mutation("tokens beyond the 512th are not read", with_result(lambda tokens: tokens[:512])),
+        "without_the_last": Mutation("the last token is left out, as an end", with_result(lambda tokens: tokens[:-1])),
+    },
+    orders={
+        "always_two": Mutation("n-grams are of up to 2 tokens, whatever k", with_arguments(k=lambda k: 2)),
+        "at_most_four": Mutation("n-grams are of up to 4 tokens at most", with_arguments(k=lambda k: min(k, 4))),
+        "one_too_few": Mutation("n-grams are of up to k − 1 tokens", with_arguments(k=lambda k: max(1, k - 1))),
+        "longest_alone": Mutation("n-grams of k tokens alone count", lambda k, length: [min(k, length)]),
+        "short_is_zero": Mutation(
+            "a prediction of fewer than k tokens scores 0",
+            lambda k, length: range(1, k + 1),
+            "BLEU without effective order",
+        ),
+    },
+    grams={
+        "without_order": Mutation(
+            "the order of tokens in an n-gram does not matter", with_result(lambda x: [tuple(sorted(g)) for g in x])
+        ),
+        "joined": Mutation(
+            "the tokens of an n-gram are joined without a space",
+            with_result(lambda grams: ["".join(map(str, gram)) for gram in grams]),
+        ),
+        "apart": Mutation("n-grams do not overlap", lambda tokens, n: Scoring.grams(tokens, n)[::n]),
+        "in_a_circle": Mutation(
+            "n-grams go round from the end to the start",
+            lambda tokens, n: Scoring.grams([*tokens, *tokens[: n - 1]], n),
+        ),
+        "one_missing": Mutation("the last n-gram is left out", with_result(lambda grams: grams[:-1])),
+        "ends_alone": Mutation("of an n-gram the first and the last token are compared", with_result(ends)),
+    },
+    matches={
+        "unclipped": Mutation(
+            "an n-gram counts as often as it stands in the prediction",
+            lambda ours, theirs: sum(gram in theirs for gram in ours),
+        ),
+        "once_each": Mutation(
+            "an n-gram counts once, however often it stands in both", lambda ours, theirs: len({*ours} & {*theirs})
+        ),
+        "as_often_as_due": Mutation(
+            "an n-gram counts as often as it stands in the reference",
+            lambda ours, theirs: sum(gram in ours for gram in theirs),
+        ),
+        "in_place": Mutation(
+            "an n-gram counts where it stands in the same place alone",
+            lambda ours, theirs: sum(our == their for our, their in zip(ours, theirs, strict=False)),
+        ),
+        "smoothed": Mutation("one match is added to every n-gram's", with_result(lambda matches: matches + 1)),
+    },
+    total={
+        "recall": Mutation("matches are divided by the n-grams of the reference", lambda ours, theirs: len(theirs)),
+        "total_of_tokens": Mutation("matches are divided by tokens", lambda ours, _: len(ours) + len(ours[0]) - 1),
+        "total_of_kinds": Mutation("matches are divided by the different n-grams", lambda ours, _: len({*ours})),
+    },
+    exponent={
+        "one_over_k": Mutation("every n-gram weighs 1/k", lambda n, k: 1 / k, "BLEU as Papineni defines it"),
+        "half_for_all": Mutation("every n-gram weighs 1/2", lambda n, k: 0.5),
+    },
+    together={
+        "arithmetic_mean": Mutation("the powers are averaged, not multiplied", lambda x: sum(x) / len(x)),
+        "never_zero": Mutation(
+            "a share of 0 is taken for a thousandth", lambda x: math.prod(max(power, 1e-3) for power in x)
+        ),
+    },
+    brevity={
+        "no_brevity_penalty": Mutation("a prediction that is too short loses nothing", lambda length, due: 1.0),
+        "punishes_length": Mutation(
+            "a longer prediction loses as a shorter one does", lambda length, due: math.exp(-abs(1 - due / length))
+        ),
+        "difference_for_ratio": Mutation(
+            "the penalty is of the difference of lengths", lambda length, due: math.exp(min(0, length - due))
+        ),
+        "one_missing_is_nothing": Mutation("one missing token costs nothing", unless_one_is_missing),
+    },
+    nothing={
+        "empty_divides": Mutation(
+            "a prediction without tokens divides by zero", lambda: 1 / len([]), "Dive into Deep Learning's code"
+        ),
+    },
+    answer={
+        "percent": Mutation("the score is multiplied by 100", with_result(lambda score: score * 100), "sacrebleu"),
+        "in_bfloat16": Mutation("the score is rounded to bfloat16", with_result(lambda x: x.bfloat16().float())),
+        "with_an_axis": Mutation("the answer has an axis", with_result(lambda score: score[None])),
+    },
+)
+
+
+def variants() -> list[Variant]:
+    """One score, two ways to count and to multiply."""
+    return [
+        Variant("nested_roots", "sorted lists, and roots within roots", _of_lists(_nested_roots)),
+        Variant("in_logarithms", "counters, and one exponential in single precision", _of_lists(_in_logarithms)),
+    ]
+
+
+def _of_lists(score: Callable[[list[int], list[int], int], float]) -> Callable[..., Tensor]:
+    def bleu(prediction: Tensor, reference: Tensor, *, k: int) -> Tensor:
+        return torch.tensor(score(prediction.tolist(), reference.tolist(), k) if len(prediction) else 0.0)
+
+    return Scoring.checked(bleu)
+
+
+def _in_logarithms(ours: list[int], theirs: list[int], k: int) -> float:
+    shares = []
+    for n in range(1, min(k, len(ours)) + 1):
+        counts = [Counter(zip(*(tokens[shift:] for shift in range(n)), strict=False)) for tokens in (ours, theirs)]
+        shares.append((counts[0] & counts[1]).total() / (len(ours) - n + 1))
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.array(shares, np.float32)) * np.float32(0.5) ** np.arange(1, len(shares) + 1, dtype=np.float32)
+    penalty = np.float32(min(0.0, (len(ours) - len(theirs)) / len(ours)))
+    return float(np.exp(penalty + logs.sum(dtype=np.float32)))
+
+
+def _nested_roots(ours: list[int], theirs: list[int], k: int) -> float:
+    """√(p_1 √(p_2 √p_3)), from the longest n-grams to the shortest; matches are struck out of the reference."""
+    score = 1.0
+    for n in reversed(range(1, min(k, len(ours)) + 1)):
+        left = [theirs[start : start + n] for start in range(len(theirs) - n + 1)]
+        matches, total = 0, len(ours) - n + 1
+        for start in range(total):
+            if (gram := ours[start : start + n]) in left:
+                left.remove(gram)
+                matches += 1
+        score = math.sqrt(matches / total * score)
+    return score * min(1.0, math.exp(1 - len(theirs) / len(ours)))
