@@ -13,7 +13,7 @@ from torch import Tensor
 from attnsuite.cases import Case, Conventions
 from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.contracts import contract, names
-from attnsuite.contracts.steps.recurrent_gradient.cases.randomised import Expected
+from attnsuite.contracts.steps._randomised import DocumentedMean
 from attnsuite.judging.shares import FALSE_ALARM, QUESTIONS, exactly, seeds_that_tell
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.worker import ask
@@ -176,7 +176,7 @@ def test_a_derivative_that_is_nearly_zero_is_told_from_zero() -> None:
 def test_so_many_seeds_are_asked_that_the_likeliest_answer_alone_is_accused() -> None:
     told = 0
     for expected in contract("recurrent_gradient").cases():
-        if not isinstance(expected, Expected) or len({each.number for each in possible(expected)}) < 2:
+        if not isinstance(expected, DocumentedMean) or len({each.number for each in possible(expected)}) < 2:
             continue
         likeliest = max(possible(expected), key=lambda each: shares_of(expected)[each.number])
         always: Mapping[str, Tensor] = {"answer": torch.from_numpy(likeliest.due.numbers)}
@@ -189,11 +189,11 @@ def test_so_many_seeds_are_asked_that_the_likeliest_answer_alone_is_accused() ->
     assert told == 2, "the other two have one answer each"
 
 
-def possible(case: Expected) -> Any:
+def possible(case: DocumentedMean) -> Any:
     return case.expected(case.calls("float64"), {})
 
 
-def shares_of(case: Expected) -> dict[int, float]:
+def shares_of(case: DocumentedMean) -> dict[int, float]:
     """The probability of each answer by its number."""
     found: dict[int, float] = {}
     for each in possible(case):

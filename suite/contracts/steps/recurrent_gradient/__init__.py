@@ -1,1 +1,0 @@
-"""Backpropagation through time of the linear recurrent network: full, truncated and randomised."""

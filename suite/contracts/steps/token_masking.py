@@ -1,0 +1,763 @@
+"""The contract `token_masking`: the tokens that a masked language model has to predict, and what it sees instead.
+
+    token_masking(tokens, special, *, vocab_size, mask_token, select=0.15) -> masking
+
+    masking[0]       the tokens after the corruption
+    masking[1]       the labels: the original token where it was selected, −100 elsewhere, as losses ignore it
+
+Axes: `b l` tokens and special, `2 b l` masking (b items, l tokens of each). Devlin and others, "BERT" (arXiv
+1810.04805), section 3.1.
+
+    selection        of the tokens that are not special, each is selected with probability `select`; 0 selects none and
+                     1 all
+    exact counts     of an item's or of all tokens that are not special may be selected instead of independent draws;
+                     statistics are tested where `select` of each item's are a whole number
+    fate             of the selected, 80 % become the mask token, 10 % a random token and 10 % stay as they are, each by
+                     a draw of its own or by exact counts in random order
+    random token     uniform over the vocabulary. The original, the mask token and special tokens are in it, but an
+                     implementation may leave them out
+    special          True marks what is never selected: padding, separators. A token that is the mask token already is
+                     selected like any other, unless it is marked
+    labels           of all selected tokens, those that stay included
+    the rest         tokens that are not selected stay as they are
+    random source    `torch.manual_seed`: the same seed gives the same masking, and each call draws anew
+    rounding         tokens are integers, and nothing is rounded; where exact counts are no whole number, rounding
+                     either way is honest
+    inputs           tokens int64, special boolean, both of any strides; never modified; the output aliases none, and
+                     outlives later calls
+    output           int64, on the tokens' device
+    bad input        raises: another rank than 2, shapes that differ, special tokens that are not marked by booleans,
+                     tokens that are no int64, tokens or a mask token outside the vocabulary, a share outside [0, 1]
+
+Tokens are integers, so that there is one dtype to test: the cases are counted as float32. A run accuses an
+honest implementation with probability ≤ 1e-9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator as Source
+from torch import Tensor
+
+from attnsuite.cases import COMMON, Calls, Case, Variant, declare
+from attnsuite.cases.bad_input import Row
+from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps
+from attnsuite.cases.documented import example, first_numbers
+from attnsuite.cases.expected import Form
+from attnsuite.cases.formula import Formula, FormulaCase
+from attnsuite.cases.layouts import out_of_order
+from attnsuite.cases.mutants import (
+    Mutation,
+    filled_beyond,
+    formula,
+    mutants,
+    reads_in_memory_order,
+    reuses_output,
+    turned,
+    with_arguments,
+    with_result,
+)
+from attnsuite.cases.random_cases import SEED, CountedCase
+from attnsuite.cases.tensors import Array, Generator, Inputs, numbers
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
+from attnsuite.judging.patterns import Seeds, agreement, pairs
+from attnsuite.judging.shares import Share, Statistic, exactly
+from attnsuite.model import Example
+
+CONTRACT = declare(
+    __name__,
+    {"select": "a share other than 15 %"},
+    {"select": ("select",)},
+    also={"float32": lambda call: True},
+    everywhere={"float32": "integers, which are counted as this dtype", "cpu": COMMON["cpu"], "cuda": COMMON["cuda"]},
+)
+POSITIONAL = ("tokens", "special")
+IGNORED = -100
+"""The label of tokens that are not predicted: PyTorch's cross entropy ignores it."""
+FATES = {"mask": 0.8, "random": 0.1, "kept": 0.1}
+"""The fates of selected tokens, and their probabilities."""
+
+LAGS = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64)
+"""Distances at which selections are compared: neighbours, one in seven, which is nearly 15 %, and whole tiles."""
+BINS = 64
+"""The number of parts of a vocabulary that are compared."""
+
+
+@dataclass(frozen=True)
+class Masking:
+    """One output with its inputs; all arrays are b l."""
+
+    tokens: Array
+    special: Array
+    corrupted: Array
+    labels: Array
+    vocab_size: int
+    mask_token: int
+    select: float
+
+    @property
+    def selected(self) -> Array:
+        chosen: Array = self.labels != IGNORED
+        return chosen
+
+    @property
+    def fates(self) -> Array:
+        """The fate of each token if it was selected: "mask", "random" or "kept"."""
+        changed = np.where(self.corrupted == self.mask_token, "mask", "random")
+        return np.where(self.corrupted == self.tokens, "kept", changed)
+
+    @property
+    def likely(self) -> dict[str, tuple[float, float]]:
+        """The probability of each visible fate: a random token may happen to be the mask token or the original."""
+        by_chance = FATES["random"] / self.vocab_size
+        return {
+            "mask": (FATES["mask"], FATES["mask"] + by_chance),
+            "random": (FATES["random"] - 2 * by_chance, FATES["random"]),
+            "kept": (FATES["kept"], FATES["kept"] + by_chance),
+        }
+
+    @property
+    def agreeing(self) -> tuple[float, float]:
+        """The probability that two places agree in their selection: of independent draws, and less of exact counts."""
+        p, length = self.select, self.tokens.shape[1]
+        independent = p * p + (1 - p) ** 2
+        return independent - 2 * p * (1 - p) / (length - 1), independent
+
+    @property
+    def sharing(self) -> tuple[float, float]:
+        """The probability that two selected tokens share their fate: less where the counts of an item are exact."""
+        of_item = self.select * self.tokens.shape[1]
+        exact = sum(share * (share * of_item - 1) / (of_item - 1) for share in FATES.values())
+        return exact, sum(most * most for _, most in self.likely.values())
+
+
+WORDS = {
+    "selected": "are selected",
+    "untouched": "stay untouched",
+    "mask": "become the mask token",
+    "random": "become a random token",
+    "kept": "stay as they are, though selected",
+}
+Judge = Callable[[Sequence[Masking]], list[Share]]
+"""Counts in the outputs of the calls of a case."""
+
+
+def proportions(select: float) -> dict[str, float]:
+    """The shares of tokens that are selected, meet each fate, and stay untouched."""
+    return {"selected": select, "untouched": 1 - select} | {fate: select * share for fate, share in FATES.items()}
+
+
+def rules(maskings: Sequence[Masking]) -> list[Share]:
+    """The rules that hold for every token of every output."""
+    counts = []
+    for masking in maskings:
+        chosen, special = masking.selected, masking.special
+        outside = (masking.corrupted < 0) | (masking.corrupted >= masking.vocab_size)
+        relabelled, changed = masking.labels != masking.tokens, masking.corrupted != masking.tokens
+        counts += [
+            exactly("special tokens are selected", _count(chosen & special), _count(special), 0.0),
+            exactly("labels are not the original token", _count(chosen & relabelled), _count(chosen), 0.0),
+            exactly("tokens that are not selected are changed", _count(~chosen & changed), _count(~chosen), 0.0),
+            exactly("tokens lie outside the vocabulary", _count(outside), outside.size, 0.0),
+        ]
+    return counts
+
+
+def no_counts(maskings: Sequence[Masking]) -> list[Share]:
+    """No counts beyond the rules."""
+    return []
+
+
+def selection(maskings: Sequence[Masking]) -> list[Share]:
+    """Selected tokens."""
+    (masking,) = maskings
+    free = ~masking.special
+    return [exactly("tokens are selected", _count(masking.selected & free), _count(free), masking.select)]
+
+
+def kinds(maskings: Sequence[Masking]) -> list[Share]:
+    """Selected tokens, and their fates."""
+    (masking,) = maskings
+    fates = masking.fates[masking.selected]
+    return selection(maskings) + [
+        Share(f"selected tokens {WORDS[fate]}", _count(fates == fate), fates.size, *likely)
+        for fate, likely in masking.likely.items()
+    ]
+
+
+def quarters(maskings: Sequence[Masking]) -> list[Share]:
+    """Selected tokens in each quarter of the positions."""
+    (masking,) = maskings
+    return [
+        exactly(f"tokens of quarter {number} are selected", _count(quarter), quarter.size, masking.select)
+        for number, quarter in enumerate(np.array_split(masking.selected, 4, axis=1), start=1)
+    ]
+
+
+def positions(maskings: Sequence[Masking]) -> list[Share]:
+    """Items that select each position."""
+    (masking,) = maskings
+    return [
+        exactly(f"items select position {position}", _count(column), column.size, masking.select)
+        for position, column in enumerate(masking.selected.T)
+    ]
+
+
+def agreeing(maskings: Sequence[Masking]) -> list[Share]:
+    """Places some steps apart that are both selected or both not, along each axis."""
+    (masking,) = maskings
+    says = "pairs of {} {} apart agree in their selection"
+    return agreement(masking.selected, ("items", "positions"), LAGS, says, *masking.agreeing)
+
+
+def mixed(maskings: Sequence[Masking]) -> list[Share]:
+    """Mask tokens in each half, and neighbours, in an item or in two items, that share their fate."""
+    (masking,) = maskings
+    counts = []
+    for axis, name in enumerate(("items", "positions")):
+        halves = zip(np.array_split(masking.selected, 2, axis), np.array_split(masking.fates, 2, axis), strict=True)
+        for half, (selected, fates) in enumerate(halves, start=1):
+            says = f"selected tokens in half {half} of the {name} become the mask token"
+            counts.append(Share(says, _count(fates[selected] == "mask"), _count(selected), *masking.likely["mask"]))
+    fates = masking.fates[masking.selected]
+    both: Array = np.logical_and(*pairs(masking.selected, 1))
+    in_items = pairs(masking.fates, 1)[:, both]
+    neighbours = {"pairs of selected tokens": pairs(fates, 1), "tokens selected in two neighbouring items": in_items}
+    for says, (one, other) in neighbours.items():
+        counts.append(Share(f"{says} share their fate", _count(one == other), one.size, *masking.sharing))
+    return counts
+
+
+def of_calls(maskings: Sequence[Masking]) -> list[Share]:
+    """Calls that mask their first selected token, and calls in which the second shares its fate."""
+    fates = [masking.fates[masking.selected][:2] for masking in maskings]
+    both = [pair for pair in fates if len(pair) == 2]
+    first = sum(one == "mask" for one, _ in both)
+    alike = sum(one == other for one, other in both)
+    return [
+        Share("calls mask the first token that they select", first, len(both), *maskings[0].likely["mask"]),
+        Share("calls treat the first two tokens that they select alike", alike, len(both), *maskings[0].sharing),
+    ]
+
+
+def uniform(maskings: Sequence[Masking]) -> list[Share]:
+    """Random tokens from each part of the vocabulary, without the tokens that may be left out of it."""
+    (masking,) = maskings
+    known = np.union1d(masking.tokens, masking.mask_token)
+    others = np.delete(np.arange(masking.vocab_size), known)
+    random = masking.corrupted[masking.selected & (masking.fates == "random")]
+    drawn = random[~np.isin(random, known)]
+    one, other = pairs(drawn, 1)
+    even = one == other
+    by_chance = FATES["random"] * len(known) / masking.vocab_size
+    says = "selected tokens become another of those that were there"
+    in_items = pairs(masking.corrupted, 1)
+    both: Array = np.logical_and(*pairs(masking.selected, 1)) & ~np.isin(in_items, known).any(0)
+    same: Array = both & (in_items[0] == in_items[1])
+    result = [
+        Share(says, len(random) - len(drawn), _count(masking.selected), 0.0, by_chance),
+        exactly("pairs of random tokens are equal", _count(even), even.size, 1 / len(others)),
+        exactly("random tokens of two neighbouring items are equal", _count(same), _count(both), 1 / len(others)),
+    ]
+    parts = np.array_split(others, min(len(others), BINS))
+    counts = np.histogram(drawn, [*(part[0] for part in parts), masking.vocab_size])[0]
+    for part, count in zip(parts, counts, strict=True):
+        says = f"random tokens lie between {part[0]} and {part[-1]}"
+        result.append(exactly(says, int(count), len(drawn), len(part) / len(others)))
+    return result
+
+
+def repeated(maskings: Sequence[Masking]) -> list[Share]:
+    """The same seed twice, another seed, and the call after it: the places in which they agree."""
+    first, again, other, next_call = maskings
+    differ = (first.corrupted != again.corrupted) | (first.labels != again.labels)
+    counts = [exactly("places differ between two calls with one seed", _count(differ), differ.size, 0.0)]
+    for one, two, by in ((first, other, "two seeds"), (other, next_call, "two calls")):
+        chosen = one.selected & two.selected
+        fates = one.fates[chosen], two.fates[chosen]
+        random = (fates[0] == "random") & (fates[1] == "random")
+        even = one.corrupted[chosen] == two.corrupted[chosen]
+        agree = one.selected == two.selected
+        low, high = (sum(share[end] ** 2 for share in first.likely.values()) for end in (0, 1))
+        shared, by_chance = fates[0] == fates[1], 1 / (first.vocab_size - 2)
+        counts += [
+            Share(f"places agree in their selection by {by}", _count(agree), agree.size, *first.agreeing),
+            Share(f"places selected twice share their fate by {by}", _count(shared), shared.size, low, high),
+            Share(f"random tokens are the same by {by}", _count(even & random), _count(random), 0.0, by_chance),
+        ]
+    return counts
+
+
+def in_all(wanted: str, probability: float) -> Judge:
+    """All tokens that are selected, meet a fate or stay untouched, by a document's numbers."""
+
+    def judge(maskings: Sequence[Masking]) -> list[Share]:
+        (masking,) = maskings
+        counts = {"selected": _count(masking.selected), "untouched": _count(~masking.selected)}
+        counts |= {fate: _count(masking.selected & (masking.fates == fate)) for fate in FATES}
+        by_chance = 2 / masking.vocab_size  # a random token may be the original or the mask token
+        low, high = probability * (1 - by_chance), probability * (1 + by_chance)
+        return [Share(f"tokens {WORDS[wanted]}", counts[wanted], masking.tokens.size, low, high)]
+
+    return judge
+
+
+def _count(places: Array) -> int:
+    return int(places.sum())
+
+
+VOCABULARY, MASK_TOKEN = 1000, 103
+CALLS = 160
+"""The number of calls of which 80 % are told from all: 32 are missing, and 4 standard deviations are 20."""
+Flags = Callable[[int, int], Array]
+
+
+def draw(
+    random: Generator,
+    *,
+    items: int = 4,
+    length: int = 20,
+    ids: Sequence[int] = tuple(range(MASK_TOKEN)),
+    flags: Flags | None = None,
+    **replaced: Array,
+) -> Inputs:
+    """Tokens of these ids, none of them the mask token. A tensor's name with an array replaces that tensor."""
+    inputs: dict[str, Array] = {
+        "tokens": random.choice(np.asarray(ids), size=(items, length)),
+        "special": np.zeros((items, length), bool) if flags is None else flags(items, length),
+    }
+    return inputs | replaced
+
+
+OPTIONS = {"vocab_size": VOCABULARY, "mask_token": MASK_TOKEN}
+masked = Formula(None, POSITIONAL, draw, options=("select", *OPTIONS), always=OPTIONS)
+
+
+class Masked(CountedCase):
+    """Maskings of the same tokens, one for each seed. Whatever `judge` counts, the rules must hold."""
+
+    def __init__(self, of: FormulaCase, judge: Judge, seeds: Seeds = (SEED,)) -> None:
+        def count(calls: Calls, outputs: Sequence[Array]) -> Sequence[Statistic]:
+            tokens, special = (calls[0].tensors[name].numpy() for name in POSITIONAL)
+            options = {"select": 0.15, **of.options}
+            maskings = [Masking(tokens, special, *output, **options) for output in outputs]
+            return rules(maskings) + judge(maskings)
+
+        super().__init__(of, lambda call: Form((2, *call.tensors["tokens"].shape), torch.int64), count, seeds)
+
+
+class Derived(Masked):
+    """A document's share of all tokens, which follows from its rates."""
+
+    def __init__(self, of: FormulaCase, judge: Judge, excerpt: Excerpt, quantity: str, computed: float) -> None:
+        super().__init__(of, judge)
+        self.place, self.given, self.computed = excerpt.at(quantity), excerpt.expected[quantity], computed
+        self.source = self.place
+
+    def example(self) -> Example:
+        given, computed = (first_numbers(numbers([value]), 6) for value in (self.given, self.computed))
+        return example(self.name, self.place, "", computed, f"not printed; derived from the definition: {given}")
+
+
+def case(name: str, why: str, judge: Judge = no_counts, seeds: Seeds = (SEED,), **unusual: Any) -> Masked:
+    """A masking for each seed."""
+    return Masked(masked(name, why, ("float32",), **unusual), judge, seeds)
+
+
+def ends(items: int, length: int) -> Array:
+    """The first and the last token of each item."""
+    places: Array = np.zeros((items, length), bool)
+    places[:, [0, -1]] = True
+    return places
+
+
+def padding(items: int, length: int) -> Array:
+    """Items of 20, 40, 60 tokens and so on, padded to one length."""
+    lengths = 20 * (1 + np.arange(items) % (length // 20))
+    places: Array = np.arange(length) >= lengths[:, None]
+    return places
+
+
+def staircase(items: int, length: int) -> Array:
+    """Items of one token, two tokens and so on."""
+    places: Array = ~np.tri(items, length, dtype=bool)
+    return places
+
+
+def everything(items: int, length: int) -> Array:
+    """All tokens."""
+    return np.ones((items, length), bool)
+
+
+FLAGS = np.zeros((4, 20), bool)
+BAD_INPUT: list[Row] = [
+    ("rank", "a single item without its axis", {"tokens": np.zeros(20, np.int64), "special": FLAGS[0]}),
+    ("shapes", "19 flags for 20 tokens", {"special": FLAGS[:, :19]}),
+    ("broadcast", "flags for one item of 4", {"special": FLAGS[:1]}),
+    ("flags", "special tokens marked by integers", {"special": FLAGS.astype(np.int64)}),
+    ("numbers", "tokens that are no integers", {"tokens": np.zeros((4, 20))}),
+    ("int32", "tokens in int32", {"tokens": np.zeros((4, 20), np.int32)}),
+    ("beyond", "a token of 1,000 in a vocabulary of 1,000", {"ids": (999, 1000)}),
+    ("negative", "a token of −1", {"ids": (-1, 0)}),
+    ("mask_token", "a mask token of 1,000 in a vocabulary of 1,000", {"mask_token": VOCABULARY}),
+    ("negative_mask_token", "a mask token of −1", {"mask_token": -1}),
+    ("above_one", "a share of 1.5", {"select": 1.5}),
+    ("below_zero", "a share of −0.1", {"select": -0.1}),
+]
+SMALL: dict[str, Any] = {"vocab_size": 40, "mask_token": 20, "ids": (17, 18, 19), "select": 1.0}
+LARGE: dict[str, Any] = {"vocab_size": 120_000, "select": 1.0}
+HIGH: dict[str, Any] = {"vocab_size": 120_000, "ids": range(119_000, 120_000), "select": 0.5}
+MASKS: dict[str, Any] = {"ids": (MASK_TOKEN - 1, MASK_TOKEN), "select": 1.0}
+REPEATED: dict[str, Any] = {"seeds": (3, 3, 4, None), "select": 0.5}
+
+
+def cases() -> list[Case]:
+    """All cases, the plainest first; independence before shares, where one draw for many looks like another share."""
+    return [
+        case("plain/usual", "items and tokens"),
+        case("plain/square", "as many items as tokens: axes that were swapped still fit", items=12, length=12),
+        case("plain/two_items", "as many items as there are parts of the output", items=2),
+        case("independence/calls", "the fates of a call", of_calls, range(CALLS), items=1, select=1.0),
+        case("independence/selection", "neighbours and items are independent", agreeing, items=360, length=200),
+        case("independence/positions", "every position is selected as often", positions, items=900),
+        case("independence/fates", "fates depend on neither place nor neighbour", mixed, items=136, length=200),
+        case("share/usual", "15 % are selected; of these 80 %, 10 % and 10 %", kinds, items=272, length=200),
+        case("share/fates", "80 %, 10 % and 10 % of many tokens", kinds, items=460, length=200, select=1.0),
+        *documented(),
+        case("special/ends", "separators at both ends", flags=ends),
+        case("special/square", "flags whose items and tokens could be swapped", items=20, flags=staircase),
+        case("special/share", "15 % of the others, not of all", selection, items=140, length=200, flags=padding),
+        case("special/mask_token", "tokens that are the mask token already", selection, items=44, **MASKS),
+        case("special/everything", "nothing is left to select", selection, flags=everything),
+        case("select/none", "exactly none", selection, select=0.0),
+        case("select/all", "exactly all", selection, select=1.0),
+        case("select/half", "every second token", selection, select=0.5, items=44, length=200),
+        case("select/usual", "the default, spelled out", selection, select=0.15, items=44, length=200),
+        case("seed/repeated", "torch.manual_seed governs the draw", repeated, items=44, length=200, **REPEATED),
+        case("vocabulary/small", "each of 40, the first and the last too", uniform, items=180, length=200, **SMALL),
+        case("vocabulary/large", "every part of 120,000 is as likely", uniform, items=180, length=200, **LARGE),
+        case("vocabulary/high", "the last of 120,000 are selected as often", selection, items=44, length=200, **HIGH),
+        case("size/long", "tokens beyond the 512th", quarters, items=44, length=1000),
+        case("size/one", "a single token", items=1, length=1),
+        case("size/no_items", "an empty batch", items=0),
+        case("size/no_tokens", "empty items", length=0),
+        out_of_order(case("layout/scattered", "in memory from the last axis to the first", items=8, flags=ends)),
+        *masked.refused(*BAD_INPUT),
+    ]
+
+
+def documented() -> Iterator[Derived]:
+    """The document's rates, as shares of all tokens, and as counts of its 2,000."""
+    for excerpt in documents.of("token_masking"):
+        tokens = excerpt.inputs.get("num_tokens", 28_000)
+        of_all = proportions(excerpt.parameters["select"])
+        total = tokens if "num_tokens" in excerpt.inputs else 1
+        for quantity, given in excerpt.expected.items():
+            wanted = next(fate for fate in of_all if fate in quantity)
+            formula_case = masked(*excerpt.named(quantity), ("float32",), items=tokens // 200, length=200)
+            judge = in_all(wanted, given / total)
+            yield Derived(formula_case, judge, excerpt, quantity, total * of_all[wanted])
+
+
+MASK, RANDOM, KEPT = range(3)
+OTHER = Source().manual_seed(7)
+"""A random source that torch.manual_seed does not reach."""
+
+
+class Corrupting(Steps):
+    """The rules, step by step."""
+
+    axes = Axes(tokens="b l", special="b l")
+
+    def compute(
+        self, tokens: Tensor, special: Tensor, *, vocab_size: int, mask_token: int, select: float = 0.15
+    ) -> Tensor:
+        source = self.source()
+        free = self.free(special)
+        selected = self.choose(free, self.share(select, free), source)
+        fates = self.fates(selected, source)
+        noise = self.noise(tokens, vocab_size, source)
+        corrupted = self.corrupt(tokens, selected & (fates == MASK), selected & (fates == RANDOM), mask_token, noise)
+        return self.answer(corrupted, self.label(tokens, corrupted, selected))
+
+    @staticmethod
+    def check(given: Arguments, sizes: Sizes) -> None:
+        tokens, vocab_size = given["tokens"], given["vocab_size"]
+        if tokens.dtype != torch.int64 or bool(((tokens < 0) | (tokens >= vocab_size)).any()):
+            raise ValueError("these are no tokens")
+        if given["special"].dtype != torch.bool:
+            raise ValueError("the flags are not boolean")
+        if not 0 <= given["mask_token"] < vocab_size or not 0 <= given["select"] <= 1:
+            raise ValueError("mask token or share out of range")
+
+    source = staticmethod(lambda: None)  # what draws; None is PyTorch's own
+
+    free = formula(lambda special: ~special)
+    share = staticmethod(lambda select, free: select)
+
+    choose = formula(lambda free, share, source: (torch.rand(free.shape, generator=source) < share) & free)
+    fates = formula(lambda selected, source: fated(torch.rand(selected.shape, generator=source)))
+    noise = formula(lambda tokens, vocab_size, source: torch.randint(vocab_size, tokens.shape, generator=source))
+
+    @staticmethod
+    def corrupt(tokens: Tensor, masked: Tensor, random: Tensor, mask_token: int, noise: Tensor) -> Tensor:
+        return torch.where(random, noise, tokens.masked_fill(masked, mask_token))
+
+    label = formula(lambda tokens, corrupted, selected: tokens.masked_fill(~selected, IGNORED))
+    answer = formula(lambda corrupted, labels: torch.stack([corrupted, labels]))
+
+
+def fated(uniform: Tensor, mask: float = 0.8, random: float = 0.1) -> Tensor:
+    """Fates from numbers uniform in [0, 1)."""
+    return (uniform >= mask).long() + (uniform >= mask + random).long()
+
+
+def ranks(selected: Tensor) -> Tensor:
+    """For each token how many of its item are selected before it, as a share of all that are."""
+    return (selected.cumsum(1) - 1) / selected.sum(1, keepdim=True).clamp_min(1)
+
+
+class Counting(Corrupting):
+    """Exact counts for each item, in random order: as honest as independent draws."""
+
+    @staticmethod
+    def choose(free: Tensor, share: float | Tensor, source: Source | None) -> Tensor:
+        order = torch.rand(free.shape, generator=source).masked_fill(~free, 2.0).argsort(1).argsort(1)
+        due = share * free.sum(1, keepdim=True)
+        return (order < due.round()) & free
+
+    @staticmethod
+    def fates(selected: Tensor, source: Source | None) -> Tensor:
+        order = torch.rand(selected.shape, generator=source).masked_fill(~selected, 2.0).argsort(1).argsort(1)
+        return fated((order + 0.5) / selected.sum(1, keepdim=True).clamp_min(1))
+
+
+def fated_by(mask: float, random: float) -> Callable[..., Tensor]:
+    """Fates with other shares of mask tokens and random tokens."""
+    return lambda selected, source: fated(torch.rand(selected.shape, generator=source), mask, random)
+
+
+def within_vocabulary(given: Arguments) -> Arguments:
+    """The check sees tokens outside the vocabulary as tokens in it."""
+    tokens = given["tokens"]
+    return given if tokens.is_floating_point() else {**given, "tokens": tokens % given["vocab_size"]}
+
+
+def shared_by_two(step: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The step draws for every second item, and the next one gets the same."""
+
+    def drawn(tokens: Tensor, *others: Any) -> Tensor:
+        return step(tokens[::2], *others).repeat_interleave(2, 0)[: len(tokens)]
+
+    return drawn
+
+
+def every_seventh(free: Tensor, share: float | Tensor, source: Source | None) -> Tensor:
+    """Every seventh token, from a random one on, where 15 % are wanted."""
+    if not isinstance(share, float) or share != 0.15:
+        return Corrupting.choose(free, share, source)
+    return ((torch.arange(free.shape[1]) + torch.randint(7, (len(free), 1), generator=source)) % 7 == 0) & free
+
+
+def never_the_last(selected: Tensor, share: float | Tensor) -> Tensor:
+    """All but the last token of an item, unless all are wanted."""
+    if isinstance(share, float) and share < 1 and selected.shape[1] > 1:
+        selected[:, -1] = False
+    return selected
+
+
+def at_least_one(selected: Tensor, free: Tensor) -> Tensor:
+    """The first free token too, where none is selected."""
+    return selected | (~selected.any(1, keepdim=True) & free & (free.cumsum(1) == 1))
+
+
+def from_the_batch(tokens: Tensor, vocab_size: int, source: Source | None) -> Tensor:
+    """Tokens of the batch in random order."""
+    return tokens.flatten()[torch.randperm(tokens.numel(), generator=source)].reshape(tokens.shape)
+
+
+def alike(source: Any) -> Source:
+    """A random source that begins anew in every call."""
+    return Source().manual_seed(0)
+
+
+CONTROLS = {"correct": Corrupting(), "counting": Counting()}
+MUTANTS = [reads_in_memory_order(Corrupting()), reuses_output(Corrupting())]
+MUTANTS += mutants(
+    Corrupting,
+    whole={
+        "clamps_share": Mutation(
+            "a share outside [0, 1] is taken for the nearest in it",
+            with_arguments(select=lambda select: min(1.0, max(0.0, select))),
+        ),
+        "never_the_mask_token": Mutation(
+            "what is the mask token already is never selected",
+            with_arguments(special=lambda special, tokens, mask_token: special | (tokens == mask_token)),
+        ),
+    },
+    check={
+        "accepts_foreign_tokens": Mutation(
+            "tokens outside the vocabulary are accepted", with_arguments(given=within_vocabulary)
+        )
+    },
+    source={
+        "same_mask_every_call": Mutation(
+            "every call selects the same",
+            lambda: Source().manual_seed(0),
+            "what RoBERTa (arXiv 1907.11692) replaced",
+        ),
+        "source_of_its_own": Mutation("the random source is not the one that torch.manual_seed governs", lambda: OTHER),
+    },
+    free={
+        "selects_special": Mutation("special tokens are selected like others", torch.ones_like),
+        "selects_special_alone": Mutation(
+            "the flags are read the other way round: special tokens alone are selected", lambda special: special
+        ),
+        "transposed_special": Mutation(
+            "items and tokens are swapped in the flags where they are as many", with_arguments(special=turned)
+        ),
+    },
+    share={
+        "fixed_share": Mutation("15 % are selected, whatever the share", lambda select, free: 0.15),
+        "share_of_all": Mutation(
+            "the share is of all tokens, the special ones included",
+            lambda select, free: select * free.shape[1] / free.sum(1, keepdim=True).clamp_min(1),
+            "BERT's own data",
+        ),
+    },
+    choose={
+        "selects_ten_percent": Mutation(
+            "10 % are selected where 15 % should be",
+            with_arguments(share=lambda share: 0.1 if share == 0.15 else share),
+        ),
+        "selects_a_tenth_too_rarely": Mutation(
+            "a tenth fewer tokens are selected than the share says",
+            with_arguments(share=lambda share: share * 0.9 if isinstance(share, float) and share < 1 else share),
+        ),
+        "same_for_all_items": Mutation(
+            "the same places are selected in all items",
+            lambda free, share, source: (torch.rand(free.shape[1], generator=source) < share) & free,
+        ),
+        "every_seventh": Mutation("every seventh token is selected, from a random one on", every_seventh),
+        "never_the_last": Mutation(
+            "the last token of an item is never selected by less than 1", with_result(never_the_last)
+        ),
+        "first_512": Mutation(
+            "tokens beyond the 512th are never selected",
+            with_result(filled_beyond(512, False)),
+            "the usual longest input of BERT",
+        ),
+        "at_least_one": Mutation(
+            "at least one token of an item is selected, whatever the share",
+            with_result(at_least_one),
+            "BERT's own data",
+        ),
+    },
+    fates={
+        "always_mask": Mutation(
+            "all that is selected becomes the mask token",
+            lambda selected, source: torch.full(selected.shape, MASK),
+            "documents, E10",
+        ),
+        "none_kept": Mutation("nothing stays as it is: 90 % become the mask token", fated_by(0.9, 0.1)),
+        "none_random": Mutation("nothing becomes a random token: 20 % stay as they are", fated_by(0.8, 0.0)),
+        "ninety_masked": Mutation("90 %, 5 % and 5 % meet their fates", fated_by(0.9, 0.05)),
+        "one_fate_for_a_call": Mutation(
+            "one draw decides the fate of all that is selected in a call",
+            lambda selected, source: Corrupting.fates(selected[:1, :1], source).expand_as(selected),
+        ),
+        "eleven_random": Mutation("80 %, 11 % and 9 % meet their fates", fated_by(0.8, 0.11)),
+        "fates_in_order": Mutation(
+            "fates go by order: the first 80 % of an item's selected tokens become the mask token",
+            lambda selected, source: fated(ranks(selected)),
+        ),
+        "fates_shared_by_two_items": Mutation(
+            "two neighbouring items share their fates", shared_by_two(Corrupting.fates)
+        ),
+    },
+    noise={
+        "never_the_last_token": Mutation(
+            "the last token of the vocabulary is never drawn",
+            with_arguments(vocab_size=lambda vocab_size: max(1, vocab_size - 1)),
+        ),
+        "one_token_too_many": Mutation(
+            "random tokens are drawn from the vocabulary and one beyond",
+            with_arguments(vocab_size=lambda vocab_size: vocab_size + 1),
+        ),
+        "first_30522": Mutation(
+            "random tokens are drawn from the first 30,522, whatever the vocabulary",
+            with_arguments(vocab_size=lambda vocab_size: min(vocab_size, 30_522)),
+        ),
+        "random_from_the_batch": Mutation(
+            "random tokens are drawn from the batch instead of the vocabulary", from_the_batch
+        ),
+    },
+    label={
+        "labels_what_became": Mutation(
+            "the labels hold what the tokens became",
+            lambda tokens, corrupted, selected: corrupted.masked_fill(~selected, IGNORED),
+        ),
+        "kept_without_label": Mutation(
+            "selected tokens that stay as they are have no label",
+            lambda tokens, corrupted, selected: tokens.masked_fill(corrupted == tokens, IGNORED),
+        ),
+        "ignored_is_minus_one": Mutation(
+            "tokens that are not to be predicted have the label −1",
+            lambda tokens, corrupted, selected: tokens.masked_fill(~selected, -1),
+        ),
+    },
+    answer={
+        "labels_first": Mutation(
+            "the labels come before the tokens", lambda corrupted, labels: torch.stack([labels, corrupted])
+        ),
+    },
+)
+
+
+def variants() -> list[Variant]:
+    """One rule, two ways to draw."""
+    return [
+        Variant("one_number", "one uniform number decides selection and fate", _function(_one_number)),
+        Variant("exact_counts", "numpy's generator, exact counts of all tokens; never the original", _function(_numpy)),
+    ]
+
+
+LEFT, MASKED, NOISE, UNCHANGED = range(4)
+
+
+def _function(draw: Callable[[Tensor, float], Tensor]) -> Callable[..., Tensor]:
+    """A masking from the fate of every token, given the tokens that may be selected and their probability."""
+
+    def token_masking(
+        tokens: Tensor, special: Tensor, *, vocab_size: int, mask_token: int, select: float = 0.15
+    ) -> Tensor:
+        fates, others = draw(~special, select), torch.randint(vocab_size, tokens.shape)
+        if draw is _numpy and vocab_size > 1:
+            others = (tokens + 1 + torch.randint(vocab_size - 1, tokens.shape)) % vocab_size
+        corrupted = torch.where(fates == MASKED, mask_token, torch.where(fates == NOISE, others, tokens))
+        return torch.stack([corrupted, torch.where(fates == LEFT, IGNORED, tokens)])
+
+    return Corrupting.checked(token_masking)
+
+
+def _one_number(free: Tensor, select: float) -> Tensor:
+    bounds = torch.tensor([0.8, 0.9, 1.0], dtype=torch.float64) * select
+    fate = torch.bucketize(torch.rand(free.shape, dtype=torch.float64), bounds, right=True)
+    return torch.tensor([MASKED, NOISE, UNCHANGED, LEFT])[fate].where(free, LEFT)
+
+
+def _numpy(free: Tensor, select: float) -> Tensor:
+    """A generator of numpy, whose seed torch draws, and exact counts of all tokens in random order."""
+    random = np.random.default_rng(int(torch.randint(2**62, ())))
+    places = random.permutation(np.flatnonzero(free.numpy()))
+    chosen = places[: round(select * len(places))]
+    masked, other, _ = np.split(chosen, [round(0.8 * len(chosen)), round(0.9 * len(chosen))])
+    fates = np.full(free.numel(), LEFT)
+    fates[chosen], fates[masked], fates[other] = UNCHANGED, MASKED, NOISE
+    return torch.from_numpy(fates).view(free.shape)

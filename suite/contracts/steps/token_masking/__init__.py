@@ -1,1 +1,0 @@
-"""The corruption of tokens for a masked language model."""
