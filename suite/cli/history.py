@@ -8,11 +8,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from attnsuite.cli import requests
-from attnsuite.cli.targets import told
 from attnsuite.model import UsageError
 from attnsuite.model.uncollected import uncollected
 from attnsuite.report.history import csv_text, json_text, text_lines
-from attnsuite.results.commits import commits, results_at, split
+from attnsuite.results.commits import results_of, split
 from attnsuite.results.history import FILE, Event, History, Series, history_of, update
 
 MOST_NAMES = 12
@@ -37,7 +36,7 @@ def run(options: requests.History) -> None:
 def _read(options: requests.History) -> History:
     baseline = options.baseline
     name = baseline if "/" in baseline or not baseline else f"attention/{baseline}"
-    history = history_of(options.results, name, options.by_commit)
+    history = history_of(options.results, name)
     if not history.runs:
         add = "`attnsuite history add` begins it with the runs that are there"
         raise UsageError(f"{options.results} has no history; {add}")
@@ -75,16 +74,11 @@ def add(words: Sequence[str], results: Path) -> None:
     count = update(results)
     for word in words:
         folder, commit = split(word)
-        if not commit:
-            count += update(results, folder)
-        for each in commits(folder, commit) if commit else ():
-            try:
-                with results_at(folder, each) as there:
-                    count += update(results, there)
-            except UsageError as error:
-                if each == commit:
-                    raise
-                told(f"{each:.12} is skipped: {error}")
+        if ".." in commit:
+            loop = f"for each commit of `git rev-list --reverse {commit}`, `attnsuite history add {folder}@COMMIT`"
+            raise UsageError(f"ranges of commits were removed: run, {loop}")
+        with results_of(word) as there:
+            count += update(results, there)
     print(f"{results / FILE}: {count} runs are new")
 
 

@@ -310,12 +310,11 @@ class History:
         (),
         "[TARGET]...|add [RESULTS]...",
         "implementations, by name or shell pattern, whose series are shown one by one. After `add`: folders, "
-        "results@COMMIT or results@A..B, whose runs are added",
+        "or results@COMMIT, whose runs are added",
     )
     workloads: Many = WORKLOADS
     machines: Many = option((), "--machine M", "only machines of this name or shell pattern")
     baseline: str = option("", "--baseline NAME", "ratios to this implementation; else the contract's own")
-    by_commit: bool = option(False, "--by-commit", "order runs by the dates of their commits, not by when they ran")
     all: bool = option(False, "--all", "show every series, also those without a step")
     format: str = option("text", "--format F", "text, json or csv", one_of("text", "json", "csv"))
     results: Path = RESULTS_FOLDER

@@ -41,12 +41,6 @@ def date(run: Run) -> str:
     return (run.finished or run.started)[:10]
 
 
-def dates(runs: Iterable[Run]) -> str:
-    """One day, or the first and the last: "2026-11-21 to 2026-11-22"."""
-    days = sorted({date(run) for run in runs})
-    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
-
-
 def torch(runs: Iterable[Run]) -> str:
     """The versions of torch: "torch 2.13.0"; empty if no run notes one."""
     found = [run.versions["torch"] for run in runs if "torch" in run.versions]

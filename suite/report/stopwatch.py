@@ -123,31 +123,18 @@ def _agreements(audit: StopwatchAudit) -> Table:
 def _method(audit: StopwatchAudit) -> Iterator[str]:
     tables = len({trial.table for trial in audit.trials})
     yield (
-        f"{tables} tables were measured as benchmarks are, by the same code with its usual budget, each in processes "
-        "of its own: where a process has its memory differs from one to the next, and so does its time."
-    )
-    yield (
-        "Each table holds the baseline, identical implementations (the baseline again), and one for each slowdown: the "
+        f"{tables} tables, each in processes of its own: the baseline, the baseline again, and for each slowdown the "
         "baseline that then waits, busy, until that share of its own time has passed."
     )
     yield (
         f"A claim is the verdict faster or slower: the {percent(LEVEL)} interval, corrected for all comparisons of the "
-        f"table, excludes no difference and the median is beyond ±{percent(MARGIN)}. A slowdown is found where the "
-        f"verdict is slower; of those of {percent(SLOWDOWNS[0])}, which lie on the margin, about half are."
+        f"table, excludes no difference and the median is beyond ±{percent(MARGIN)}."
     )
     yield (
-        f"Shares have exact {percent(SHARE_LEVEL)} intervals for independent comparisons. Those of a table share a "
-        "baseline, so that claims come in groups: the number of tables with a claim is the more careful figure."
+        f"Single-threaded, up to {percent(FALSE_CLAIMS)} false claims are allowed, {percent(FOUND)} of slowdowns "
+        f"of {percent(MUST_BE_FOUND)} must be found, and other stopwatches may be {percent(DISAGREEMENT)} off in median."
     )
-    yield (
-        "Other stopwatches took turns with ours in one process, in random order. The ratio is the median over pairs."
-    )
-    yield (
-        f"Single-threaded, up to {percent(FALSE_CLAIMS)} false claims are allowed, and {percent(FOUND)} of slowdowns "
-        f"of {percent(MUST_BE_FOUND)} must be found; other stopwatches may be {percent(DISAGREEMENT)} off in the "
-        "median. On several threads all is as it was measured."
-    )
-    yield f"The audit took {duration(audit.seconds)}."
+    yield f"Shares have exact {percent(SHARE_LEVEL)} intervals. The audit took {duration(audit.seconds)}."
 
 
 def _share(audit: StopwatchAudit, injected: float, threads: int, workload: str = "") -> str:

@@ -226,12 +226,6 @@ def devices(outcomes: Iterable[Outcome]) -> list[str]:
     return sorted({outcome.device for outcome in outcomes})
 
 
-def dtypes(outcomes: Iterable[Outcome]) -> list[str]:
-    """The dtypes that were asked, widest first."""
-    asked = {outcome.dtype for outcome in outcomes}
-    return [dtype for dtype in DTYPES if dtype in asked]
-
-
 def _order(outcome: Outcome) -> tuple[object, ...]:
     """A key to sort by: float32 first, because it runs on every device, so that the example of a group is in it."""
     return outcome.implementation, outcome.device, _place(outcome), outcome.case, outcome.dtype

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from attnsuite.report.cells import NOTHING
 
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-ENERGIES = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"))
 SIZES = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 """The units of each quantity with their sizes in the base unit, the largest first."""
 
@@ -42,11 +41,6 @@ def size(value: float | None) -> str:
         return NOTHING
     unit = _fitting(value, SIZES)
     return f"{max(value, 0):.0f} B" if unit.size == 1 else unit.of(value)
-
-
-def energy(joules: float) -> str:
-    """Joules in words: "4.57 mJ"."""
-    return _fitting(joules, ENERGIES).of(joules)
 
 
 def duration(seconds: float) -> str:

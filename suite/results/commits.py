@@ -55,31 +55,6 @@ def unpack(packed: bytes, folder: Path) -> None:
                 path.write_bytes(file.read())
 
 
-def commits(folder: Path, words: str) -> list[str]:
-    """The one commit that is named, or those of a range `A..B` that changed the folder, the oldest first.
-
-    Raises UsageError for a range of commits that the repository lacks.
-    """
-    if ".." not in words:
-        return [words]
-    top = _top(folder)
-    found = _git(top, "rev-list", "--reverse", "--end-of-options", words, "--", str(folder.resolve()))
-    if found.returncode:
-        raise UsageError(f"the repository {top} has no commits {words!r:.80} ({_said(found)})")
-    return found.stdout.decode().split()
-
-
-def commit_dates(folder: Path) -> dict[str, str]:
-    """The dates (UTC, ISO 8601) of all commits of the repository in which a folder lies, by their first 12 digits.
-
-    Raises UsageError where it lies in none.
-    """
-    top = _top(folder)
-    found = _git(top, "log", "--all", "--format=%H %ct")
-    lines = (line.split() for line in found.stdout.decode().splitlines())
-    return {name[:RUN_DIGITS]: datetime.fromtimestamp(int(at), UTC).isoformat() for name, at in lines}
-
-
 def results_of(word: str) -> AbstractContextManager[Path]:
     """The folder that a word names: `results`, or as it was at a commit, `results@HEAD~3`."""
     folder, commit = split(word)

@@ -24,7 +24,6 @@ from attnsuite.model.files import one_line, read_text, replace_file
 from attnsuite.model.rows import Amount, Count, Name, Row, Text, lean, table_in_words
 from attnsuite.model.statistics import interval
 from attnsuite.model.uncollected import uncollected
-from attnsuite.results.commits import commit_dates
 from attnsuite.results.format import Damaged, read_rows
 from attnsuite.results.recorded import machines, runs_of
 from attnsuite.results.steps import LEAST, steps_of
@@ -177,18 +176,16 @@ class History:
 
 
 @uncollected()
-def history_of(results: Path, baseline: str = "", by_commit: bool = False) -> History:
+def history_of(results: Path, baseline: str = "") -> History:
     """The history of a folder of results.
 
-    `baseline` is the implementation, by its full name, to which ratios refer; by default each contract's own.
-    `by_commit` orders runs by the dates of their commits, as far as git knows these. Raises UsageError for a file that
-    is not as it was written.
+    `baseline` is the implementation, by its full name, to which ratios refer; by default each contract's own. Raises
+    UsageError for a damaged file.
     """
     lines = read_lines(results)
     if baseline:
         lines = _to_baseline(lines, baseline)
-    dates = commit_dates(results) if by_commit else {}
-    lines.sort(key=lambda line: (line.machine, dates.get(line.commit[:12], line.started), line.started, line.run))
+    lines.sort(key=lambda line: (line.machine, line.started, line.run))
     by_machine: dict[str, list[Line]] = defaultdict(list)
     for line in lines:
         by_machine[line.machine].append(line)

@@ -74,45 +74,9 @@ class Recorded:
         return list(self.runs.values())[-1]
 
     @property
-    def checked_runs(self) -> list[Run]:
-        """The runs that have outcomes here, the newest last."""
-        return self.runs_of(identity for identity, _ in self.rows)
-
-    @property
-    def measured_runs(self) -> list[Run]:
-        """The runs that have measurements here, the newest last."""
-        return self.runs_of(identity for identity, _ in self.measured)
-
-    @property
-    def trained_runs(self) -> list[Run]:
-        """The runs that have trainings here, the newest last."""
-        return self.runs_of(identity for identity, _ in self.trained)
-
-    @property
-    def examined_runs(self) -> list[Run]:
-        """The runs that have claims here, the newest last."""
-        return self.runs_of(identity for identity, _ in self.examined)
-
-    @property
-    def checked_run(self) -> Run | None:
-        """The newest run that has outcomes here."""
-        return next(reversed(self.checked_runs), None)
-
-    @property
     def measured_run(self) -> Run | None:
         """The newest run that has measurements here."""
-        return next(reversed(self.measured_runs), None)
-
-    @property
-    def earlier(self) -> dict[str, Run]:
-        """Each implementation that has outcomes of an older run than `checked_run`, with the oldest such run."""
-        oldest: dict[str, str] = {}
-        age = ages(self.runs)
-        for identity, outcome in self.rows:
-            name = outcome.implementation
-            oldest[name] = min(identity, oldest.get(name, identity), key=age.__getitem__)
-        newest = self.checked_run
-        return {name: self.runs[identity] for name, identity in sorted(oldest.items()) if self.runs[identity] != newest}
+        return next(reversed(self.runs_of(identity for identity, _ in self.measured)), None)
 
     def runs_of(self, identities: Iterable[str]) -> list[Run]:
         """The runs of these ids, the newest last."""
