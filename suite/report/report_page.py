@@ -44,7 +44,7 @@ DEFAULT_LENGTH = 16384
 MOST_TIED = 4
 """Implementations that are named as equally fast; of more, the others are counted."""
 MOST_ROWS = 10
-"""Rows of the table of one shape; of more, the slowest are counted."""
+"""Rows of the table of one shape; of more, the slowest are named below it."""
 GROUPS: Mapping[str, Sequence[str]] = {
     "shapes, heads": ("plain", "keys", "queries", "widths", "lengths", "items", "ranks", "roles", "no_keys", "heads"),
     "masks": ("bool_mask", "float_mask", "both", "empty_row"),
@@ -202,16 +202,16 @@ class _MachinePage:
     def table(self, of: TimedTable) -> dict[str, Any]:
         """A timed table as the page draws it; each number is rounded once, here."""
         at = of.setting
-        rows = of.measured[:MOST_ROWS]
-        absent = [row for row in of.rows if not row.time]
-        reasons = "; ".join(f"{row.name}: {absence(row.of)}" for row in absent)
+        rows, slowest = of.measured[:MOST_ROWS], ", ".join(row.name for row in of.measured[MOST_ROWS:])
+        reasons = "; ".join(f"{row.name}: {absence(row.of)}" for row in of.rows if not row.time)
+        below = (slowest and f"Slower: {slowest}.", reasons and f"No time: {reasons}.")
         return {
             "contract": at.contract, "workload": of.workload, "group": of.facts.group, "shape": of.facts.shape,
             "why": of.facts.why, "length": of.facts.length, "dtype": at.dtype, "device": at.device,
             "threads": threads(at.threads, self.recorded.run.machine), "direction": at.direction.replace("_", " and "),
             "cache": at.cache, "baseline": of.baseline, "answer": self.answer(of), "setting": setting_words(at),
             "rows": [self._row(of, row) for row in rows],
-            "absent": f"No time: {reasons}." if absent else "",
+            "absent": " ".join(filter(None, below)),
         }  # fmt: skip
 
     def _row(self, of: TimedTable, row: Row) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def _method(audit: StopwatchAudit) -> Iterator[str]:
     )
     yield (
         f"Single-threaded, up to {percent(FALSE_CLAIMS)} false claims are allowed, {percent(FOUND)} of slowdowns "
-        f"of {percent(MUST_BE_FOUND)} must be found, and other stopwatches may be {percent(DISAGREEMENT)} off in median."
+        f"of {percent(MUST_BE_FOUND)} must be found, and other stopwatches may be {percent(DISAGREEMENT)} off."
     )
     yield f"Shares have exact {percent(SHARE_LEVEL)} intervals. The audit took {duration(audit.seconds)}."
 

@@ -14,7 +14,11 @@ from attnsuite.results import read
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium is installed: report.html is not tried in a browser")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium is installed: report.html is not tried in a browser"),
+]
+RESULTS = Path(__file__).parents[2] / "results"
 WIDTHS = ((390, 844), (1024, 768), (1440, 900))
 
 
@@ -28,7 +32,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def machines():
-    return read(Path(__file__).parents[2] / "results")
+    return read(RESULTS)
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +40,8 @@ def file(machines, tmp_path_factory):
     folder = tmp_path_factory.mktemp("committed")
     for name in machines:
         (folder / name).mkdir()
+    for table in (*RESULTS.glob("audit.csv"), *RESULTS.glob("*/stopwatch.csv")):
+        shutil.copy(table, folder / table.relative_to(RESULTS))
     return write_report(folder, machines, draws=False)[-1]
 
 
@@ -136,11 +142,14 @@ def test_a_series_that_stops_ends_with_a_cross(opened):
     assert len({name for name, _ in names}) == len(names) > 5
 
 
-def test_a_known_bug_can_be_linked_to(opened, file):
-    anchor = re.search(r'id="(bug-[^"]+)"', file.read_text())[1]
-    tab = opened(f"#{anchor}")
+def test_every_known_bug_can_be_linked_to(opened, file):
+    anchors = re.findall(r'id="(bug-[^"]+)"', file.read_text())
+    tab = opened()
 
-    assert tab.locator(f"#{anchor}").is_visible()
+    assert len(anchors) > 5
+    for anchor in anchors:
+        tab.evaluate(f"location.hash = '#{anchor}'")
+        assert tab.locator(f"#{anchor}").is_visible(), anchor
 
 
 def test_the_number_of_a_bug_leads_to_its_card(opened):
@@ -182,6 +191,57 @@ def test_the_page_is_useful_without_scripts(opened):
     assert tab.locator("#answer table").count() >= 1
     assert tab.locator(".answer p").first.inner_text().startswith("Fastest: ")
     assert tab.locator(".matrix table").first.is_visible()
+
+
+def test_the_audits_say_how_far_to_trust_the_page_in_four_numbers(opened):
+    numbers = [text for text in opened().locator("#trust li").all_inner_texts() if re.match(r"[\d,]+ of [\d,]+ ", text)]
+
+    assert len(numbers) == 4
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_no_choice_and_no_opened_part_scrolls_sideways(opened, machines, width):
+    tab = opened("", width)
+
+    for name in machines:
+        tab.get_by_label("machine").select_option(name)
+        tab.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width, name
+
+
+def test_lines_of_the_three_fastest_stand_out_and_a_pointer_picks_another(opened):
+    tab = opened()
+    standing_out = "all => all.filter(of => !of.classList.contains('dim')).map(of => of.dataset.name)"
+    fastest = tab.locator("#answer tbody th").all_inner_texts()[:3]
+
+    assert set(tab.locator("#chart g").evaluate_all(standing_out)) <= {*fastest}
+    other = tab.locator("#chart g.dim").first
+    name = other.get_attribute("data-name")
+    other.dispatch_event("mouseenter")
+    assert tab.locator("#chart g").evaluate_all(standing_out) == [name]
+
+
+def test_a_choice_takes_less_than_a_third_of_a_second_of_the_processor(opened):
+    tab = opened()
+    devtools = tab.context.new_cdp_session(tab)
+    devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spent() -> float:
+        metrics = {each["name"]: each["value"] for each in devtools.send("Performance.getMetrics")["metrics"]}
+        return metrics["TaskDuration"]
+
+    before = spent()
+    tab.get_by_label("shape").select_option("decode/8k")
+    assert 0 < spent() - before < 0.3
+
+
+def test_print_leaves_out_what_is_only_for_a_screen(opened):
+    tab = opened()
+    tab.emulate_media(media="print")
+
+    assert not tab.locator("form").is_visible()
+    assert not tab.locator("nav").is_visible()
+    assert tab.locator("#answer table").is_visible()
 
 
 @pytest.mark.parametrize("hash_part", ["#m=nosuch", "#workload=<img src=x>", "#%", "#m=&workload="])

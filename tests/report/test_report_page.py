@@ -83,6 +83,15 @@ def test_a_table_without_a_time_says_why():
     assert table["absent"] == "No time: flash: out of memory."
 
 
+def test_a_table_has_ten_rows_and_names_the_slower_ones_below():
+    rows = [measured(f"a{number:02}", "ladder/16k", 0.1 + number) for number in range(12)]
+
+    (table,) = data(page(*rows))["machines"][0]["tables"]
+
+    assert [row["name"] for row in table["rows"]] == [f"a{number:02}" for number in range(10)]
+    assert table["absent"] == "Slower: a10, a11."
+
+
 def test_the_page_without_results_says_what_to_run():
     text = report_text({}, {}, Path("nowhere"))
 
