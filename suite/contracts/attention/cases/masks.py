@@ -12,16 +12,14 @@ from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import FAST, PRECISE, Generator
 from attnsuite.contracts.attention.cases.bad_input import USUAL, BadInput
 from attnsuite.contracts.attention.cases.case import AttentionCase
-from attnsuite.contracts.attention.cases.one_call import STRANGE, backward
+from attnsuite.contracts.attention.cases.one_call import STRANGE
 from attnsuite.contracts.attention.cases.relations import (
     Relation,
     everywhere,
-    permuted_keys,
-    permuted_queries,
     same,
     with_tensors,
 )
-from attnsuite.contracts.attention.cases.several_calls import SMALL, InARow, each, same_storage
+from attnsuite.contracts.attention.cases.several_calls import SMALL, InARow, same_storage
 from attnsuite.contracts.attention.masks import Mask
 
 WITH_MASK = (*INPUTS, "attn_mask")
@@ -53,17 +51,10 @@ def _patterns() -> list[Case]:
     """What it lets through."""
     return [
         AttentionCase("bool_mask/random", "True means may attend", mask=Mask()),
-        AttentionCase("bool_mask/everything", "an all-True mask changes nothing", mask=Mask(pattern="everything")),
         AttentionCase("bool_mask/square", "rows are queries, columns are keys", queries=7, mask=Mask()),
-        AttentionCase("bool_mask/causal_pattern", "a lower triangle", queries=7, mask=Mask(pattern="causal")),
-        AttentionCase(
-            "bool_mask/single_key", "each query sees one key: its value comes out", mask=Mask(pattern="single")
-        ),
         AttentionCase(
             "bool_mask/window", "a band around the diagonal", queries=16, keys=16, mask=Mask(pattern="window")
         ),
-        AttentionCase("bool_mask/early", "only the first keys", keys=40, mask=Mask(pattern="early")),
-        AttentionCase("bool_mask/late", "only the last keys", keys=40, mask=Mask(pattern="late")),
     ]
 
 
@@ -72,14 +63,10 @@ def _axes() -> list[Case]:
     return [
         AttentionCase("bool_mask/rank_2", "one mask for all items and heads", mask=Mask(axes="ls")),
         AttentionCase("bool_mask/rank_1", "one mask for all queries too", mask=Mask(axes="s")),
-        AttentionCase("bool_mask/rank_3", "a mask per head, aligned from the right", batch=3, mask=Mask(axes="hls")),
         AttentionCase(
             "bool_mask/rank_3_as_many_items", "items and heads of one count", batch=3, heads=3, mask=Mask(axes="hls")
         ),
         AttentionCase("bool_mask/per_item", "broadcast over heads", batch=3, heads=4, mask=Mask(axes="b1ls")),
-        AttentionCase(
-            "bool_mask/per_item_as_many_heads", "items and heads of one count", batch=3, heads=3, mask=Mask(axes="b1ls")
-        ),
         AttentionCase("bool_mask/per_head", "broadcast over items", batch=3, heads=3, mask=Mask(axes="1hls")),
         AttentionCase(
             "bool_mask/per_row",
@@ -92,17 +79,9 @@ def _axes() -> list[Case]:
 def _across_tiles() -> list[Case]:
     """Beside other features, along the axes that the list above lacks, and where whole tiles are hidden."""
     return [
-        AttentionCase("bool_mask/negative_scale", "hidden after scaling, whatever its sign", scale=-0.4, mask=Mask()),
         *(
             AttentionCase(f"bool_mask/axes_{axes}", "broadcast along what it lacks", batch=3, mask=Mask(axes=axes))
             for axes in ("1h1s", "h1s", "11s")
-        ),
-        AttentionCase(
-            "bool_mask/triangle_across_tiles",
-            "a triangle is a mask like any other",
-            queries=70,
-            keys=70,
-            mask=Mask(pattern="causal"),
         ),
         AttentionCase(
             "bool_mask/decode_late",
@@ -110,13 +89,6 @@ def _across_tiles() -> list[Case]:
             queries=1,
             keys=520,
             mask=Mask(pattern="late"),
-        ),
-        AttentionCase(
-            "bool_mask/decode_early",
-            "decoding where the cache's end is hidden",
-            queries=1,
-            keys=520,
-            mask=Mask(pattern="early"),
         ),
     ]
 
@@ -147,14 +119,6 @@ def _beside() -> list[Case]:
             mask=Mask(axes="hls"),
         ),
         AttentionCase("bool_mask/grouped", "one mask per query head", heads=6, key_heads=2, mask=Mask()),
-        AttentionCase("bool_mask/other_value_width", "mask and value width together", value_width=5, mask=Mask()),
-        AttentionCase(
-            "bool_mask/one_query",
-            "decoding with a padded cache",
-            queries=1,
-            keys=33,
-            mask=Mask(axes="b11s", pattern="padding"),
-        ),
     ]
 
 
@@ -162,30 +126,20 @@ def float_mask() -> list[Case]:
     """Added to the scaled scores; may hold −inf."""
     return [
         AttentionCase("float_mask/random", "biases with some −inf", mask=Mask("float")),
-        AttentionCase("float_mask/bias_only", "finite biases hide nothing", mask=Mask("float", "everything")),
         AttentionCase("float_mask/rank_2", "one bias for all items and heads", mask=Mask("float", axes="ls")),
         AttentionCase("float_mask/rank_1", "one bias for all queries too", mask=Mask("float", axes="s")),
-        AttentionCase("float_mask/rank_3", "a bias per head, aligned from the right", batch=3, mask=Mask("float", axes="hls")),
         AttentionCase("float_mask/rank_3_as_many_items", "as many heads", batch=3, heads=3, mask=Mask("float", axes="hls")),
-        AttentionCase("float_mask/per_item", "broadcast over heads", batch=3, heads=3, mask=Mask("float", axes="b1ls")),
         AttentionCase("float_mask/per_head", "broadcast over items", batch=3, heads=3, mask=Mask("float", axes="1hls")),
         *(AttentionCase(f"float_mask/axes_{axes}", "broadcast along what it lacks", batch=3, mask=Mask("float", "everything", axes)) for axes in ("1h1s", "h1s", "l1", "hl1", "b1l1", "1")),
-        AttentionCase("float_mask/padding", "−inf beyond each length", batch=4, mask=Mask("float", "padding", "b11s")),
         AttentionCase("float_mask/per_row", "a constant per row cancels", mask=Mask("float", "everything", "bhl1")),
         AttentionCase("float_mask/causal_pattern", "a triangle of −inf", queries=7, mask=Mask("float", "causal")),
-        AttentionCase("float_mask/square", "rows are queries, columns are keys", queries=7, mask=Mask("float")),
-        AttentionCase("float_mask/single_key", "all but one key −inf", mask=Mask("float", "single")),
-        AttentionCase("float_mask/rank_3_inputs", "a bias for inputs with one leading axis", rank=3, batch=1, heads=3, mask=Mask("float", axes="hls")),
-        AttentionCase("float_mask/rank_2_inputs", "a bias for inputs without leading axes", rank=2, batch=1, heads=1, mask=Mask("float", axes="ls")),
         AttentionCase("float_mask/grouped", "one bias per query head", heads=6, key_heads=3, mask=Mask("float")),
-        AttentionCase("float_mask/one_query", "decoding with a bias", queries=1, keys=33, mask=Mask("float", axes="b11s")),
     ]  # fmt: skip
 
 
 def others() -> Sequence[Case]:
     """Masks without keys, without queries, without items."""
     return [
-        AttentionCase("no_keys/biased", "s = 0 with a float mask", keys=0, mask=Mask("float", "everything")),
         AttentionCase("no_keys/masked", "s = 0 with a mask of no columns", keys=0, mask=Mask(pattern="everything")),
         AttentionCase("no_keys/no_queries_masked", "l = 0 with a mask of no rows", queries=0, mask=Mask(pattern="everything")),
         AttentionCase("no_keys/no_items_masked", "a batch of 0 with a mask for it", batch=0, mask=Mask(axes="b1ls", pattern="everything")),
@@ -216,11 +170,8 @@ def numerics() -> Sequence[Case]:
         AttentionCase("numerics/lowest_mask", "hidden by finfo.min instead of −inf", mask=Mask("float", hidden="lowest"), dtypes=PRECISE),
         AttentionCase("numerics/lowest_mask_leading", "a leading block of finfo.min wider than any tile", keys=700, mask=Mask("float", "late", hidden="lowest"), dtypes=PRECISE),
         AttentionCase("numerics/minus_ten_thousand", "hidden by −10⁴, which float16 can hold", mask=Mask("float", hidden=-1e4)),
-        AttentionCase("numerics/minus_ten_thousand_leading", "a leading block of −10⁴", keys=300, mask=Mask("float", "late", hidden=-1e4)),
         AttentionCase("numerics/leading_block_float", "a leading block of −inf wider than any tile", keys=1400, heads=1, mask=Mask("float", "late", "b1ls")),
         AttentionCase("numerics/leading_block_bool", "a leading block of False wider than any tile", keys=1400, heads=1, mask=Mask("bool", "late", "b1ls")),
-        AttentionCase("numerics/trailing_block", "all keys beyond the first few hidden, in every tile but one", keys=1400, heads=1, mask=Mask("bool", "early", "b1ls")),
-        AttentionCase("numerics/mask_cancels_logits", "a positive bias is as good as a negative one", scale=4.0, mask=Mask("float", "everything")),
     ]  # fmt: skip
 
 
@@ -242,11 +193,7 @@ def layout() -> Sequence[Case]:
 def gradients() -> Sequence[Case]:
     """Hidden keys get no gradient."""
     return [
-        AttentionCase("gradients/bool_mask", "hidden keys get no gradient", gradient_of=INPUTS, mask=Mask()),
         AttentionCase("gradients/bool_mask_padding", "a broadcast mask", gradient_of=INPUTS, mask=Mask(axes="b11s", pattern="padding")),
-        AttentionCase("gradients/float_mask_fixed", "a float mask that requires none", gradient_of=INPUTS, mask=Mask("float")),
-        backward("gradient_sizes/masked", "backward across tiles: masked", queries=65, keys=129, mask=Mask()),
-        backward("gradient_sizes/biased", "backward across tiles: biased", queries=65, keys=129, mask=Mask("float")),
     ]  # fmt: skip
 
 
@@ -254,7 +201,6 @@ def mask_gradient() -> Sequence[Case]:
     """The gradient of a float mask flows, and is summed where it was broadcast."""
     return [
         AttentionCase("mask_gradient/full", "a bias for every score", gradient_of=WITH_MASK, mask=Mask("float", "everything")),
-        AttentionCase("mask_gradient/with_hidden", "entries of −inf get none", gradient_of=WITH_MASK, mask=Mask("float")),
         AttentionCase("mask_gradient/square", "rows are queries, columns are keys", gradient_of=WITH_MASK, queries=7, mask=Mask("float", axes="ls")),
         AttentionCase("mask_gradient/alone", "nothing but the mask requires one", gradient_of=("attn_mask",), mask=Mask("float")),
         AttentionCase("mask_gradient/alone_broadcast", "nothing but a broadcast mask", gradient_of=("attn_mask",), mask=Mask("float", axes="ls")),
@@ -262,10 +208,8 @@ def mask_gradient() -> Sequence[Case]:
             AttentionCase(f"mask_gradient/axes_{axes}", "summed over the axes it was broadcast along", gradient_of=WITH_MASK, batch=3, mask=Mask("float", "everything", axes))
             for axes in ("ls", "1hls", "b1ls", "b11s", "bhl1", "hls", "s", "11l1")
         ),
-        AttentionCase("mask_gradient/scaled", "not multiplied by the scale", gradient_of=WITH_MASK, scale=0.3, mask=Mask("float")),
         AttentionCase("mask_gradient/grouped", "one bias per query head", gradient_of=WITH_MASK, heads=4, key_heads=2, mask=Mask("float")),
         AttentionCase("mask_gradient/tiles", "across tiles", gradient_of=WITH_MASK, batch=1, heads=2, queries=70, keys=130, mask=Mask("float", axes="1hls"), dtypes=FAST),
-        AttentionCase("mask_gradient/rank_2", "without leading axes", gradient_of=WITH_MASK, rank=2, batch=1, heads=1, mask=Mask("float", axes="ls")),
     ]  # fmt: skip
 
 
@@ -273,24 +217,11 @@ def metamorphic() -> Sequence[Case]:
     """Relations between answers under masks."""
     padded = AttentionCase("metamorphic/padded", "", queries=6, keys=9, mask=Mask(axes="b11s", pattern="padding"))
     padded_float = padded.but(mask=Mask("float", "padding", "b11s"))
-    biased = AttentionCase("metamorphic/biased", "", queries=6, keys=9, mask=Mask("float"))
     hidden = "what masked keys and values hold does not matter"
     return [
-        Relation("metamorphic/permuted_keys_masked", "keys, values and mask move together", permuted_keys, padded.but(mask=Mask())),
-        Relation("metamorphic/permuted_queries_biased", "queries do not see each other", permuted_queries, biased),
-        Relation("metamorphic/shifted_mask_row", "a constant added to a mask row cancels", shifted_mask_row, biased),
         Relation("metamorphic/poisoned_masked_keys", hidden, poisoned_masked_keys, padded),
         Relation("metamorphic/poisoned_masked_keys_float", hidden, poisoned_masked_keys, padded_float),
-        Relation("metamorphic/hidden_keys_removed", "hiding keys equals removing them", hidden_keys_removed),
     ]  # fmt: skip
-
-
-def shifted_mask_row(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
-    mask = (call.tensors["attn_mask"] * 4).round() / 4  # quarters, so that adding 8 is exact
-    shift = torch.arange(mask.shape[-2], dtype=mask.dtype)[:, None] % 3 * 8
-    return (with_tensors(call, attn_mask=mask), with_tensors(call, attn_mask=mask + shift)), same(
-        everywhere, everywhere
-    )
 
 
 def poisoned_masked_keys(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
@@ -302,21 +233,10 @@ def poisoned_masked_keys(call: Call, random: Generator) -> tuple[Sequence[Call],
     return (with_tensors(call, query=query), with_tensors(call, query=query, **changed)), same(everywhere, everywhere)
 
 
-def hidden_keys_removed(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
-    keys = call.tensors["key"].shape[-2]
-    visible = torch.arange(keys) % 3 != 1
-    masked = with_tensors(call, attn_mask=visible.reshape(1, 1, 1, -1))
-    return (masked, with_tensors(call, **{n: call.tensors[n][..., visible, :] for n in ("key", "value")})), same(
-        everywhere, everywhere
-    )
-
-
 def behaviour() -> Sequence[Case]:
     """Masks are read, never written, and none is remembered."""
     return [
-        InARow("behaviour/alternating_mask", "mask, none, another mask", each(SMALL.but(mask=Mask()), SMALL, SMALL.but(mask=Mask(pattern="early")))),
         InARow("behaviour/same_pointers_other_mask", "another mask behind the same pointer", same_storage(SMALL.but(mask=Mask()))),
-        AttentionCase("behaviour/masked_inputs_unchanged", "a mask is read, never written", mask=Mask("float", "random")),
     ]  # fmt: skip
 
 

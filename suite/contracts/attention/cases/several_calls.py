@@ -114,7 +114,6 @@ def behaviour() -> list[Case]:
         InARow("behaviour/second_thread", "another thread", two_threads(SMALL)),
         InARow("behaviour/second_thread_gradient", "gradients in another thread", two_threads(learning)),
         InARow("behaviour/without_gradients", "no_grad agrees with grad mode", modes(SMALL)),
-        InARow("behaviour/gradients_then_none", "a call that learns changes nothing for one that does not", each(SMALL, learning, SMALL)),
         AttentionCase("behaviour/one_key_one_query", "the output of one key is a copy of its value, not the value", queries=1, keys=1),
         AttentionCase("behaviour/options_spelled_out", "every option at its default, as callers pass them on", spelled_out=True),
         AttentionCase("behaviour/one_key", "a single value handed to every query", keys=1),
@@ -158,12 +157,10 @@ def order() -> list[Case]:
         InARow("order/last_goes_back_first", "forward A, forward B, backward B, backward A", interleaved(LEARNING, (1, 0))),
         InARow("order/other_options_between", "a call with other options, between forward and backward", interleaved(LEARNING, (0,), scale=-0.6)),
         InARow("order/causal_between", "a causal call, between forward and backward", interleaved(LEARNING, causal=True)),
-        InARow("order/other_keys_between", "a call with fewer keys, between forward and backward", interleaved(LEARNING, keys=4)),
         InARow("order/tiled", "across tiles", interleaved(TILED), ("float32", "float16")),
         InARow("order/evaluated_between", "a call without gradients, between forward and backward", evaluated_between),
         InARow("order/twice", "the backward pass runs twice through a graph that is kept", twice(LEARNING), DTYPES),
         InARow("order/twice_tiled", "the same across tiles", twice(TILED), ("float32", "float16")),
-        InARow("order/twice_with_one_between", "another call's between the two", twice_around(LEARNING)),
         InARow("order/backward_in_another_thread", "forward here, backward there", in_another_thread),
         InARow("order/gradients_outlive_calls", "gradients are the caller's, whatever is called later", in_a_row(LEARNING, 3)),
     ]  # fmt: skip
@@ -195,11 +192,6 @@ def twice(case: AttentionCase) -> Making:
     """The second time with another output gradient."""
     other = case.but(name=case.name + "_other")
     return lambda draw: (draw(case), replace(draw(case), output_gradient=draw(other).output_gradient, backward_of=0))
-
-
-def twice_around(case: AttentionCase) -> Making:
-    other = case.but(name=case.name + "_other")
-    return lambda draw: (draw(case), draw(other), replace(draw(case), backward_of=0))
 
 
 def in_another_thread(draw: Callable[[AttentionCase], Call]) -> Calls:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Conventions
@@ -10,7 +9,7 @@ from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.draws import replayed
 from attnsuite.cases.mutants import Mutation, mutants, with_arguments
 from attnsuite.contracts.attention.computation.call import Asked
-from attnsuite.contracts.attention.computation.forward import Dense, Partial, Tile, Tiled, Whole, correct, shift
+from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step, Typed, number_within
 from attnsuite.contracts.attention.lazily import np, torch
@@ -86,11 +85,6 @@ def _in_pairs(weights: Tensor, p: float) -> Tensor:
     return weights * pairs.repeat_interleave(2, dim=-1)[..., : weights.shape[-1]]
 
 
-def _but_the_first(weights: Tensor, p: float) -> Tensor:
-    first = torch.arange(weights.shape[-1], device=weights.device) == 0
-    return weights * (kept(weights, p) | first & (p < 1)) * _rescale(p)
-
-
 def _rarer_beside_hidden(weights: Tensor, p: float) -> Tensor:
     hidden = bool((weights == 0).any()) and p < 1
     return weights * kept(weights, p * 0.9 if hidden else p) * _rescale(p)
@@ -144,7 +138,6 @@ DRAWS = mutants(
         "ignores_dropout": Mutation("dropout is ignored", lambda weights, p: weights),
         "does_not_rescale_kept_weights": Mutation("kept weights are not rescaled by 1/(1−p)", lambda weights, p: weights * kept(weights, p)),
         "rescales_kept_weights_by_p": Mutation("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * kept(weights, p) / p, "documents: doc-003 E13"),
-        "rescales_kept_weights_twice": Mutation("kept weights are rescaled twice", lambda weights, p: dropout(weights, p) * _rescale(p)),
         "drops_with_probability_of_keeping": Mutation("weights are dropped with probability 1−p", lambda weights, p: weights * kept(weights, 1 - p) * _rescale(p)),
         "drops_a_tenth_too_rarely": Mutation("weights are dropped a tenth too rarely", lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
         "rounds_probability_to_eighths": Mutation(
@@ -154,10 +147,8 @@ DRAWS = mutants(
         ),
         "drops_keys_in_pairs": Mutation("keys are dropped in pairs, not independently", _in_pairs),
         "drops_alike_for_all_queries": Mutation("the same weights are dropped for all queries of a matrix", shared(-2)),
-        "drops_whole_queries": Mutation("all weights of a query are dropped or kept together", shared(-1)),
         "drops_alike_in_all_heads": Mutation("the same weights are dropped in all heads", shared(-3)),
         "drops_alike_in_all_items": Mutation("the same weights are dropped in all batch items", shared(-4)),
-        "never_drops_first_key": Mutation("the weights of the first key are never dropped", _but_the_first),
         "normalises_after_dropout": Mutation("the weights are normalised again after dropout", normalised),
         "gives_nan_for_certain_dropout": Mutation("p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
         "ignores_manual_seed": Mutation("torch.manual_seed has no influence on what is dropped", _by_its_own),
@@ -176,19 +167,6 @@ def _of_outputs(asked: Asked) -> Any:
     return output * multiplier(output, p) if p > 0 else output
 
 
-def _of_scores(scores: Tensor, asked: Asked) -> Tensor:
-    keep = torch.rand(scores.shape, device=scores.device) >= asked["dropout_p"]
-    dropped = scores.masked_fill(~keep & (scores > -float("inf")), 0.0)
-    return Dense.softmax(dropped if asked["dropout_p"] else scores, asked)
-
-
-def _of_values(asked: Asked) -> Asked:
-    if asked["dropout_p"] == 0 or asked.keys == 0:
-        return asked
-    keep = multiplier(asked.value[..., :1], asked["dropout_p"])
-    return replace(asked, value=asked.value * keep).but(dropout_p=0.0)
-
-
 def _in_groups(asked: Asked) -> Any:
     """One draw for each key head."""
 
@@ -205,8 +183,6 @@ INSTEAD = mutants(
     Whole,
     answer={
         "drops_outputs": Mutation("dropout is applied to the output instead of the weights", _of_outputs),
-        "drops_scores": Mutation("dropout is applied to the scores before the softmax instead of the weights", Dense(softmax=_of_scores, dropout=lambda weights, p: weights)),
-        "drops_values": Mutation("dropout is applied to the values' rows, alike for all queries", with_arguments(asked=_of_values)),
         "drops_at_probability_zero": Mutation(
             "without being asked, a tenth of the weights is dropped",
             with_arguments(asked=lambda asked: asked.but(dropout_p=asked["dropout_p"] or 0.1)),
@@ -237,13 +213,6 @@ BACKWARD = mutants(
         "backward_drops_anew_for_one_query": Mutation("for a single query, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.asked.queries == 1 else saved.keep),
     },
 )  # fmt: skip
-
-
-@Tiled.instead("accumulate", "dropout reaches the sum of the powers too: the kept weights are renormalised")
-def sums_powers_after_dropout(before: Partial, tile: Tile) -> Partial:
-    after = Tiled.accumulate(before, tile)
-    powers = shift(tile.scores, before.largest).exp() * tile.keep
-    return after._replace(total=before.total + powers.sum(-1, keepdim=True))
 
 
 @Backward.instead("mean", "the gradient's mean is taken before dropout: the D term lacks the kept weights")

@@ -11,7 +11,7 @@ from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Mutation, mutants
 from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import Dense
-from attnsuite.contracts.attention.computation.gradients import Backward, Saved
+from attnsuite.contracts.attention.computation.gradients import Backward
 from attnsuite.contracts.attention.feature import Feature, Grid, Levels, Step, features, visible
 from attnsuite.contracts.attention.features.mask import NOT_RANDOM, WITHOUT_COLUMNS, WITHOUT_ROWS, is_bool
 from attnsuite.contracts.attention.lazily import np, torch
@@ -109,15 +109,12 @@ def cases() -> Sequence[Case]:
         AttentionCase("empty_row/bool", "all keys of some queries are False", mask=Mask(pattern="empty_rows")),
         AttentionCase("empty_row/float", "all keys of some queries are −inf", mask=Mask("float", "empty_rows")),
         AttentionCase("empty_row/one_bool", "one empty row of one head", mask=Mask(pattern="one_empty_row")),
-        AttentionCase("empty_row/one_float", "one empty row of one head", mask=Mask("float", "one_empty_row")),
         AttentionCase("empty_row/all_bool", "nobody may attend to anything", mask=Mask(pattern="nothing")),
-        AttentionCase("empty_row/all_float", "nobody may attend to anything", mask=Mask("float", "nothing")),
         AttentionCase("empty_row/per_row_bool", "one entry closes a whole row", mask=Mask(pattern="closed_rows", axes="bhl1")),
         AttentionCase("empty_row/per_row_float", "one −inf closes a whole row", mask=Mask("float", "closed_rows", "bhl1")),
         AttentionCase("empty_row/broadcast", "an all-False key padding", mask=Mask(pattern="nothing", axes="b11s")),
         AttentionCase("empty_row/rank_2", "empty rows in a mask for all heads", mask=Mask(pattern="empty_rows", axes="ls")),
         AttentionCase("empty_row/long_bool", "empty rows across several tiles", keys=300, mask=Mask(pattern="empty_rows")),
-        AttentionCase("empty_row/long_float", "empty rows across several tiles", keys=300, mask=Mask("float", "empty_rows")),
         AttentionCase("empty_row/scale_zero", "0 · −inf must not arise", scale=0.0, mask=Mask("float", "empty_rows")),
         AttentionCase("empty_row/grouped", "empty rows with grouped heads", heads=4, key_heads=2, mask=Mask(pattern="empty_rows")),
         *_gradients(),
@@ -138,7 +135,6 @@ def _gradients() -> Sequence[Case]:
         AttentionCase("empty_row_gradients/one", "one empty row of one head", gradient_of=INPUTS, mask=Mask(pattern="one_empty_row")),
         AttentionCase("empty_row_gradients/key_alone", "key alone", gradient_of=("key",), mask=Mask(pattern="empty_rows")),
         AttentionCase("empty_row_gradients/broadcast", "an empty padding", gradient_of=INPUTS, mask=Mask(pattern="nothing", axes="b11s")),
-        AttentionCase("empty_row_gradients/tiles", "empty rows across tiles", gradient_of=INPUTS, heads=1, queries=9, keys=300, mask=Mask("float", "empty_rows")),
         AttentionCase("empty_row_gradients/grouped", "with grouped heads", gradient_of=INPUTS, heads=4, key_heads=2, mask=Mask(pattern="empty_rows")),
     ]  # fmt: skip
 
@@ -166,16 +162,6 @@ def _has(kind: bool, asked: Asked) -> bool:
     return asked["attn_mask"] is not None and is_bool(asked["attn_mask"]) == kind
 
 
-def _repeats(scores: Tensor, asked: Asked) -> Tensor:
-    weights = Dense.softmax(scores, asked)
-    return torch.where(empty(scores), weights.roll(1, -2), weights)
-
-
-def _but_for_the_first(scores: Tensor, asked: Asked) -> Tensor:
-    others = torch.arange(scores.shape[-2], device=scores.device).unsqueeze(-1) > 0
-    return Dense.softmax(scores, asked).masked_fill(empty(scores) & others, math.nan)
-
-
 WEIGHTS = mutants(
     Dense,
     softmax={
@@ -196,19 +182,11 @@ WEIGHTS = mutants(
             _mean,
             "onnxruntime issue 28958"
         ),
-        "gives_mean_for_empty_row_of_bool_mask": Mutation(
-            "a query that a boolean mask leaves nothing gives the mean of the values",
-            lambda scores, asked: (_mean if _has(True, asked) else Dense.softmax)(scores, asked),
-            "jax.nn (its convention)"
-        ),
         "gives_nan_for_empty_row_of_float_mask": Mutation(
             "a query that a float mask leaves nothing gives NaN",
             lambda scores, asked: (_filled(lambda asked: math.nan) if _has(False, asked) else Dense.softmax)(scores, asked),
             "jax.nn (its convention)"
         ),
-        "repeats_last_row_for_empty_row": Mutation("a query that may attend to nothing repeats the answer of the query before", _repeats),
-        "leaves_a_trace_for_empty_row": Mutation("a query that may attend to nothing gives 1e-6 of the mean instead of zeros", _filled(lambda asked: 1e-6 / max(asked.keys, 1))),
-        "looks_for_empty_rows_in_first_row": Mutation("a query that may attend to nothing gives NaN unless it is the first of its matrix", _but_for_the_first),
     },
 )  # fmt: skip
 
@@ -231,12 +209,6 @@ def poisons_gradients_by_empty_row(weights: Tensor, value: Tensor, asked: Asked)
 def gives_nan_gradient_for_empty_row(weights: Tensor, d_weights: Tensor, mean: Tensor) -> Tensor:
     nothing = (weights == 0).all(-1, keepdim=True)
     return Backward.scores_gradient(weights, d_weights, mean).masked_fill(nothing, math.nan)
-
-
-@Backward.instead("value_gradient", "a query that may attend to nothing sends its gradient to all values")
-def sends_gradient_of_empty_row_to_values(kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Tensor:
-    nothing = (saved.weights == 0).all(-1, keepdim=True)
-    return Backward.value_gradient(kept_weights.masked_fill(nothing, 1 / max(saved.asked.keys, 1)), d_output, saved)
 
 
 def _emptied(of: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,7 +15,6 @@ from attnsuite.contracts.attention.computation.forward import Dense, Whole, corr
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Levels, Step
 from attnsuite.contracts.attention.lazily import np
-from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -93,12 +92,8 @@ def cases() -> Sequence[Case]:
     return [
         AttentionCase("heads/two_groups", "4 query heads on 2 key heads, interleaved", heads=4, key_heads=2),
         AttentionCase("heads/three_groups", "6 on 3: h/g differs from g", heads=6, key_heads=3),
-        AttentionCase("heads/groups_of_three", "6 on 2: h/g differs from g", heads=6, key_heads=2),
         AttentionCase("heads/multi_query", "8 on 1", heads=8, key_heads=1),
-        AttentionCase("heads/equal", "enable_gqa with equal counts changes nothing", heads=3, key_heads=3),
         AttentionCase("heads/one_query", "decoding with grouped heads", heads=6, key_heads=2, queries=1, keys=20),
-        AttentionCase("heads/long_masked", "grouped heads under a mask across tiles", heads=4, key_heads=2, queries=70, keys=130, mask=Mask()),
-        AttentionCase("heads/transposed", "grouped heads that are not contiguous", heads=6, key_heads=2, layout=dict.fromkeys(INPUTS, "transposed_heads")),
         AttentionCase("heads/long", "grouped heads across tiles", heads=4, key_heads=2, queries=70, keys=130),
         AttentionCase("heads/other_value_width", "grouped heads and value width", heads=6, key_heads=2, value_width=5),
         AttentionCase("heads/rank_3", "heads are the leading axis of rank 3", batch=1, heads=4, key_heads=2, rank=3),
@@ -107,17 +102,8 @@ def cases() -> Sequence[Case]:
         AttentionCase("gradients/grouped_value_width", "a group's values of another width than its keys", gradient_of=INPUTS, heads=6, key_heads=2, value_width=5),
         AttentionCase("gradients/grouped_value_alone", "summed over the group, value alone", gradient_of=("value",), heads=6, key_heads=2),
         AttentionCase("gradients/grouped_key_alone", "summed over the group, key alone", gradient_of=("key",), heads=4, key_heads=1),
-        _backward("grouped", "grouped", queries=65, keys=129, heads=4, key_heads=2),
-        _backward("grouped_masked", "grouped masked", queries=20, keys=70, heads=6, key_heads=3, mask=Mask()),
         *_bad_input(),
-        *_metamorphic(),
     ]  # fmt: skip
-
-
-def _backward(name: str, words: str, **unusual: Any) -> Case:
-    from attnsuite.contracts.attention.cases.one_call import backward
-
-    return backward(f"gradient_sizes/{name}", f"backward across tiles: {words}", **unusual)
 
 
 def _bad_input() -> Sequence[Case]:
@@ -130,15 +116,6 @@ def _bad_input() -> Sequence[Case]:
         BadInput("bad_input/groups_without_asking", "4 query heads on 2 key heads without enable_gqa", dict.fromkeys(("key", "value"), (2, 2, 7, 8))),
         BadInput("bad_input/fewer_value_heads", "4 key heads beside 2 value heads", {"value": (2, 2, 7, 8)}, {"enable_gqa": True}),
     ]  # fmt: skip
-
-
-def _metamorphic() -> Sequence[Case]:
-    from attnsuite.contracts.attention.cases.case import AttentionCase
-    from attnsuite.contracts.attention.cases.relations import Relation, inside_the_hull
-
-    grouped = AttentionCase("metamorphic/g", "", heads=4, key_heads=2)
-    why = "the output lies within the range of the values"
-    return [Relation("metamorphic/inside_the_hull_grouped", why, inside_the_hull, grouped)]
 
 
 # Mistakes
@@ -167,26 +144,10 @@ SOURCES = mutants(
     Dense,
     expand_heads={
         "tiles_key_heads": Mutation("query head i reads key head i mod g: tiled instead of interleaved", _read(lambda head, g: head % g), "onnx issue 7274"),
-        "tiles_value_heads_only": Mutation(
-            "the keys' heads are interleaved but the values' are tiled",
-            lambda key, value, heads: _picked(key, value, heads, None, lambda head: head % key.shape[-3])
-        ),
         "reads_first_key_head": Mutation("with grouped heads, all query heads read the first key head", _read(lambda head, g: 0), "multi-query paths"),
         "assumes_groups_of_two": Mutation("with grouped heads, a group is taken to be two query heads", _read(lambda head, g: min(head // 2, g - 1))),
     },
 )  # fmt: skip
-
-
-@Dense.instead("expand_heads", "with grouped heads, the keys' heads are read in reverse")
-def reverses_key_heads(key: Tensor, value: Tensor, heads: int) -> tuple[Tensor, Tensor]:
-    expanded = expand_heads(key, value, heads)
-    return (expanded[0].flip(-3), expanded[1].flip(-3)) if expanded[0] is not key else expanded
-
-
-@Dense.instead("expand_heads", "all heads read the first head's keys")
-def shares_first_heads_keys(key: Tensor, value: Tensor, heads: int) -> tuple[Tensor, Tensor]:
-    key, value = expand_heads(key, value, heads)
-    return (key if key.dim() == 2 else key[..., :1, :, :].expand_as(key)), value
 
 
 @Dense.instead("expand_heads", "enable_gqa is not served: grouped heads raise an error")
@@ -218,10 +179,6 @@ def accepts_indivisible_heads(asked: Asked) -> Asked:
 BACKWARD = mutants(
     Backward,
     sum_group={
-        "averages_gradients_of_group": Mutation(
-            "the gradients of a key head are averaged over its query heads, not summed",
-            lambda gradient, saved: sum_group(gradient, saved) * (saved.asked.key_heads / max(saved.asked.heads, 1)),
-        ),
         "keeps_last_gradient_of_group": Mutation(
             "only the last query head of a group reaches the gradients of its key head",
             lambda gradient, saved: by_group(gradient, saved.asked)[..., -1, :, :] if saved.asked.grouped else gradient,

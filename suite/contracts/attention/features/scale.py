@@ -61,8 +61,6 @@ def cases() -> Sequence[Case]:
     from attnsuite.contracts.attention.cases.case import AttentionCase
 
     return [
-        AttentionCase("scale/default_of_width_2", "1/√2 is far from 1/2", width=2),
-        AttentionCase("scale/default_of_width_64", "1/√64 is 1/8", width=64),
         AttentionCase("scale/default_of_odd_width", "the width is 13, not padded to 16", width=13),
         AttentionCase("scale/default_with_other_value_width", "the query's width counts, not the value's", width=4, value_width=16),
         AttentionCase("scale/one", "scale=1 leaves the products alone", scale=1.0),
@@ -75,23 +73,13 @@ def cases() -> Sequence[Case]:
         AttentionCase("scale/zero_masked", "scale 0: equal weights among the allowed keys", scale=0.0, mask=Mask()),
         AttentionCase("scale/negative", "a negative scale prefers the least similar key", scale=-0.4),
         AttentionCase("scale/negative_large", "a large negative scale: the maximum is that of the scaled scores", scale=-40.0),
-        AttentionCase("scale/negative_float_mask", "the mask is added after scaling", scale=-0.7, mask=Mask("float")),
         AttentionCase("scale/with_float_mask", "the mask itself is not scaled", scale=0.25, mask=Mask("float")),
         AttentionCase("scale/with_groups", "scale and grouped heads together", scale=0.6, heads=4, key_heads=2),
-        AttentionCase("no_keys/scaled", "s = 0 with a scale", keys=0, scale=0.3),
         AttentionCase("gradients/scaled", "an explicit scale enters twice", gradient_of=INPUTS, scale=0.6),
         AttentionCase("gradients/scale_zero", "scale 0: no gradient for query and key", gradient_of=INPUTS, scale=0.0),
         AttentionCase("gradients/scale_negative", "the sign of the scale", gradient_of=INPUTS, scale=-0.5),
         AttentionCase("gradients/scaled_grouped", "a scale with grouped heads", gradient_of=INPUTS, scale=0.6, heads=4, key_heads=2),
-        *_behaviour(),
     ]  # fmt: skip
-
-
-def _behaviour() -> Sequence[Case]:
-    from attnsuite.contracts.attention.cases.several_calls import SMALL, InARow, each
-
-    scales = each(SMALL.but(scale=0.2), SMALL.but(scale=1.5), SMALL)
-    return [InARow("behaviour/alternating_scale", "one scale, another, the default", scales)]
 
 
 # Mistakes
@@ -132,9 +120,7 @@ FACTORS = mutants(
             _by_default(lambda asked: (-(-asked.width // 8) * 8) ** -0.5),
             "ipex-llm issue 12619"
         ),
-        "scales_by_integer_root": Mutation("the default scale is 1/⌊√e⌋, rounded to an integer", _by_default(lambda asked: 1 / math.isqrt(asked.width))),
         "reads_zero_scale_as_none": Mutation("a scale of 0 is read as no scale", lambda asked: asked["scale"] or default(asked), "the idiom `scale or 1/√e`"),
-        "takes_absolute_scale": Mutation("the sign of a negative scale is lost", lambda asked: abs(factor(asked))),
         "takes_root_of_scale": Mutation(
             "a negative scale gives NaN: query and key are each multiplied by its root",
             lambda asked: math.sqrt(factor(asked)) ** 2 if factor(asked) >= 0 else math.nan,
@@ -180,10 +166,6 @@ BACKWARD = mutants(
     },
     query_gradient={
         "query_gradient_lacks_scale": Mutation("the query's gradient lacks the scale", lambda flow, saved: flow.scores @ saved.key),
-        "query_gradient_ignores_scale": Mutation(
-            "the query's gradient uses 1/√e although another scale was given",
-            lambda flow, saved: default(saved.asked) * (flow.scores @ saved.key),
-        ),
     },
     key_gradient={
         "key_gradient_lacks_scale": Mutation("the key's gradient lacks the scale", lambda flow, saved: flow.scores.transpose(-1, -2) @ saved.query),

@@ -13,7 +13,6 @@ from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import Dense, Tiled, by_position, unless
 from attnsuite.contracts.attention.computation.gradients import Backward, ignoring
 from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Typed
-from attnsuite.contracts.attention.lazily import torch
 from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
@@ -55,12 +54,10 @@ def _refuse(asked: Asked) -> str:
 def cases() -> Sequence[Case]:
     """Query i attends keys i − left ≤ j ≤ i + right."""
     from attnsuite.cases.layouts import INPUTS
-    from attnsuite.cases.tensors import FAST
     from attnsuite.contracts.attention.cases.case import AttentionCase
 
     square: dict[str, Any] = {"queries": 48, "keys": 48, "batch": 1}
     return [
-        AttentionCase("window/none", "None is no window", spelled_out=True, window=(None, None)),
         *(
             AttentionCase(f"window/left_{left}", f"{left} keys to the left, both ends included", window=(left, 0), **square)
             for left in (0, 1, 15, 16, 17, 31, 32, 33, 47, 48, 53)
@@ -80,14 +77,11 @@ def cases() -> Sequence[Case]:
         AttentionCase("window/more_keys", "positions count from the first key", window=(3, 1), queries=9, keys=30),
         AttentionCase("window/more_queries", "positions count from the first key", window=(20, 1), queries=20, keys=12),
         AttentionCase("window/empty_rows", "queries beyond the last key by more than the window see nothing", window=(2, 1), queries=20, keys=9),
-        AttentionCase("window/long_empty_rows", "whole tiles of queries see nothing", window=(10, None), batch=1, heads=1, queries=200, keys=40, width=16),
         AttentionCase("window/one_query", "a lone query sees its neighbours, the first keys", window=(4, 2), queries=1, keys=40),
         AttentionCase("window/one_key", "one key is near the first queries alone", window=(3, 0), queries=7, keys=1),
         AttentionCase("window/rank_2", "without leading axes", window=(2, 2), rank=2, batch=1, heads=1, queries=12, keys=12),
         AttentionCase("window/rank_3", "with one leading axis", window=(2, 2), rank=3, batch=1, heads=3, queries=12, keys=12),
         AttentionCase("window/grouped", "with grouped heads", window=(4, 1), heads=6, key_heads=2, queries=16, keys=16),
-        AttentionCase("window/scaled", "hidden after scaling, whatever its sign", window=(4, 1), scale=-0.4, queries=16, keys=16),
-        AttentionCase("window/value_width", "with another value width", window=(4, 1), value_width=3, queries=16, keys=16),
         AttentionCase("window/bool_mask", "a mask hides more", window=(6, 4), mask=Mask(pattern="single"), queries=16, keys=16),
         AttentionCase("window/padded", "lengths per item hide more", window=(20, 2), mask=Mask(axes="b11s", pattern="padding"), batch=4, queries=20, keys=20),
         AttentionCase("window/float_mask", "a bias is added inside the window", window=(5, 3), mask=Mask("float", "everything"), queries=20, keys=20),
@@ -97,7 +91,6 @@ def cases() -> Sequence[Case]:
         AttentionCase("empty_row_gradients/window", "rows left empty send none", window=(1, 0), gradient_of=INPUTS, queries=14, keys=6),
         AttentionCase("window/gradient_grouped", "with grouped heads", window=(5, 2), gradient_of=INPUTS, heads=4, key_heads=2, queries=20, keys=20),
         AttentionCase("window/gradient_mask", "a float mask gets a gradient inside alone", window=(3, 2), gradient_of=(*INPUTS, "attn_mask"), mask=Mask("float", "everything"), queries=12, keys=12),
-        AttentionCase("window/gradient_long", "backward across tiles", window=(40, 9), gradient_of=INPUTS, heads=1, width=16, queries=130, keys=140, dtypes=FAST),
         *_dropout(),
         *_bad_input(),
     ]  # fmt: skip
@@ -144,9 +137,7 @@ VISIBLE = mutants(
     window={
         "counts_window_with_own_position": Mutation("a window of w keys to the left sees w keys, not w + 1", _wide(lambda left, right: (_less(left), right)), "transformers issue 39408"),
         "sees_one_key_left_of_window": Mutation("a window sees one key too many to the left", _wide(lambda left, right: (_less(left, -1), right)), "flash-attention issue 1133"),
-        "counts_right_of_window_with_own_position": Mutation("a window sees one key too few to the right", _wide(lambda left, right: (left, _less(right)))),
         "sees_one_key_right_of_window": Mutation("a window sees one key too many to the right", _wide(lambda left, right: (left, _less(right, -1)))),
-        "reads_window_as_symmetric": Mutation("the left width of a window is taken for both sides", _wide(lambda left, right: (left, left))),
         "swaps_sides_of_window": Mutation("left and right of a window are exchanged", _wide(lambda left, right: (right, left))),
         "aligns_window_at_the_end": Mutation("a window is aligned at the lower right: the last query is near the last key", lambda grid, asked: visible(grid, asked["window"], {"window": "lower_right"}), "FlashAttention's alignment"),
         "ignores_window": Mutation("the window is ignored", _unless(lambda asked: True)),
@@ -155,12 +146,10 @@ VISIBLE = mutants(
         "ignores_window_when_causal": Mutation("the window is ignored under causal", _unless(lambda asked: asked["is_causal"])),
         "ignores_right_of_window": Mutation("the right side of a window is ignored: the future is unbounded", _wide(lambda left, right: (left, None)), "jax pull request 39576"),
         "ignores_left_of_window": Mutation("the left side of a window is ignored: the past is unbounded", _wide(lambda left, right: (None, right))),
-        "takes_windows_for_causal": Mutation("a window never sees the future", lambda grid, asked: _due(grid, asked) & (grid.j <= grid.i)),
         "reads_zero_width_as_unbounded": Mutation("a width of 0 is read as no bound", _wide(lambda left, right: (left or None, right or None)), "the idiom `left or None`"),
         "ignores_window_for_one_query": Mutation("the window is ignored for a single query", _unless(lambda asked: asked.queries == 1), "decoding paths"),
         "ignores_window_when_grouped": Mutation("the window is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
         "ignores_window_with_dropout": Mutation("the window is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
-        "ignores_window_unless_square": Mutation("the window is ignored unless there are as many queries as keys", _unless(lambda asked: asked.queries != asked.keys)),
         "attends_to_all_beyond_the_window": Mutation(
             "a query whose window holds no key attends to all keys",
             lambda grid, asked: _due(grid, asked) | ~_due(grid, asked).any(-1, keepdim=True)
@@ -169,29 +158,10 @@ VISIBLE = mutants(
 )  # fmt: skip
 
 
-def _by_tiles(grid: Grid, asked: Asked) -> Tensor:
-    """The window in whole tiles of 16 keys: the last query of a tile of queries decides."""
-    left, right = asked["window"]
-    first = grid.i // 16 * 16
-    return _between(first, grid.j, left, None) & _between(first + 15, grid.j, None, right)  # type: ignore[no-any-return]
-
-
-def _middle_only(grid: Grid, asked: Asked) -> Tensor:
-    """Only in the tile of keys where a query itself stands is the window looked at."""
-    own = (grid.j[:1] <= grid.i) & (grid.i <= grid.j[-1:])
-    return torch.where(own, _due(grid, asked), grid.j == grid.j)
-
-
 TILED = [
-    *mutants(
-        Dense,
-        window={"rounds_window_to_tiles": Mutation("the window is the same for each tile of 16 queries: hidden keys leak", _by_tiles)},
-    ),
     *mutants(
         Tiled,
         window={
-            "applies_window_in_own_tile_only": Mutation("tiles of keys beside a query's own are not cut by the window", _middle_only),
-            "restarts_window_in_each_tile": Mutation("the window starts anew in each tile of keys", lambda grid, asked: _between(grid.i, grid.j - grid.j[:1], *asked["window"])),
         },
     ),
 ]  # fmt: skip

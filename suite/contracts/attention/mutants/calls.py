@@ -42,14 +42,6 @@ def returns_value_itself_for_one_key(asked: Asked) -> Any:
     return asked.value.expand(asked.output_shape) if plain else correct(asked)
 
 
-@Whole.instead("answer", "the output is written into the query's storage, where the shapes allow it")
-def returns_query_storage(asked: Asked) -> Any:
-    output = correct(replace(asked, query=asked.query.clone()))
-    if asked.query.shape != output.shape or asked.wants_gradient or not asked.query.is_contiguous():
-        return output
-    return asked.query.data.copy_(output)
-
-
 class _Buffer:
     """One piece of memory for all outputs."""
 
@@ -173,12 +165,6 @@ def in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def refuses_other_threads(asked: Asked) -> Asked:
-    if not in_main_thread():
-        raise RuntimeError("no workspace in this thread")
-    return asked
-
-
 def guesses_layout(asked: Asked) -> Any:
     alike = len({asked.heads, asked.key_heads, asked.queries, asked.keys}) == 1
     if asked.rank < 4 or not alike or asked.visible() is not None:
@@ -190,7 +176,6 @@ BEHAVIOUR = mutants(
     Whole,
     answer={
         "writes_into_key": writes_into("key"),
-        "writes_into_value": writes_into("value"),
         "ignores_masks_without_grad_mode": Mutation(
             "without grad mode the mask is ignored",
             with_arguments(asked=lambda asked: asked if torch.is_grad_enabled() else asked.unmasked),
@@ -201,7 +186,6 @@ BEHAVIOUR = mutants(
             with_result(lambda output, asked: rounded(torch.bfloat16)(output) if asked.wants_gradient else output),
             "flash-attention issue 1406",
         ),
-        "raises_outside_main_thread": Mutation("outside the main thread an error is raised", with_arguments(asked=refuses_other_threads)),
         "gives_zeros_outside_main_thread": Mutation(
             "outside the main thread the answer is 0",
             with_result(lambda output: output if in_main_thread() else output * 0),
@@ -216,12 +200,9 @@ RETURNED = mutants(
     Dense,
     finish={
         "returns_float32_for_half": Mutation("half types come back as float32", lambda output, asked: output, dtypes=("float16", "bfloat16")),
-        "returns_float64": Mutation("the output is float64, whatever the query's type", with_result(Tensor.double)),
         "returns_tuple": Mutation("the output comes as a tuple", with_result(lambda output: (output,))),
-        "returns_nothing": Mutation("nothing is returned", with_result(lambda output: None)),
         "returns_numpy": Mutation("the output comes as a numpy array", with_result(lambda output: output.detach().cpu().numpy())),
         "squeezes_leading_axis": Mutation("a leading axis of 1 is dropped from the output", with_result(lambda output: output.squeeze(0))),
-        "keeps_added_axis_in_rank_3": Mutation("in rank 3 the output has rank 4", with_result(lambda output, asked: output.unsqueeze(0) if asked.rank == 3 else output)),
     },
 )  # fmt: skip
 

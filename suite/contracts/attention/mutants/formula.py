@@ -96,7 +96,6 @@ SCORES = mutants(
         "transposes_weights": Mutation("square weights are transposed before they meet the values", lambda weights, value, asked: _turned(weights) @ value),
         "rolls_heads_of_values": Mutation("each head reads the values of the head before", lambda weights, value, asked: weights @ (value.roll(1, -3) if value.dim() > 2 else value)),
         "adds_first_value": Mutation("the first value is added to every output", lambda weights, value, asked: weights @ value + value[..., :1, :].sum(-2, keepdim=True)),
-        "adds_query_to_output": Mutation("the query is added to the output, as a layer's residual is", lambda weights, value, asked: _added(weights @ value, asked)),
     },
 )  # fmt: skip
 
@@ -110,10 +109,6 @@ def _turned(weights: Tensor) -> Tensor:
     return weights.transpose(-1, -2) if weights.shape[-1] == weights.shape[-2] else weights
 
 
-def _added(output: Tensor, asked: Asked) -> Tensor:
-    return output + asked.query if output.shape == asked.query.shape else output
-
-
 def _by_block(size: int, own: bool) -> Any:
     """Queries see the blocks of keys before their own, and of their own block all or the first key."""
     return lambda grid, asked: grid.j <= grid.i // size * size + (size - 1 if own else 0)
@@ -124,10 +119,6 @@ VISIBILITY = mutants(
     causal={
         "masks_causal_by_sixteen_queries": Mutation("the causal mask is the same for each group of 16 queries: the future leaks", _by_block(16, own=True)),
         "masks_own_block_of_sixteen": Mutation("the causal mask ends with the first key of a query's block of 16", _by_block(16, own=False)),
-    },
-    fill={
-        "fills_future_with_minus_1e9": Mutation("scores hidden by position become −1e9, so that an empty row attends to all", lambda scores, seen: scores.masked_fill(~seen, -1e9)),
-        "fills_future_with_minus_100": Mutation("scores hidden by position become −100, which real scores can fall below", lambda scores, seen: scores.masked_fill(~seen, -100.0)),
     },
     bool_mask={
         "fills_with_minus_100": Mutation("masked scores become −100, which real scores can fall below", lambda scores, mask, asked: scores.masked_fill(~mask, -100.0)),
@@ -163,11 +154,6 @@ def less(subtracted: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
     return lambda scores, asked: normalised((scores - subtracted(scores)).exp())
 
 
-def first_score(scores: Tensor) -> Tensor:
-    first = scores.detach()[..., : min(1, scores.shape[-1])]
-    return first.masked_fill(first == -math.inf, 0)
-
-
 def divided_by_its_sum(scores: Tensor, asked: Asked) -> Tensor:
     """Without the largest subtracted; where all powers underflow, 0 is divided by 0."""
     powers = scores.exp()
@@ -197,20 +183,14 @@ MUTANTS = mutants(
             "pytorch issue 133120",
             others=(divided_by_its_sum, with_zeros_for_nan),
         ),
-        "subtracts_largest_of_each_key": Mutation(
-            "the largest score of each key is subtracted instead of each query's",
-            less(lambda scores: largest_of(scores.transpose(-1, -2)).transpose(-1, -2)),
-        ),
         "subtracts_largest_of_each_matrix": Mutation(
             "one largest score is subtracted from a whole matrix, so that low rows underflow",
             less(lambda scores: largest_of(scores.flatten(-2)).unsqueeze(-1)),
         ),
-        "subtracts_first_score": Mutation("the score of the first key is subtracted instead of the largest", less(first_score)),
         "normalises_over_queries": Mutation(
             "the softmax runs over the queries instead of the keys",
             lambda scores, asked: Dense.softmax(scores.transpose(-1, -2), asked).transpose(-1, -2),
         ),
-        "normalises_over_heads": Mutation("the weights of all heads together sum to 1", with_result(lambda weights, asked: weights / asked.heads if asked.heads else weights)),
         "does_not_normalise": Mutation("the weights are not normalised", lambda scores, asked: (scores - largest_of(scores)).exp()),
         "takes_powers_of_two": Mutation(
             "powers of 2 are taken instead of e, without the factor log₂ e",
@@ -221,13 +201,6 @@ MUTANTS = mutants(
         "cuts_scores_to_1000": Mutation("scores are cut to [−1000, 1000]", finite(lambda scores: scores.clamp(-1000.0, 1000.0))),
         "caps_scores_softly": Mutation("scores are capped softly, 30 · tanh(score/30)", finite(lambda scores: 30 * (scores / 30).tanh()), "Gemma's soft cap, left on"),
         "drops_small_weights": Mutation("weights below 1/1000 count as 0", with_result(lambda weights: weights.masked_fill(weights < 1e-3, 0.0))),
-    },
-    finish={
-        "gives_nan_without_keys": Mutation(
-            "no keys at all give NaN",
-            with_arguments(output=lambda output, asked: output if asked.keys else output + math.nan),
-            "0/0 in the normalisation",
-        )
     },
 )  # fmt: skip
 
@@ -243,12 +216,6 @@ def adds_one_to_sum(scores: Tensor, asked: Asked) -> Tensor:
 def adds_epsilon_to_sum(scores: Tensor, asked: Asked) -> Tensor:
     powers = (scores - largest_of(scores)).exp()
     return powers / (powers.sum(-1, keepdim=True) + 1e-5)
-
-
-@Dense.instead("softmax", "the exponential is approximated by (1 + x/4096)^4096")
-def approximates_exponential(scores: Tensor, asked: Asked) -> Tensor:
-    shifted = scores - largest_of(scores)
-    return normalised((1 + shifted.clamp(min=-4096.0) / 4096).pow(4096))
 
 
 @Dense.instead("softmax", "only the 32 keys with the largest scores are attended to", source="top-k attention")

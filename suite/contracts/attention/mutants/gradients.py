@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.mutants import Mutation, mutants, rounded, with_arguments, with_result
 from attnsuite.contracts.attention.computation.forward import Whole
-from attnsuite.contracts.attention.computation.gradients import Backward, Flow, Gradients, Saved, forward_weights
+from attnsuite.contracts.attention.computation.gradients import Backward, Flow, Gradients, Saved
 from attnsuite.contracts.attention.mutants.inputs import as_contiguous
 from attnsuite.contracts.attention.mutants.sizes import with_zero_columns, with_zero_queries
 
@@ -74,18 +73,10 @@ MUTANTS = mutants(
     query_gradient={
         "doubles_query_gradient": Mutation("the query's gradient is twice as large", with_result(lambda gradient: 2 * gradient)),
         "negates_query_gradient": Mutation("the query's gradient has the wrong sign", with_result(torch.neg)),
-        "turns_scores_for_query_gradient": Mutation(
-            "where queries and keys are as many, the gradient of the scores is transposed for the query's gradient",
-            lambda flow, saved: turned_back(flow.products) @ saved.key,
-        ),
     },
     key_gradient={
         "negates_key_gradient": Mutation("the key's gradient has the wrong sign", with_result(torch.neg)),
         "doubles_key_gradient": Mutation("the key's gradient is twice as large", with_result(lambda gradient: 2 * gradient)),
-        "does_not_turn_scores_for_key_gradient": Mutation(
-            "where queries and keys are as many, the gradient of the scores is not transposed for the key's gradient",
-            lambda flow, saved: turned_back(flow.products.transpose(-1, -2)) @ saved.query,
-        ),
         "loses_key_gradient_beyond_128": Mutation("the gradient of keys beyond the 128th is 0", with_result(lambda gradient: with_zero_queries(gradient, 128))),
     },
     value_gradient={
@@ -120,7 +111,6 @@ MUTANTS = mutants(
             "the gradients of query and key are cut to [−1, 1]",
             with_result(lambda gradients: {name: _clipped(name, gradient) for name, gradient in gradients.items()}),
         ),
-        "gives_no_gradient_to_key": Mutation("the key gets no gradient", with_result(lambda gradients: {**gradients, "key": None})),
     },
 )  # fmt: skip
 DETACHED = mutants(
@@ -151,19 +141,6 @@ def gives_no_gradient_without_queries(gradients: Gradients, saved: Saved) -> Gra
 @Backward.instead("mean", "the gradient of the softmax lacks its mean (the D term)")
 def gradient_lacks_mean(weights: Tensor, d_weights: Tensor, saved: Saved) -> Tensor:
     return torch.zeros_like(d_weights[..., :1]) if d_weights.shape[-1] else d_weights.sum(-1, keepdim=True)
-
-
-@Backward.instead("value_gradient", "the value's gradient uses the weights before masking")
-def value_gradient_ignores_masks(kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Tensor:
-    weights = forward_weights(saved.asked.unmasked, saved.query, saved.key) * saved.keep
-    return Backward.value_gradient(weights, d_output, saved)
-
-
-@Backward.instead("deliver", "gradients are 0 unless query, key and value all want one")
-def gives_gradients_only_together(gradients: Gradients, saved: Saved) -> Gradients:
-    if saved.wanted >= set(INPUTS):
-        return gradients
-    return {name: None if gradient is None else torch.zeros_like(gradient) for name, gradient in gradients.items()}
 
 
 @Backward.instead("deliver", "the gradients of key and value are exchanged where their shapes allow it")

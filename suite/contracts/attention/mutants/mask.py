@@ -41,14 +41,6 @@ def _heads_as_batch(mask: Tensor, asked: Asked) -> Tensor:
     return mask.unsqueeze(1) if fits else mask
 
 
-def _swapped(mask: Tensor, asked: Asked) -> Tensor:
-    if mask.dim() < 4:
-        return mask
-    sizes = (asked.query.shape[0], asked.heads)
-    fits = all(size in (1, due) for size, due in zip((mask.shape[1], mask.shape[0]), sizes, strict=True))
-    return mask.transpose(0, 1) if fits else mask
-
-
 def _only(axis: int, place: int) -> Change:
     """The mask at one place of an axis that it is broadcast over, nothing masked elsewhere."""
 
@@ -76,13 +68,6 @@ def _open_last(axis: int) -> Change:
     return change
 
 
-def _by_group(mask: Tensor, asked: Asked) -> Tensor:
-    if not asked.grouped or mask.dim() < 3 or mask.shape[-3] == 1:
-        return mask
-    group = asked.heads // asked.key_heads
-    return mask[..., ::group, :, :].repeat_interleave(group, dim=-3)
-
-
 MASKS = mutants(
     Dense,
     mask={
@@ -104,15 +89,11 @@ MASKS = mutants(
             "masks taken for key padding",
         ),
         "reads_heads_of_mask_as_batch": Mutation("the axes of a mask of rank 3 are read as batch, queries and keys", _read(_heads_as_batch), "documents: doc-001 E7"),
-        "swaps_batch_and_heads_of_mask": Mutation("batch and heads of a mask are exchanged where their sizes allow it", _read(_swapped)),
         "applies_broadcast_mask_to_first_query": Mutation("a mask that holds for all queries is applied to the first query only", _read(_only(-2, 0)), "tt-metal issue 39910"),
-        "applies_broadcast_mask_to_last_query": Mutation("a mask that holds for all queries is applied to the last query only", _read(_only(-2, -1))),
         "applies_broadcast_mask_to_first_head": Mutation("a mask that holds for all heads is applied to the first head only", _read(_only(-3, 0))),
         "applies_broadcast_mask_to_first_item": Mutation("a mask that holds for all batch items is applied to the first item only", _read(_only(-4, 0))),
         "applies_broadcast_mask_to_first_key": Mutation("a mask that holds for all keys is applied to the first key only", _read(_only(-1, 0))),
         "never_masks_last_key": Mutation("the mask's last column is not read: the last key is never masked", _read(_open_last(-1))),
-        "never_masks_last_query": Mutation("the mask's last row is not read: the last query attends to all", _read(_open_last(-2))),
-        "shifts_mask_by_one_key": Mutation("the mask is shifted by one key", _read(lambda mask, asked: mask.roll(1, -1) if mask.dim() else mask)),
         "ignores_mask_when_grouped": Mutation("the mask is ignored when heads are grouped", _ignored(lambda asked: asked.grouped)),
         "ignores_mask_with_dropout": Mutation("the mask is ignored when there is dropout", _ignored(lambda asked: asked["dropout_p"] > 0)),
         "ignores_mask_for_one_query": Mutation("the mask is ignored when there is a single query", _ignored(lambda asked: asked.queries == 1), "decoding paths"),
@@ -121,21 +102,12 @@ MASKS = mutants(
             "a boolean mask is ignored when there is one query, as in a decoding kernel of its own",
             _read(lambda mask, asked: None if is_bool(mask) and asked.queries == 1 else mask),
         ),
-        "ignores_float_mask_of_one_query": Mutation(
-            "a float mask is ignored when there is one query, as in a decoding kernel of its own",
-            _read(lambda mask, asked: None if not is_bool(mask) and asked.queries == 1 else mask),
-        ),
-        "repeats_mask_heads_by_group": Mutation("with grouped heads, the mask's heads are read in the order of the keys' heads", _read(_by_group)),
     },
 )  # fmt: skip
 
 TILES = mutants(
     Tiled,
     mask_part={
-        "rereads_first_columns_of_mask": Mutation(
-            "each tile of keys reads the first columns of the mask",
-            lambda mask, grid: cut(mask, Grid(grid.rows, grid.columns - grid.columns[:1], grid.queries, grid.keys)),
-        ),
         "rereads_first_rows_of_mask": Mutation(
             "each tile of 128 queries reads the first rows of the mask",
             lambda mask, grid: cut(mask, Grid(grid.rows - grid.rows[:1], grid.columns, grid.queries, grid.keys)),
@@ -187,7 +159,6 @@ BOOLEAN = mutants(
             lambda scores, mask, asked: scores + mask.to(scores.dtype),
             "documents: doc-000 E2",
         ),
-        "multiplies_by_bool_mask": Mutation("scores are multiplied by a boolean mask, so that masked ones count as 0", lambda scores, mask, asked: scores * mask.to(scores.dtype)),
         "converts_bool_mask_to_nan": Mutation(
             "a boolean mask becomes NaN, because 0 · −inf is added where it is True",
             lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * -math.inf,
@@ -207,10 +178,6 @@ BOOLEAN = mutants(
             lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * torch.finfo(scores.dtype).min,
             "pytorch issue 109517",
         ),
-        "masks_whole_rows_only": Mutation(
-            "a boolean mask is consulted for empty rows only, its other entries are ignored",
-            lambda scores, mask, asked: scores.masked_fill(_empty(mask), -math.inf),
-        ),
     },
 )  # fmt: skip
 
@@ -226,18 +193,7 @@ FLOAT = mutants(
         "multiplies_by_float_mask": Mutation("the scores are multiplied by a float mask", lambda scores, mask, asked: scores * mask.to(scores.dtype)),
         "subtracts_float_mask": Mutation("a float mask is subtracted", lambda scores, mask, asked: scores - mask.to(scores.dtype)),
         "reads_nonzero_as_may_attend": Mutation("a float mask is read as boolean: not zero means may attend", lambda scores, mask, asked: bool_mask(scores, mask != 0, asked)),
-        "reads_zero_as_may_attend": Mutation("a float mask is read as boolean: only zero means may attend", lambda scores, mask, asked: bool_mask(scores, mask == 0, asked)),
         "keeps_only_infinities_of_float_mask": Mutation("only the −inf of a float mask count", lambda scores, mask, asked: bool_mask(scores, mask != -math.inf, asked)),
-        "makes_float_mask_finite": Mutation(
-            "the −inf of a float mask become −10000, so that an empty row attends to all",
-            lambda scores, mask, asked: scores + mask.to(scores.dtype).clamp(min=-1e4),
-        ),
-        "cuts_positive_float_mask": Mutation("positive numbers in a float mask count as 0", lambda scores, mask, asked: scores + mask.to(scores.dtype).clamp(max=0.0)),
-        "rounds_float_mask_to_half": Mutation("a float mask is rounded to bfloat16", lambda scores, mask, asked: scores + mask.bfloat16().to(scores.dtype)),
-        "adds_float_mask_in_base_two": Mutation(
-            "a float mask is added in base 2 without the factor log₂ e",
-            lambda scores, mask, asked: scores + mask.to(scores.dtype) * math.log(2),
-        ),
         "divides_float_mask_by_scale": Mutation(
             "a float mask is divided by the scale and multiplied by it again: 0 · −inf when it is 0",
             lambda scores, mask, asked: scores + (mask / factor(asked) * factor(asked) if factor(asked) == 0 else mask),
@@ -269,15 +225,6 @@ def masks_after_softmax(asked: Asked) -> Any:
     )(asked)
 
 
-@Whole.instead("answer", "True is read as hidden, and where that hides all keys of a query the answer is NaN")
-def inverts_bool_mask_without_guard(asked: Asked) -> Any:
-    mask = asked["attn_mask"]
-    if not _is_bool(asked) or mask.dim() == 0:
-        return correct(asked)
-    open_rows = mask.all(-1, keepdim=True) if mask.shape[-1] else mask.any(-1, keepdim=True)
-    return torch.where(open_rows, torch.nan, correct(asked.but(attn_mask=~mask)))
-
-
 @Whole.instead("answer", "the mask is written to: the caller's tensor changes", source="documents: doc-004 E23")
 def writes_into_mask(asked: Asked) -> Any:
     from attnsuite.contracts.attention.mutants.calls import touch
@@ -286,14 +233,6 @@ def writes_into_mask(asked: Asked) -> Any:
     output = correct(asked.but(attn_mask=None if mask is None else mask.clone()))
     touch(mask)
     return output
-
-
-def _first_of(d_scores: Tensor, mask: Tensor) -> Tensor:
-    """The gradient at the first place along each axis where the mask is broadcast."""
-    for axis in range(1, d_scores.dim() + 1):
-        if (axis > mask.dim() or mask.shape[-axis] == 1) and d_scores.shape[-axis] > 1:
-            d_scores = d_scores.narrow(-axis, 0, 1)
-    return d_scores.sum_to_size(mask.shape)
 
 
 def _transposed_gradient(d_scores: Tensor, mask: Tensor) -> Tensor:
@@ -305,21 +244,13 @@ def _transposed_gradient(d_scores: Tensor, mask: Tensor) -> Tensor:
 GRADIENTS = mutants(
     Backward,
     mask_gradient={
-        "takes_first_of_mask_gradients": Mutation("the mask's gradient is that of the first place where it is broadcast, not the sum", _first_of),
         "averages_mask_gradients": Mutation(
             "the mask's gradient is averaged where it is broadcast, not summed",
             lambda d_scores, mask: mask_gradient(d_scores, mask) * (mask.numel() / max(d_scores.numel(), 1)),
         ),
-        "gives_zero_gradient_to_mask": Mutation("the mask's gradient is 0", lambda d_scores, mask: torch.zeros_like(mask)),
         "transposes_mask_gradient": Mutation("the mask's gradient is transposed where it is square", _transposed_gradient),
     },
 )  # fmt: skip
-
-
-@Backward.instead("deliver", "the mask's gradient is multiplied by the scale")
-def scales_mask_gradient(gradients: Gradients, saved: Saved) -> Gradients:
-    mask = gradients.get("attn_mask")
-    return gradients if mask is None else {**gradients, "attn_mask": mask * factor(saved.asked)}
 
 
 @Backward.instead("deliver", "the gradient of the mask alone raises an error", source="pytorch issue 148476")
@@ -336,15 +267,6 @@ BACKWARD = mutants(
         "backward_ignores_float_mask": Mutation("the backward ignores a float mask", ignoring("attn_mask", None, where=_is_float)),
     },
 )  # fmt: skip
-
-
-def _cut(asked: Asked) -> Asked:
-    mask = asked["attn_mask"]
-    if mask is None:
-        return asked
-    for axis in range(1, min(mask.dim(), asked.rank) + 1):
-        mask = mask.narrow(-axis, 0, min(mask.shape[-axis], asked.scores_shape[-axis]))
-    return asked.but(attn_mask=mask)
 
 
 def _filled(asked: Asked) -> Asked:
@@ -371,11 +293,6 @@ AROUND = mutants(
         )
     },
     receive={
-        "detaches_mask": Mutation(
-            "the mask gets no gradient: it is detached",
-            lambda asked: asked if asked["attn_mask"] is None else asked.but(attn_mask=asked["attn_mask"].detach()),
-        ),
-        "accepts_large_mask": Mutation("a mask that is too large is accepted and cut", _cut),
         "accepts_small_mask": Mutation("a mask that is too small is accepted, the rest is not masked", _filled),
     },
 )

@@ -15,7 +15,6 @@ from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import (
     Dense,
     Partial,
-    Tile,
     Tiled,
     Whole,
     correct,
@@ -155,11 +154,6 @@ def _but_the_last_column(output: Tensor, asked: Asked) -> Tensor:
     return with_zero_columns(output, asked.value_width - 1) if cropped else output
 
 
-def _but_first_of_many(scores: Tensor, asked: Asked) -> Tensor:
-    first = torch.arange(asked.keys, device=scores.device) == 0
-    return scores.masked_fill(first, -torch.inf) if asked.keys > 1000 else scores
-
-
 FEW = mutants(
     Whole,
     answer={
@@ -168,7 +162,6 @@ FEW = mutants(
             with_result(lambda output, asked: output * (0 if asked.keys == 1 else 1)),
             "a tolerance that vanishes with one key hides it",
         ),
-        "ignores_second_of_two_keys": Mutation("of two keys, the second is not read", with_arguments(asked=lambda asked: with_first_keys(asked, 1) if asked.keys == 2 else asked)),
         "ignores_second_half_for_one_query": Mutation(
             "a single query sees the first half of the keys only",
             with_arguments(asked=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
@@ -180,12 +173,6 @@ FEW = mutants(
             with_arguments(asked=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a),
         ),
         "crops_values_without_batch_axis": Mutation("without a batch axis the last column of values of another width is not written", with_result(_but_the_last_column)),
-    },
-)  # fmt: skip
-MANY = mutants(
-    Dense,
-    softmax={
-        "drops_one_of_a_thousand_keys": Mutation("the first key is not read when there are more than 1000", with_arguments(scores=_but_first_of_many))
     },
 )  # fmt: skip
 
@@ -287,16 +274,6 @@ MUTANTS = mutants(
     Tiled,
     rescale={
         "does_not_rescale_earlier_tiles": Mutation("earlier tiles are not rescaled when a larger score comes", lambda before, largest: before._replace(largest=largest)),
-        "does_not_rescale_sum": Mutation(
-            "the output is rescaled when a larger score comes, the sum of the powers is not",
-            with_result(lambda after, before: after._replace(total=before.total)),
-        ),
-    },
-    running_largest={
-        "keeps_first_largest": Mutation(
-            "the first tile's largest score is kept, so that later tiles overflow",
-            with_result(lambda largest, before: torch.where(before == -math.inf, largest, before)),
-        )
     },
     key_bounds={
         "drops_ragged_tile": Mutation("a ragged last tile of keys is dropped", with_result(lambda bounds, tile: [each for each in bounds if each[1] - each[0] == tile] or bounds)),
@@ -307,11 +284,6 @@ MUTANTS = mutants(
             ),
             "memory-efficient-attention (clamped slices)",
         ),
-        "overlaps_tiles": Mutation(
-            "the first key of each tile but the first is counted twice",
-            with_result(lambda bounds, start: [(max(first - 1, start), last) for first, last in bounds]),
-        ),
-        "stops_after_first_tile": Mutation("only the first tile of each half of the keys is read", with_result(lambda bounds: bounds[:1])),
     },
     halves={
         "drops_odd_key": Mutation(
@@ -331,12 +303,6 @@ PADDING = mutants(
             "keys beyond 64 are padded with zeros to a multiple of 64, and the padding is attended to",
             with_arguments(
                 asked=lambda asked: with_padding_keys(asked, -asked.keys % 64) if asked.keys > 64 else asked
-            ),
-        ),
-        "attends_to_padding_below_8_keys": Mutation(
-            "fewer than 8 keys are padded to 8, and the padding is attended to",
-            with_arguments(
-                asked=lambda asked: with_padding_keys(asked, 8 - asked.keys) if 0 < asked.keys < 8 else asked
             ),
         ),
     },
@@ -364,25 +330,11 @@ def forgets_running_largest(before: Tensor, scores: Tensor) -> Tensor:
     return torch.where(largest == -math.inf, before, largest)
 
 
-@Tiled.instead("accumulate", "the last key of each full tile of 32 is left out")
-def drops_last_key_of_full_tiles(before: Partial, tile: Tile) -> Partial:
-    if tile.scores.shape[-1] < Tiled.key_tile:
-        return Tiled.accumulate(before, tile)
-    last = torch.arange(Tiled.key_tile, device=tile.scores.device) == Tiled.key_tile - 1
-    return Tiled.accumulate(before, tile._replace(scores=tile.scores.masked_fill(last, -math.inf)))
-
-
 @Tiled.instead("merge", "two halves of the keys are averaged, whatever their weights", source="split-KV kernels")
 def averages_halves(parts: list[Partial]) -> Partial:
     outputs = torch.stack([Tiled.normalise(part) for part in parts])
     count = torch.stack([part.total > 0 for part in parts]).sum(0).clamp(min=1)
     return Partial(outputs.sum(0) / count, torch.ones_like(parts[0].total), parts[0].largest)
-
-
-@Tiled.instead("merge", "two halves of the keys are merged without their largest scores")
-def merges_without_largest(parts: list[Partial]) -> Partial:
-    output = torch.stack([part.output for part in parts]).sum(0)
-    return Partial(output, torch.stack([part.total for part in parts]).sum(0), parts[0].largest)
 
 
 @Tiled.instead(
