@@ -202,10 +202,15 @@ def cases() -> Sequence[Case]:
         *(_many(f"dropout/independent_{p}", "heads, items, rows and keys draw for themselves", neighbours, p) for p in (0.1, 0.5)),
         counted("dropout/far_apart", "no mask is used again in another tile", neighbours, 0.4, batch=2, heads=3, size=256, dtypes=("float32", "float16")),
         counted("dropout/seeds", "torch.manual_seed governs the draw", repeated, seeds=(3, 3, 4)),
-        *refused(),
+        BadInput("bad_input/dropout_below_zero", "dropout_p = −0.1", {}, {"dropout_p": -0.1}),
+        BadInput("bad_input/dropout_above_one", "dropout_p = 1.5", {}, {"dropout_p": 1.5}),
+        *(BadInput(f"bad_input/dropout_below_zero_in_rank_{rank}", f"dropout_p = −0.1, in rank {rank}", of_rank(rank), {"dropout_p": -0.1}) for rank in (2, 3)),
+        BadInput("bad_input/dropout_below_zero_masked", "dropout_p = −0.1, with a mask", {"attn_mask": (5, 7)}, {"dropout_p": -0.1}),
+        BadInput("bad_input/dropout_above_one_causal", "dropout_p = 1.5, under causal", {}, {"dropout_p": 1.5, "is_causal": True}),
         counted("dropout/successive_calls", "the generator moves on", repeated, seeds=(3, None)),
+        of_many("dropout/of_many", "32 heads and 1,024 keys draw for themselves", share_and_neighbours, 0.5),
+        of_many("dropout/of_many_rarely", "p = 0.001 is neither 0 nor 1/256", everywhere, 0.001, ("float32", "bfloat16")),
         *meetings(),
-        *at_scale(),
         *training(),
     ]  # fmt: skip
 
@@ -231,41 +236,16 @@ def meetings() -> Sequence[Case]:
     ]  # fmt: skip
 
 
-def at_scale() -> Sequence[Case]:
-    """Many heads and keys, where a generator's numbers may repeat, and a probability that eight bits cannot hold."""
-    return [
-        of_many("dropout/of_many", "32 heads and 1,024 keys draw for themselves", share_and_neighbours, 0.5),
-        of_many(
-            "dropout/of_many_rarely", "p = 0.001 is neither 0 nor 1/256", everywhere, 0.001, ("float32", "bfloat16")
-        ),
-    ]
-
-
 def training() -> Sequence[Case]:
     """The generator moves on from call to call where gradients are wanted, and no backward pass turns it back."""
     learning = AttentionCase("", "", batch=4, heads=4, queries=16, keys=16, width=16, draw="uniform_identity", dropout_p=0.5, gradient_of=INPUTS, dtypes=("float32",))  # fmt: skip
     one, between = "dropout/successive_training", "dropout/backward_between"
     return [
         Training(learning.but(name=one, why="each step of a training draws anew"), one_by_one),
-        Interleaved(
-            "order/dropout",
-            "forward A, forward B, backward A, backward B: each drops what it dropped",
-            KEPT.but(gradient_of=INPUTS),
-        ),
+        Interleaved("order/dropout", "forward A, forward B, backward A, backward B: each drops what it dropped", KEPT.but(gradient_of=INPUTS)),
         Training(learning.but(name=between, why="a backward pass does not turn the generator back"), backward_between),
-    ]
+    ]  # fmt: skip
 
 
 def _many(name: str, why: str, judge: Judge, p: float) -> CountedCase:
     return counted(name, why, judge, p, batch=16, heads=16, size=40)
-
-
-def refused() -> Sequence[Case]:
-    """Numbers outside [0, 1], which are no probabilities."""
-    return [
-        BadInput("bad_input/dropout_below_zero", "dropout_p = −0.1", {}, {"dropout_p": -0.1}),
-        BadInput("bad_input/dropout_above_one", "dropout_p = 1.5", {}, {"dropout_p": 1.5}),
-        *(BadInput(f"bad_input/dropout_below_zero_in_rank_{rank}", f"dropout_p = −0.1, in rank {rank}", of_rank(rank), {"dropout_p": -0.1}) for rank in (2, 3)),
-        BadInput("bad_input/dropout_below_zero_masked", "dropout_p = −0.1, with a mask", {"attn_mask": (5, 7)}, {"dropout_p": -0.1}),
-        BadInput("bad_input/dropout_above_one_causal", "dropout_p = 1.5, under causal", {}, {"dropout_p": 1.5, "is_causal": True}),
-    ]  # fmt: skip

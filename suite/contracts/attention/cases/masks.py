@@ -27,104 +27,30 @@ WITH_MASK = (*INPUTS, "attn_mask")
 
 def cases() -> Sequence[Case]:
     """All cases of masks."""
-    return [
-        *bool_mask(),
-        *float_mask(),
-        *others(),
-        *sizes(),
-        *numerics(),
-        *layout(),
-        *gradients(),
-        *mask_gradient(),
-        *metamorphic(),
-        *behaviour(),
-        *bad_input(),
-    ]
+    return [*forward(), *special(), *bad_input()]
 
 
-def bool_mask() -> list[Case]:
-    """True means may attend; broadcastable to … h l s."""
-    return [*_patterns(), *_axes(), *_across_tiles(), *_beside()]
-
-
-def _patterns() -> list[Case]:
-    """What it lets through."""
+def forward() -> Sequence[Case]:
+    """Kinds, axes and patterns of masks, in calls of every size."""
     return [
         AttentionCase("bool_mask/random", "True means may attend", mask=Mask()),
         AttentionCase("bool_mask/square", "rows are queries, columns are keys", queries=7, mask=Mask()),
-        AttentionCase(
-            "bool_mask/window", "a band around the diagonal", queries=16, keys=16, mask=Mask(pattern="window")
-        ),
-    ]
-
-
-def _axes() -> list[Case]:
-    """Along which axes it is broadcast."""
-    return [
+        AttentionCase("bool_mask/window", "a band around the diagonal", queries=16, keys=16, mask=Mask(pattern="window")),
         AttentionCase("bool_mask/rank_2", "one mask for all items and heads", mask=Mask(axes="ls")),
         AttentionCase("bool_mask/rank_1", "one mask for all queries too", mask=Mask(axes="s")),
-        AttentionCase(
-            "bool_mask/rank_3_as_many_items", "items and heads of one count", batch=3, heads=3, mask=Mask(axes="hls")
-        ),
+        AttentionCase("bool_mask/rank_3_as_many_items", "items and heads of one count", batch=3, heads=3, mask=Mask(axes="hls")),
         AttentionCase("bool_mask/per_item", "broadcast over heads", batch=3, heads=4, mask=Mask(axes="b1ls")),
         AttentionCase("bool_mask/per_head", "broadcast over items", batch=3, heads=3, mask=Mask(axes="1hls")),
-        AttentionCase(
-            "bool_mask/per_row",
-            "one entry opens a whole row",
-            mask=Mask(axes="bhl1", pattern="everything"),
-        ),
-    ]
-
-
-def _across_tiles() -> list[Case]:
-    """Beside other features, along the axes that the list above lacks, and where whole tiles are hidden."""
-    return [
+        AttentionCase("bool_mask/per_row", "one entry opens a whole row", mask=Mask(axes="bhl1", pattern="everything")),
         *(
             AttentionCase(f"bool_mask/axes_{axes}", "broadcast along what it lacks", batch=3, mask=Mask(axes=axes))
             for axes in ("1h1s", "h1s", "11s")
         ),
-        AttentionCase(
-            "bool_mask/decode_late",
-            "decoding where whole tiles of the cache are hidden",
-            queries=1,
-            keys=520,
-            mask=Mask(pattern="late"),
-        ),
-    ]
-
-
-def _beside() -> list[Case]:
-    """Lengths, and what it meets: ranks, heads that share keys, values of another width."""
-    return [
-        AttentionCase(
-            "bool_mask/padding",
-            "lengths per item, the commonest mask",
-            batch=4,
-            mask=Mask(axes="b11s", pattern="padding"),
-        ),
-        AttentionCase(
-            "bool_mask/rank_2_inputs",
-            "masks for inputs without leading axes",
-            rank=2,
-            batch=1,
-            heads=1,
-            mask=Mask(axes="ls"),
-        ),
-        AttentionCase(
-            "bool_mask/rank_3_inputs",
-            "masks for inputs with one leading axis",
-            rank=3,
-            batch=1,
-            heads=3,
-            mask=Mask(axes="hls"),
-        ),
+        AttentionCase("bool_mask/decode_late", "decoding where whole tiles of the cache are hidden", queries=1, keys=520, mask=Mask(pattern="late")),
+        AttentionCase("bool_mask/padding", "lengths per item, the commonest mask", batch=4, mask=Mask(axes="b11s", pattern="padding")),
+        AttentionCase("bool_mask/rank_2_inputs", "masks for inputs without leading axes", rank=2, batch=1, heads=1, mask=Mask(axes="ls")),
+        AttentionCase("bool_mask/rank_3_inputs", "masks for inputs with one leading axis", rank=3, batch=1, heads=3, mask=Mask(axes="hls")),
         AttentionCase("bool_mask/grouped", "one mask per query head", heads=6, key_heads=2, mask=Mask()),
-    ]
-
-
-def float_mask() -> list[Case]:
-    """Added to the scaled scores; may hold −inf."""
-    return [
         AttentionCase("float_mask/random", "biases with some −inf", mask=Mask("float")),
         AttentionCase("float_mask/rank_2", "one bias for all items and heads", mask=Mask("float", axes="ls")),
         AttentionCase("float_mask/rank_1", "one bias for all queries too", mask=Mask("float", axes="s")),
@@ -134,22 +60,10 @@ def float_mask() -> list[Case]:
         AttentionCase("float_mask/per_row", "a constant per row cancels", mask=Mask("float", "everything", "bhl1")),
         AttentionCase("float_mask/causal_pattern", "a triangle of −inf", queries=7, mask=Mask("float", "causal")),
         AttentionCase("float_mask/grouped", "one bias per query head", heads=6, key_heads=3, mask=Mask("float")),
-    ]  # fmt: skip
-
-
-def others() -> Sequence[Case]:
-    """Masks without keys, without queries, without items."""
-    return [
         AttentionCase("no_keys/masked", "s = 0 with a mask of no columns", keys=0, mask=Mask(pattern="everything")),
         AttentionCase("no_keys/no_queries_masked", "l = 0 with a mask of no rows", queries=0, mask=Mask(pattern="everything")),
         AttentionCase("no_keys/no_items_masked", "a batch of 0 with a mask for it", batch=0, mask=Mask(axes="b1ls", pattern="everything")),
         AttentionCase("no_keys/no_items_biased", "a batch of 0 with one bias for all items", batch=0, mask=Mask("float", "everything", "ls")),
-    ]  # fmt: skip
-
-
-def sizes() -> Sequence[Case]:
-    """Masks across tiles."""
-    return [
         *(
             AttentionCase(f"both/masked_{n}", f"masked, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, mask=Mask())
             for n in (31, 65, 129, 257)
@@ -162,8 +76,11 @@ def sizes() -> Sequence[Case]:
     ]  # fmt: skip
 
 
-def numerics() -> Sequence[Case]:
-    """What masks hide, however extreme the numbers are."""
+def special() -> Sequence[Case]:
+    """Masks with extreme numbers, odd layouts and gradients; no mask is written or remembered."""
+    padded = AttentionCase("metamorphic/padded", "", queries=6, keys=9, mask=Mask(axes="b11s", pattern="padding"))
+    padded_float = padded.but(mask=Mask("float", "padding", "b11s"))
+    hidden = "what masked keys and values hold does not matter"
     return [
         AttentionCase("numerics/far_below_zero_masked", "a masked score of 0 is not the maximum", draw="opposite_logits", mask=Mask()),
         AttentionCase("numerics/allowed_below_fill", "allowed scores of −23,000: a hidden one filled with −10⁴ would win", draw="abysmal_logits", mask=Mask()),
@@ -172,12 +89,6 @@ def numerics() -> Sequence[Case]:
         AttentionCase("numerics/minus_ten_thousand", "hidden by −10⁴, which float16 can hold", mask=Mask("float", hidden=-1e4)),
         AttentionCase("numerics/leading_block_float", "a leading block of −inf wider than any tile", keys=1400, heads=1, mask=Mask("float", "late", "b1ls")),
         AttentionCase("numerics/leading_block_bool", "a leading block of False wider than any tile", keys=1400, heads=1, mask=Mask("bool", "late", "b1ls")),
-    ]  # fmt: skip
-
-
-def layout() -> Sequence[Case]:
-    """Masks behind other strides, offsets and expansions."""
-    return [
         *(
             AttentionCase(f"layout/{kind}_mask_{layout}", f"{kind} mask: {words}", queries=6, mask=Mask(kind), layout={"attn_mask": layout})
             for kind in ("bool", "float")
@@ -187,19 +98,7 @@ def layout() -> Sequence[Case]:
             AttentionCase(f"layout/long_{kind}_mask_{layout}", f"{kind} mask across tiles: {STRANGE[layout]}", batch=1, queries=70, keys=140, mask=Mask(kind), layout={"attn_mask": layout})
             for kind, layout in (("bool", "sliced"), ("float", "strided"))
         ),
-    ]  # fmt: skip
-
-
-def gradients() -> Sequence[Case]:
-    """Hidden keys get no gradient."""
-    return [
         AttentionCase("gradients/bool_mask_padding", "a broadcast mask", gradient_of=INPUTS, mask=Mask(axes="b11s", pattern="padding")),
-    ]  # fmt: skip
-
-
-def mask_gradient() -> Sequence[Case]:
-    """The gradient of a float mask flows, and is summed where it was broadcast."""
-    return [
         AttentionCase("mask_gradient/full", "a bias for every score", gradient_of=WITH_MASK, mask=Mask("float", "everything")),
         AttentionCase("mask_gradient/square", "rows are queries, columns are keys", gradient_of=WITH_MASK, queries=7, mask=Mask("float", axes="ls")),
         AttentionCase("mask_gradient/alone", "nothing but the mask requires one", gradient_of=("attn_mask",), mask=Mask("float")),
@@ -210,17 +109,9 @@ def mask_gradient() -> Sequence[Case]:
         ),
         AttentionCase("mask_gradient/grouped", "one bias per query head", gradient_of=WITH_MASK, heads=4, key_heads=2, mask=Mask("float")),
         AttentionCase("mask_gradient/tiles", "across tiles", gradient_of=WITH_MASK, batch=1, heads=2, queries=70, keys=130, mask=Mask("float", axes="1hls"), dtypes=FAST),
-    ]  # fmt: skip
-
-
-def metamorphic() -> Sequence[Case]:
-    """Relations between answers under masks."""
-    padded = AttentionCase("metamorphic/padded", "", queries=6, keys=9, mask=Mask(axes="b11s", pattern="padding"))
-    padded_float = padded.but(mask=Mask("float", "padding", "b11s"))
-    hidden = "what masked keys and values hold does not matter"
-    return [
         Relation("metamorphic/poisoned_masked_keys", hidden, poisoned_masked_keys, padded),
         Relation("metamorphic/poisoned_masked_keys_float", hidden, poisoned_masked_keys, padded_float),
+        InARow("behaviour/same_pointers_other_mask", "another mask behind the same pointer", same_storage(SMALL.but(mask=Mask()))),
     ]  # fmt: skip
 
 
@@ -231,13 +122,6 @@ def poisoned_masked_keys(call: Call, random: Generator) -> tuple[Sequence[Call],
     changed = {name: (call.tensors[name] + poison).to(call.tensors[name].dtype) for name in ("key", "value")}
     query = call.tensors["query"].abs() + 1  # so that every hidden score is huge and tempting
     return (with_tensors(call, query=query), with_tensors(call, query=query, **changed)), same(everywhere, everywhere)
-
-
-def behaviour() -> Sequence[Case]:
-    """Masks are read, never written, and none is remembered."""
-    return [
-        InARow("behaviour/same_pointers_other_mask", "another mask behind the same pointer", same_storage(SMALL.but(mask=Mask()))),
-    ]  # fmt: skip
 
 
 def bad_input() -> Sequence[Case]:

@@ -17,9 +17,7 @@ def plain() -> list[AttentionCase]:
         AttentionCase("plain/small", "the definition, nothing else"),
         AttentionCase("plain/self_attention", "as many queries as keys", queries=9, keys=9),
         AttentionCase("plain/one_head", "a single head of a single item", batch=1, heads=1),
-        AttentionCase(
-            "plain/many_items", "batch items and heads are not mixed up when their counts differ", batch=5, heads=3
-        ),
+        AttentionCase("plain/many_items", "batch items and heads are not mixed up when their counts differ", batch=5, heads=3),
         AttentionCase(
             "plain/batch_equals_queries",
             "axes of equal size are not confused",
@@ -29,44 +27,26 @@ def plain() -> list[AttentionCase]:
             keys=8,
             width=8,  # of the core: tensor cores take rows of 16 bytes alone
         ),
-        AttentionCase(
-            "plain/heads_equal_queries",
-            "(b, s, h, e) read as (b, h, s, e) gives a right shape",
-            heads=4,
-            queries=4,
-            keys=4,
-        ),
+        AttentionCase("plain/heads_equal_queries", "(b, s, h, e) read as (b, h, s, e) gives a right shape", heads=4, queries=4, keys=4),
         AttentionCase("plain/repeated_queries", "equal queries have equal answers", draw="repeated_queries"),
-        AttentionCase(
-            "plain/ordinary", "an ordinary layer: 4 heads of width 64", heads=4, queries=64, keys=64, width=64
-        ),
-    ]
+        AttentionCase("plain/ordinary", "an ordinary layer: 4 heads of width 64", heads=4, queries=64, keys=64, width=64),
+    ]  # fmt: skip
 
 
-def no_keys() -> list[AttentionCase]:
-    """No keys: zeros. No queries: an empty output. No items: an empty output."""
+def small() -> list[AttentionCase]:
+    """No keys: zeros. No queries, no items: an empty output. Rank 2, 3 and 4."""
     return [
         AttentionCase("no_keys/plain", "s = 0 answers zeros", keys=0),
         AttentionCase("no_keys/value_width", "s = 0: zeros of the values' width", keys=0, value_width=3),
         AttentionCase("no_keys/rank_2", "s = 0 without leading axes", keys=0, rank=2, batch=1, heads=1),
-        AttentionCase(
-            "no_keys/gradient", "gradients of nothing are zeros", keys=0, gradient_of=("query", "key", "value")
-        ),
+        AttentionCase("no_keys/gradient", "gradients of nothing are zeros", keys=0, gradient_of=("query", "key", "value")),
         AttentionCase("no_keys/no_queries", "l = 0 answers an empty output", queries=0),
-    ]
-
-
-def ranks() -> list[AttentionCase]:
-    """Rank 2, 3 and 4."""
-    return [
         AttentionCase("ranks/two", "l e alone", rank=2, batch=1, heads=1),
         AttentionCase("ranks/three", "h l e", rank=3, batch=1, heads=3),
         AttentionCase("ranks/three_as_many_rows", "h equals l", rank=3, batch=1, heads=5, keys=5),
         AttentionCase("ranks/two_long", "rank 2 across tiles", rank=2, batch=1, heads=1, queries=70, keys=140),
-        AttentionCase(
-            "ranks/three_value_width", "rank 3 with another value width", rank=3, batch=1, heads=3, value_width=2
-        ),
-    ]
+        AttentionCase("ranks/three_value_width", "rank 3 with another value width", rank=3, batch=1, heads=3, value_width=2),
+    ]  # fmt: skip
 
 
 SMALL = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 96, 112, 127, 128, 129)
@@ -80,54 +60,20 @@ SCORES = 2**18
 """l·s stays near this, so that one case takes milliseconds."""
 
 
-def keys() -> list[AttentionCase]:
-    """The number of keys around each boundary."""
-    return [
-        AttentionCase(f"keys/{count}", f"{count} keys", batch=1, queries=min(24, SCORES // count), keys=count)
-        for count in BOUNDARIES
-    ] + [
-        AttentionCase(
-            f"keys/{count}", f"{count} keys", batch=1, heads=1, queries=min(60, SCORES // count), keys=count, width=16
-        )
-        for count in LONG
-    ]
-
-
-def queries() -> list[AttentionCase]:
-    """The number of queries around each boundary."""
-    return [
-        AttentionCase(f"queries/{count}", f"{count} queries", batch=1, queries=count, keys=24) for count in BOUNDARIES
-    ] + [
-        AttentionCase(f"queries/{count}", f"{count} queries", batch=1, heads=1, queries=count, keys=60, width=16)
-        for count in LONG
-    ]
-
-
-def both() -> list[AttentionCase]:
-    """Both at once."""
+def sizes() -> list[AttentionCase]:
+    """Sizes around each boundary: of keys, queries, both, widths, and batch items and heads."""
     square = (31, 64, 65, 127, 129, 257, 512)
     return [
+        *(AttentionCase(f"keys/{n}", f"{n} keys", batch=1, queries=min(24, SCORES // n), keys=n) for n in BOUNDARIES),
+        *(AttentionCase(f"keys/{n}", f"{n} keys", batch=1, heads=1, queries=min(60, SCORES // n), keys=n, width=16) for n in LONG),
+        *(AttentionCase(f"queries/{n}", f"{n} queries", batch=1, queries=n, keys=24) for n in BOUNDARIES),
+        *(AttentionCase(f"queries/{n}", f"{n} queries", batch=1, heads=1, queries=n, keys=60, width=16) for n in LONG),
         *(AttentionCase(f"both/{n}", f"{n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16) for n in square),
         *(AttentionCase(f"both/width_{width}", f"width {width} across tiles", batch=1, queries=130, keys=140, width=width) for width in (20, 72, 96, 128, 256)),
         AttentionCase("both/decode_long", "one query before many keys", heads=4, queries=1, keys=4097, width=16),
         AttentionCase("both/decode_batch", "one query each for many items", batch=64, heads=8, queries=1, keys=65, width=16),
-    ]  # fmt: skip
-
-
-def widths() -> list[AttentionCase]:
-    """Widths that fill no vector register, value widths of their own."""
-    return [
         *(AttentionCase(f"widths/{width}", f"width {width}", width=width, queries=12, keys=20) for width in WIDTHS),
-        *(
-            AttentionCase(f"widths/value_{value}_of_{width}", f"values of width {value}, queries of {width}", width=width, value_width=value, queries=9, keys=18)
-            for width, value in ((8, 1), (8, 3), (8, 24), (64, 80), (80, 64), (128, 20), (1, 8), (256, 64), (64, 256), (16, 512))
-        ),
-    ]  # fmt: skip
-
-
-def items() -> list[AttentionCase]:
-    """Few and many batch items and heads."""
-    return [
+        *(AttentionCase(f"widths/value_{v}_of_{e}", f"values of width {v}, queries of {e}", width=e, value_width=v, queries=9, keys=18) for e, v in ((8, 1), (8, 3), (8, 24), (64, 80), (80, 64), (128, 20), (1, 8), (256, 64), (64, 256), (16, 512))),
         AttentionCase("items/many", "batch · heads is 1,024", batch=32, heads=32, queries=2, keys=3),
         AttentionCase("items/many_across_tiles", "70 items of ordinary size", batch=70, heads=1, queries=33, keys=33),
         AttentionCase("items/prime", "batch · heads has no small divisor", batch=17, heads=19, queries=3, keys=4),
@@ -152,8 +98,11 @@ def lengths() -> list[AttentionCase]:
     ]  # fmt: skip
 
 
-def numerics() -> list[AttentionCase]:
-    """The result is known to the dtype's precision, however extreme the numbers on the way are."""
+def extreme() -> list[AttentionCase]:
+    """The result is known to the dtype's precision, however extreme the numbers on the way are.
+
+    Of the family `half` no number is off by a rounding of its own, and all together by more than roundings come to.
+    """
     return [
         AttentionCase("numerics/huge_logits", "logits of ±10⁴", draw="huge_logits", width=16),
         AttentionCase("numerics/cancelling_products", "products near 1,000 cancel, and small ones decide: their sum is made in float32", draw="cancelling_products", width=16, keys=20),
@@ -170,12 +119,6 @@ def numerics() -> list[AttentionCase]:
         AttentionCase("numerics/subnormal_values", "values next to the subnormal ones", draw="subnormal_values"),
         AttentionCase("numerics/offset_values_many", "weights sum to one over 1,025 keys", draw="offset_values", batch=1, heads=1, keys=1025, queries=20),
         AttentionCase("numerics/identity_values_many", "small weights beside large ones", draw="identity_values", keys=64, width=64, queries=20),
-    ]  # fmt: skip
-
-
-def half() -> list[AttentionCase]:
-    """Numbers of which none is off by a rounding of its own, and all together by far more than roundings come to."""
-    return [
         AttentionCase("half/one_key_of_many", "1,024 keys of equal weight: each counts once", batch=1, heads=1, queries=64, keys=1024, width=16, value_width=128, draw="even_weights", dtypes=HALF),
         AttentionCase("half/one_tile_of_four", "a hundredth of one tile's weight, half a hundredth of the scale", batch=1, heads=1, queries=64, keys=256, width=16, value_width=128, draw="even_weights", dtypes=HALF),
         AttentionCase("half/late_edge", "the first hidden key of long rows", batch=1, heads=1, queries=384, keys=384, width=16, value_width=64, draw="even_weights", causal=True, dtypes=HALF),
@@ -197,27 +140,14 @@ STRANGE = {
 
 def layout() -> list[AttentionCase]:
     """Strides, offsets and stride-0 expansions are honoured."""
-    forward = [
-        AttentionCase(f"layout/{name}_{layout}", f"{name}: {words}", queries=6, layout={name: layout})
-        for name in INPUTS
-        for layout, words in STRANGE.items()
-    ]
-    backward = [
-        AttentionCase(f"layout/output_gradient_{layout}", f"output gradient: {words}", queries=6, gradient_of=INPUTS, layout={"output_gradient": layout})
-        for layout, words in STRANGE.items()
+    upstream = {**STRANGE, "expanded_everywhere": "stride 0 along every axis"}
+    names = {"expanded_everywhere": "of_a_sum"}
+    return [
+        *(AttentionCase(f"layout/{name}_{layout}", f"{name}: {words}", queries=6, layout={name: layout}) for name in INPUTS for layout, words in STRANGE.items()),
+        *(AttentionCase(f"layout/output_gradient_{names.get(layout, layout)}", f"output gradient: {words}", queries=6, gradient_of=INPUTS, layout={"output_gradient": layout}) for layout, words in upstream.items()),
+        *(AttentionCase(f"layout/all_{layout}", f"all inputs: {words}", queries=6, gradient_of=INPUTS, layout=dict.fromkeys(INPUTS, layout)) for layout, words in STRANGE.items() if layout != "strided"),
+        *(AttentionCase(f"layout/long_{name}_transposed", f"{name} transposed, across tiles", queries=130, keys=140, layout={name: "transposed_heads"}) for name in INPUTS),
     ]  # fmt: skip
-    together = [
-        AttentionCase(f"layout/all_{layout}", f"all inputs: {STRANGE[layout]}", queries=6, gradient_of=INPUTS, layout=dict.fromkeys(INPUTS, layout))
-        for layout in ("transposed_heads", "sliced", "offset", "column_major", "expanded", "expanded_rows")
-    ]  # fmt: skip
-    tiled = [
-        AttentionCase(f"layout/long_{name}_transposed", f"{name} transposed, across tiles", queries=130, keys=140, layout={name: "transposed_heads"})
-        for name in INPUTS
-    ]  # fmt: skip
-    backward.append(
-        AttentionCase("layout/output_gradient_of_a_sum", "stride 0 along every axis", queries=6, gradient_of=INPUTS, layout={"output_gradient": "expanded_everywhere"})
-    )  # fmt: skip
-    return [*forward, *backward, *together, *tiled]
 
 
 def gradients() -> list[AttentionCase]:
@@ -261,29 +191,22 @@ def _hundredfold(call: Call) -> Call:
 
 def gradient_sizes() -> list[AttentionCase]:
     """Tails of tiles, which a forward pass may get right and a backward pass wrong; and what meets there."""
-    squares = (2, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257)
-    met: dict[str, dict[str, Any]] = {
-        "wide": {"queries": 70, "keys": 130},
-        "tall": {"queries": 130, "keys": 70},
-        "width_80": {"queries": 66, "keys": 130, "width": 80, "batch": 1},
-        "width_128": {"queries": 66, "keys": 130, "width": 128, "batch": 1},
-        "width_256": {"queries": 34, "keys": 130, "width": 256, "batch": 1},
+    met = {
+        "wide": (70, 130, 16),
+        "tall": (130, 70, 16),
+        "width_80": (66, 130, 80),
+        "width_128": (66, 130, 128),
+        "width_256": (34, 130, 256),
     }
     return [
-        *(backward(f"gradient_sizes/{size}", f"{size} queries and keys", queries=size, keys=size, dtypes=affordable(size)) for size in squares),
-        *(backward(f"gradient_sizes/{name}", f"backward across tiles: {name.replace('_', ' ')}", **unusual) for name, unusual in met.items()),
+        *(backward(f"gradient_sizes/{n}", f"{n} queries and keys", queries=n, keys=n, dtypes=affordable(n)) for n in (2, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257)),
+        *(backward(f"gradient_sizes/{name}", f"backward across tiles: {name.replace('_', ' ')}", queries=l, keys=s, width=e, batch=1 if e > 16 else 2) for name, (l, s, e) in met.items()),
     ]  # fmt: skip
 
 
 def backward(name: str, why: str, **unusual: Any) -> AttentionCase:
     """Gradients of several items and heads, wide enough for a tile; not in float64 unless it says so, for the time."""
-    usual: dict[str, Any] = {
-        "gradient_of": INPUTS,
-        "heads": 3,
-        "width": 16,
-        "dtypes": FAST,
-    }
-    return AttentionCase(name, why, **(usual | unusual))
+    return AttentionCase(name, why, **({"gradient_of": INPUTS, "heads": 3, "width": 16, "dtypes": FAST} | unusual))
 
 
 def affordable(size: int) -> tuple[str, ...]:
@@ -294,8 +217,4 @@ def affordable(size: int) -> tuple[str, ...]:
 
 def cases() -> list[Case]:
     """All of them but the plain ones, which come first, and the long ones, which come late."""
-    tables = (
-        *(no_keys, ranks, keys, queries, both, widths, items),
-        *(numerics, half, layout, gradients, gradient_sizes, gradient_numerics),
-    )
-    return [case for table in tables for case in table()]
+    return [*small(), *sizes(), *extreme(), *layout(), *gradients(), *gradient_sizes(), *gradient_numerics()]

@@ -34,14 +34,20 @@ def _empties(case: Case, needed: frozenset[str], conventions: Conventions) -> fr
 
 def cases() -> Sequence[Case]:
     """Query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s."""
+    from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
+    from attnsuite.contracts.attention.cases.one_call import affordable, backward
+    from attnsuite.contracts.attention.cases.relations import Relation
+    from attnsuite.contracts.attention.cases.several_calls import SMALL, InARow, modes, one_tensor
 
-    square = [
-        AttentionCase(f"causal/square_{size}", "j ≤ i, the own position included", causal=True, queries=size, keys=size)
-        for size in (1, 2, 5, 16, 33, 65)
-    ]
+    met: dict[str, dict[str, Any]] = {
+        "wide": {"queries": 70, "keys": 130},
+        "tall": {"queries": 130, "keys": 70},
+        "scaled": {"queries": 70, "keys": 70, "scale": 0.4},
+    }
     return [
-        *square,
+        *(AttentionCase(f"causal/square_{n}", "j ≤ i, the own position included", causal=True, queries=n, keys=n) for n in (1, 2, 5, 16, 33, 65)),
         AttentionCase("causal/more_queries", "later queries see all keys", causal=True, queries=9, keys=4),
         AttentionCase("causal/more_keys", "keys beyond the last query are never seen", causal=True, queries=4, keys=9),
         AttentionCase("causal/one_query", "a lone query sees the first key only", causal=True, queries=1, keys=6),
@@ -53,74 +59,25 @@ def cases() -> Sequence[Case]:
         AttentionCase("scale/zero_causal", "scale 0: 0 · −inf must not arise", scale=0.0, causal=True, queries=7),
         AttentionCase("scale/negative_causal", "the maximum is taken after scaling", scale=-0.4, causal=True, queries=7),
         AttentionCase("numerics/huge_logits_causal", "logits of ±10⁴ behind a mask", draw="huge_logits", width=16, queries=7, causal=True),
-        *_sizes(),
-        *_gradients(),
-        *_dropout(),
-        *_metamorphic(),
-        *_behaviour(),
-    ]  # fmt: skip
-
-
-def _sizes() -> Sequence[Case]:
-    from attnsuite.contracts.attention.cases.case import AttentionCase
-
-    return [
-        *(
-            AttentionCase(f"both/causal_{n}", f"causal, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, causal=True)
-            for n in (31, 64, 65, 127, 129, 257, 512)
-        ),
+        *(AttentionCase(f"both/causal_{n}", f"causal, {n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16, causal=True) for n in (31, 64, 65, 127, 129, 257, 512)),
         AttentionCase("both/causal_long", "a long causal square, its rows sampled", batch=1, heads=1, queries=1025, keys=1025, width=8, causal=True),
         AttentionCase("both/causal_wide", "causal, far more keys than queries", batch=1, heads=1, queries=63, keys=2049, causal=True),
         AttentionCase("both/causal_tall", "causal, far more queries than keys", batch=1, heads=1, queries=2049, keys=63, causal=True),
         AttentionCase("both/causal_many_heads", "causal across tiles, several items and heads", batch=2, heads=3, queries=257, keys=257, width=8, causal=True),
         AttentionCase("widths/value_under_causal", "value width under causal across tiles", width=16, value_width=40, queries=130, keys=130, heads=1, causal=True),
-    ]  # fmt: skip
-
-
-def _gradients() -> Sequence[Case]:
-    from attnsuite.cases.layouts import INPUTS
-    from attnsuite.contracts.attention.cases.case import AttentionCase
-    from attnsuite.contracts.attention.cases.one_call import affordable, backward
-
-    met: dict[str, dict[str, Any]] = {
-        "wide": {"queries": 70, "keys": 130},
-        "tall": {"queries": 130, "keys": 70},
-        "scaled": {"queries": 70, "keys": 70, "scale": 0.4},
-    }
-    return [
         AttentionCase("gradients/causal", "hidden keys get no gradient", gradient_of=INPUTS, causal=True, queries=7),
         AttentionCase("gradients/causal_wide", "keys beyond the last query get exactly none", gradient_of=INPUTS, causal=True, queries=4, keys=9),
         AttentionCase("gradients/causal_tall", "more queries than keys", gradient_of=INPUTS, causal=True, queries=9, keys=4),
         AttentionCase("gradients/grouped_causal", "grouped and causal", gradient_of=INPUTS, heads=4, key_heads=2, causal=True, queries=9, keys=9),
-        *(
-            backward(f"gradient_sizes/causal_{size}", f"causal, {size} queries and keys", queries=size, keys=size, causal=True, dtypes=affordable(size))
-            for size in (16, 63, 65, 129)
-        ),
+        *(backward(f"gradient_sizes/causal_{n}", f"causal, {n} queries and keys", queries=n, keys=n, causal=True, dtypes=affordable(n)) for n in (16, 63, 65, 129)),
         *(backward(f"gradient_sizes/causal_{name}", f"backward across tiles: causal {name}", causal=True, **unusual) for name, unusual in met.items()),
-    ]  # fmt: skip
-
-
-def _dropout() -> Sequence[Case]:
-    from attnsuite.cases.layouts import INPUTS
-    from attnsuite.contracts.attention.cases.case import AttentionCase
-    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
-
-    causal = KEPT.but(causal=True)
-    return [
         AttentionCase("dropout/zero_causal", "p = 0 is exact under causal", dropout_p=0.0, causal=True, queries=7),
         AttentionCase("dropout/one_causal", "p = 1 gives zeros under causal", dropout_p=1.0, causal=True, queries=7),
-        kept("dropout/kept_causal", "the same under causal", causal),
-        kept("dropout/gradient_causal", "the same mask backwards under causal", causal.but(gradient_of=INPUTS)),
-    ]
-
-
-def _metamorphic() -> Sequence[Case]:
-    from attnsuite.contracts.attention.cases.case import AttentionCase
-    from attnsuite.contracts.attention.cases.relations import Relation
-
-    square = AttentionCase("metamorphic/square", "", queries=10, keys=10, causal=True)
-    return [
-        Relation("metamorphic/future_changed", "under causal nobody sees the future", _future_changed, square),
+        kept("dropout/kept_causal", "the same under causal", KEPT.but(causal=True)),
+        kept("dropout/gradient_causal", "the same mask backwards under causal", KEPT.but(causal=True, gradient_of=INPUTS)),
+        Relation("metamorphic/future_changed", "under causal no query sees the future", _future_changed, AttentionCase("metamorphic/square", "", queries=10, keys=10, causal=True)),
+        InARow("behaviour/one_tensor_causal", "the same under causal", one_tensor(SMALL.but(causal=True))),
+        InARow("behaviour/without_gradients_causal", "no_grad agrees with grad mode under causal", modes(SMALL.but(causal=True))),
     ]  # fmt: skip
 
 
@@ -133,16 +90,6 @@ def _future_changed(call: Any, random: Any) -> Any:
         tensor[..., seen:, :] = -7 * tensor[..., seen:, :] - 5
     first = lambda output: output[..., :seen, :]  # noqa: E731
     return (call, with_tensors(call, **changed)), same(first, first)
-
-
-def _behaviour() -> Sequence[Case]:
-    from attnsuite.contracts.attention.cases.several_calls import SMALL, InARow, modes, one_tensor
-
-    causal = SMALL.but(causal=True)
-    return [
-        InARow("behaviour/one_tensor_causal", "the same under causal", one_tensor(causal)),
-        InARow("behaviour/without_gradients_causal", "no_grad agrees with grad mode under causal", modes(causal)),
-    ]
 
 
 # Mistakes

@@ -103,8 +103,10 @@ def _answer(of: Forward) -> None:
 
 def cases() -> Sequence[Case]:
     """A query that may attend to nothing answers exact zeros, and gives zero, finite gradients."""
+    from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import AttentionCase
 
+    with_mask = (*INPUTS, "attn_mask")
     return [
         AttentionCase("empty_row/bool", "all keys of some queries are False", mask=Mask(pattern="empty_rows")),
         AttentionCase("empty_row/float", "all keys of some queries are −inf", mask=Mask("float", "empty_rows")),
@@ -117,16 +119,6 @@ def cases() -> Sequence[Case]:
         AttentionCase("empty_row/long_bool", "empty rows across several tiles", keys=300, mask=Mask(pattern="empty_rows")),
         AttentionCase("empty_row/scale_zero", "0 · −inf must not arise", scale=0.0, mask=Mask("float", "empty_rows")),
         AttentionCase("empty_row/grouped", "empty rows with grouped heads", heads=4, key_heads=2, mask=Mask(pattern="empty_rows")),
-        *_gradients(),
-    ]  # fmt: skip
-
-
-def _gradients() -> Sequence[Case]:
-    from attnsuite.cases.layouts import INPUTS
-    from attnsuite.contracts.attention.cases.case import AttentionCase
-
-    with_mask = (*INPUTS, "attn_mask")
-    return [
         AttentionCase("empty_row_gradients/bool", "some empty rows", gradient_of=INPUTS, mask=Mask(pattern="empty_rows")),
         AttentionCase("empty_row_gradients/float", "some empty rows of −inf", gradient_of=INPUTS, mask=Mask("float", "empty_rows")),
         AttentionCase("empty_row_gradients/mask", "the mask's own gradient", gradient_of=with_mask, mask=Mask("float", "empty_rows")),

@@ -87,8 +87,10 @@ def _given(key_heads: int, drawing: Drawing) -> dict[str, Any]:
 def cases() -> Sequence[Case]:
     """Query head i reads key/value head i // (h/g)."""
     from attnsuite.cases.layouts import INPUTS
+    from attnsuite.contracts.attention.cases.bad_input import BadInput
     from attnsuite.contracts.attention.cases.case import AttentionCase
 
+    few, many = (dict.fromkeys(("key", "value"), (2, heads, 7, 8)) for heads in (3, 8))
     return [
         AttentionCase("heads/two_groups", "4 query heads on 2 key heads, interleaved", heads=4, key_heads=2),
         AttentionCase("heads/three_groups", "6 on 3: h/g differs from g", heads=6, key_heads=3),
@@ -102,15 +104,6 @@ def cases() -> Sequence[Case]:
         AttentionCase("gradients/grouped_value_width", "a group's values of another width than its keys", gradient_of=INPUTS, heads=6, key_heads=2, value_width=5),
         AttentionCase("gradients/grouped_value_alone", "summed over the group, value alone", gradient_of=("value",), heads=6, key_heads=2),
         AttentionCase("gradients/grouped_key_alone", "summed over the group, key alone", gradient_of=("key",), heads=4, key_heads=1),
-        *_bad_input(),
-    ]  # fmt: skip
-
-
-def _bad_input() -> Sequence[Case]:
-    from attnsuite.contracts.attention.cases.bad_input import BadInput
-
-    few, many = (dict.fromkeys(("key", "value"), (2, heads, 7, 8)) for heads in (3, 8))
-    return [
         BadInput("bad_input/heads_do_not_divide", "4 query heads on 3 key heads", few, {"enable_gqa": True}),
         BadInput("bad_input/more_key_heads", "4 query heads on 8 key heads", many, {"enable_gqa": True}),
         BadInput("bad_input/groups_without_asking", "4 query heads on 2 key heads without enable_gqa", dict.fromkeys(("key", "value"), (2, 2, 7, 8))),

@@ -54,18 +54,14 @@ def _refuse(asked: Asked) -> str:
 def cases() -> Sequence[Case]:
     """Query i attends keys i − left ≤ j ≤ i + right."""
     from attnsuite.cases.layouts import INPUTS
+    from attnsuite.contracts.attention.cases.bad_input import BadInput
     from attnsuite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
 
     square: dict[str, Any] = {"queries": 48, "keys": 48, "batch": 1}
     return [
-        *(
-            AttentionCase(f"window/left_{left}", f"{left} keys to the left, both ends included", window=(left, 0), **square)
-            for left in (0, 1, 15, 16, 17, 31, 32, 33, 47, 48, 53)
-        ),
-        *(
-            AttentionCase(f"window/long_left_{left}", f"{left} keys to the left, across tiles", window=(left, 0), batch=1, heads=1, queries=200, keys=200, width=16)
-            for left in (63, 64, 65, 127, 128, 129)
-        ),
+        *(AttentionCase(f"window/left_{n}", f"{n} keys to the left, both ends included", window=(n, 0), **square) for n in (0, 1, 15, 16, 17, 31, 32, 33, 47, 48, 53)),
+        *(AttentionCase(f"window/long_left_{n}", f"{n} keys to the left, across tiles", window=(n, 0), batch=1, heads=1, queries=200, keys=200, width=16) for n in (63, 64, 65, 127, 128, 129)),
         AttentionCase("window/right_alone", "the past is unbounded", window=(None, 3), **square),
         AttentionCase("window/left_alone", "the future is unbounded", window=(3, None), **square),
         AttentionCase("window/forwards", "no past, some future", window=(0, 5), **square),
@@ -91,26 +87,12 @@ def cases() -> Sequence[Case]:
         AttentionCase("empty_row_gradients/window", "rows left empty send none", window=(1, 0), gradient_of=INPUTS, queries=14, keys=6),
         AttentionCase("window/gradient_grouped", "with grouped heads", window=(5, 2), gradient_of=INPUTS, heads=4, key_heads=2, queries=20, keys=20),
         AttentionCase("window/gradient_mask", "a float mask gets a gradient inside alone", window=(3, 2), gradient_of=(*INPUTS, "attn_mask"), mask=Mask("float", "everything"), queries=12, keys=12),
-        *_dropout(),
-        *_bad_input(),
-    ]  # fmt: skip
-
-
-def _dropout() -> Sequence[Case]:
-    from attnsuite.contracts.attention.cases.dropout import KEPT, kept
-
-    return [kept("window/dropout", "dropout inside the window", KEPT.but(window=(3, 2)))]
-
-
-def _bad_input() -> Sequence[Case]:
-    from attnsuite.contracts.attention.cases.bad_input import BadInput
-
-    return [
+        kept("window/dropout", "dropout inside the window", KEPT.but(window=(3, 2))),
         BadInput("bad_input/window_negative_left", "a window of −1 keys to the left", {}, {"window": (-1, 0)}),
         BadInput("bad_input/window_negative_right", "a window of −2 keys to the right", {}, {"window": (3, -2)}),
         BadInput("bad_input/window_of_one_number", "a window that is a number, no pair", {}, {"window": 3}),
         BadInput("bad_input/window_of_three", "a window of three numbers", {}, {"window": (1, 2, 3)}),
-    ]
+    ]  # fmt: skip
 
 
 # Mistakes

@@ -78,34 +78,22 @@ SHAPES = Levels(
     },
     _sized,
     (
-        Contradiction(
-            "its truth would take long",
-            {"size": SIZES, "width": WIDTH, "value_width": VALUE_WIDTHS, "items": ITEMS, "dtype": DTYPES},
-            takes_long,
-        ),
+        Contradiction("its truth would take long", {"size": SIZES, "width": WIDTH, "value_width": VALUE_WIDTHS, "items": ITEMS, "dtype": DTYPES}, takes_long),
         Contradiction("rank 3 has an axis of heads alone", {"rank": ("rank_3",), "items": ("few_heads", "many_items")}),
-        Contradiction(
-            "rank 2 has no leading axis", {"rank": ("rank_2",), "items": ("few_heads", "many_heads", "many_items")}
-        ),
+        Contradiction("rank 2 has no leading axis", {"rank": ("rank_2",), "items": ("few_heads", "many_heads", "many_items")}),
     ),
-)
+)  # fmt: skip
 
 DRAWN = Levels({"draw": {name: name for name in DRAWS}}, lambda of: {"draw": of["draw"]})
 VALUES = Levels(
     {"value_width": VALUE_WIDTHS},
     lambda of: {"value_width": of["value_width"](of["width"], of["size"][1])},
     (
-        Contradiction(
-            "values are the identity where they have a column for each key",
-            {"value_width": tuple(VALUE_WIDTHS)[:-1], "draw": ("identity_values",)},
-        ),
-        Contradiction(
-            "values have a column for each key where they are the identity",
-            {"value_width": ("square_v",), "draw": DRAWS[:-1]},
-        ),
+        Contradiction("values are the identity where they have a column for each key", {"value_width": tuple(VALUE_WIDTHS)[:-1], "draw": ("identity_values",)}),
+        Contradiction("values have a column for each key where they are the identity", {"value_width": ("square_v",), "draw": DRAWS[:-1]}),
     ),
     lacked="value widths",
-)
+)  # fmt: skip
 
 
 def _laid(of: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -145,17 +133,8 @@ BACKWARD = Levels(
     {"gradient": {**GRADIENTS, "dqkv_mask": (*INPUTS, "attn_mask")}},
     lambda of: {"gradient_of": of["gradient"]},
     (
-        Contradiction(
-            "an output gradient is sent where gradients are asked",
-            {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "output_gradient_layout": ("no_do",)},
-        ),
-        Contradiction(
-            "without gradients there is no output gradient",
-            {
-                "gradient": ("no_gradient",),
-                "output_gradient_layout": tuple(_levels("do", UPSTREAM_LAYOUTS)),
-            },
-        ),
+        Contradiction("an output gradient is sent where gradients are asked", {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "output_gradient_layout": ("no_do",)}),
+        Contradiction("without gradients there is no output gradient", {"gradient": ("no_gradient",), "output_gradient_layout": tuple(_levels("do", UPSTREAM_LAYOUTS))}),
         Contradiction(
             "in half types, gradients of values near 1,000 are what rounding leaves of them",
             {
@@ -164,13 +143,10 @@ BACKWARD = Levels(
                 "dtype": ("float16", "bfloat16"),
             },
         ),
-        Contradiction(
-            "there are gradients only in grad mode",
-            {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "mode": ("no_grad", "inference")},
-        ),
+        Contradiction("there are gradients only in grad mode", {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "mode": ("no_grad", "inference")}),
     ),
     lacked="gradients",
-)
+)  # fmt: skip
 
 MODE = Levels({"mode": MODES}, lambda of: of["mode"])
 PRECISION = Levels({"dtype": {dtype: dtype for dtype in DTYPES}}, lambda of: {"dtypes": (of["dtype"],)})
