@@ -32,13 +32,13 @@ def _random(random: Generator, shape: tuple[int, ...]) -> Array:
 def _padding(random: Generator, shape: tuple[int, ...]) -> Array:
     """Each batch item has a length of its own; keys beyond it are hidden."""
     lengths = (np.arange(shape[0]) * 3 + shape[-1] // 2) % shape[-1] + 1
-    return np.arange(shape[-1]) < lengths.reshape(-1, *[1] * (len(shape) - 1))
+    return np.asarray(np.arange(shape[-1]) < lengths.reshape(-1, *[1] * (len(shape) - 1)))
 
 
 def _window(random: Generator, shape: tuple[int, ...]) -> Array:
     """A band of three keys around the own position (wrapping round, so that no row is empty)."""
     distance = (np.arange(shape[-2])[:, None] - np.arange(shape[-1])) % shape[-1]
-    return np.minimum(distance, shape[-1] - distance) <= 1
+    return np.asarray(np.minimum(distance, shape[-1] - distance) <= 1)
 
 
 def _empty_rows(random: Generator, shape: tuple[int, ...]) -> Array:

@@ -48,7 +48,7 @@ EMPTY = "weights = (scores - scores.amax(-1, True).detach().clamp_min(-1e300)).e
 
 def _tensors(call: Call) -> dict[str, Tensor]:
     """The tensors of a call, with the output's gradient."""
-    return call.tensors | ({} if call.output_gradient is None else {"output_gradient": call.output_gradient})
+    return {**call.tensors, **({} if call.output_gradient is None else {"output_gradient": call.output_gradient})}
 
 
 def _changed(call: Call, change: Callable[[str, Tensor], Tensor]) -> Call:

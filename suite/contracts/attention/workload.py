@@ -69,10 +69,8 @@ class Workload(asking.Workload):
         self.batch, self.length, self.values = batch, length or keys, values
         self.value_width = value_width or width
         self.profiles = profiles or {"standard": ("forward",), "full": ("forward",)}
-        self.cores = cores or {}
+        self.cores, self.conventions = cores or {}, conventions or {}
         self.dtypes = dtypes or {"cpu": ("float32",), "cuda": ("float16", "bfloat16")}
-        self.conventions = conventions or {}
-        """What whoever is asked declares, of what features let him choose."""
 
     def but(self, **changes: Any) -> Workload:
         """The same workload with changes."""
@@ -119,24 +117,24 @@ class Workload(asking.Workload):
         )
         lengths = f"{self.keys}" if self.queries == self.keys else f"{self.queries} × {self.keys}"
         values = f", values {self.value_width} wide" if self.value_width != self.width else ""
-        says = [f"batch {self.batch}", heads, f"length {lengths}", f"width {self.width}{values}"]
-        return ", ".join(filter(None, [*says, *(each.says(value) for each, value in self.features)]))
+        words = [f"batch {self.batch}", heads, f"length {lengths}", f"width {self.width}{values}"]
+        return ", ".join(filter(None, [*words, *(feature.says(value) for feature, value in self.features)]))
 
     def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
         sizes = {
             "query": (self.batch, self.heads, self.queries, self.width),
-            "key": (self.batch, self.heads // self.groups, self.keys, self.width),
-            "value": (self.batch, self.heads // self.groups, self.keys, self.value_width),
-            "output": (self.batch, self.heads, self.queries, self.value_width),
+            "key": (self.batch, self.key_heads, self.keys, self.width),
+            "value": (self.batch, self.key_heads, self.keys, self.value_width),
         }
-        random = None if device == "meta" else torch.Generator().manual_seed(zlib.crc32(self.name.encode()))
         backward = direction != "forward"
+        if backward:
+            sizes["output"] = (self.batch, self.heads, self.queries, self.value_width)
+        random = None if device == "meta" else torch.Generator().manual_seed(zlib.crc32(self.name.encode()))
         tensors = {
             name: torch.empty(size, dtype=getattr(torch, dtype), device="meta")
             if random is None
             else _drawn(size, random, dtype, PEAK if name == "query" else 1.0)
             for name, size in sizes.items()
-            if name != "output" or backward
         }
         upstream = tensors.pop("output", None)
         given = self._given(dtype, device)
@@ -156,15 +154,15 @@ class Workload(asking.Workload):
 
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         times = {"forward": 1.0, "backward": BACKWARD_FLOPS, "forward_backward": 1 + BACKWARD_FLOPS}[direction]
-        counted = math.prod(each.counted for each, _ in self.features)
-        each = 2.0 * (self.width + self.value_width)  # of a pair of query and key: its score, and its value
-        dense = each * self.batch * self.heads * self.queries * self.keys
-        numbers = (
-            self.heads * self.queries + self.heads // self.groups * self.keys
-        )  # of query and key, and as many more
-        once = getattr(torch, dtype).itemsize * self.batch * numbers * (self.width + self.value_width)
+        counted = math.prod(feature.counted for feature, _ in self.features)
+        pair = 2.0 * (self.width + self.value_width)  # of a query and a key: its score, and its value
+        dense = pair * self.batch * self.heads * self.queries * self.keys
+        rows = (
+            self.heads * self.queries + self.key_heads * self.keys
+        )  # of query and key, and as many of output and value
+        once = getattr(torch, dtype).itemsize * self.batch * rows * (self.width + self.value_width)
         return {
-            "attended": times * each * _pairs(self),
+            "attended": times * pair * _pairs(self),
             "convention": times * dense * counted,
             "bytes": float(once if direction == "forward" else 2 * once),  # and the gradient of each
         }
@@ -182,7 +180,7 @@ class Workload(asking.Workload):
             {"query": rows} if direction == "backward" else {"output": rows, "query": rows}
         )
         if self.groups * self.queries * self.keys <= VERIFIED_SCORES:
-            head = random.randrange(self.batch * self.heads // self.groups)
+            head = random.randrange(self.batch * self.key_heads)
             keys = [head * self.keys + row for row in random.sample(range(self.keys), min(ROWS, self.keys))]
             found |= {"key": keys, "value": keys}
         return found
@@ -205,8 +203,10 @@ class Workload(asking.Workload):
             truth = self._truth(call, dtype, pair, inside, ("query",) if "query" in rows else ())
             where = f"[{', '.join(map(str, divmod(pair, self.heads)))}], {len(inside)} sampled rows"
             if "output" in rows:
-                due = self._due(call, truth, pair, found["output"].numel())
-                pairs.append((f"output{where}", compare.numbers(found["output"][place]), due, ACCEPT_OUTPUT))
+                batch, head = divmod(pair, self.heads)
+                value = compare.numbers(call.tensors["value"][batch, head // self.groups])
+                expected = self.bounded(truth, value, found["output"].numel())
+                pairs.append((f"output{where}", compare.numbers(found["output"][place]), expected, ACCEPT_OUTPUT))
             if "query" in rows:
                 actual = compare.numbers(found["query"][place])
                 pairs.append((f"gradient of query{where}", actual, truth.gradients["query"], ACCEPT_GRADIENT))
@@ -216,17 +216,12 @@ class Workload(asking.Workload):
                 inside = [row % self.keys for row in rows[name]]
                 of = _group_gradients(self, dtype, direction, number, head)[name]
                 due = Bounded(of.value[0, 0, inside], of.bound[0, 0, inside])
-                where = f"[{', '.join(map(str, divmod(head, self.heads // self.groups)))}]"
+                where = f"[{', '.join(map(str, divmod(head, self.key_heads)))}]"
                 pairs.append((f"gradient of {name}{where}", compare.numbers(found[name]), due, ACCEPT_GRADIENT))
         return closest(pairs)
 
-    def _due(self, call: Call, truth: oracle.Truth, pair: int, numbers: int) -> Bounded:
-        """The output that is due of one batch item and head, of `numbers` that are judged in all."""
-        batch, head = divmod(pair, self.heads)
-        return self.bounded(truth, compare.numbers(call.tensors["value"][batch, head // self.groups]), numbers)
-
     def bounded(self, truth: oracle.Truth, value: oracle.Array, numbers: int) -> Bounded:
-        """The output that is due, and what it may be off by: of `numbers` that are judged in all, with values s v."""
+        """The expected output with its bound: of `numbers` that are judged in all, with values s v."""
         return truth.output
 
     def _truth(
@@ -234,61 +229,39 @@ class Workload(asking.Workload):
     ) -> oracle.Truth:
         """The oracle on some query rows of one batch item and head."""
         batch, head = divmod(pair, self.heads)
-        upstream = None if call.output_gradient is None else compare.numbers(call.output_gradient[batch, head, rows])
-        return self._asked(
-            dtype,
-            compare.numbers(call.tensors["query"][batch, head, rows])[None, None],
-            compare.numbers(call.tensors["key"][batch, head // self.groups])[None, None],
-            compare.numbers(call.tensors["value"][batch, head // self.groups])[None, None],
-            _options(call, batch, slice(head, head + 1)),
-            rows,
-            None if upstream is None else upstream[None, None],
-            gradient_of,
-        )
+
+        def part(tensor: Tensor, *place: Any) -> oracle.Array:
+            return compare.numbers(tensor[place])[None, None]
+
+        query = part(call.tensors["query"], batch, head, rows)
+        key, value = (part(call.tensors[name], batch, head // self.groups) for name in ("key", "value"))
+        upstream = None if call.output_gradient is None else part(call.output_gradient, batch, head, rows)
+        options = _options(call, batch, slice(head, head + 1))
+        problem = oracle.Problem(query, key, value, options, rows=np.asarray(rows), output_gradient=upstream)
+        return self._oracle(dtype, replace(problem, gradient_of=gradient_of))
+
+    def _oracle(self, dtype: str, problem: oracle.Problem) -> oracle.Truth:
+        """The oracle's result for some query rows of this workload."""
+        problem = replace(problem, queries=self.queries, conventions=self.conventions)
+        return oracle.attention(problem, PRECISIONS[dtype], widest(dtype))
 
     def group_gradients(self, call: Call, dtype: str, key_head: int) -> dict[str, Bounded]:
         """The oracle's gradients of key and value of one key head: sums over blocks of all queries that read it."""
         assert call.output_gradient is not None
-        batch, head = divmod(key_head, self.heads // self.groups)
+        batch, head = divmod(key_head, self.key_heads)
         heads = slice(head * self.groups, (head + 1) * self.groups)
         query, upstream = (compare.numbers(t[batch, heads]) for t in (call.tensors["query"], call.output_gradient))
         key, value = (compare.numbers(call.tensors[name][batch, head])[None, None] for name in ("key", "value"))
-        options = _options(call, batch, heads)
-        blocks = []
+        options, blocks = _options(call, batch, heads), []
         for start in range(0, self.queries, BLOCK):
-            rows = range(start, min(start + BLOCK, self.queries))
-            given = query[:, rows][None], key, value, options, rows, upstream[:, rows][None], ("key", "value")
-            blocks.append(self._asked(dtype, *given).gradients)
-        summing = PRECISIONS[dtype].accumulator * self.queries
-        found = {}
+            rows = np.arange(start, min(start + BLOCK, self.queries))
+            problem = oracle.Problem(query[:, rows][None], key, value, options, rows=rows, gradient_of=("key", "value"))
+            blocks.append(self._oracle(dtype, replace(problem, output_gradient=upstream[:, rows][None])).gradients)
+        summing, gradients = PRECISIONS[dtype].accumulator * self.queries, {}
         for name in ("key", "value"):
-            values, bounds = np.stack([of[name].value for of in blocks]), np.stack([of[name].bound for of in blocks])
-            found[name] = Bounded(values.sum(0), bounds.sum(0) + summing * abs(values).sum(0).astype(np.float64))
-        return found
-
-    def _asked(
-        self,
-        dtype: str,
-        query: oracle.Array,
-        key: oracle.Array,
-        value: oracle.Array,
-        options: Mapping[str, Any],
-        rows: Sequence[int],
-        upstream: oracle.Array | None,
-        gradient_of: tuple[str, ...],
-    ) -> oracle.Truth:
-        asked = oracle.Problem(
-            query,
-            key,
-            value,
-            options,
-            rows=np.asarray(rows),
-            queries=self.queries,
-            output_gradient=upstream,
-            gradient_of=gradient_of,
-            conventions=self.conventions,
-        )
-        return oracle.attention(asked, PRECISIONS[dtype], widest(dtype))
+            values, bounds = np.stack([b[name].value for b in blocks]), np.stack([b[name].bound for b in blocks])
+            gradients[name] = Bounded(values.sum(0), bounds.sum(0) + summing * abs(values).sum(0).astype(np.float64))
+        return gradients
 
 
 def _options(call: Call, batch: int, heads: slice) -> dict[str, Any]:

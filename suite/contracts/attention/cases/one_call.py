@@ -206,7 +206,8 @@ def gradient_sizes() -> list[AttentionCase]:
 
 def backward(name: str, why: str, **unusual: Any) -> AttentionCase:
     """Gradients of several items and heads, wide enough for a tile; not in float64 unless it says so, for the time."""
-    return AttentionCase(name, why, **({"gradient_of": INPUTS, "heads": 3, "width": 16, "dtypes": FAST} | unusual))
+    usual: dict[str, Any] = {"gradient_of": INPUTS, "heads": 3, "width": 16, "dtypes": FAST}
+    return AttentionCase(name, why, **(usual | unusual))
 
 
 def affordable(size: int) -> tuple[str, ...]:

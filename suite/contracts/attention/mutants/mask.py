@@ -159,6 +159,10 @@ BOOLEAN = mutants(
             lambda scores, mask, asked: scores + mask.to(scores.dtype),
             "documents: doc-000 E2",
         ),
+        "masks_whole_rows_only": Mutation(
+            "a boolean mask is consulted for empty rows only, its other entries are ignored",
+            lambda scores, mask, asked: scores.masked_fill(_empty(mask), -math.inf),
+        ),
         "converts_bool_mask_to_nan": Mutation(
             "a boolean mask becomes NaN, because 0 · −inf is added where it is True",
             lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * -math.inf,

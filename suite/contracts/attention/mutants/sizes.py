@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import Mutation, StepChange, mutants, only_first, rounded, with_arguments, with_result
+from attnsuite.cases.tensors import HALF
 from attnsuite.contracts.attention.computation.call import Asked
 from attnsuite.contracts.attention.computation.forward import (
     Dense,
@@ -23,7 +24,7 @@ from attnsuite.contracts.attention.computation.forward import (
 )
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Grid
-from attnsuite.contracts.attention.mutants.rounding import HALF, beyond_half
+from attnsuite.contracts.attention.mutants.rounding import beyond_half
 
 LENGTHS = (16, 64, 128, 256, 512, 1024, 2048, 4096)
 REMAINDERS = [*((rest, tile) for tile in (16, 64, 128) for rest in (1, tile - 1, 0)), (1, 256), (255, 256)]
