@@ -242,7 +242,7 @@ def declare(
         "features": {**(features or {}), **everywhere},
         "parameter_features": parameters,
         "needs": needed_by(parameters, by_value, also or {}),
-        **lists_in(module, variants="variants.variants", **(lists or {})),
+        **lists_in(module, **{"variants": "variants.variants", **(lists or {})}),
     }
     return Contract(**(fields | others))
 

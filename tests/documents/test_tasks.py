@@ -20,7 +20,7 @@ from toys import TOY
 
 from attnsuite import registry
 from attnsuite.contracts import contract
-from attnsuite.contracts.models.vision_transformer.cases.draws import model as vision
+from attnsuite.contracts.models.vision_transformer.cases import model as vision
 from attnsuite.documents.learning import data, models, tasks, translator
 from attnsuite.documents.learning.backends import Backend, backend
 from attnsuite.documents.learning.data import BEGIN, END, PAD, RESERVED, UNKNOWN, Corpus, Vocabulary, bleu, tokens

@@ -1,6 +1,6 @@
-"""The blocks of a Transformer in small steps, in the dtype of the weights: what deviations of models are made of.
+"""The blocks of a Transformer in steps that mutants replace, in the dtype of the weights.
 
-They are also the eager models beside which others are judged, so nothing in them widens.
+Other models are compared with these eager models, so nothing here widens.
 """
 
 from __future__ import annotations
@@ -16,64 +16,61 @@ from torch import Tensor
 
 from attnsuite.cases.computations import Steps
 from attnsuite.cases.mutants import formula
-from attnsuite.contracts.shown import in_steps, through_identity
+from attnsuite.contracts.shared import Attention, Options, in_steps, through_identity
 from attnsuite.contracts.softmax import masked, unguarded
 
 Config = Mapping[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]
 Part = Mapping[str, Tensor]
-Attention = Callable[..., Tensor]
-Options = Mapping[str, Any]
-Rows = dict[str, list[Tensor]]
-"""The weights of attentions by name, b h l s: of all queries at once, or of one after the other."""
+Kept = dict[str, Any]
+"""What a mutant keeps from one call of a model to the next."""
 
 
-def check(weights: Part, due: Shapes) -> None:
-    """Raise where the weights are not those that are due."""
-    if {name: tuple(tensor.shape) for name, tensor in weights.items()} != dict(due):
-        raise ValueError("the weights are not those of the config")
+def check(weights: Part, expected: Shapes) -> None:
+    """Raise unless the weights have the expected names and shapes, and one dtype."""
+    if {name: tuple(tensor.shape) for name, tensor in weights.items()} != dict(expected):
+        raise ValueError("the weights do not have the names and shapes of the config")
     if len({tensor.dtype for tensor in weights.values()}) > 1:
-        raise ValueError("the weights are of several dtypes")
+        raise ValueError("the weights have several dtypes")
 
 
 class Blocks(Steps):
-    """A factory of models, with attention by several heads, the network of each position, and the normalisation."""
+    """A factory of models from multi-head attention, the network of each position, and normalisations."""
 
     shapes: Callable[[Config], Shapes]
-    """The weights that are due, by name."""
+    """The expected weights by name."""
     run: Callable[..., Tensor]
-    """The model: config, weights, what it could keep between calls, its dtype, and the inputs."""
-    rows: Rows | None = None
-    """Where attention weights are wanted, those of the call so far."""
+    """The model: config, weights, what it keeps between calls, its dtype, and the inputs."""
+    rows: dict[str, list[Tensor]] | None = None
+    """If attention weights are requested, those of the call so far by name, b h l s: one tensor, or one a step."""
 
     def compute(
         self, config: Config, weights: Part, *, attention: Attention | None = None, need_weights: bool = False
     ) -> Callable[..., Any]:
-        """Without parameters of what only some models do."""
         model, run, kept = self.made(config, weights, attention)
-        return partial(model.watched, run, kept, next(iter(weights.values())).dtype) if need_weights else run
+        return partial(model.with_weights, run, kept, next(iter(weights.values())).dtype) if need_weights else run
 
     def made(
         self, config: Config, weights: Part, attention: Attention | None
-    ) -> tuple[Self, Callable[..., Tensor], dict[str, Any]]:
-        """The computation with a plug, the model, and what that could keep between calls."""
+    ) -> tuple[Self, Callable[..., Tensor], Kept]:
+        """The computation with its backend, the model, and what the model keeps between calls."""
         self.check_config(config)
         self.check_weights(weights, self.shapes(config))
-        model, kept, dtype = self.plugged(attention), dict[str, Any](), next(iter(weights.values())).dtype
+        model, kept, dtype = self.plugged(attention), Kept(), next(iter(weights.values())).dtype
         return model, partial(model.run, config, self.widened(config, weights), kept, dtype), kept
 
-    def watched(
-        self, run: Callable[..., Tensor], kept: dict[str, Any], dtype: torch.dtype, *inputs: Tensor
+    def with_weights(
+        self, run: Callable[..., Tensor], kept: Kept, dtype: torch.dtype, *inputs: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The model's answer, and the weights of every attention by name."""
+        """The model's output, and the weights of every attention by name."""
         self.rows = {}
         output = run(*inputs)
-        found = {name: self.stacked(parts).to(dtype) for name, parts in self.rows.items()}
-        return output, self.recalled(self.named(found), kept)
+        weights = {name: self.stacked(parts).to(dtype) for name, parts in self.rows.items()}
+        return output, self.recalled(self.named(weights), kept)
 
     @staticmethod
     def check_config(config: Config) -> None:
-        """Raise for what no model can be made of."""
+        """Raise for an invalid config."""
 
     check_weights = staticmethod(check)
 
@@ -82,13 +79,13 @@ class Blocks(Steps):
         return numbers.dtype
 
     def widened(self, config: Config, weights: Part) -> dict[str, Tensor]:
-        """The weights in the dtype to compute in."""
+        """The weights in the dtype of the computation."""
         return {name: tensor.to(self.wide(tensor)) for name, tensor in weights.items()}
 
     def multi_head(
         self, x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None, name: str = ""
     ) -> Tensor:
-        """x is b l d, memory b s d; allowed is boolean and broadcasts to b h l s. The name is that of the attention."""
+        """Attention of x, b l d, to the memory, b s d, under a boolean mask that broadcasts to b h l s."""
         query, key = self.split(x @ weights["w_query"], heads), self.split(memory @ weights["w_key"], heads)
         value = self.split(memory @ weights["w_value"], heads)  # b h s p
         mixed: Tensor = self.merge(self.attend(name, query, key, value, allowed)) @ weights["w_output"]
@@ -98,55 +95,49 @@ class Blocks(Steps):
         return self.multi_head(x, x, weights, heads, allowed, name)
 
     def attend(self, name: str, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
-        """b h l p."""
+        """The heads' outputs, b h l p."""
         scores = query @ key.mT * self.factor(query.shape[-1], query.shape[1])  # b h l s
         masked = scores if allowed is None else self.mask(scores, allowed)
         weights = self.softmax(masked)
-        if self.rows is not None:
-            self.note(name, self.shown(weights, masked, scores))
+        self.note(name, lambda: self.shown(weights, masked, scores))
         return weights @ value
 
-    def note(self, name: str, weights: Tensor) -> None:
-        """Keep the weights of some queries of an attention."""
-        assert self.rows is not None
-        self.rows.setdefault(name, []).append(weights)
+    def note(self, name: str, weights: Callable[[], Tensor]) -> None:
+        """Record the weights of an attention if they are requested."""
+        if self.rows is not None:
+            self.rows.setdefault(name, []).append(weights())
 
     def plugged(self, attention: Attention | None) -> Self:
-        """The same computation with this attention where one is given."""
-        found = copy(self)
+        """The same computation with this backend, if there is one."""
+        model = copy(self)
         if attention is not None:
-            found.attend = self.plug(found.attend, partial(found.asked, attention))  # type: ignore[method-assign]
-        return found
+            model.attend = self.plug(model.attend, partial(model.by_backend, attention))  # type: ignore[method-assign]
+        return model
 
-    def asked(
+    def by_backend(
         self, attention: Attention, name: str, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None
     ) -> Tensor:
-        """What the attention that is plugged in answers; its weights are its answer where values are the identity."""
-        given = self.needed(allowed)
-        mixed = self.ask(attention, (query, key, value), given)
-        if self.rows is not None:
-            shown = self.read(partial(self.reply, attention, query, key, self.given_to_read(given)), value)
-            own = type(self)().attend  # what the model has itself
-            self.note(name, self.of_plug(shown, lambda identity: own(name, query, key, identity, allowed)))
+        """The backend's output. Its weights are its outputs for values that are columns of the identity."""
+        options = self.needed(allowed)
+        mixed = self.ask(attention, (query, key, value), options)
+        self.note(name, lambda: self.read(partial(self.reply, attention, query, key, options), value))
         return mixed
 
-    def reply(self, attention: Attention, query: Tensor, key: Tensor, given: Options, values: Tensor) -> Tensor:
-        """What the attention that is plugged in answers for other values."""
-        return self.ask(attention, (query, key, values), given)
+    def reply(self, attention: Attention, query: Tensor, key: Tensor, options: Options, values: Tensor) -> Tensor:
+        """The backend's output for other values."""
+        return self.ask(attention, (query, key, values), options)
 
-    # what is shown of the weights, b h l s; of scores that are masked, and before they are
+    # the returned weights, b h l s, from weights, masked scores and scores
     shown = formula(lambda weights, masked, scores: weights)
     read = staticmethod(through_identity)
-    given_to_read = staticmethod(lambda given: given)  # what a plug is given beside the identity
-    of_plug = formula(lambda shown, own: shown)  # what is shown of a plug
     stacked = staticmethod(in_steps)
-    named = staticmethod(lambda found: found)  # the weights by name
-    recalled = staticmethod(lambda found, kept: found)  # `kept` is what the model could keep between calls
+    named = staticmethod(lambda weights: weights)  # the weights by name
+    recalled = staticmethod(lambda weights, kept: weights)
 
-    plug = staticmethod(lambda own, plugged: plugged)  # what attends in place of what the model has itself
-    # the arguments that the plug needs: no mask that hides nothing
+    plug = staticmethod(lambda own, backend: backend)  # what attends instead of the model's own attention
+    # the backend's arguments: no mask that hides nothing
     needed = staticmethod(lambda allowed: {} if allowed is None or bool(allowed.all()) else {"attn_mask": allowed})
-    ask = formula(lambda attention, heads, given: attention(*heads, **given))
+    ask = formula(lambda attention, heads, options: attention(*heads, **options))
 
     def feed_forward(self, x: Tensor, weights: Part) -> Tensor:
         inner = self.activate(x @ weights["w1"] + weights["b1"])
@@ -155,13 +146,11 @@ class Blocks(Steps):
     @staticmethod
     def split(tensor: Tensor, heads: int) -> Tensor:
         """b l d → b h l p."""
-        found: Tensor = tensor.unflatten(-1, (heads, -1)).transpose(1, 2)
-        return found
+        parts: Tensor = tensor.unflatten(-1, (heads, -1)).transpose(1, 2)
+        return parts
 
     factor = staticmethod(lambda head_width, heads: 1 / math.sqrt(head_width))
-
     mask = staticmethod(masked)
-
     softmax = formula(lambda scores: unguarded((scores - scores.amax(-1, keepdim=True)).exp()))
     merge = formula(lambda mixed: mixed.transpose(1, 2).flatten(-2))  # b h l p → b l d
     activate = formula(lambda features: features.relu())
@@ -170,18 +159,18 @@ class Blocks(Steps):
 
 
 def part(weights: Part, name: str) -> dict[str, Tensor]:
-    """The tensors below a name, by the rest of theirs. Models that decode ask for theirs in every step."""
+    """The tensors below a name, by the rest of their names."""
     below = f"{name}."
     start = len(below)
     return {whole[start:]: tensor for whole, tensor in weights.items() if whole.startswith(below)}
 
 
 def normalised(x: Tensor, weights: Part, divisor: Callable[[Tensor], Tensor]) -> Tensor:
-    """A layer normalisation that divides by what `divisor` makes of the centred numbers."""
+    """A layer normalisation whose divisor is a function of the centred numbers."""
     centred = x - x.mean(-1, keepdim=True)
     return centred / divisor(centred) * weights["weight"] + weights["bias"]
 
 
 def mean_square(x: Tensor) -> Tensor:
-    """The mean of the squares over the last axis: … 1."""
+    """The mean of the squares over the last axis, … 1."""
     return x.square().mean(-1, keepdim=True)

@@ -1,180 +1,109 @@
-"""Greedy decoding in small steps, and mistakes in it."""
+"""Greedy decoding in steps, and mutants of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import torch
-from torch import Tensor
+from torch import Tensor, cat
 from torch.nn.functional import pad
 
 from attnsuite.cases.mutants import Mutation, formula, with_result
-from attnsuite.contracts.shown import Found
+from attnsuite.contracts.shared import Weights
 
 Greedy = Mapping[str, int]
-"""The tokens `begin` and `end`, and how many `steps` there are at most."""
+"""The tokens `begin` and `end`, and the number of `steps`."""
 Run = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""The logits, b t v, of source, lengths and the tokens so far."""
-
-Watched = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Found]]
+"""The logits, b t v, for source, lengths and the tokens so far."""
+RunWithWeights = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Weights]]
 """The same, and the weights of every attention by name, b … t s."""
 
 
 class Translating:
-    """The steps by which a model that gives logits chooses one token after the other."""
+    """The steps by which a model that returns logits chooses one token after the other."""
 
     def translated(self, run: Run, greedy: Greedy, source: Tensor, lengths: Tensor) -> Tensor:
-        """The translation of each source, b n, for n steps at most."""
+        """The translation of each source, b steps."""
         end, steps = greedy["end"], greedy["steps"]
         tokens = self.first(source.new_zeros(len(source), 1), greedy)
         for _ in range(self.count(steps)):
-            logits = self.latest(run(source, lengths, self.fed(tokens)))
-            tokens = torch.cat([tokens, self.pick(logits, tokens, end)[:, None]], 1)
+            logits = run(source, lengths, self.read_tokens(tokens))[:, -1]
+            tokens = cat([tokens, self.pick(logits)[:, None]], 1)
             if self.enough((tokens[:, 1:] == end).any(1)):
                 break
-        return self.cut(tokens[:, 1:], end, steps, greedy["begin"])
+        return self.cut(tokens[:, 1:], end, steps)
 
-    def translated_and_shown(
-        self, run: Run, watched: Watched, greedy: Greedy, source: Tensor, lengths: Tensor
-    ) -> tuple[Tensor, Found]:
-        """The same, and the weights of the model where it reads what it has said, up to the end."""
+    def translated_with_weights(
+        self, run: Run, run_with_weights: RunWithWeights, greedy: Greedy, source: Tensor, lengths: Tensor
+    ) -> tuple[Tensor, Weights]:
+        """The same, and the weights of the steps, zeros behind the end of a translation."""
         tokens = self.translated(run, greedy, source, lengths)
-        _, shown = watched(source, lengths, self.reread(tokens, greedy["begin"]))
+        read = pad(tokens[:, :-1], (1, 0), value=greedy["begin"])
+        _, weights = run_with_weights(source, lengths, read)
         over = pad((tokens == greedy["end"]).cumsum(1)[:, :-1] > 0, (1, 0))  # b t
         return tokens, {
-            name: rows if name.startswith("encoder") else self.behind(rows, over) for name, rows in shown.items()
+            name: rows if name.startswith("encoder") else self.behind(rows, over) for name, rows in weights.items()
         }
 
     @staticmethod
     def check_greedy(greedy: Greedy, vocabulary: int) -> Greedy:
-        """Raise for tokens that are none, and for no steps; return what was given."""
+        """Raise for tokens outside the vocabulary and for less than one step; return the argument."""
         if not all(0 <= greedy[name] < vocabulary for name in ("begin", "end")) or greedy["steps"] < 1:
-            raise ValueError("no such token, or no steps")
+            raise ValueError("a token outside the vocabulary, or less than one step")
         return greedy
 
     first = formula(lambda zeros, greedy: zeros + greedy["begin"])
     count = staticmethod(lambda steps: steps)
-    fed = formula(lambda tokens: tokens)
-    latest = formula(lambda logits: logits[:, -1])
-    pick = formula(lambda logits, tokens, end: logits.argmax(-1))
+    read_tokens = formula(lambda tokens: tokens)
+    pick = formula(lambda logits: logits.argmax(-1))
     enough = staticmethod(lambda ended: bool(ended.all()))
-    reread = formula(lambda tokens, begin: pad(tokens[:, :-1], (1, 0), value=begin))
-    # the weights of steps, b … t s, where some are over, b t
+    # the weights of steps, b … t s, of which some are over, b t
     behind = formula(lambda rows, over: rows.masked_fill(over.reshape(len(over), *[1] * (rows.dim() - 3), -1, 1), 0.0))
-    cut = formula(lambda tokens, end, steps, begin: ended_by(end, tokens, end, steps))
+
+    @staticmethod
+    def cut(tokens: Tensor, end: int, steps: int) -> Tensor:
+        """All tokens behind the first end token of a row become end tokens, up to `steps`."""
+        whole = pad(tokens, (0, steps - tokens.shape[1]), value=end)
+        behind = (whole == end).cumsum(1) - (whole == end).long() > 0
+        return whole.masked_fill(behind, end)
 
 
-def ended_by(filler: int, tokens: Tensor, end: int, steps: int) -> Tensor:
-    """What stands behind the first end token of each row, up to so many steps, is the filler."""
-    whole = pad(tokens, (0, steps - tokens.shape[1]), value=end)
-    behind = (whole == end).cumsum(1) - (whole == end).long() > 0
-    return whole.masked_fill(behind, filler)
-
-
-def sampled(logits: Tensor, tokens: Tensor, end: int) -> Tensor:
-    """Drawn by their probabilities."""
-    return torch.multinomial(logits.softmax(-1), 1)[:, 0]
-
-
-def unlike_before(logits: Tensor, tokens: Tensor, end: int) -> Tensor:
-    """The best of the tokens that the row does not have yet."""
-    seen = torch.zeros_like(logits, dtype=torch.bool).scatter(1, tokens[:, 1:], True)
-    return logits.masked_fill(seen, -torch.inf).argmax(-1)
-
-
-def without_end(logits: Tensor, tokens: Tensor, end: int) -> Tensor:
-    """The best of the tokens that end nothing."""
-    return logits.masked_fill(torch.arange(logits.shape[-1]) == end, -torch.inf).argmax(-1)
-
-
-def begin_again(tokens: Tensor) -> Tensor:
-    """The latest token is the begin token."""
-    return torch.cat([tokens[:, 1:], tokens[:, :1]], 1)
-
-
-def one_earlier(tokens: Tensor, end: int, steps: int, begin: int) -> Tensor:
-    """Cut before the last token in front of the end."""
-    kept = ended_by(end, tokens, end, steps)
-    return kept.masked_fill(pad(kept, (0, 1), value=end)[:, 1:] == end, end)
-
-
-MUTATIONS: dict[str, Mapping[str, Mutation]] = {
+MUTANTS: dict[str, Mapping[str, Mutation]] = {
     "first": {
-        "begins_with_end": Mutation("decoding begins with the end token", lambda zeros, greedy: zeros + greedy["end"]),
-        "begins_with_zero": Mutation(
-            "decoding begins with the token 0, whatever is given", lambda zeros, greedy: zeros
-        ),
+        "begins_with_end": Mutation("decoding begins with the end token", lambda zeros, greedy: zeros + greedy["end"])
     },
-    "count": {
-        "one_step_less": Mutation("a translation has one step less than it may have", lambda steps: max(1, steps - 1)),
-    },
-    "fed": {
-        "reads_latest_token_alone": Mutation(
-            "each step reads the token before it alone", lambda tokens: tokens[:, -1:]
-        ),
-        "reads_begin_in_every_step": Mutation(
-            "each step reads the begin token in place of the token before", begin_again
-        ),
-        "reads_one_token_late": Mutation(
-            "the token before is not read, but the one before that",
-            with_result(lambda tokens: tokens[:, : max(1, tokens.shape[1] - 1)]),
-        ),
-    },
-    "latest": {
-        "chooses_by_first_logits": Mutation(
-            "each token is chosen by the logits of the first step", lambda logits: logits[:, 0]
-        )
+    "count": {"one_step_less": Mutation("a translation lacks its last step", lambda steps: max(1, steps - 1))},
+    "read_tokens": {
+        "reads_latest_token_alone": Mutation("each step reads only the token before it", lambda tokens: tokens[:, -1:])
     },
     "pick": {
-        "samples": Mutation("tokens are drawn by their probabilities, not the likeliest", sampled),
         "picks_second_best": Mutation(
-            "the second best token is chosen", lambda logits, tokens, end: logits.topk(2, -1).indices[:, 1]
-        ),
-        "picks_no_token_twice": Mutation("no token is chosen twice in a row of tokens", unlike_before),
-        "never_ends": Mutation("the end token is never chosen", without_end),
+            "the second best token is chosen", lambda logits: logits.topk(2, -1).indices[:, 1]
+        )
     },
     "enough": {
-        "stops_with_the_first": Mutation(
-            "all translations stop where one of them has ended", lambda ended: bool(ended.any())
-        ),
         "stops_with_first_item": Mutation(
-            "all translations stop where the first item's has ended", lambda ended: bool(ended[0])
-        ),
-    },
-    "cut": {
-        "goes_on_behind_the_end": Mutation(
-            "what a model says behind the end token is not cut off",
-            lambda tokens, end, steps, begin: pad(tokens, (0, steps - tokens.shape[1]), value=end),
-        ),
-        "fills_with_zeros": Mutation(
-            "behind the end token there are zeros",
-            lambda tokens, end, steps, begin: ended_by(0, tokens, end, steps),
-        ),
-        "loses_token_before_end": Mutation("the token in front of the end token is cut off, too", one_earlier),
-        "keeps_begin": Mutation(
-            "a translation starts with the begin token",
-            lambda tokens, end, steps, begin: pad(ended_by(end, tokens, end, steps), (1, -1), value=begin),
-        ),
-        "as_long_as_needed": Mutation(
-            "there are as many columns as the longest translation has tokens",
-            lambda tokens, end, steps, begin: ended_by(end, tokens, end, steps)[:, : tokens.shape[1]],
-        ),
-        "int32_tokens": Mutation("tokens are int32", with_result(lambda tokens: tokens.int())),
-    },
-    "reread": {
-        "shows_steps_of_their_own_tokens": Mutation(
-            "the attention weights beside a translation are those of steps that read the token which they choose",
-            lambda tokens, begin: tokens,
+            "all translations stop at the end of the first item's", lambda ended: bool(ended[0])
         )
     },
     "behind": {
         "shows_steps_behind_the_end": Mutation(
-            "beside a translation the attention weights of steps behind its end are shown", lambda rows, over: rows
+            "the attention weights of steps behind a translation's end are returned", lambda rows, over: rows
         )
+    },
+    "cut": {
+        "goes_on_behind_the_end": Mutation(
+            "tokens behind the end token are not cut off",
+            lambda tokens, end, steps: pad(tokens, (0, steps - tokens.shape[1]), value=end),
+        ),
+        "as_long_as_needed": Mutation(
+            "there are as many columns as the longest translation has tokens",
+            lambda tokens, end, steps: Translating.cut(tokens, end, steps)[:, : tokens.shape[1]],
+        ),
+        "int32_tokens": Mutation("tokens are int32", with_result(lambda tokens: tokens.int())),
     },
     "check_greedy": {
         "clamps_greedy": Mutation(
-            "a begin or end token that is none, and no steps, are accepted as the nearest that there is",
+            "begin and end tokens outside the vocabulary, and less than one step, are clamped",
             lambda greedy, vocabulary: {
                 "begin": min(max(greedy["begin"], 0), vocabulary - 1),
                 "end": min(max(greedy["end"], 0), vocabulary - 1),
@@ -183,4 +112,4 @@ MUTATIONS: dict[str, Mapping[str, Mutation]] = {
         )
     },
 }
-"""By the step that is wrong."""
+"""By step."""

@@ -15,11 +15,11 @@ from torch.nn.functional import gelu, layer_norm
 
 from attnsuite.contracts.models.eager import Part, part
 from attnsuite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
-from attnsuite.contracts.models.seq2seq_attention.mutants.staged import Recurrent
+from attnsuite.contracts.models.seq2seq_attention.model import Recurrent
 from attnsuite.contracts.models.transformer.contract import shapes as transformer_shapes
-from attnsuite.contracts.models.transformer.mutants.staged import Transformer
+from attnsuite.contracts.models.transformer.model import Transformer
 from attnsuite.contracts.models.vision_transformer.contract import shapes as vision_shapes
-from attnsuite.contracts.models.vision_transformer.mutants import VisionTransformer
+from attnsuite.contracts.models.vision_transformer.model import VisionTransformer
 from attnsuite.documents.learning.engine import Attention
 
 Config = Mapping[str, Any]

@@ -13,34 +13,34 @@ and others, "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
 
     weights          (in, out): the transpose of what linear layers store
     heads            (…)_i are the columns i·p to (i+1)·p; for values i·c/h to (i+1)·c/h, which may be another width
-    scale            1/√p, from the width of a head and not of all heads together
+    scale            1/√p, with the width of one head
     w_output         None: the output is the heads side by side, b l c
-    biases           None: nothing is added; b_output only beside w_output
-    b_key            adds the same to all scores of a query, so it changes nothing but roundings
-    attn_mask        boolean, True means may attend; of 2 axes, broadcastable to l s, or of 4, broadcastable to b h l s.
-                     Refused with 3: broadcasting reads b l s as h l s, without an error where b = h
+    biases           None: nothing is added; b_output only with w_output
+    b_key            adds the same to all scores of a query, so it changes roundings only
+    attn_mask        boolean, True means visible; 2 axes, broadcastable to l s, or 4, broadcastable to b h l s. 3 axes
+                     raise: broadcasting would read b l s as h l s where b = h
     is_causal        query i attends keys j ≤ i, aligned at the upper left, also when l ≠ s
-    both of them     undefined: not asked
-    empty row        a query that may attend to nothing in a head gets zeros of it: with w_output what the others give,
-                     and b_output; so where there are no keys
+    both of them     undefined: not tested
+    empty row        a query without visible keys in a head gets zeros of it, also if there are no keys: with w_output
+                     the other heads' part and b_output
     dropout          on the weights; kept ones × 1/(1−p); p = 0 is exact; p = 1 gives zeros in every head
-    random source    torch.manual_seed: with one seed, calls of equal sizes drop the same weights; a run accuses
-                     an honest implementation with probability ≤ 1e-9
-    attention        None, or what computes the heads in place of the implementation's own: the contract `attention`,
-                     called once, given b h l p, b h s p and b h s c/h in the query's dtype, unscaled, and of its
-                     arguments only those that are needed: a boolean attn_mask or is_causal where something is hidden,
-                     dropout_p where it is above 0, never scale. A plug may lack all others
+    random source    torch.manual_seed: with one seed, calls of equal sizes drop the same weights; a run fails an honest
+                     implementation with probability ≤ 1e-9
+    attention        None, or a backend that computes the heads: an implementation of the contract `attention`, called
+                     once with b h l p, b h s p and b h s c/h in the query's dtype, unscaled, and only with the
+                     arguments that it needs: a boolean attn_mask or is_causal where something is hidden, dropout_p
+                     above 0, never scale. A backend may lack all others
     need_weights     True: (output, attention weights) is returned; the weights are those of every head before dropout,
-                     b h l s in the query's dtype. Rows sum to 1, an empty one to 0; what is hidden has exactly 0. The
-                     output is the same as without them. A plug's are read off it: after its call it is asked once more
-                     without dropout and with the identity as values, as many of the identity's columns at a time as the
-                     values of a head have, the last filled up with zeros
+                     b h l s in the query's dtype. Rows sum to 1, an empty one to 0; hidden keys have exactly 0. The
+                     output is the same as without them. A backend's weights are read off it: after its call it is
+                     called again without dropout and with the identity as values, as many columns at a time as the
+                     values of a head have, the last call filled up with zeros
     rounding         sums may run in any order, in half types in float32: a bias first or last, all maps in one product,
                      heads one by one. Maps, scaled queries, scores, weights and heads may each be rounded to the dtype
-    inputs           of any strides, as are weights; never modified; the output aliases none, and outlives later calls
+    inputs           any strides, weights too; never modified; the output shares no memory with them or later outputs
     output           query's dtype and device
-    dtypes           inputs, weights and biases have one; what mixed ones give is undefined: not asked
-    bad input        raises before any work: heads that do not divide, shapes that do not chain, a bias of another
+    dtypes           inputs, weights and biases have one; mixed dtypes are undefined: not tested
+    bad input        raises before any work on heads that do not divide, shapes that do not chain, a bias of another
                      width, b_output alone, a mask that is not boolean or does not fit, dropout_p outside [0, 1]
 """
 
@@ -57,16 +57,16 @@ FEATURES = {
     "bool_mask": "boolean masks",
     "causal": "is_causal",
     "dropout": "dropout",
-    "empty_row": "queries that may attend to nothing",
+    "empty_row": "queries without visible keys",
     "no_keys": "no keys, no queries, no items",
     "value_width": "value heads of a width of their own",
     "large": "more than 65,536 multiplications per operand in the heads",
     "query_width": "queries of another width than all heads together",
     "bias": "biases",
     "output_map": "a map of the heads' outputs",
-    "weights": "attention weights beside the output",
+    "weights": "returned attention weights",
 }
-"""What the heads need is named as in the contract `attention`, so that one that is plugged in takes its gaps along."""
+"""Features of the heads have the names of the contract `attention`: a backend takes its unsupported ones along."""
 PARAMETERS = {
     "attn_mask": ("bool_mask",),
     "is_causal": ("causal",),
@@ -86,7 +86,7 @@ def _large(call: Call) -> bool:
 
 
 def _columns(call: Call, role: str) -> int:
-    """The width of what a role is mapped to, all heads together."""
+    """The width of a mapped role, all heads together."""
     return call.tensors[f"w_{role}"].shape[-1]
 
 
@@ -102,5 +102,5 @@ CONTRACT = declare(
         "large": _large,
     },
     baseline="split_heads",
-    lists={"workloads": "workloads.workloads"},
+    lists={"variants": "mutants.variants", "workloads": "workloads.workloads"},
 )

@@ -1,4 +1,4 @@
-"""What is timed of multi-head attention: the documents' translator's, forward and in training."""
+"""The workloads of multi-head attention: the documents' translator, forward and in training."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from attnsuite import cases as asking
+from attnsuite import cases
 from attnsuite.cases import Call, Reply
 from attnsuite.cases.expected import Form, WithinBounds
 from attnsuite.cases.tensors import grown, moved
 from attnsuite.cases.training import ExpectedStep, expected_step, repetition_loss, sampled_rows
-from attnsuite.contracts.blocks.multi_head_attention.cases.draws import asked
+from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead
 from attnsuite.contracts.blocks.multi_head_attention.contract import POSITIONAL
-from attnsuite.contracts.blocks.multi_head_attention.mutants.staged import MultiHead
+from attnsuite.contracts.blocks.multi_head_attention.draws import case
 from attnsuite.contracts.models.workloads import CPU, FORWARD, HALF, STEP_BYTES, STEP_FLOPS, TRAINED
 from attnsuite.judging.precision import Bounded
 from attnsuite.model import STEP
@@ -31,7 +31,7 @@ WEIGHTS = ("w_query", "w_key", "w_value", "w_output")
 
 
 def workloads() -> list[Workload]:
-    """All of them, in the order of tables."""
+    """All workloads, in the order of tables."""
     return [
         Workload("translation/10", "ten words a sentence, as the documents train their translator", 128, 10),
         Workload("translation/128", "longer sentences", 8, 128, profiles={"full": TRAINED["full"]}),
@@ -39,7 +39,7 @@ def workloads() -> list[Workload]:
 
 
 @dataclass(frozen=True)
-class Workload(asking.Workload):
+class Workload(cases.Workload):
     """Attention of a sequence to itself, all maps without biases. Axes: query, key and value b l d, weights d d."""
 
     name: str
@@ -80,7 +80,7 @@ class Workload(asking.Workload):
         return repetition_loss(output, inputs)
 
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
-        """Queries, keys and values whose numbers have moved, queries that have grown."""
+        """Queries, keys and values with moved numbers, queries that have grown."""
         found = {name: moved(call.tensors[name], number, place) for place, name in enumerate(POSITIONAL[:3])}
         return {**found, "query": grown(found["query"], number)}
 
@@ -105,7 +105,7 @@ class Workload(asking.Workload):
     ) -> Verdict:
         if direction == STEP:
             return _learned(self, dtype, number).verdict(rows, found)
-        return _due(self, dtype, number, rows["output"][0] // self.length).verdict(Reply(found["output"]))
+        return _expected(self, dtype, number, rows["output"][0] // self.length).verdict(Reply(found["output"]))
 
     def of_round(self, dtype: str, direction: str, number: int) -> Call:
         """The call of that round."""
@@ -114,18 +114,18 @@ class Workload(asking.Workload):
 
 
 @lru_cache(maxsize=4)
-def _due(workload: Workload, dtype: str, number: int, item: int) -> WithinBounds:
-    """What is due of one item of a round, as rows."""
+def _expected(workload: Workload, dtype: str, number: int, item: int) -> WithinBounds:
+    """The expected result of one item of a round, as rows."""
     call = workload.of_round(dtype, "forward", number)
     alone = {name: call.tensors[name][item : item + 1] for name in POSITIONAL[:3]}
-    due = asked.due(replace(call, tensors={**call.tensors, **alone}), {})
-    value, bound = (array.reshape(-1, workload.width) for array in (due.output.value, due.output.bound))
-    return replace(due, form=Form(value.shape, due.form.dtype), output=Bounded(value, bound))
+    expected = case.due(replace(call, tensors={**call.tensors, **alone}), {})
+    value, bound = (array.reshape(-1, workload.width) for array in (expected.output.value, expected.output.bound))
+    return replace(expected, form=Form(value.shape, expected.form.dtype), output=Bounded(value, bound))
 
 
 @lru_cache(maxsize=1)
 def _learned(workload: Workload, dtype: str, number: int) -> ExpectedStep:
-    """What is true of the step of a round. All implementations of a table are asked for the same, and their proofs."""
+    """The expected step of a round, the same for all implementations."""
     return expected_step(_eager, workload.loss, workload.of_round(dtype, STEP, number), dtype)
 
 

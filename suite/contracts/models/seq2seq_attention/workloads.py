@@ -1,4 +1,4 @@
-"""What is timed of encoder–decoders with Bahdanau's attention: the documents' translator, forward and in training."""
+"""The workloads of recurrent encoder–decoders: the documents' translator, forward and in training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnsuite.cases.model import Config
 from attnsuite.cases.training import next_token_loss
-from attnsuite.contracts.models.seq2seq_attention.cases.draws import USUAL, model
+from attnsuite.contracts.models.seq2seq_attention.cases import USUAL, model
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, shapes
 from attnsuite.contracts.models.workloads import TRAINED, ModelWorkload
 
@@ -22,13 +22,13 @@ TRANSLATOR: Config = {
     "hidden": 256,
     "layers": 2,
 }
-"""The documents' English–French translator; they do not say how many words it knows."""
+"""The documents' English–French translator; its vocabulary is not given."""
 BATCH, LENGTH = 128, 10
 """Sentences of a batch, and words of a sentence, as the documents train it."""
 
 
 def workloads() -> list[ModelWorkload]:
-    """All of them, in the order of tables."""
+    """All workloads, in the order of tables."""
     config = TRANSLATOR
     why = "ten words a sentence, as the documents train it"
     sizes = f"batch {BATCH}, {LENGTH} tokens to {LENGTH}, 2 + 2 layers of width {config['hidden']}, additive scores"

@@ -9,61 +9,60 @@
 
 An encoder block is x ← norm1(x + attention(x, x)), then x ← norm2(x + ffn(x)); a decoder block is x ← norm1(x +
 causal attention(x, x)), x ← norm2(x + attention(x, states)), x ← norm3(x + ffn(x)). Vaswani et al., "Attention is all
-you need" (arXiv 1706.03762), as documents, section 11.7, build it.
+you need" (arXiv 1706.03762), as built in the documents, section 11.7.
 
-Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, how many of the source's tokens count; `b t v` logits
+Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, the number of visible source tokens; `b t v` logits
 (b batch, s source length, t target length, v target vocabulary, d width, f width of the ffn, p = d/heads).
 
     config           source_vocab, target_vocab, width, heads, ffn_width, encoder_blocks, decoder_blocks, decoding
-    weights          plain tensors of one floating dtype, by name; `shapes(config)` says which. y = x W + b
+    weights          plain tensors of one floating dtype by name, as in `shapes(config)`. y = x W + b
     heads            head i has columns i·p to (i+1)·p − 1 of w_query, w_key and w_value; scores are divided by √p
     biases           none in the attention; the ffn, whose activation is ReLU, and the logits have them
     normalisation    after each residual connection, over the width, ε = 10⁻⁵; none after the last block
-    positions        added after the embedding is scaled: sin(i/10000^(2j/d)) in columns 2j, its cosine in 2j + 1. As
-                     many as there are tokens: there is no table to run out of
-    angles           are computed in float64 for weights in float64, else in float32 at least, whatever the position
-    lengths          int64; other integers are refused
-    padding          encoder and cross-attention see the first `lengths` tokens of a source alone; padded positions have
+    positions        added after the embedding is scaled: sin(i/10000^(2j/d)) in columns 2j, its cosine in 2j + 1. Their
+                     number is unlimited: no table may end
+    angles           computed in float64 for weights in float64, else at least in float32, for any position
+    lengths          int64; other integers raise
+    padding          encoder and cross-attention see the first `lengths` tokens of a source only; padded positions have
                      states as well, which attend to those tokens
     causal           position i of the target attends to positions ≤ i
-    decoding         "full": the target as a whole. "cached": token by token, each attending to what the cache holds of
-                     those before it; the logits are the same
-    no decoder       with decoder_blocks 0 the model is an encoder: model(source, lengths) gives its states, b s d, and
-                     there are no weights for target and logits
+    decoding         "full": the whole target at once. "cached": token by token, each attending to the cached earlier
+                     ones; the logits are the same
+    no decoder       with decoder_blocks 0 the model is an encoder: model(source, lengths) returns its states, b s d,
+                     and there are no weights for target and logits
     dropout          none: models are built for inference
-    calls            a model keeps nothing from one call to the next, nor of another model of its config
-    rounding         any order, and each step may be rounded to the weights' dtype: a position's vector may lie twice as
-                     far from the truth as that of a model that does so
-    accuracy         a convention. "bounded": as said under rounding. "measured": numbers are rounded to so few bits
-                     that no limit is promised; only bad input is judged, and a benchmark says how large errors are
-    inputs           never modified, nor are the weights; the output shares no memory with them and outlives later calls
-    strides          those of inputs and weights may be any
+    calls            a model keeps nothing between calls, and nothing of another model of its config
+    rounding         any order, and each step may be rounded to the weights' dtype: the tolerance of a position's vector
+                     is twice the error of a model that does so
+    accuracy         a convention. "bounded": as under rounding. "measured": quantised so coarsely that no error bound
+                     is promised; only bad input is judged, and a benchmark reports the errors
+    inputs           never modified, nor are the weights; the output shares no memory with them or later outputs
+    strides          any, of inputs and weights
     output           the weights' dtype and device
     need_weights     True: the model returns (output, attention weights), a dictionary of the weights of every attention
                      by name, each b h queries keys in the weights' dtype: `encoder.N.attention`, b h s s,
-                     `decoder.N.self_attention`, b h t t, and `decoder.N.cross_attention`, b h t s. They are those that
-                     values are multiplied by: rows sum to 1, and what is hidden has exactly 0. Row i is that of
-                     position i in cached decoding too. They outlive later calls, as the output does, which is the same
-                     as without them
+                     `decoder.N.self_attention`, b h t t, and `decoder.N.cross_attention`, b h t s. They multiply the
+                     values: rows sum to 1, and hidden keys have exactly 0. Row i belongs to position i in cached
+                     decoding too. Later calls do not change them, and the output is the same as without them
     greedy           a mapping of the tokens `begin` and `end` and of `steps`: the model translates, model(source,
                      lengths) → tokens, b steps, int64. The first step reads the begin token, each further one all
-                     tokens before it, and chooses that of the largest logit, of equal ones the lowest. A translation
-                     ends before its first end token: that is not part of it, and from there on all tokens are `end`.
-                     Tokens are the same for both ways of decoding. Where two logits lie nearer to each other than both
-                     may be off, either token is right, and nothing that follows is judged. With need_weights the model
-                     returns (tokens, attention weights), of the decoder those of all `steps`: row i is that of the step
-                     which chose token i, and zeros behind a translation's end
-    attention        a plug: any implementation of the contract `attention`, called once wherever the model attends,
-                     with tensors b h l p of the weights' dtype, unscaled, and a boolean attn_mask or is_causal where
-                     something is hidden; a plug may lack all else. In cached decoding a call has one query, and the
-                     keys so far; more only if they are hidden. Decoding the target at once is as right. Its
-                     weights are read off it: after each call it is asked once more with the identity as values, as many
-                     of the identity's columns at a time as the values have, the last filled up with zeros
-    bad input        raises: weights missing, extra or misshapen, of several dtypes; heads that do not divide the width,
-                     an odd width; tokens outside their vocabulary; lengths below 1, beyond the source or not int64;
-                     batches that differ, even if one of them is 1; a target where there is no decoder, and none where
-                     there is one; `greedy` without a decoder, with tokens outside the target's vocabulary or steps
-                     below 1
+                     tokens before it, and chooses the token of the largest logit, the lowest of equal ones. A
+                     translation ends before its first end token; from there on all tokens are `end`. Both ways of
+                     decoding give the same tokens. Where two logits differ by less than their tolerances, either token
+                     passes, and nothing that follows is judged. With need_weights the model returns (tokens, attention
+                     weights), of the decoder those of all `steps`: row i is the step that chose token i, and zeros
+                     behind a translation's end
+    attention        a backend: an implementation of the contract `attention`, called once for each attention, with
+                     tensors b h l p of the weights' dtype, unscaled, and a boolean attn_mask or is_causal where
+                     something is hidden; a backend may lack all else. In cached decoding a call has one query, and the
+                     keys so far; more only if they are hidden. Decoding the target at once is right, too. Its weights
+                     are read off it: after each call it is called again with the identity as values, as many columns
+                     at a time as the values have, the last call filled up with zeros
+    bad input        raises on weights that are missing, extra, misshapen or of several dtypes; heads that do not divide
+                     the width, an odd width; tokens outside their vocabulary; lengths below 1, beyond the source or not
+                     int64; batches of different sizes, even if one of them is 1; a target without a decoder, a decoder
+                     without a target; `greedy` without a decoder, with tokens outside the target's vocabulary or with
+                     steps below 1
 """
 
 from __future__ import annotations
@@ -72,43 +71,43 @@ from collections.abc import Mapping
 from typing import Any
 
 from attnsuite.cases import Call, configured, declare
-from attnsuite.contracts.models.accuracy import ACCURACY, unpromised
+from attnsuite.contracts.models import ACCURACY, unbounded
 
 POSITIONAL = ("source", "lengths", "target")
 LARGE = 64
-"""Tokens beyond which a case needs the feature `large`."""
+"""A case with more tokens needs the feature `large`."""
 FEATURES = {
     "bool_mask": "padded sources",
     "causal": "a decoder",
     "cached": "decoding token by token with a cache",
-    "weights": "attention weights beside the output",
+    "weights": "returned attention weights",
     "greedy": "greedy translation",
     "large": "more than 64 tokens",
 }
 
 
 def shapes(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The weights that are due, by name."""
+    """The shapes of the weights by name."""
     width, inner = config["width"], config["ffn_width"]
 
     def block(name: str, attentions: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-        found: dict[str, tuple[int, ...]] = {}
+        own: dict[str, tuple[int, ...]] = {}
         for attention in attentions:
-            found |= {f"{attention}.w_{role}": (width, width) for role in ("query", "key", "value", "output")}
-        found |= {"ffn.w1": (width, inner), "ffn.b1": (inner,), "ffn.w2": (inner, width), "ffn.b2": (width,)}
+            own |= {f"{attention}.w_{role}": (width, width) for role in ("query", "key", "value", "output")}
+        own |= {"ffn.w1": (width, inner), "ffn.b1": (inner,), "ffn.w2": (inner, width), "ffn.b2": (width,)}
         for number in range(len(attentions) + 1):
-            found |= {f"norm{number + 1}.weight": (width,), f"norm{number + 1}.bias": (width,)}
-        return {f"{name}.{rest}": shape for rest, shape in found.items()}
+            own |= {f"norm{number + 1}.weight": (width,), f"norm{number + 1}.bias": (width,)}
+        return {f"{name}.{rest}": shape for rest, shape in own.items()}
 
-    due: dict[str, tuple[int, ...]] = {"source_embedding": (config["source_vocab"], width)}
+    expected: dict[str, tuple[int, ...]] = {"source_embedding": (config["source_vocab"], width)}
     for number in range(config["encoder_blocks"]):
-        due |= block(f"encoder.{number}", ("attention",))
+        expected |= block(f"encoder.{number}", ("attention",))
     if config["decoder_blocks"]:
-        due |= {"target_embedding": (config["target_vocab"], width)}
+        expected |= {"target_embedding": (config["target_vocab"], width)}
         for number in range(config["decoder_blocks"]):
-            due |= block(f"decoder.{number}", ("self_attention", "cross_attention"))
-        due |= {"w_logits": (width, config["target_vocab"]), "b_logits": (config["target_vocab"],)}
-    return due
+            expected |= block(f"decoder.{number}", ("self_attention", "cross_attention"))
+        expected |= {"w_logits": (width, config["target_vocab"]), "b_logits": (config["target_vocab"],)}
+    return expected
 
 
 def _padded(call: Call) -> bool:
@@ -133,6 +132,6 @@ CONTRACT = declare(
     baseline="eager",
     is_model=True,
     conventions=ACCURACY,
-    unanswerable=unpromised,
-    lists={"workloads": "workloads.workloads"},
+    unanswerable=unbounded,
+    lists={"variants": "mutants.variants", "workloads": "workloads.workloads"},
 )

@@ -1,4 +1,4 @@
-"""What is timed of Transformers: the documents' translator, forward and in training."""
+"""The workloads of Transformers: the documents' translator, forward and in training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnsuite.cases.model import Config
 from attnsuite.cases.training import next_token_loss
-from attnsuite.contracts.models.transformer.cases.draws import model
+from attnsuite.contracts.models.transformer.cases import model
 from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.contracts.models.workloads import TRAINED, TRAINED_IN_FULL, ModelWorkload
 
@@ -24,11 +24,11 @@ TRANSLATOR: Config = {
     "decoder_blocks": 2,
     "decoding": "full",
 }
-"""The documents' English–French translator; they do not say how many words it knows."""
+"""The documents' English–French translator; its vocabulary is not given."""
 
 
 def workloads() -> list[ModelWorkload]:
-    """All of them, in the order of tables."""
+    """All workloads, in the order of tables."""
     return [
         _workload("translator/10", "ten words a sentence, as the documents train it", 128, 10, TRAINED),
         _workload("translator/128", "longer sentences, of which half are padded", 8, 128, TRAINED_IN_FULL),

@@ -1,4 +1,4 @@
-"""What is timed of Vision Transformers: the documents' own, and ViT-B/16."""
+"""The workloads of Vision Transformers: the documents' classifier, and ViT-B/16."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnsuite.cases.model import Config
 from attnsuite.cases.training import Loss, class_loss
-from attnsuite.contracts.models.vision_transformer.cases.draws import BASE, USUAL, model
+from attnsuite.contracts.models.vision_transformer.cases import BASE, USUAL, model
 from attnsuite.contracts.models.vision_transformer.contract import shapes
 from attnsuite.contracts.models.workloads import TRAINED, USUALLY, ModelWorkload
 
@@ -29,7 +29,7 @@ FASHION: Config = {
 
 
 def workloads() -> list[ModelWorkload]:
-    """All of them, in the order of tables."""
+    """All workloads, in the order of tables."""
     return [
         _workload("vit/fashion", "the documents' classifier of Fashion-MNIST", FASHION, 16, TRAINED, class_loss),
         _workload("vit/b16", "ViT-B/16 at 224 × 224", BASE, 1),

@@ -1,0 +1,224 @@
+"""The documents' examples: outputs, heads before they are mapped, weights read through identity values, and shapes.
+
+An example of self-attention has a single head. If an example divides by another number than √p, its queries are scaled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from attnsuite.cases import Calls, Case, ChangedCase, Replies
+from attnsuite.cases.backends import BackendCall, BackendCase
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.documented import Arrange, DocumentedNumbers, DocumentedShape, example
+from attnsuite.cases.formula import FormulaCase
+from attnsuite.cases.tensors import PRECISE, Array, Inputs, identity_values, numbers, valid
+from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES
+from attnsuite.contracts.blocks.multi_head_attention.draws import case, heads_of, random_mask, scripts
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
+from attnsuite.judging.verdicts import Verdict
+from attnsuite.model import Example, Source, Status
+
+OF_V1, OF_V2 = "doc-003/3.4.2-self-attention-v1", "doc-003/3.4.2-self-attention-v2"
+AFTER_MAPS = {
+    "doc-003/3.4.1-stepwise-query-2": (OF_V1, slice(1, 2), False),
+    "doc-003/3.5.1-causal-attention-pure": (OF_V2, slice(None), True),
+}
+"""Examples without weights: the example that has them, the queries, and is_causal."""
+MAP, ORDER = "doc-003/3.4.1-query-2", "doc-004/11.5.2-split-order"
+"""Examples of a map alone, and of splitting and merging alone."""
+MAPS = ("w_query", "w_key", "w_value")
+
+
+def documented() -> list[Case]:
+    """Every quantity of an example that an output can show."""
+    return [*_values(), *_after_maps(), *_map_alone(), *_heads_alone(), *_shapes(), *_refused()]
+
+
+def _values() -> Iterator[DocumentedNumbers]:
+    for excerpt in documents.of("attention", "multi_head_attention", kind="values"):
+        if "w_query" in excerpt.inputs and "stage" not in excerpt.parameters:
+            heads, causal = excerpt.parameters.get("num_heads", 1), bool(excerpt.parameters["causal"])
+            yield from _quantities(excerpt, _inputs(excerpt), heads, causal)
+
+
+def _after_maps() -> Iterator[DocumentedNumbers]:
+    examples = documents.examples()
+    for id, (with_weights, queries, causal) in AFTER_MAPS.items():
+        inputs = _inputs(examples[with_weights])
+        yield from _quantities(examples[id], inputs | {"query": inputs["query"][:, queries]}, 1, causal)
+
+
+def _map_alone() -> Iterator[DocumentedNumbers]:
+    """A query's only key has the weight 1: the output is the map of its value."""
+    excerpt = documents.examples()[MAP]
+    x, weights = numbers(excerpt.inputs["x"])[None, 1:2], numbers(excerpt.inputs["w_query"])
+    yield _printed(excerpt, "query_2", dict.fromkeys(("query", "key", "value"), x) | dict.fromkeys(MAPS, weights), 1)
+
+
+def _heads_alone() -> Iterator[DocumentedNumbers]:
+    """A query that attends to its own position only, in all heads or in one of them, returns that head's values."""
+    excerpt = documents.examples()[ORDER]
+    x, heads = numbers(excerpt.inputs["x"]), excerpt.parameters["num_heads"]
+    width = x.shape[-1] // heads
+    identity, own = np.eye(x.shape[-1]), np.eye(x.shape[1], dtype=bool)
+    inputs = dict.fromkeys(("query", "key", "value"), x) | dict.fromkeys(MAPS, identity)
+    yield _printed(excerpt, "merged", inputs | {"attn_mask": own}, heads)
+    for head in range(heads):
+        alone = (np.arange(heads) == head)[None, :, None, None] & own
+        values = numbers(excerpt.expected["split"])[head::heads]
+        columns = slice(head * width, (head + 1) * width)
+        masked = inputs | {"attn_mask": alone}
+        yield _printed(excerpt, "split", masked, heads, values=values, name=f"split_{head}", columns=columns)
+
+
+def _refused() -> Iterator[BadInputCase]:
+    for excerpt in documents.of("multi_head_attention", kind="property"):
+        width, heads = excerpt.inputs["d_feat"], excerpt.inputs["num_heads"]
+        name, _ = excerpt.named()
+        why = f"{heads} heads for {width} columns, the defaults in {excerpt.document}, section {excerpt.section}"
+        yield BadInputCase(case(name, why, num_heads=heads, batch=1, queries=2, keys=2, width=width), excerpt.at())
+
+
+def _quantities(excerpt: Excerpt, inputs: Inputs, heads: int, causal: bool) -> Iterator[DocumentedNumbers]:
+    for quantity in ("output", "concatenated", "weights"):
+        if quantity in excerpt.quantities:
+            yield _printed(excerpt, quantity, _showing(inputs, quantity, heads), heads, causal)
+
+
+def _printed(
+    excerpt: Excerpt,
+    quantity: str,
+    inputs: Inputs,
+    heads: int,
+    causal: bool = False,
+    values: Array | None = None,
+    name: str = "",
+    columns: slice | None = None,
+) -> DocumentedNumbers:
+    figures, factor = excerpt.gives(quantity, values), _factor(excerpt)
+    remark = "" if factor == 1 else f", with queries {factor:.4f} as large"
+
+    def select(output: Array) -> Array:
+        arranged = heads_of(output, heads) if quantity == "weights" else output[..., columns or slice(None)]
+        return arranged.reshape(numbers(figures.values).shape)
+
+    options: dict[str, Any] = {"num_heads": heads} | ({"is_causal": True} if causal else {})
+    printed = case.given(*excerpt.named(quantity, remark, name), inputs, **options)
+    return DocumentedNumbers(printed, figures, select, remark=remark)
+
+
+def _inputs(excerpt: Excerpt) -> dict[str, Array]:
+    """An example's inputs by the contract's names."""
+    named = excerpt.inputs
+    inputs = {role: numbers(named.get(f"x_{role}", named.get("x"))) for role in ("query", "key", "value")}
+    inputs = {role: x.reshape(-1, *x.shape[-2:]) for role, x in inputs.items()}
+    inputs |= {name: numbers(array) for name, array in named.items() if name.startswith(("w_", "b_"))}
+    if "valid_lens" in named:
+        inputs["attn_mask"] = valid(named["valid_lens"], inputs["key"].shape[1])[:, None]
+    scaled = ("w_query", "b_query")
+    return inputs | {name: _factor(excerpt) * inputs[name] for name in scaled if name in inputs}
+
+
+def _factor(excerpt: Excerpt) -> float:
+    """The factor of the queries that turns a division by √p into the document's own; 1 where they are equal."""
+    if "scale" not in excerpt.parameters or excerpt.kind != "values" or "w_query" not in excerpt.inputs:
+        return 1.0
+    width = len(excerpt.inputs["w_query"][0]) // excerpt.parameters.get("num_heads", 1)
+    factor = float(excerpt.parameters["scale"]) * math.sqrt(width)
+    return 1.0 if math.isclose(factor, 1) else factor
+
+
+def _showing(inputs: Inputs, quantity: str, heads: int) -> Inputs:
+    """The inputs for which the output is this quantity."""
+    unused = {"output": (), "concatenated": ("w_output", "b_output"), "weights": ("w_output", "b_output", "b_value")}
+    used = {name: array for name, array in inputs.items() if name not in unused[quantity]}
+    if quantity == "weights":
+        items, keys = inputs["key"].shape[:2]
+        used |= {"value": identity_values(items, keys), "w_value": np.concatenate([np.eye(keys)] * heads, -1)}
+    return used
+
+
+Shapes = Mapping[str, Sequence[int]]
+OF_BACKEND: dict[str, Callable[[Shapes], Sequence[int]]] = {
+    "query_split_shape": lambda shapes: shapes["query"],
+    "key_split_shape": lambda shapes: shapes["key"],
+    "value_split_shape": lambda shapes: shapes["value"],
+    "x_raw_shape": lambda shapes: (*shapes["query"][:3], shapes["value"][3]),
+}
+"""Shapes that a backend sees: its inputs and its output."""
+
+
+def _shapes() -> Iterator[Case]:
+    """The shape of every example's output, and for one of them those of the steps."""
+    for excerpt in documents.of("multi_head_attention", kind="shape"):
+        yield DocumentedShape(_shaped(excerpt), excerpt.at(), excerpt.output_shape)
+        if "scores_shape" in excerpt.expected:
+            yield from _steps(excerpt)
+
+
+class ShapeInBackend(ChangedCase):
+    """A case with a backend, for which a document gives the shape of an input or of the output."""
+
+    def __init__(self, of: FormulaCase, source: Source, shape: Sequence[int], read: Callable[[Shapes], Sequence[int]]):
+        super().__init__(BackendCase(of, scripts))
+        self.source, self.shape, self.read, self.dtypes = source, tuple(shape), read, PRECISE
+
+    def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
+        verdict = self.of.verdict(calls, replies, truth)
+        if verdict.status != Status.PASSED:
+            return verdict
+        actual = tuple(self.read(BackendCall.read(replies[0].attended[0]).shapes))
+        if actual != self.shape:
+            return Verdict(Status.FAILED, f"the heads have shape {actual}, the document gives {self.shape}")
+        return verdict
+
+    def example(self) -> Example:
+        calls = self.calls("float64")
+        expected = scripts(calls[0], calls[0])[0][0]
+        computed = tuple(self.read({"query": expected.query, "key": expected.key, "value": expected.value}))
+        assert self.source is not None
+        return example(self.name, self.source, str(self.shape), str(computed), "unseeded draws")
+
+
+def _steps(excerpt: Excerpt) -> Iterator[Case]:
+    """The heads' inputs and outputs, scores and weights, and the heads side by side."""
+    heads, mask = excerpt.parameters["num_heads"], random_mask(*excerpt.expected["scores_shape"])
+    arranged: dict[str, tuple[Arrange, dict[str, Any]]] = {
+        # scores have the shape of a mask that differs for each of them
+        "scores_shape": (lambda output, weights: weights[""], {"mask": mask, "need_weights": True}),
+        "attention_shape": (lambda output, weights: weights[""], {"need_weights": True}),
+        "x_rsh1_shape": (lambda output, weights: output.reshape(*output.shape[:2], heads, -1), {"out_width": 0}),
+        "x_rsh2_shape": (lambda output, weights: output, {"out_width": 0}),
+    }
+    for quantity, (arrange, unusual) in arranged.items():
+        shaped, shape = _shaped(excerpt, quantity, **unusual), excerpt.expected[quantity]
+        yield DocumentedShape(shaped, excerpt.at(quantity), shape, arrange)
+    for quantity, read in OF_BACKEND.items():
+        yield ShapeInBackend(_shaped(excerpt, quantity), excerpt.at(quantity), excerpt.expected[quantity], read)
+
+
+def _shaped(excerpt: Excerpt, quantity: str = "", **unusual: Any) -> FormulaCase:
+    """An example's shapes with unseeded numbers; an `out_width` of 0 leaves out the output map."""
+    inputs, parameters = excerpt.inputs, excerpt.parameters
+    batch, queries, query_width = inputs["query_shape"]
+    _, keys, key_width = inputs["key_shape"]
+    width, heads = parameters.get("num_hiddens") or parameters["d_feat"], parameters["num_heads"]
+    biases = BIASES if parameters.get("bias", True) else ()
+    usual: dict[str, Any] = {
+        "out_width": width,
+        "biases": tuple(bias for bias in biases if bias != "b_output" or "out_width" not in unusual),
+        "query_width": query_width,
+        "key_width": key_width,
+        "value_width": inputs["value_shape"][2],
+    }
+    if "valid_lens" in inputs:
+        usual["mask"] = lambda random: valid(inputs["valid_lens"], keys)[:, None]
+    sizes = {"batch": batch, "queries": queries, "keys": keys, "num_heads": heads, "head_width": width // heads}
+    name, why = excerpt.named(quantity)
+    return case(name, why, **sizes, **{**usual, **unusual})

@@ -1,0 +1,571 @@
+"""Mutants of the contract `multi_head_attention`, and its correct variants."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from attnsuite.cases import Mutant, Variant
+from attnsuite.cases.computations import Arguments, bias_first, in_float64, usual_mutants, widened
+from attnsuite.cases.mutants import (
+    Mutation,
+    first_for_all,
+    for_all_items,
+    hidden_last,
+    mutants,
+    repeated_beyond,
+    swapped_where_equal,
+    turned,
+    unless_none,
+    with_arguments,
+    with_result,
+)
+from attnsuite.contracts.attention.features.dropout import always_alike, kept, multiplier, shared
+from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead, mapped
+from attnsuite.contracts.shared import CALLS_OF_BACKEND, OF_HIDDEN_WEIGHTS, OF_WEIGHTS, READING, without_argument
+from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, softmax
+
+CONTROLS = {"correct": MultiHead()}
+USUAL = usual_mutants(MultiHead)
+
+
+def _fewer_heads(heads: int, w_query: Tensor, w_value: Tensor) -> int:
+    while heads > 1 and (w_query.shape[1] % heads or w_value.shape[1] % heads):
+        heads -= 1
+    return max(1, heads)
+
+
+def _for_all_columns(bias: Tensor, weights: Tensor) -> Tensor:
+    return bias.expand(weights.shape[1]) if len(bias) == 1 else bias
+
+
+def _none_for_one_tensor(bias: Tensor | None, query: Tensor, key: Tensor, value: Tensor) -> Tensor | None:
+    return None if query is key is value else bias
+
+
+def _without_bias(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+    return x @ weights
+
+
+def _bias_before_map(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+    if bias is None or weights.shape[0] != weights.shape[1]:
+        return mapped(x, weights, bias)
+    return (x + bias) @ weights
+
+
+ACCEPTED = mutants(
+    MultiHead,
+    whole={
+        "fewer_heads_where_they_do_not_divide": Mutation(
+            "heads that do not divide the columns are reduced until they do",
+            with_arguments(num_heads=_fewer_heads),
+            "documents, E4",
+        ),
+        "mask_of_3_axes_for_heads": Mutation(
+            "a mask of 3 axes is read as heads, queries and keys",
+            with_arguments(attn_mask=unless_none(lambda mask: mask[None] if mask.dim() == 3 else mask)),
+            "documents, E7",
+        ),
+        "mask_of_more_items": Mutation(
+            "a mask for too many items is cropped",
+            with_arguments(attn_mask=unless_none(lambda mask, query: mask[: len(query)] if mask.dim() == 4 else mask)),
+        ),
+        "numbers_for_mask": Mutation(
+            "a mask of numbers is accepted: all but zeros are visible",
+            with_arguments(attn_mask=unless_none(torch.Tensor.bool)),
+        ),
+        "ignored_lone_output_bias": Mutation(
+            "an output bias without an output map is ignored",
+            with_arguments(b_output=lambda b_output, w_output: None if w_output is None else b_output),
+        ),
+        "broadcasts_item": Mutation(
+            "keys and values of one item serve all queries", with_arguments(key=for_all_items, value=for_all_items)
+        ),
+        "broadcast_biases": Mutation(
+            "a bias with one entry is broadcast",
+            with_arguments(
+                b_query=unless_none(lambda bias, w_query: _for_all_columns(bias, w_query)),
+                b_key=unless_none(lambda bias, w_key: _for_all_columns(bias, w_key)),
+                b_value=unless_none(lambda bias, w_value: _for_all_columns(bias, w_value)),
+            ),
+        ),
+        "clamped_dropout": Mutation(
+            "a probability outside [0, 1] is clamped", with_arguments(dropout_p=lambda p: min(1.0, max(0.0, p)))
+        ),
+    },
+)
+MAPS = mutants(
+    MultiHead,
+    whole={
+        "key_weights_by_query_weights": Mutation(
+            "the queries' weights serve the keys too where the shapes allow it",
+            with_arguments(w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key),
+        ),
+        "value_weights_by_key_weights": Mutation(
+            "the keys' weights serve the values too where the shapes allow it",
+            with_arguments(w_value=lambda w_value, w_key: w_key if w_key.shape == w_value.shape else w_value),
+        ),
+        "one_bias_for_queries_and_keys": Mutation(
+            "the keys' bias serves the queries too",
+            with_arguments(b_query=lambda b_query, b_key: b_query if b_key is None or b_query is None else b_key),
+        ),
+        "output_map_of_values": Mutation(
+            "the values' weights serve the output too where the shapes allow it",
+            with_arguments(
+                w_output=unless_none(lambda w_output, w_value: w_value if w_output.shape == w_value.shape else w_output)
+            ),
+        ),
+        "swapped_items_and_queries": Mutation(
+            "items and queries are swapped where the two axes have one size",
+            with_arguments(query=swapped_where_equal(of_rank=3)),
+        ),
+        "swapped_items_and_keys": Mutation(
+            "items and keys are swapped where the two axes have one size",
+            with_arguments(key=swapped_where_equal(of_rank=3), value=swapped_where_equal(of_rank=3)),
+        ),
+        "forgets_biases_of_one_tensor": Mutation(
+            "self-attention of one tensor takes a fast path without biases",
+            with_arguments(b_query=_none_for_one_tensor, b_key=_none_for_one_tensor, b_value=_none_for_one_tensor),
+        ),
+    },
+    roles={
+        "keys_for_values": Mutation(
+            "keys are taken for values where the shapes allow it",
+            with_arguments(value=lambda value, key: key if key.shape == value.shape else value),
+        ),
+        "swapped_keys_and_values": Mutation(
+            "keys and values are swapped where the shapes allow it",
+            lambda query, key, value: (query, value, key) if key.shape == value.shape else (query, key, value),
+            "documents, E26",
+        ),
+        "queries_from_keys": Mutation(
+            "queries are taken from the keys where the shapes allow it",
+            with_arguments(query=lambda query, key: key if key.shape == query.shape else query),
+        ),
+    },
+    to_queries={
+        "transposed_query_weights": Mutation(
+            "the queries' weights are transposed where they are square", with_arguments(weights=turned)
+        ),
+        "query_bias_left_out": Mutation("the queries' bias is left out", _without_bias),
+    },
+    to_keys={
+        "transposed_key_weights": Mutation(
+            "the keys' weights are transposed where they are square", with_arguments(weights=turned)
+        )
+    },
+    to_values={
+        "transposed_value_weights": Mutation(
+            "the values' weights are transposed where they are square", with_arguments(weights=turned)
+        )
+    },
+    split={
+        "interleaved_heads": Mutation(
+            "heads are interleaved: column j belongs to head j mod h",
+            lambda x, heads: x.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2),
+        ),
+        "split_by_reshape": Mutation(
+            "rows are cut into heads instead of columns: a reshape without a transpose",
+            lambda x, heads: x.reshape(len(x), heads, x.shape[1], x.shape[2] // heads),
+        ),
+        "swapped_items_and_heads": Mutation(
+            "items and heads are swapped where the two axes have one size", with_result(swapped_where_equal(of_rank=4))
+        ),
+        "repeated_first_head": Mutation(
+            "all heads are the first", with_result(lambda parts, heads: parts[:, :1].expand(-1, heads, -1, -1))
+        ),
+    },
+    factor={
+        "unscaled": Mutation("the scores are not divided by √p", lambda queries, values, query: 1.0),
+        "full_width_scale": Mutation(
+            "the scores are divided by the root of the width of all heads together",
+            lambda queries, values, query: 1 / math.sqrt(queries.shape[1] * queries.shape[-1]),
+            "documents, E3",
+        ),
+        "scaled_by_value_heads": Mutation(
+            "the scores are divided by the root of the value heads' width",
+            lambda queries, values, query: 1 / math.sqrt(values.shape[-1]),
+        ),
+        "scaled_by_query_width": Mutation(
+            "the head width is computed from the width of unmapped queries",
+            lambda queries, values, query: 1 / math.sqrt(query.shape[-1] / queries.shape[1]),
+            "documents, E3",
+        ),
+    },
+    merge={
+        "merged_by_reshape": Mutation(
+            "heads are merged without moving their axis back",
+            lambda heads: heads.reshape(len(heads), heads.shape[2], heads.shape[1] * heads.shape[3]),
+            "documents, E30",
+        ),
+        "merged_column_by_column": Mutation(
+            "the columns of heads are interleaved", lambda heads: heads.permute(0, 2, 3, 1).flatten(2)
+        ),
+        "averaged_heads": Mutation(
+            "every head is the mean of all",
+            with_arguments(heads=lambda heads: heads.mean(1, keepdim=True).expand_as(heads)),
+        ),
+        "repeats_head_beyond_8": Mutation(
+            "heads beyond the 8th repeat the 8th", with_arguments(heads=repeated_beyond(8, 1))
+        ),
+        "repeats_query_beyond_64": Mutation(
+            "queries beyond the 64th repeat the 64th", with_arguments(heads=repeated_beyond(64, 2))
+        ),
+    },
+    to_output={
+        "transposed_output_weights": Mutation(
+            "the output's weights are transposed where they are square", with_arguments(weights=turned)
+        ),
+        "output_bias_left_out": Mutation("the output's bias is left out", _without_bias),
+        "output_bias_before_map": Mutation("the output's bias is added before a square map", _bias_before_map),
+    },
+)
+
+
+def _triangle(scores: Tensor, diagonal: int = 0) -> Tensor:
+    """The causal mask, shifted by `diagonal`."""
+    return torch.ones(scores.shape[-2:], dtype=torch.bool).tril(diagonal)
+
+
+def _of_items_for_heads(mask: Tensor, scores: Tensor) -> Tensor:
+    return mask.transpose(0, 1) if mask.dim() == 4 and scores.shape[0] == scores.shape[1] else mask
+
+
+def _over_heads(scores: Tensor) -> Tensor:
+    together = softmax(scores.transpose(1, 2).flatten(2))  # b l (h s)
+    return together.reshape(scores.transpose(1, 2).shape).transpose(1, 2)
+
+
+def _dropped_output(output: Tensor, p: float) -> Tensor:
+    return output * multiplier(output, p) if p else output
+
+
+WEIGHTS = mutants(
+    MultiHead,
+    mask={
+        "inverted_mask": Mutation(
+            "True hides in the boolean mask, as in torch.nn.MultiheadAttention",
+            with_arguments(allowed=torch.logical_not),
+        ),
+        "ignored_mask": Mutation("the mask is ignored", lambda scores, allowed: scores),
+        "finite_fill": Mutation(
+            "hidden scores are −10⁹: a query without visible keys gets the mean", fill(-1e9), "documents, E8"
+        ),
+        "fills_with_minus_10000": Mutation(
+            "hidden scores are −10,000, above some visible ones", fill(-1e4, but_empty_rows=True)
+        ),
+        "mask_of_first_head": Mutation(
+            "the mask of the first head serves all heads", with_arguments(allowed=first_for_all(-3, from_rank=4))
+        ),
+        "mask_of_first_item": Mutation(
+            "the mask of the first item serves all items", with_arguments(allowed=first_for_all(from_rank=4))
+        ),
+        "transposed_mask": Mutation("a square mask is transposed", with_arguments(allowed=turned)),
+        "mask_of_items_for_heads": Mutation(
+            "an item's mask is read as a head's where the two axes have one size",
+            with_arguments(allowed=_of_items_for_heads),
+            "documents, E7",
+        ),
+    },
+    causal={
+        "strictly_past": Mutation(
+            "a query's own position is hidden",
+            lambda scores: masked(scores, _triangle(scores, -1)),
+            "documents, E9",
+        ),
+        "fills_what_follows_with_minus_million": Mutation(
+            "scores of later keys are −10⁶, above some visible ones",
+            lambda scores: fill(-1e6)(scores, _triangle(scores)),
+        ),
+        "causal_in_first_head": Mutation(
+            "is_causal applies to the first head only",
+            with_result(lambda hidden, scores: torch.cat([hidden[:, :1], scores[:, 1:]], 1)),
+        ),
+        "lower_right": Mutation(
+            "is_causal is aligned at the lower right",
+            lambda scores: masked(scores, _triangle(scores, scores.shape[-1] - scores.shape[-2])),
+        ),
+    },
+    softmax={
+        "softmax_over_heads": Mutation("one softmax runs over the keys of all heads", _over_heads),
+        "softmax_over_queries": Mutation("the softmax runs over the queries", over_queries),
+        "nan_for_empty_rows": Mutation(
+            "a query without visible keys gives NaN", lambda scores: scores.softmax(-1), "documents, E25"
+        ),
+        "weights_of_first_item": Mutation(
+            "the weights of the first item serve all items", with_result(first_for_all())
+        ),
+        "averaged_weights": Mutation(
+            "the weights of all heads are averaged",
+            with_result(lambda weights: weights.mean(1, keepdim=True).expand_as(weights)),
+            "documents, 11.5: heads weigh differently",
+        ),
+        "overflows": Mutation("exponentials overflow: the largest score is not subtracted", overflowing),
+        "drops_key_beyond_64": Mutation(
+            "the last of more than 64 keys is dropped", with_arguments(scores=hidden_last(64))
+        ),
+    },
+    drop={
+        "ignored_dropout": Mutation("dropout is ignored", lambda weights, p: weights),
+        "kept_weights_divided_by_p": Mutation(
+            "kept weights are multiplied by 1/p instead of 1/(1−p)",
+            lambda weights, p: weights * kept(weights, p) / p,
+            "documents, E13",
+        ),
+        "dropped_instead_of_kept": Mutation(
+            "weights are dropped with probability 1−p",
+            lambda weights, p: weights * ~kept(weights, p) / (1 - p if p < 1 else 1.0) * (p < 1),
+        ),
+        "drops_a_tenth_too_rarely": Mutation(
+            "weights are dropped a tenth too rarely",
+            lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * (1 / (1 - p) if p < 1 else 0.0),
+        ),
+        "nan_for_certain_dropout": Mutation(
+            "p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (math.nan if p == 1 else multiplier(weights, p))
+        ),
+        "dropped_alike_in_all_heads": Mutation("all heads drop the same weights", shared(-3)),
+        "dropped_alike_in_every_call": Mutation("all calls drop the same weights, whatever the seed", always_alike),
+    },
+    mix={
+        "value_bias_left_out": Mutation("the values' bias is left out", lambda weights, values, bias: weights @ values),
+        "value_bias_after_weights": Mutation(
+            "the values' bias is added to the heads: dropped weights and empty rows keep all of it",
+            lambda weights, values, bias: weights @ values if bias is None else weights @ values + bias,
+        ),
+    },
+    finish={"drops_output_too": Mutation("the output is dropped as well as the weights", _dropped_output)},
+)
+drops_output_instead = Mutant(
+    "drops_output_instead",
+    "the output is dropped instead of the weights",
+    MultiHead(drop=lambda weights, p: weights, finish=_dropped_output),
+)
+
+
+class _Stale:
+    """Keeps the weights of a shape from one call to the next."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[object, ...], Tensor] = {}
+
+    def first(self, weights: Tensor) -> Tensor:
+        return self._place(weights).clone()
+
+    def in_one_place(self, weights: Tensor) -> Tensor:
+        return self._place(weights).copy_(weights)
+
+    def _place(self, weights: Tensor) -> Tensor:
+        return self.kept.setdefault((weights.shape, weights.dtype), weights.clone())
+
+
+RETURNED_WEIGHTS = mutants(
+    MultiHead,
+    before_dropout={
+        "shows_dropped_weights": Mutation(
+            "the returned attention weights are those after dropout",
+            lambda weights, dropped: dropped,
+            "torch.nn.MultiheadAttention in training",
+        )
+    },
+    shown={**OF_WEIGHTS, **OF_HIDDEN_WEIGHTS},
+    recalled={
+        "shows_first_call": Mutation(
+            "later calls return the attention weights of the first call of a shape", with_result(_Stale().first)
+        ),
+        "shows_in_one_place": Mutation(
+            "the next call overwrites the returned attention weights of its shape", with_result(_Stale().in_one_place)
+        ),
+        "shows_a_dictionary": Mutation("attention weights are in a dictionary", lambda shown: {"weights": shown}),
+    },
+)
+BACKEND = mutants(
+    MultiHead,
+    plug={"ignores_the_plug": Mutation("the backend is not called", lambda attention: None)},
+    to_plug={
+        "widens_for_the_plug": Mutation(
+            "the backend gets float32 for half types", lambda heads, dtype: heads, dtypes=("float16",)
+        )
+    },
+    needed={
+        "plug_without_dropout": Mutation("the backend is called without dropout", without_argument("dropout_p")),
+        "plug_without_causal": Mutation("the backend is called without is_causal", without_argument("is_causal")),
+        "plug_without_mask": Mutation("the backend is called without the mask", without_argument("attn_mask")),
+    },
+    ask=CALLS_OF_BACKEND,
+    read=READING,
+    options_to_read={
+        "reads_plug_dropped": Mutation("the backend's weights are read off it with dropout", lambda options: options)
+    },
+)
+
+Place = Callable[[Arguments], bool]
+IDLE: dict[str, Any] = {"attn_mask": None, "is_causal": False, "dropout_p": 0.0}
+"""The value of each argument without effect."""
+PLACES: dict[str, tuple[str, Place]] = {
+    "of_one_query": ("with one query", lambda given: given["query"].shape[1] == 1),
+    "of_one_head": ("with one head", lambda given: given["num_heads"] == 1),
+    "of_one_item": ("with one item", lambda given: len(given["query"]) == 1),
+    "of_many_heads": ("with more than 8 heads", lambda given: given["num_heads"] > 8),
+    "of_many_queries": ("with more than 64 queries", lambda given: given["query"].shape[1] > 64),
+    "of_many_keys": ("with more than 64 keys", lambda given: given["key"].shape[1] > 64),
+    "across_widths": (
+        "if keys and queries differ in width",
+        lambda given: given["key"].shape[2] != given["query"].shape[2],
+    ),
+    "with_value_heads": (
+        "if value heads have their own width",
+        lambda given: given["w_value"].shape[1] != given["w_query"].shape[1],
+    ),
+    "beside_biases": ("with biases", lambda given: given["b_query"] is not None),
+    "before_a_map": ("with an output map", lambda given: given["w_output"] is not None),
+    "beside_a_mask": ("with a mask", lambda given: given["attn_mask"] is not None),
+    "beside_causal": ("with is_causal", lambda given: given["is_causal"]),
+}
+IGNORED = {
+    "attn_mask": (
+        *("of_one_query", "of_one_item", "of_many_keys", "across_widths", "with_value_heads", "beside_biases"),
+        "before_a_map",
+    ),
+    "is_causal": (
+        *("of_one_query", "of_one_head", "of_one_item", "of_many_heads", "of_many_queries", "with_value_heads"),
+        "before_a_map",
+    ),
+    "dropout_p": ("of_one_query", "beside_a_mask", "beside_causal", "before_a_map"),
+}
+"""The places in which each argument may be ignored."""
+
+
+def _ignoring(argument: str, place: Place) -> Callable[..., Any]:
+    """The computation that ignores an argument in one place."""
+    correct = MultiHead()
+    signature = inspect.signature(correct)
+
+    def computed(*arguments: Any, **named: Any) -> Any:
+        bound = signature.bind(*arguments, **named)
+        bound.apply_defaults()
+        if place(bound.arguments):
+            bound.arguments[argument] = IDLE[argument]
+        return correct(*bound.args, **bound.kwargs)
+
+    return computed
+
+
+IGNORING = mutants(
+    MultiHead,
+    whole={
+        f"ignores_{argument}_{name}": Mutation(
+            f"{argument} is ignored {PLACES[name][0]}", _ignoring(argument, PLACES[name][1])
+        )
+        for argument, names in IGNORED.items()
+        for name in names
+    },
+)
+
+
+class Checked(NamedTuple):
+    """The arguments of a checked call; missing biases are zero."""
+
+    inputs: tuple[Tensor, Tensor, Tensor]
+    maps: tuple[Tensor, Tensor, Tensor]
+    biases: tuple[Tensor, Tensor, Tensor]
+    w_output: Tensor | None
+    b_output: Tensor | None
+    heads: int
+    allowed: Tensor  # b h l s
+    p: float
+
+    def mapped(self) -> Any:
+        """Input, weights and bias of queries, keys and values."""
+        return zip(self.inputs, self.maps, self.biases, strict=True)
+
+
+Result = tuple[Tensor, Tensor]
+"""The output, and the weights before dropout, b h l s."""
+
+
+def _function(core: Callable[[Checked], Result]) -> Callable[..., Any]:
+    def multi_head_attention(
+        query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, *,
+        num_heads: int, w_output: Tensor | None = None, b_query: Tensor | None = None, b_key: Tensor | None = None,
+        b_value: Tensor | None = None, b_output: Tensor | None = None, attn_mask: Tensor | None = None,
+        is_causal: bool = False, dropout_p: float = 0.0, need_weights: bool = False,
+    ) -> Any:  # fmt: skip
+        allowed = torch.ones(len(query), num_heads, query.shape[1], key.shape[1], dtype=torch.bool)
+        allowed = allowed if attn_mask is None else allowed & attn_mask
+        allowed = allowed.tril() if is_causal else allowed
+        biases = (_or_zeros(b_query, w_query), _or_zeros(b_key, w_key), _or_zeros(b_value, w_value))
+        maps = (w_query, w_key, w_value)
+        result = core(Checked((query, key, value), maps, biases, w_output, b_output, num_heads, allowed, dropout_p))
+        return result if need_weights else result[0]
+
+    return multi_head_attention
+
+
+def _or_zeros(bias: Tensor | None, weights: Tensor) -> Tensor:
+    return weights.new_zeros(weights.shape[1]) if bias is None else bias
+
+
+def _library(call: Checked) -> Result:
+    """Torch's linear and scaled_dot_product_attention; the weights are exponentials of a log-softmax."""
+    maps = (functional.linear(x, weights.mT, bias) for x, weights, bias in call.mapped())
+    query, key, value = (tensor.unflatten(-1, (call.heads, -1)).transpose(1, 2) for tensor in maps)
+    full = call.allowed.any(-1, keepdim=True)
+    mixed = functional.scaled_dot_product_attention(query, key, value, call.allowed, call.p).masked_fill(~full, 0.0)
+    merged = mixed.transpose(1, 2).flatten(2)
+    scores = (query @ key.mT / math.sqrt(query.shape[-1])).masked_fill(~call.allowed, -math.inf)
+    weights = scores.log_softmax(-1).exp().masked_fill(~full, 0.0)
+    if call.w_output is None:
+        return merged, weights
+    return functional.linear(merged, call.w_output.mT, call.b_output), weights
+
+
+def _head_by_head(call: Checked) -> Result:
+    """Each head has its own columns and adds its part to the output; keys are scaled."""
+    columns = [torch.tensor_split(tensor, call.heads, -1) for tensor in (*call.maps, *call.biases)]
+    heads, shown = [], []
+    for head in range(call.heads):
+        weights, biases = [part[head] for part in columns[:3]], [part[head] for part in columns[3:]]
+        query, key, value = map(bias_first, call.inputs, weights, biases)
+        scores = query @ (key / math.sqrt(key.shape[-1])).mT
+        shown.append(scores.masked_fill(~call.allowed[:, head], -math.inf).softmax(-1).nan_to_num(0.0))
+        heads.append(functional.dropout(shown[-1], call.p) @ value)
+    if call.w_output is None:
+        return torch.cat(heads, -1), torch.stack(shown, 1)
+    total = call.w_output.new_zeros(call.w_output.shape[1]) if call.b_output is None else call.b_output
+    for mixed, rows in zip(heads, torch.tensor_split(call.w_output, call.heads), strict=True):
+        total = total + mixed @ rows
+    return total, torch.stack(shown, 1)
+
+
+def _einsum(call: Checked) -> Result:
+    """Maps have an axis for their heads, and nothing is merged."""
+    query, key, value = (
+        torch.einsum("bne,ehp->nbhp", x, weights.unflatten(1, (call.heads, -1))) + bias.view(call.heads, -1)
+        for x, weights, bias in call.mapped()
+    )
+    scores = torch.einsum("lbhp,sbhp->sbhl", query * query.shape[-1] ** -0.5, key)
+    weights = scores.masked_fill(~call.allowed.permute(3, 0, 1, 2), -math.inf).softmax(0).nan_to_num(0.0)
+    mixed = torch.einsum("sbhl,sbhv->blhv", functional.dropout(weights, call.p), value)
+    shown = weights.permute(1, 2, 3, 0)
+    if call.w_output is None:
+        return mixed.flatten(2), shown
+    output = torch.einsum("blhv,hvo->blo", mixed, call.w_output.unflatten(0, (call.heads, -1)))
+    return output if call.b_output is None else output + call.b_output, shown
+
+
+def variants() -> list[Variant]:
+    """The formula with other ways to split heads, and in other precisions."""
+    library, heads, einsum = map(_function, (_library, _head_by_head, _einsum))
+    return [
+        Variant(
+            "own_dtype", "torch's linear and scaled_dot_product_attention in the dtype", MultiHead.checked(library)
+        ),
+        Variant("head_by_head", "one head at a time, biases first", widened(MultiHead, heads)),
+        Variant("einsum", "einsum with an axis for the heads, in float64", in_float64(MultiHead, einsum)),
+    ]

@@ -1,0 +1,164 @@
+"""Mutants that models share: in their weights, in multi-head attention, and in the layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attnsuite.cases import Mutant
+from attnsuite.cases.mutants import (
+    Mutation,
+    filled_beyond,
+    mutants,
+    swapped_where_equal,
+    turned,
+    with_arguments,
+    with_result,
+)
+from attnsuite.contracts.models.eager import Blocks, Config, Part, Shapes, mean_square, normalised
+from attnsuite.contracts.shared import CALLS_OF_BACKEND, NAMES_OF_WEIGHTS, OF_WEIGHTS, READING, RECALLED_WEIGHTS
+
+
+def with_expected_shapes(weights: Part, expected: Shapes) -> dict[str, Tensor]:
+    """Tensors of the expected shapes."""
+    return {name: tensor.new_zeros(expected.get(name, ())) for name, tensor in weights.items()}
+
+
+EXTRA_WEIGHTS = Mutation(
+    "unexpected weights are accepted",
+    with_arguments(
+        weights=lambda weights, expected: {name: each for name, each in weights.items() if name in expected}
+    ),
+)
+MIXED_DTYPES = Mutation(
+    "weights of several floating dtypes are accepted",
+    with_arguments(
+        weights=lambda weights: {name: w.float() if w.is_floating_point() else w for name, w in weights.items()}
+    ),
+)
+"""Mutants of the step `check_weights`."""
+
+
+def transposed(*names: str) -> Callable[[Part], dict[str, Tensor]]:
+    """The weights whose names end so are transposed where they are square."""
+    return lambda weights: {name: turned(each) if name.endswith(names) else each for name, each in weights.items()}
+
+
+def shared(first: str, second: str) -> Callable[[Part], dict[str, Tensor]]:
+    """The tensors whose names end with `second` are replaced by those with `first`, or their transposes, if these fit."""
+
+    def change(weights: Part) -> dict[str, Tensor]:
+        changed = dict(weights)
+        for name in (name for name in weights if name.endswith(second)):
+            other = weights[name.removesuffix(second) + first]
+            fitting = (tensor for tensor in (other, other.mT) if tensor.shape == weights[name].shape)
+            changed[name] = next(fitting, weights[name])
+        return changed
+
+    return change
+
+
+def of_other_names(weights: Part, other: Callable[[str], str]) -> dict[str, Tensor]:
+    """Each tensor is replaced by the one of another name, if that has its shape."""
+    others = {name: weights.get(other(name), tensor) for name, tensor in weights.items()}
+    return {name: others[name] if others[name].shape == tensor.shape else tensor for name, tensor in weights.items()}
+
+
+class _Remembered:
+    """Keeps weights from one model to the next of the same config."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, dict[str, Tensor]] = {}
+
+    def first(self, weights: Part, config: Config) -> Part:
+        copies = {name: tensor.clone() for name, tensor in weights.items()}
+        return self.kept.setdefault(str(sorted(config.items())), copies)
+
+    def latest(self, weights: Part, config: Config) -> Part:
+        remembered = self.kept.setdefault(str(sorted(config.items())), {})
+        remembered.update(weights)
+        return remembered
+
+
+ATTENTION_MAPS = ("w_query", "w_key", "w_value", "w_output")
+
+
+def mutants_of_blocks(of: type[Blocks]) -> list[Mutant]:
+    """The mutants of any model that consists of these blocks."""
+    widened = {
+        "transposed_weights": Mutation(
+            "attention's weights are transposed, as torch.nn.Linear stores them",
+            with_arguments(weights=transposed(*ATTENTION_MAPS)),
+        ),
+        "transposed_network": Mutation(
+            "the weights of a block's network are transposed where they are square",
+            with_arguments(weights=transposed("w1", "w2")),
+        ),
+        "first_weights": Mutation(
+            "a model has the weights of the first one of its config", with_result(_Remembered().first)
+        ),
+        "latest_weights": Mutation(
+            "a model has the weights of the latest one of its config", with_result(_Remembered().latest)
+        ),
+    }
+    returned = {"shown": OF_WEIGHTS, "read": READING, "named": NAMES_OF_WEIGHTS, "recalled": RECALLED_WEIGHTS}
+    return mutants(of, widened=widened, ask=CALLS_OF_BACKEND, **HEADS, **LAYERS, **returned)
+
+
+HEADS = {
+    "factor": {
+        "full_width_scale": Mutation(
+            "the scores are divided by the root of the full width, not of the head's",
+            lambda head_width, heads: 1 / math.sqrt(head_width * heads),
+            "documents, E3",
+        )
+    },
+    "split": {
+        "swapped_items_and_heads": Mutation(
+            "items and heads are swapped where the two axes have one size", with_result(swapped_where_equal(of_rank=4))
+        )
+    },
+    "merge": {
+        "heads_not_moved_back": Mutation(
+            "heads are merged without moving their axis back",
+            lambda mixed: mixed.reshape(len(mixed), mixed.shape[2], -1),
+            "documents, E30",
+        )
+    },
+    "plug": {"ignores_the_plug": Mutation("the backend is not called", lambda own, backend: own)},
+    "softmax": {
+        "softmax_over_queries": Mutation(
+            "the softmax runs over the queries", lambda scores: scores.clamp_min(-1e9).softmax(-2)
+        ),
+        "drops_keys_beyond_128": Mutation(
+            "keys beyond the 128th are left out", with_arguments(scores=filled_beyond(128, -math.inf))
+        ),
+    },
+}
+LAYERS = {
+    "activate": {
+        "leaky_features": Mutation("features below zero leak through", lambda x: torch.where(x > 0, x, 0.01 * x))
+    },
+    "add": {"no_residual": Mutation("there are no residual connections", lambda x, y: y)},
+    "norm": {
+        "unbiased_variance": Mutation(
+            "the variance is divided by the count minus one",
+            lambda x, weights: normalised(x, weights, lambda _: (x.var(-1, keepdim=True) + 1e-5).sqrt()),
+        ),
+        "plain_norm": Mutation(
+            "normalisation leaves out its weight and bias",
+            lambda x, weights: Blocks.norm(x, {"weight": x.new_ones(()), "bias": x.new_zeros(())}),
+        ),
+        "eps_outside": Mutation(
+            "ε is added to the root, not under it",
+            lambda x, weights: normalised(x, weights, lambda centred: mean_square(centred).sqrt() + 1e-5),
+        ),
+        "eps_of_a_millionth": Mutation(
+            "ε is 10⁻⁶", lambda x, weights: normalised(x, weights, lambda c: (mean_square(c) + 1e-6).sqrt())
+        ),
+    },
+}
+"""Mutants by step."""

@@ -1,0 +1,478 @@
+"""Mutants of the contract `seq2seq_attention`, and its correct variants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from attnsuite.cases import Mutant, Variant
+from attnsuite.cases.computations import Steps, backwards, imprecise_mutants, linear
+from attnsuite.cases.mutants import (
+    Mutation,
+    as_it_lies,
+    as_they_lie,
+    first_for_all,
+    mutants,
+    repeated_beyond,
+    turned,
+    with_arguments,
+    with_result,
+)
+from attnsuite.contracts.models import greedy
+from attnsuite.contracts.models.eager import Part, part
+from attnsuite.contracts.models.mutants import (
+    EXTRA_WEIGHTS,
+    MIXED_DTYPES,
+    shared,
+    transposed,
+    with_expected_shapes,
+)
+from attnsuite.contracts.models.seq2seq_attention.contract import GATES, shapes
+from attnsuite.contracts.models.seq2seq_attention.model import Config, Kept, Recurrent
+from attnsuite.contracts.models.variants import source_by_source
+from attnsuite.contracts.shared import RECALLED_WEIGHTS
+from attnsuite.contracts.softmax import fill, masked, overflowing
+
+
+def _clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    source = source.clamp(0, config["source_vocab"] - 1)
+    target = target.clamp(0, config["target_vocab"] - 1)
+    return Recurrent.check_inputs(config, source, lengths.clamp(1, source.shape[1]), target)
+
+
+def _new_gates_before_output(parts: tuple[Tensor, ...], count: int) -> tuple[Tensor, ...]:
+    return (*parts[:2], parts[3], parts[2]) if count == GATES["lstm"] else parts
+
+
+def _reset_before_product(inputs: Tensor, hidden: Tensor, reset: Tensor, s: Tensor, weights: Part) -> Tensor:
+    return inputs + Recurrent.hidden(reset * s, weights).chunk(3, -1)[2]
+
+
+def _reset_spares_bias(inputs: Tensor, hidden: Tensor, reset: Tensor, s: Tensor, weights: Part) -> Tensor:
+    bias = weights["b_hidden"].chunk(3, -1)[2]
+    return inputs + bias + reset * (hidden - bias)
+
+
+def _states_at_lengths(history: Tensor, lengths: Tensor) -> Tensor:
+    return history[lengths - 1, :, :, torch.arange(len(lengths), device=lengths.device)].movedim(0, 2)
+
+
+def _states_before(states: Tensor, kept: Kept) -> Tensor:
+    before: Tensor = kept.get("states", states)
+    return before if before.shape == states.shape else states
+
+
+def _top_memory_cell(states: Tensor) -> Tensor:
+    return torch.cat([states[:, :1], states[-1:, 1:].expand_as(states[:, 1:])], 1)
+
+
+CONTROLS = {"correct": Recurrent()}
+IMPRECISE = imprecise_mutants(Recurrent)
+ACCEPTED = mutants(
+    Recurrent,
+    check_weights={
+        "accepts_extra_weights": EXTRA_WEIGHTS,
+        "accepts_any_shapes": Mutation(
+            "the weights' shapes are not checked", with_arguments(weights=with_expected_shapes)
+        ),
+        "accepts_mixed_dtypes": MIXED_DTYPES,
+    },
+    check_inputs={
+        "clamps_inputs": Mutation("tokens and lengths are clamped, not checked", _clamped),
+        "counts_tokens_from_the_end": Mutation(
+            "negative tokens count from the vocabulary's end",
+            with_arguments(
+                target=lambda target, config: torch.where(target < 0, target + config["target_vocab"], target)
+            ),
+        ),
+        "broadcasts_source": Mutation(
+            "one source serves all targets",
+            with_arguments(
+                source=lambda source, target: source.expand(len(target), -1) if len(source) == 1 else source
+            ),
+        ),
+        "broadcasts_lengths": Mutation(
+            "one length serves all sources",
+            with_arguments(
+                lengths=lambda lengths, source: lengths.expand(len(source)) if len(lengths) == 1 else lengths
+            ),
+        ),
+        "accepts_int32_lengths": Mutation(
+            "lengths of all integer dtypes are accepted",
+            with_arguments(lengths=lambda lengths: lengths if lengths.is_floating_point() else lengths.long()),
+        ),
+        "inputs_as_they_lie": Mutation(
+            "tokens and lengths are read in memory order",
+            with_arguments(source=as_it_lies, lengths=as_it_lies, target=as_it_lies),
+        ),
+    },
+    take={
+        "weights_as_they_lie": Mutation("weights are read in memory order", as_they_lie),
+        "one_embedding": Mutation(
+            "the target's tokens have the source's embedding where the shapes allow it",
+            with_arguments(weights=shared("source_embedding", "target_embedding")),
+        ),
+        "inputs_for_states": Mutation(
+            "the state has the input's weights where the shapes allow it",
+            with_arguments(weights=shared("w_input", "w_hidden")),
+        ),
+        "tied_logits": Mutation(
+            "the logits' weights are the target's embedding, transposed, where the shapes allow it",
+            with_arguments(weights=shared("target_embedding", "w_logits")),
+        ),
+        "transposed_logits": Mutation(
+            "the logits' weights are transposed where they are square", with_arguments(weights=transposed("w_logits"))
+        ),
+    },
+)
+STATES = mutants(
+    Recurrent,
+    order={"reads_backwards": Mutation("the encoder reads from the end", with_result(lambda order: order[::-1]))},
+    recall={
+        "remembers_source": Mutation(
+            "the states of an earlier source of the same shape are used",
+            lambda history, kept: kept.setdefault(history.shape, history),
+        )
+    },
+    recall_lengths={
+        "remembers_lengths": Mutation(
+            "the lengths of an earlier source of the same shape are used",
+            lambda lengths, shape, kept: kept.setdefault(("lengths", *shape), lengths),
+        )
+    },
+    memory={
+        "bottom_layer_memory": Mutation(
+            "the bottom layer's states are attended to", lambda history: history[:, 0, 0].movedim(0, 1)
+        )
+    },
+    hand_on={
+        "begins_with_zeros": Mutation("the decoder begins with zeros", with_result(torch.zeros_like)),
+        "top_memory_cell_for_all_layers": Mutation(
+            "every layer of an LSTM begins with the top layer's memory cell", with_result(_top_memory_cell)
+        ),
+        "stops_at_lengths": Mutation(
+            "the final states are those at the lengths, as of packed sequences", _states_at_lengths
+        ),
+    },
+    begin={
+        "begins_where_it_ended": Mutation("the decoder begins with the last states of the call before", _states_before)
+    },
+    query={
+        "current_query": Mutation(
+            "the query is the decoder's state of the current step",
+            with_result(lambda query, step: step(query)[0][-1, 0]),
+            "documents, E28; doc-002's table",
+        ),
+        "bottom_layer_query": Mutation("the query is the bottom layer's state", lambda states, step: states[0, 0]),
+        "second_layer_query": Mutation(
+            "the query is the second layer's state", lambda states, step: states[min(1, len(states) - 1), 0]
+        ),
+        "memory_cell_query": Mutation("the query is an LSTM's memory cell", lambda states, step: states[-1, -1]),
+    },
+)
+ATTENTION = mutants(
+    Recurrent,
+    within={
+        "ignored_lengths": Mutation("the lengths are ignored", with_result(torch.ones_like)),
+        "one_position_more": Mutation(
+            "one position beyond the length is visible", with_arguments(lengths=lambda lengths: lengths + 1)
+        ),
+        "one_position_less": Mutation(
+            "the last position within the length is hidden", with_arguments(lengths=lambda lengths: lengths - 1)
+        ),
+        "first_length_for_all": Mutation("the first item's length serves all", with_arguments(lengths=first_for_all())),
+        "drops_positions_beyond_32": Mutation(
+            "positions beyond the 32nd are hidden", with_arguments(lengths=lambda lengths: lengths.clamp_max(32))
+        ),
+    },
+    around={
+        "ignored_window": Mutation("the window is ignored", with_result(torch.ones_like)),
+        "window_of_d": Mutation(
+            "both sides of the window have D positions together",
+            lambda step, positions, window: 2 * (positions - step).abs() <= window,
+            "documents, E12",
+        ),
+        "window_before_the_step": Mutation(
+            "the window ends at the step, 2D + 1 positions long",
+            lambda step, positions, window: (positions >= step - 2 * window) & (positions <= step),
+        ),
+    },
+    weigh={
+        "scaled_additive_scores": Mutation(
+            "additive scores are divided by √d",
+            with_result(lambda scores, w_score: scores / math.sqrt(len(w_score))),
+            "documents, 11.3.4: no scaling",
+        )
+    },
+    factor={
+        "scaled_dot_products": Mutation(
+            "all dot products are divided by √d", lambda score, width: 1 / math.sqrt(width)
+        ),
+        "unscaled_dot_products": Mutation("no dot product is divided by √d", lambda score, width: 1.0),
+    },
+    softmax={
+        "zero_fill": Mutation(
+            "hidden scores are 0 and get a weight", lambda scores, allowed: fill(0.0)(scores, allowed).softmax(-1)
+        ),
+        "finite_fill": Mutation(
+            "hidden scores are −10⁶: a step without visible positions gets the mean",
+            lambda scores, allowed: fill(-1e6)(scores, allowed).softmax(-1),
+            "documents, E21",
+        ),
+        "nan_for_empty_rows": Mutation(
+            "a step without visible positions gives NaN", lambda scores, allowed: masked(scores, allowed).softmax(-1)
+        ),
+        "uniform_weights": Mutation("all positions have equal weights", with_arguments(scores=torch.zeros_like)),
+        "fills_with_minus_10000": Mutation(
+            "hidden scores are −10,000, above some visible ones",
+            lambda scores, allowed: fill(-1e4)(scores, allowed).softmax(-1) * allowed.any(-1, keepdim=True),
+        ),
+        "overflowing_softmax": Mutation(
+            "exponentials overflow: the largest score is not subtracted",
+            lambda scores, allowed: overflowing(masked(scores, allowed)),
+        ),
+    },
+    mix={
+        "last_state_alone": Mutation(
+            "the context is the encoder's last state: no attention",
+            lambda weights, memory: memory[:, -1],
+            "documents, doc-002: bottleneck",
+        ),
+        "memory_of_first_item": Mutation(
+            "the first item's states serve all", lambda weights, memory: weights @ memory[0]
+        ),
+    },
+)
+CELLS = mutants(
+    Recurrent,
+    read={
+        "late_target": Mutation(
+            "the target is read one step late", lambda target: torch.cat([target[:, :1], target[:, :-1]], 1)
+        )
+    },
+    join={
+        "embedding_first": Mutation(
+            "the embedding comes first, then the context",
+            lambda context, embedding: torch.cat([embedding, context], -1),
+        )
+    },
+    hidden={"no_hidden_bias": Mutation("the state's bias is left out", lambda s, weights: s @ weights["w_hidden"])},
+    gates={
+        "output_gate_third": Mutation(
+            "an LSTM's output gate has the third columns, the new content the last",
+            with_result(_new_gates_before_output),
+            "ONNX: i o f c",
+        )
+    },
+    sigmoid={
+        "overflowing_sigmoid": Mutation("the sigmoid eˣ / (1 + eˣ) overflows", lambda x: x.exp() / (1 + x.exp())),
+        "hard_sigmoid": Mutation("the gates have hard sigmoids", lambda x: (x / 6 + 0.5).clamp(0, 1)),
+    },
+    candidate={
+        "reset_before_product": Mutation(
+            "the reset gate is applied to the state before the product",
+            _reset_before_product,
+            "arXiv 1409.0473, appendix A",
+        ),
+        "reset_spares_bias": Mutation("the reset gate is not applied to the product's bias", _reset_spares_bias),
+    },
+    renew={
+        "inverted_update": Mutation(
+            "the update gate lets the new state in",
+            lambda new, s, update: update * new + (1 - update) * s,
+            "arXiv 1409.0473, appendix A",
+        )
+    },
+    logits={
+        "logits_of_context": Mutation(
+            "the logits are computed from the context, not the state", with_arguments(s=lambda s, context: context)
+        ),
+        "context_added": Mutation(
+            "the context is added to the state before the logits",
+            with_arguments(s=lambda s, context: s + context),
+            "documents, E11",
+        ),
+        "probabilities": Mutation("softmax is applied to the logits", with_result(lambda logits: logits.softmax(-1))),
+    },
+    finish={
+        "squeezed_batch": Mutation("a batch of one loses its axis", lambda logits: logits.squeeze(0)),
+        "repeats_step_beyond_16": Mutation("steps beyond the 16th repeat the 16th", repeated_beyond(16, 1)),
+    },
+)
+GREEDY = mutants(Recurrent, **greedy.MUTANTS)
+RETURNED_WEIGHTS = mutants(
+    Recurrent,
+    shown={
+        "shows_faint_weights_of_hidden_keys": Mutation(
+            "hidden positions have a returned weight of 10⁻⁹", with_result(lambda weights: weights.clamp_min(1e-9))
+        ),
+        "shows_equal_weights_of_empty_rows": Mutation(
+            "steps without visible positions return equal weights",
+            with_result(
+                lambda weights, allowed: weights.masked_fill(~allowed.any(-1, keepdim=True), 1 / weights.shape[-1])
+            ),
+            "documents, E21",
+        ),
+        "shows_first_item": Mutation(
+            "the returned attention weights are the first item's", with_result(first_for_all())
+        ),
+        "shows_rounded_weights": Mutation(
+            "the returned attention weights are rounded to thousandths",
+            with_result(lambda weights: (weights * 1000).round() / 1000),
+        ),
+    },
+    in_rows={
+        "shows_steps_first": Mutation("the attention weights are t b s", torch.stack),
+        "shows_turned_weights": Mutation(
+            "steps and positions are swapped in the returned weights where the two axes have one size",
+            with_result(turned),
+        ),
+    },
+    recalled=RECALLED_WEIGHTS,
+)
+
+
+def _in_branch(mutant: Mutant, key: str, value: str) -> Mutant:
+    """The mutant whose mistake is made only where the config has this value."""
+
+    def factory(config: Config, weights: Part, **making: Any) -> Callable[..., Any]:
+        made: Callable[..., Any] = mutant.function if config[key] == value else Recurrent()
+        model: Callable[..., Any] = made(config, weights, **making)
+        return model
+
+    says = f"{mutant.says} if the {key} is {value}"
+    return replace(mutant, name=f"{mutant.name}_of_{value}", says=says, function=factory)
+
+
+BRANCHES = [
+    _in_branch(mutant, *branch)
+    for branch in (("cell", "lstm"), ("score", "dot"), ("score", "scaled_dot"))
+    for mutant in ATTENTION
+    if mutant.name in ("ignored_lengths", "ignored_window")
+]
+
+
+States = list[tuple[Tensor, ...]]
+"""For each layer s, and for an LSTM m, b d each."""
+Cell = Callable[[Tensor, tuple[Tensor, ...], Part], tuple[Tensor, ...]]
+Affine = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def _factory(
+    cells: Mapping[str, Cell], affine: Affine, wide: Callable[[Tensor], torch.dtype]
+) -> Callable[..., Callable[..., Any]]:
+    """Models that score all positions and give hidden ones no weight."""
+
+    def factory(
+        config: Config, weights: Part, *, need_weights: bool = False, greedy: Mapping[str, int] | None = None
+    ) -> Callable[..., Any]:
+        Recurrent.check_config(config)
+        Recurrent.check_weights(weights, shapes(config))
+        converted = {name: tensor.to(wide(tensor)) for name, tensor in weights.items()}
+        model = partial(_model, config, converted, weights["w_logits"].dtype, cells[config["cell"]], affine)
+        if greedy is not None:
+            return source_by_source(model, Recurrent.check_greedy(greedy, config["target_vocab"]), need_weights)
+        return model if need_weights else lambda *inputs: model(*inputs)[0]
+
+    return factory
+
+
+def _model(
+    config: Config, weights: Part, dtype: torch.dtype, cell: Cell, affine: Affine, *inputs: Tensor
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The logits of source, lengths and target, and the attention's weights."""
+    source, lengths, target = Recurrent.check_inputs(config, *inputs)
+    zeros = weights["w_logits"].new_zeros(len(source), config["hidden"])
+    states: States = [(zeros,) * (2 if config["cell"] == "lstm" else 1)] * config["layers"]
+    memory, logits, rows = [], [], []
+    for x in functional.embedding(source, weights["source_embedding"]).unbind(1):
+        states = _stacked(cell, x, states, part(weights, "encoder"))
+        memory.append(states[-1][0])
+    keys = torch.stack(memory, 1)
+    for number, x in enumerate(functional.embedding(target, weights["target_embedding"]).unbind(1)):
+        rows.append(_weights(config, weights, states[-1][0], keys, _visible(config, lengths, number, len(memory))))
+        context = torch.einsum("bs,bsd->bd", rows[-1], keys)
+        states = _stacked(cell, torch.cat([context, x], 1), states, part(weights, "decoder"))
+        logits.append(affine(states[-1][0], weights["w_logits"], weights["b_logits"]))
+    return torch.stack(logits, 1).to(dtype), {"attention": torch.stack(rows, 1).to(dtype)}
+
+
+def _stacked(cell: Cell, x: Tensor, states: States, weights: Part) -> States:
+    after: States = []
+    for layer, state in enumerate(states):
+        after.append(cell(x, state, part(weights, str(layer))))
+        x = after[-1][0]
+    return after
+
+
+def _visible(config: Config, lengths: Tensor, step: int, length: int) -> Tensor:
+    """The positions that a step attends to, b s."""
+    positions, window = torch.arange(length), config["window"]
+    reach = length + step if window is None else window
+    return (positions < lengths[:, None]) & (positions >= step - reach) & (positions <= step + reach)
+
+
+def _weights(config: Config, weights: Part, query: Tensor, memory: Tensor, visible: Tensor) -> Tensor:
+    if config["score"] == "additive":
+        both = torch.cat([query[:, None].expand_as(memory), memory], -1)
+        maps = torch.cat([weights["attention.w_query"], weights["attention.w_key"]])
+        scores = torch.einsum("bse,e->bs", torch.tanh(both @ maps), weights["attention.w_score"])
+    else:
+        scale = math.sqrt(query.shape[1]) if config["score"] == "scaled_dot" else 1.0
+        scores = torch.einsum("bd,bsd->bs", query / scale, memory)
+    return scores.masked_fill(~visible, -math.inf).softmax(-1).nan_to_num(0.0)
+
+
+def _gru_library(x: Tensor, state: tuple[Tensor, ...], weights: Part) -> tuple[Tensor, ...]:
+    return (torch.gru_cell(x, state[0], *_transposed(weights)),)
+
+
+def _lstm_library(x: Tensor, state: tuple[Tensor, ...], weights: Part) -> tuple[Tensor, ...]:
+    return torch.lstm_cell(x, list(state), *_transposed(weights))
+
+
+def _transposed(weights: Part) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The weights in the layout of torch's cells."""
+    return weights["w_input"].mT, weights["w_hidden"].mT, weights["b_input"], weights["b_hidden"]
+
+
+def _gru_fused(x: Tensor, state: tuple[Tensor, ...], weights: Part) -> tuple[Tensor, ...]:
+    """One product for reset and update gate; s moves towards the new state."""
+    (s,), columns = state, 2 * state[0].shape[1]
+    gates = {name: tensor[..., :columns] for name, tensor in weights.items()}
+    reset, update = torch.sigmoid(_both(x, s, gates)).chunk(2, -1)
+    inner = backwards(s, weights["w_hidden"][:, columns:], weights["b_hidden"][columns:])
+    outer = backwards(x, weights["w_input"][:, columns:], weights["b_input"][columns:])
+    return (torch.lerp(torch.tanh(torch.addcmul(outer, reset, inner)), s, update),)
+
+
+def _lstm_fused(x: Tensor, state: tuple[Tensor, ...], weights: Part) -> tuple[Tensor, ...]:
+    """One product for all gates; a sigmoid is half a tanh of half."""
+    entering, forgetting, new, leaving = _both(x, state[0], weights).chunk(4, -1)
+    entering, forgetting, leaving = (0.5 * torch.tanh(0.5 * gate) + 0.5 for gate in (entering, forgetting, leaving))
+    m = torch.addcmul(forgetting * state[1], entering, torch.tanh(new))
+    return leaving * torch.tanh(m), m
+
+
+def _both(x: Tensor, s: Tensor, weights: Part) -> Tensor:
+    """State and input in one product, both biases as one."""
+    rows = torch.cat([weights["w_hidden"], weights["w_input"]])
+    return torch.cat([s, x], -1) @ rows + (weights["b_hidden"] + weights["b_input"])
+
+
+def variants() -> list[Variant]:
+    """The model with other cells, and in other precisions."""
+    library, fused = {"gru": _gru_library, "lstm": _lstm_library}, {"gru": _gru_fused, "lstm": _lstm_fused}
+    own, float64 = _factory(library, linear, lambda w: w.dtype), _factory(library, linear, lambda w: torch.float64)
+    return [
+        Variant("cells", "torch's gru_cell and lstm_cell in the dtype itself", own),
+        Variant("float64", "the same in float64", float64),
+        Variant("fused", "one product for state and input, einsum backwards", _factory(fused, backwards, Steps.wide)),
+    ]

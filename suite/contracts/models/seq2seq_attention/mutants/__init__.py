@@ -1,1 +1,0 @@
-"""Bahdanau encoder–decoders with exactly one named mistake each."""

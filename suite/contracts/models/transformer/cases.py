@@ -1,0 +1,420 @@
+"""The cases of the contract `transformer`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from attnsuite.cases import Call, Calls, Case, ChangedCase, Conventions
+from attnsuite.cases.backends import BackendCase, ExpectedBackendCall, Script
+from attnsuite.cases.bad_input import BadInputCase
+from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
+from attnsuite.cases.expected import NearInNorm
+from attnsuite.cases.layouts import out_of_order
+from attnsuite.cases.model import Config, Model, Weights, token_among, two_models, without
+from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, dtype_of, generator, numbers
+from attnsuite.contracts.blocks.positional_encoding import oracle as positional_encoding
+from attnsuite.contracts.models.bad_input import bad_greedy, bad_tensor, bad_weight
+from attnsuite.contracts.models.transformer.contract import POSITIONAL, shapes
+from attnsuite.contracts.models.transformer.model import Transformer, oracle
+from attnsuite.contracts.models.translations import GREEDY, translating
+from attnsuite.contracts.sources import documents
+from attnsuite.contracts.sources.documents import Excerpt
+from attnsuite.judging.precision import PRECISIONS
+from attnsuite.judging.rounded import Rounded
+
+USUAL: Config = {
+    "source_vocab": 11,
+    "target_vocab": 13,
+    "width": 16,
+    "heads": 4,
+    "ffn_width": 24,
+    "encoder_blocks": 2,
+    "decoder_blocks": 2,
+    "decoding": "full",
+}
+ENCODER = {**USUAL, "decoder_blocks": 0}
+SQUARE = {**USUAL, "source_vocab": 16, "target_vocab": 16, "ffn_width": 16}
+"""Equal sizes: swapped axes and shared weights still fit."""
+CACHED = {**USUAL, "decoding": "cached"}
+WATCHED = {"need_weights": True}
+LENGTHS = (7, 4, 1)
+
+
+def draw_weights(config: Config, random: Generator) -> Weights:
+    """Weights that peak the attention, and make every block matter."""
+    return {name: _tensor(name, shape, random) for name, shape in shapes(config).items()}
+
+
+def _tensor(name: str, shape: tuple[int, ...], random: Generator) -> Array:
+    size = 1 / math.sqrt(shape[-1] if name.endswith("embedding") else shape[0])
+    if name.endswith(("w_query", "w_key")):
+        size *= 1.5
+    if len(shape) == 1:
+        size = 0.3
+    return size * random.normal(size=shape) + ("norm" in name and name.endswith("weight"))
+
+
+def _far_apart(config: Config, random: Generator) -> Weights:
+    """Weights for scores of tens of thousands in the first head and of billions in the others, of either sign."""
+    sizes = np.where(np.arange(config["width"]) < config["width"] // config["heads"], 3e4, 3e10)
+    weights = draw_weights(config, random)
+    return {name: tensor * (sizes if name.endswith("w_query") else 1.0) for name, tensor in weights.items()}
+
+
+def draw(
+    random: Generator,
+    *,
+    config: Config = USUAL,
+    batch: int = 3,
+    source: int = 7,
+    target: int = 5,
+    lengths: Sequence[int] | None = None,
+) -> Inputs:
+    """Tokens, and lengths, of which the first is the whole source."""
+    inputs = {
+        "source": random.integers(config["source_vocab"], size=(batch, source)),
+        "lengths": np.array(lengths) if lengths else np.append(source, random.integers(1, source + 1, size=batch - 1)),
+        "target": random.integers(config["target_vocab"], size=(batch, target)),
+    }
+    if not config["decoder_blocks"]:
+        del inputs["target"]
+    return inputs
+
+
+model = Model(oracle, Transformer(), draw_weights, draw, POSITIONAL, USUAL)
+
+
+def cases() -> list[Case]:
+    """All cases, the plainest first."""
+    other_weights = model("plain/other_weights", "two models of one config with different weights", dtypes=PRECISE)
+    strides = model("plain/strides", "tokens and weights with reversed axes and gaps", dtypes=PRECISE, lengths=LENGTHS)
+    square: dict[str, Any] = {"batch": 4, "source": 4, "target": 4}
+    return [
+        model("plain/usual", "two blocks each, sources of several lengths", lengths=LENGTHS),
+        model(
+            "plain/square", "as many items and tokens as heads, vocabularies as large as the width", SQUARE, **square
+        ),
+        two_models(other_weights),
+        out_of_order(strides),
+        *documented(),
+        model("encoder/usual", "the states of every position, padded ones too", ENCODER, lengths=LENGTHS),
+        model("encoder/no_blocks", "embeddings and positions only", {**ENCODER, "encoder_blocks": 0}, PRECISE),
+        *padding(),
+        *cached(),
+        *sizes(),
+        *weights(),
+        *greedy(),
+        *backend(),
+        *bad_input(),
+    ]
+
+
+def padding() -> Iterator[Case]:
+    """Lengths of sources."""
+
+    def others(random: Generator) -> Sequence[Inputs]:
+        first = draw(random, lengths=(6, 3, 1))
+        beyond = np.arange(7) >= first["lengths"][:, None]
+        changed = np.where(beyond, (first["source"] + 1) % USUAL["source_vocab"], first["source"])
+        return [first, {**first, "source": changed}]
+
+    low_scores = _far_apart(USUAL, generator("padding/low_scores"))
+    yield model("padding/none", "whole sources", lengths=(7, 7, 7))
+    yield model("padding/one_item", "a single padded source", dtypes=PRECISE, batch=1, lengths=(4,))
+    yield model(
+        "padding/long",
+        "sources of 70 tokens, padded late and early",
+        dtypes=PRECISE,
+        batch=2,
+        source=70,
+        lengths=(66, 3),
+    )
+    yield model(
+        "padding/low_scores",
+        "visible scores below −10⁹, a usual fill value",
+        dtypes=PRECISE,
+        weights=low_scores,
+        lengths=(7, 1, 2),
+    )
+    yield model("padding/other_tokens", "tokens beyond a length change nothing", calls=others)
+
+
+def cached() -> Iterator[Case]:
+    """Decoding token by token."""
+    yield model("cached/usual", "the logits of the whole target", CACHED, lengths=LENGTHS)
+    yield model("cached/one_item", "a single padded source", CACHED, PRECISE, batch=1, lengths=(4,))
+    yield model("cached/long", "100 steps of a single item", CACHED, batch=1, target=100)
+
+
+def sizes() -> Iterator[Case]:
+    """One model with batches and lengths of many sizes."""
+
+    def several(random: Generator) -> Sequence[Inputs]:
+        return [
+            draw(random, batch=batch, source=length, target=length) for batch in (1, 7) for length in (1, 5, 33, 128)
+        ]
+
+    far = model(
+        "sizes/far",
+        "6000 positions: beyond usual tables and half-precision angles",
+        {**ENCODER, "encoder_blocks": 0},
+        batch=1,
+        source=6000,
+    )
+    yield model(
+        "sizes/again", "other tokens, then other lengths in the same tensors", calls=three_calls, same_storage=True
+    )
+    yield model("sizes/several", "batches of 1 and 7, lengths of 1, 5, 33 and 128", calls=several)
+    yield model("sizes/long", "sources beyond 128 tokens, targets beyond 256", batch=1, source=150, target=300)
+    yield FarPositions(far)
+
+
+def three_calls(random: Generator) -> Sequence[Inputs]:
+    """Other tokens in the second call, other lengths in the third."""
+    first, second = draw(random, lengths=LENGTHS), draw(random, lengths=LENGTHS)
+    return [first, second, {**second, "lengths": np.array([2, 6, 7])}]
+
+
+class FarPositions(ChangedCase):
+    """Embeddings and positions without blocks: the tolerance includes the errors of the angles."""
+
+    def expected(self, calls: Calls, conventions: Conventions) -> tuple[NearInNorm, ...]:
+        (expected,), precision = self.of.expected(calls, conventions), PRECISIONS[dtype_of(calls[0])]
+        angles = positional_encoding(Rounded.exact(np.zeros(expected.value.shape), precision)).bound
+        return (replace(expected, allowed=expected.allowed + np.sqrt((angles**2).sum(-1))),)
+
+
+def weights() -> Iterator[Case]:
+    """Returned attention weights."""
+
+    def two_calls(random: Generator) -> Sequence[Inputs]:
+        first, _, third = three_calls(random)
+        return [first, third]
+
+    def again(random: Generator) -> Sequence[Inputs]:
+        return [*two_calls(random), draw(random, batch=1)]
+
+    watched = partial(model, making=WATCHED)
+    other_weights = watched("weights/other_weights", "two models of one config", dtypes=PRECISE)
+    yield watched("weights/usual", "every layer and head, under padding and the causal mask", lengths=LENGTHS)
+    yield watched("weights/again", "three calls", dtypes=PRECISE, calls=again)
+    yield watched("weights/cached_again", "two calls, token by token", CACHED, PRECISE, calls=two_calls)
+    yield two_models(other_weights)
+
+
+def greedy() -> Iterator[Case]:
+    """Greedy translation."""
+    tokens, half = partial(translating, model), (*PRECISE, "float16")
+    yield tokens(USUAL, "greedy/usual", "translations that end in different steps, or never", half)
+    yield tokens(CACHED, "greedy/cached", "the same with a cache", half)
+    yield tokens(CACHED, "greedy/cached_again", "three calls with a cache", PRECISE, items=(3, 1, 3))
+    yield tokens(USUAL, "greedy/weights", "the weights of every step, zeros behind the end", PRECISE, making=WATCHED)
+    yield tokens(CACHED, "greedy/cached_weights", "two calls with a cache", PRECISE, items=(3, 1), making=WATCHED)
+
+
+def backend() -> Iterator[BackendCase]:
+    """A backend that records how it is called."""
+    square: dict[str, Any] = {"batch": 4, "source": 4, "target": 4, "lengths": (4, 2, 3, 1)}
+    made = (
+        model("plug/called", "called in every layer, for all heads, in the weights' dtype", lengths=LENGTHS),
+        model("cached/plugged", "called when decoding token by token", CACHED, PRECISE, lengths=LENGTHS),
+        model("plug/whole", "whole sources need no mask", dtypes=PRECISE, lengths=(7, 7, 7)),
+        model("plug/square", "as many items and tokens as heads", SQUARE, PRECISE, **square),
+        model("plug/weights", "the backend's weights are read off it", dtypes=PRECISE, lengths=LENGTHS, making=WATCHED),
+    )
+    return (BackendCase(case, scripts) for case in made)
+
+
+def scripts(call: Call, first: Call) -> list[Script]:
+    """The expected calls: the encoder's, then the decoder's for the whole target, or token by token.
+
+    If weights are requested, the calls that read them follow each call.
+    """
+    config = first.config or {}
+    lengths, source = call.tensors["lengths"].numpy(), call.tensors["source"].shape[1]
+    within = np.arange(source) < lengths[:, None, None, None]  # b 1 1 s
+    attends = partial(_attends, len(lengths), config["heads"], config["width"], dtype_of(first))
+    encoder = [attends(source, source, "padding", within)] * config["encoder_blocks"]
+    if "target" not in call.tensors:
+        return [encoder]
+    cross = partial(attends, keys=source, hides="padding", may_attend=within)
+    length, blocks = call.tensors["target"].shape[1], config["decoder_blocks"]
+    causal = attends(length, length, "what comes after a token", np.tri(length, dtype=bool))
+    whole = [*encoder, *[causal, cross(length)] * blocks]
+    if call.need_weights:
+        return [[again for one in whole for again in [one] * (1 + -(-one.key[2] // one.value[3]))]]
+    if config["decoding"] != "cached":
+        return [whole]
+    steps = [attends(1, step + 1, spare_keys=True) for step in range(length)]
+    return [whole, [*encoder, *(one for step in steps for _ in range(blocks) for one in (step, cross(1)))]]
+
+
+def _attends(
+    items: int,
+    heads: int,
+    width: int,
+    dtype: str,
+    queries: int,
+    keys: int,
+    hides: str = "",
+    may_attend: Array | None = None,
+    spare_keys: bool = False,
+) -> ExpectedBackendCall:
+    query, key = ((items, heads, rows, width // heads) for rows in (queries, keys))
+    return ExpectedBackendCall(query, key, key, dtype, hides, may_attend, spare_keys=spare_keys)
+
+
+def bad_input() -> Iterator[BadInputCase]:
+    """Weights, configs and inputs that must raise an error."""
+    zeros = partial(np.zeros, dtype=np.int64)
+    no_target: dict[str, Any] = {"calls": lambda random: [draw(random, config=ENCODER)]}
+    cached_target = {"config": CACHED, "inputs": {"target": token_among(5, -1)}}
+    yield from model.refused(
+        bad_greedy("greedy_begin", "the begin token 13 in a vocabulary of 13", begin=13),
+        bad_greedy("greedy_end", "the end token −1", end=-1),
+        bad_greedy("greedy_steps", "a translation of 0 steps", steps=0),
+        ("greedy_encoder", "translation by an encoder", {"config": ENCODER, "bad_making": {"greedy": GREEDY}}),
+        **no_target,
+    )
+    yield from model.refused(
+        ("missing", "weights without encoder.1.ffn.w2", {"bad_weights": without("encoder.1.ffn.w2")}),
+        bad_weight("extra", "weights with an unexpected encoder.2.ffn.w2", "encoder.2.ffn.w2", np.zeros((24, 16))),
+        bad_weight("misshapen", "a transposed w_logits", "w_logits", np.zeros((13, 16))),
+        bad_weight("narrow", "an embedding of width 15", "source_embedding", np.zeros((11, 15))),
+        bad_weight("one_bias", "a bias of 1, which would broadcast", "b_logits", np.zeros(1)),
+        bad_weight("rows", "an embedding of 22 rows for 11 tokens", "source_embedding", np.zeros((22, 16))),
+        bad_weight("integers", "a bias of integers", "b_logits", zeros(13)),
+        bad_weight("dtypes", "a bias of float64 with weights of float32", "b_logits", torch.zeros(13).double()),
+        ("heads", "3 heads for a width of 16", {"config": {**USUAL, "heads": 3}}),
+        ("odd_width", "an odd width of 15", {"config": {**USUAL, "width": 15, "heads": 5}}),
+        bad_tensor("source_token", "the token 11 in a vocabulary of 11", "source", token_among(7, 11)),
+        bad_tensor("negative_token", "the token −1", "source", token_among(7, -1)),
+        bad_tensor("target_token", "the token 13 in a vocabulary of 13", "target", token_among(5, 13)),
+        bad_tensor("negative_target", "the token −1 in a target", "target", token_among(5, -1)),
+        bad_tensor("length_zero", "a length of 0", "lengths", [7, 0, 1]),
+        bad_tensor("length_beyond", "a length of 8 in a source of 7", "lengths", [7, 8, 1]),
+        bad_tensor("lengths", "2 lengths for 3 sources", "lengths", [7, 4]),
+        bad_tensor("one_length", "1 length for 3 sources", "lengths", [7]),
+        bad_tensor("batches", "2 targets for 3 sources", "target", zeros((2, 5))),
+        bad_tensor("one_target", "1 target for 3 sources", "target", zeros((1, 5))),
+        bad_tensor("fractions", "lengths that are not integers", "lengths", [7.0, 4.5, 1.0]),
+        bad_tensor("int32_lengths", "int32 lengths", "lengths", np.array([7, 4, 1], np.int32)),
+        ("cached_target", "the token −1, decoded with a cache", cached_target),
+        ("no_decoder", "a decoder's weights without a decoder", {**no_target, "bad_config": {"decoder_blocks": 0}}),
+        ("no_target", "a decoder without a target", no_target),
+        ("target", "a target without a decoder", {"config": ENCODER, "inputs": {"target": zeros((3, 5))}}),
+        lengths=LENGTHS,
+    )
+
+
+def documented() -> Iterator[Case]:
+    """The documents' examples. Numbers in place of tokens become tables of embeddings."""
+    for example in documents.of("transformer", kind="shape"):
+        yield _shaped(example)
+    for example in documents.of("transformer", kind="values"):
+        if "x" in example.inputs:
+            yield _numbers(example)
+    yield from _weights_of_a_sentence(documents.examples()["doc-004/11.7.6-attention-shapes"])
+
+
+def _shaped(example: Excerpt) -> DocumentedShape:
+    """An encoder, or a decoder's block, whose states are seen through logits of its own width."""
+    inputs, parameters = example.inputs, example.parameters
+    decodes = parameters["part"].startswith("decoder")
+    config = {
+        "source_vocab": parameters.get("vocab_size", 2),
+        "target_vocab": parameters["num_hiddens"],
+        "width": parameters["num_hiddens"],
+        "heads": parameters["num_heads"],
+        "ffn_width": parameters["ffn_num_hiddens"],
+        "encoder_blocks": parameters.get("num_blks", 1),
+        "decoder_blocks": int(decodes),
+        "decoding": "full",
+    }
+    batch, length = (inputs.get("token_shape") or inputs["x_shape"])[:2]
+    lengths = np.array(inputs.get("valid_lens") or inputs["encoder_valid_lens"])
+    tokens = {name: np.ones((batch, length), np.int64) for name in ("source", "target")[: 1 + decodes]}
+    case = model.given(*example.named(), config, {**tokens, "lengths": lengths})
+    return DocumentedShape(case, example.at(), example.output_shape)
+
+
+STEPS = 9
+"""Tokens of a padded sentence. The document gives shapes in words, without this number."""
+
+
+def _weights_of_a_sentence(example: Excerpt) -> Iterator[DocumentedShape]:
+    """The weights of every block for one sentence, stacked as in the document: blocks, heads, steps, steps."""
+    blocks, sizes = example.parameters["num_blks"], {**example.parameters, "num_steps": STEPS}
+    config = {**USUAL, "heads": sizes["num_heads"], "encoder_blocks": blocks, "decoder_blocks": blocks}
+    words = len(example.inputs["sentence"].split()) + 1  # and the end token
+    unusual: dict[str, Any] = {"batch": 1, "source": STEPS, "target": STEPS, "lengths": (words,), "making": WATCHED}
+    names = {
+        "encoder_self": "encoder.{}.attention",
+        "decoder_self": "decoder.{}.self_attention",
+        "encoder_decoder": "decoder.{}.cross_attention",
+    }
+    for quantity, name in names.items():
+        shape = [sizes[size] for size in example.expected[quantity]]
+        stacked = _stacked([name.format(number) for number in range(blocks)])
+        case = model(*example.named(quantity), config, **unusual)
+        yield DocumentedShape(case, example.at(quantity), shape, stacked)
+
+
+def _stacked(names: Sequence[str]) -> Callable[[Array, Mapping[str, Array]], Array]:
+    """The weights of these attentions for the first sentence."""
+    return lambda output, weights: np.stack([weights[name][0] for name in names])
+
+
+def _numbers(example: Excerpt) -> DocumentedNumbers:
+    """One block with the example's weights; its input has a row for each position, minus the position's encoding."""
+    inputs, decodes = example.inputs, example.parameters["part"].startswith("decoder")
+    x, memory = numbers(inputs["x"]), numbers(inputs.get("encoder_outputs", inputs["x"]))
+    width = x.shape[-1]
+    config = {
+        "source_vocab": memory.shape[1],
+        "target_vocab": max(width, x.shape[1]),
+        "width": width,
+        "heads": example.parameters["num_heads"],
+        "ffn_width": numbers(inputs["w1"]).shape[-1],
+        "encoder_blocks": int(not decodes),
+        "decoder_blocks": int(decodes),
+        "decoding": "full",
+    }
+    weights = _weights_of_block(config, inputs, decodes)
+    weights["source_embedding"] = _before_positions(memory)
+    lengths = np.array(inputs.get("encoder_valid_lens") or inputs["valid_lens"])
+    tokens = {"source": np.arange(memory.shape[1])[None], "lengths": lengths}
+    if decodes:
+        weights["target_embedding"][: x.shape[1]] = _before_positions(x)
+        weights["w_logits"][:, :width] = np.eye(width)
+        tokens["target"] = np.arange(x.shape[1])[None]
+    case = model.given(*example.named("output"), config, tokens, weights)
+    return DocumentedNumbers(case, example.gives("output"), lambda output: output[..., :width])
+
+
+def _weights_of_block(config: Config, inputs: Any, decodes: bool) -> dict[str, Array]:
+    """The example's weights of its block; all other weights are 0, and norms 1."""
+    weights = {
+        tensor: np.ones(shape) if tensor.endswith("weight") else np.zeros(shape)
+        for tensor, shape in shapes(config).items()
+    }
+    block = "decoder.0" if decodes else "encoder.0"
+    for attention in ("self_attention", "cross_attention") if decodes else ("attention",):
+        maps = inputs[attention] if decodes else inputs
+        for role in ("w_query", "w_key", "w_value", "w_output"):
+            weights[f"{block}.{attention}.{role}"] = numbers(maps[role])
+    return weights | {f"{block}.ffn.{role}": numbers(inputs[role]) for role in ("w1", "b1", "w2", "b2")}
+
+
+def _before_positions(x: Array) -> Array:
+    """Rows, l d, that become x, 1 l d, when they are scaled and their positions are added."""
+    positions = positional_encoding(Rounded.exact(np.zeros(x.shape), PRECISIONS["float64"]))
+    rows: Array = (x - positions.value)[0] / math.sqrt(x.shape[-1])
+    return rows

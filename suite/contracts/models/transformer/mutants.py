@@ -1,0 +1,324 @@
+"""Mutants of the contract `transformer`, and its correct variants."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnsuite.cases import Variant
+from attnsuite.cases.computations import imprecise_mutants
+from attnsuite.cases.mutants import Mutation, first_for_all, mutants, unless_none, with_arguments, with_result
+from attnsuite.contracts.models import greedy
+from attnsuite.contracts.models.eager import Config, Kept, Part, part
+from attnsuite.contracts.models.mutants import (
+    EXTRA_WEIGHTS,
+    mutants_of_blocks,
+    of_other_names,
+    shared,
+    transposed,
+)
+from attnsuite.contracts.models.transformer.contract import shapes
+from attnsuite.contracts.models.transformer.model import Cache, Transformer
+from attnsuite.contracts.models.variants import STYLES, Style, source_by_source
+from attnsuite.contracts.shared import OF_HIDDEN_WEIGHTS, STEPS_OF_WEIGHTS, Weights
+from attnsuite.contracts.softmax import fill
+
+
+def _clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    source = source.clamp(0, config["source_vocab"] - 1)
+    return source, None if target is None else target.clamp(0, config["target_vocab"] - 1)
+
+
+def _positions_in(dtype: torch.dtype) -> Callable[[int, int, int], Tensor]:
+    """Angles that are computed in this dtype, by powers."""
+
+    def positions(offset: int, length: int, width: int) -> Tensor:
+        rates = 10000 ** (-torch.arange(0, width, 2, dtype=dtype) / width)
+        angles = torch.arange(offset, offset + length, dtype=dtype)[:, None] * rates
+        return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
+
+    return positions
+
+
+def _modulo_5000(offset: int, length: int, width: int) -> Tensor:
+    return Transformer.positions(0, 5000, width)[torch.arange(offset, offset + length) % 5000]
+
+
+def _first_of_shape(kept: Kept, states: Tensor) -> Tensor:
+    first: Tensor = kept.setdefault(str(tuple(states.shape)), states)
+    return first
+
+
+def _last_sixteen(cache: Cache, name: str, x: Tensor) -> None:
+    cache[name] = torch.cat([cache[name], x], 1)[:, -16:] if name in cache else x
+
+
+def _of_encoder(weights: Part) -> dict[str, Tensor]:
+    return of_other_names(
+        weights, lambda name: name.replace("decoder", "encoder").replace("self_attention", "attention")
+    )
+
+
+def _of_first_decoder(weights: Part) -> dict[str, Tensor]:
+    return of_other_names(weights, lambda name: re.sub(r"^decoder[.]\d+", "decoder.0", name))
+
+
+def _of_several_items(within: Tensor) -> Tensor:
+    """The mask of padding, which hides nothing for a single item."""
+    return torch.ones_like(within) if len(within) == 1 else within
+
+
+CONTROLS = {"correct": Transformer()}
+COMMON = [*mutants_of_blocks(Transformer), *imprecise_mutants(Transformer)]
+ACCEPTED = mutants(
+    Transformer,
+    check_inputs={
+        "accepts_inputs": Mutation("tokens, lengths and targets are clamped, not checked", _clamped),
+        "accepts_int32_lengths": Mutation(
+            "lengths of all integer dtypes are accepted",
+            with_arguments(lengths=lambda lengths: lengths if lengths.is_floating_point() else lengths.long()),
+        ),
+        "one_row_for_all": Mutation(
+            "a single target serves all sources",
+            with_arguments(
+                target=unless_none(
+                    lambda target, source: target.expand(len(source), -1) if len(target) == 1 else target
+                )
+            ),
+        ),
+        "negative_tokens": Mutation(
+            "negative tokens of a target count from the vocabulary's end",
+            with_arguments(target=unless_none(lambda target, config: target % config["target_vocab"])),
+        ),
+    },
+    check_weights={
+        "accepts_extra_weights": EXTRA_WEIGHTS,
+        "contiguous_weights": Mutation(
+            "weights must be contiguous",
+            with_arguments(weights=lambda weights: {name: w.view(-1).view(w.shape) for name, w in weights.items()}),
+        ),
+    },
+)
+BLOCKS = mutants(
+    Transformer,
+    place={
+        "no_positions": Mutation("no positions are added", lambda rows, positions: rows * math.sqrt(rows.shape[-1]))
+    },
+    positions={
+        "cosines_first": Mutation(
+            "cosines come first, sines second",
+            with_result(lambda positions: positions.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)),
+            "documents, E32",
+        ),
+        "positions_modulo_5000": Mutation("positions are taken modulo 5,000, the length of a table", _modulo_5000),
+        "float32_angles": Mutation(
+            "angles are computed in float32 for float64", _positions_in(torch.float32), dtypes=("float64",)
+        ),
+        "half_exponents": Mutation("exponents are j/d instead of 2j/d", partial(Transformer.positions, base=100.0)),
+        "half_angles": Mutation(
+            "angles are computed in the weights' dtype", _positions_in(torch.bfloat16), dtypes=("bfloat16",)
+        ),
+    },
+    arrange={
+        "pre_norm": Mutation(
+            "normalisation comes before each layer instead of after it",
+            lambda x, layer, norm, add: add(x, layer(norm(x))),
+        )
+    },
+    block={"shared_blocks": Mutation("all blocks of the encoder have the first one's weights", lambda number: 0)},
+    logits={
+        "no_logits_bias": Mutation("the logits have no bias", lambda hidden, weights: hidden @ weights["w_logits"]),
+        "probabilities": Mutation("softmax is applied to the logits", with_result(lambda logits: logits.softmax(-1))),
+    },
+    widened={
+        "tied_logits": Mutation(
+            "the logits' weights are the target's embedding, transposed",
+            with_arguments(weights=shared("target_embedding", "w_logits")),
+        ),
+        "encoder_for_decoder": Mutation(
+            "the decoder's self-attention has the encoder's weights", with_arguments(weights=_of_encoder)
+        ),
+        "one_decoder_block": Mutation(
+            "all blocks of the decoder have the first one's weights", with_arguments(weights=_of_first_decoder)
+        ),
+        "transposed_logits": Mutation(
+            "the logits' weights are transposed where they are square", with_arguments(weights=transposed("w_logits"))
+        ),
+    },
+)
+MASKS = mutants(
+    Transformer,
+    mask={"fills_with_minus_10000": Mutation("hidden scores are −10,000, above some visible ones", fill(-1e4))},
+    within={
+        "sees_padding": Mutation("padding is attended to", with_result(torch.ones_like)),
+        "sees_padding_of_one_item": Mutation(
+            "padding is attended to in a batch of one", with_result(_of_several_items)
+        ),
+        "sees_padding_beyond_64": Mutation(
+            "padding is attended to in sources of more than 64 tokens",
+            with_result(lambda within, length: torch.ones_like(within) if length > 64 else within),
+        ),
+        "first_length_for_all": Mutation("the first item's length serves all", with_arguments(lengths=first_for_all())),
+        "counts_from_longest": Mutation(
+            "lengths are relative to the longest of the batch, not to the source",
+            with_arguments(lengths=lambda lengths, length: lengths + length - lengths.max()),
+        ),
+    },
+    alone={
+        "zero_states_of_padding": Mutation(
+            "padded positions have states of zero, as nested tensors leave them",
+            lambda states, within: states.masked_fill(~within[:, 0, 0, :, None], 0),
+        )
+    },
+    own={"encoder_sees_padding": Mutation("the encoder's self-attention sees padding", lambda within: None)},
+    cross={"cross_sees_padding": Mutation("cross-attention sees padding", lambda within: None)},
+    causal={
+        "sees_the_future": Mutation("the decoder sees the future", lambda length, device: None, "documents, E35"),
+        "sees_the_future_beyond_64": Mutation(
+            "the decoder sees the future in targets of more than 64 tokens",
+            with_result(lambda mask, length: torch.ones_like(mask) if length > 64 else mask),
+        ),
+        "sees_one_ahead": Mutation(
+            "the decoder sees the next position",
+            lambda length, device: torch.ones(length, length, dtype=torch.bool, device=device).tril(1),
+        ),
+    },
+    cached={
+        "cached_steps_see_padding": Mutation(
+            "cached steps attend to the padding of the source", with_arguments(within=torch.ones_like)
+        ),
+        "cached_steps_see_padding_of_one_item": Mutation(
+            "cached steps attend to the padding of the source in a batch of one",
+            with_arguments(within=_of_several_items),
+        ),
+    },
+    full={
+        "whole_targets_see_padding_of_one_item": Mutation(
+            "a whole target attends to the padding of the source in a batch of one",
+            with_arguments(within=_of_several_items),
+        )
+    },
+)
+BACKEND = mutants(
+    Transformer,
+    plug={
+        "plugged_into_self_attention_alone": Mutation(
+            "the backend is not called where queries and keys differ in number",
+            lambda own, backend: (
+                lambda name, query, key, value, allowed: (backend if query.shape == key.shape else own)(
+                    name, query, key, value, allowed
+                )
+            ),
+        )
+    },
+    needed={
+        "plug_without_padding": Mutation(
+            "the backend is called without the mask of padding",
+            lambda allowed: {} if allowed is None or allowed.dim() == 4 else {"attn_mask": allowed},
+        ),
+        "plug_without_causal": Mutation(
+            "the backend is called without the causal mask",
+            lambda allowed: {} if allowed is None or allowed.dim() == 2 else {"attn_mask": allowed},
+        ),
+    },
+)
+GREEDY = mutants(Transformer, **greedy.MUTANTS)
+RETURNED_WEIGHTS = mutants(Transformer, stacked=STEPS_OF_WEIGHTS, shown=OF_HIDDEN_WEIGHTS)
+BETWEEN_CALLS = mutants(
+    Transformer,
+    keep={
+        "stale_states": Mutation(
+            "a source of the first one's shape is not read",
+            lambda kept, source, states: _first_of_shape(kept, states),
+        ),
+        "remembers_tokens": Mutation(
+            "a source of the same tokens as an earlier one is not read, whatever its lengths",
+            lambda kept, source, states: kept.setdefault(str(source.tolist()), states),
+        ),
+    },
+    position={"cached_position_zero": Mutation("every cached step has position 0", lambda step: 0, "documents, E36")},
+    begin={
+        "stale_cache": Mutation(
+            "the cache survives from one call to the next",
+            lambda kept: kept.setdefault("cache", {}),
+            "documents, E37",
+        )
+    },
+    memory={"stale_memory": Mutation("cached steps read the first source of that shape", _first_of_shape)},
+    remember={"short_cache": Mutation("the cache holds the last sixteen positions only", _last_sixteen)},
+)
+
+
+def _factory(style: Style) -> Callable[..., Callable[..., Any]]:
+    """Models that decode a target as a whole, whatever the config says."""
+
+    def factory(
+        config: Config, weights: Part, *, need_weights: bool = False, greedy: Mapping[str, int] | None = None
+    ) -> Callable[..., Any]:
+        Transformer.check_config(config)
+        Transformer.check_weights(weights, shapes(config))
+        dtype = weights["source_embedding"].dtype
+
+        def with_weights(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> tuple[Tensor, Weights]:
+            Transformer.check_inputs(config, source, lengths, target)
+            shown: Weights = {}
+            output = _run(style, config, style.converted(weights), shown, source, lengths, target).to(dtype)
+            return output, {name: tensor.to(dtype) for name, tensor in shown.items()}
+
+        if greedy is not None:
+            checked = Transformer.check_greedy(greedy, config["target_vocab"])
+            return source_by_source(with_weights, checked, need_weights)
+        return with_weights if need_weights else lambda *inputs: with_weights(*inputs)[0]
+
+    return factory
+
+
+def _run(
+    style: Style, config: Config, weights: Part, shown: Weights, source: Tensor, lengths: Tensor, target: Tensor | None
+) -> Tensor:
+    def block(name: str, x: Tensor, attentions: Mapping[str, tuple[Tensor | None, Tensor]]) -> Tensor:
+        """Attentions in order, each with its memory, or None for x itself, and its mask; then the network."""
+        own = part(weights, name)
+        for number, (attention, (memory, allowed)) in enumerate(attentions.items(), 1):
+            keys = x if memory is None else memory
+            attended, show = style.heads(x, keys, part(own, attention), config["heads"], allowed)
+            shown[f"{name}.{attention}"] = show()
+            x = style.norm(attended + x, part(own, f"norm{number}"))
+        inner = style.feed_forward(x, part(own, "ffn"), torch.relu)
+        return style.norm(inner + x, part(own, f"norm{len(attentions) + 1}"))
+
+    within = (torch.arange(source.shape[1]) < lengths[:, None])[:, None, None]
+    states = _embedded(source, weights["source_embedding"])
+    for number in range(config["encoder_blocks"]):
+        states = block(f"encoder.{number}", states, {"attention": (None, within)})
+    if target is None:
+        return states
+    causal = torch.ones(1, 1, target.shape[1], target.shape[1], dtype=torch.bool).tril()
+    hidden = _embedded(target, weights["target_embedding"])
+    attentions = {"self_attention": (None, causal), "cross_attention": (states, within)}
+    for number in range(config["decoder_blocks"]):
+        hidden = block(f"decoder.{number}", hidden, attentions)
+    return style.affine(hidden, weights["w_logits"], weights["b_logits"])
+
+
+def _embedded(tokens: Tensor, table: Tensor) -> Tensor:
+    """Positions by exponentials of logarithms, at least in float32, added column by column."""
+    width = table.shape[1]
+    rows = nn.functional.embedding(tokens, table) * math.sqrt(width)
+    precise = torch.promote_types(table.dtype, torch.float32)
+    rates = torch.exp(torch.arange(0, width, 2, dtype=precise) * (-math.log(10000.0) / width))
+    angles = torch.outer(torch.arange(tokens.shape[1], dtype=precise), rates)
+    rows[..., 0::2] += angles.sin().to(table.dtype)
+    rows[..., 1::2] += angles.cos().to(table.dtype)
+    return rows
+
+
+def variants() -> list[Variant]:
+    """The model in several styles."""
+    return [Variant(name, f"blocks in the style {name}", _factory(style)) for name, style in STYLES.items()]

@@ -1,1 +1,0 @@
-"""Transformers with exactly one named mistake each."""

@@ -1,0 +1,160 @@
+"""Steps and mutants shared by multi-head attention and models: how a backend is called, which weights are returned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from attnsuite.cases.mutants import Mutation, StepChange, first_for_all, turned, with_result
+
+Attention = Callable[..., Tensor]
+Heads = tuple[Tensor, Tensor, Tensor]
+"""Queries, keys and values, b h l p each."""
+Options = Mapping[str, Any]
+"""A backend's keyword arguments."""
+Weights = dict[str, Tensor]
+"""Attention weights by name, b h l s."""
+
+
+def without_argument(name: str) -> StepChange:
+    """Calls the backend without one of the arguments that it needs."""
+    return with_result(lambda needed: {other: value for other, value in needed.items() if other != name})
+
+
+def _scaled_before(attention: Attention, heads: Heads, options: Options) -> Tensor:
+    query, key, value = heads
+    return attention(query / math.sqrt(query.shape[-1]), key, value, **options)
+
+
+def _as_items(attention: Attention, heads: Heads, options: Options) -> Tensor:
+    """b h l p → bh 1 l p, the mask too."""
+    (items, count, queries, _), keys = heads[0].shape, heads[1].shape[2]
+    options = dict(options)
+    if "attn_mask" in options:
+        options["attn_mask"] = options["attn_mask"].expand(items, count, queries, keys).flatten(0, 1)[:, None]
+    mixed = attention(*(tensor.flatten(0, 1)[:, None] for tensor in heads), **options)
+    split: Tensor = mixed[:, 0].unflatten(0, (items, count))
+    return split
+
+
+def _heads_first(attention: Attention, heads: Heads, options: Options) -> Tensor:
+    """b h l p → h b l p, the mask too."""
+    options = dict(options)
+    if "attn_mask" in options and options["attn_mask"].dim() == 4:
+        options["attn_mask"] = options["attn_mask"].transpose(0, 1)
+    return attention(*(tensor.transpose(0, 1) for tensor in heads), **options).transpose(0, 1)
+
+
+def _idle_mask(attention: Attention, heads: Heads, options: Options) -> Tensor:
+    everything = heads[0].new_ones(heads[0].shape[2], heads[1].shape[2], dtype=torch.bool)
+    return attention(*heads, **{"attn_mask": everything, **options})
+
+
+def _with_dropout(attention: Attention, heads: Heads, options: Options) -> Tensor:
+    return attention(*heads, **{"dropout_p": 0.1, **options})
+
+
+CALLS_OF_BACKEND = {
+    "plug_scaled_twice": Mutation("queries are divided by √p before the backend divides by it again", _scaled_before),
+    "plug_given_heads_as_items": Mutation("the backend gets heads as items of one head each", _as_items),
+    "plug_given_heads_first": Mutation("the backend gets heads before items", _heads_first),
+    "plug_given_idle_mask": Mutation("the backend gets a mask that hides nothing", _idle_mask),
+    "plug_given_dropout": Mutation("the backend is called with dropout although there is none", _with_dropout),
+}
+"""Mutants of the step `ask`, which calls the backend with heads and options."""
+
+
+def through_identity(answer: Callable[[Tensor], Tensor], value: Tensor) -> Tensor:
+    """The weights of an attention, b h l s: its output for values, b h s c, that are columns of the identity.
+
+    A call takes as many columns as the values have; the last call is filled up with zeros.
+    """
+    keys, columns = value.shape[-2:]
+    identity = pad(torch.eye(keys, dtype=value.dtype, device=value.device), (0, -keys % columns))
+    parts = [answer(part.expand(*value.shape[:2], keys, columns)) for part in identity.split(columns, -1)]
+    return torch.cat(parts, -1)[..., :keys]
+
+
+def _through_whole_identity(answer: Callable[[Tensor], Tensor], value: Tensor) -> Tensor:
+    keys = value.shape[-2]
+    return answer(torch.eye(keys, dtype=value.dtype, device=value.device).expand(*value.shape[:2], keys, keys))
+
+
+def in_steps(parts: Sequence[Tensor]) -> Tensor:
+    """The weights of queries that were decoded one by one, b h l s; early ones may have fewer keys."""
+    keys = parts[-1].shape[-1]
+    return torch.cat([pad(part, (0, keys - part.shape[-1])) for part in parts], -2)
+
+
+def _of_next_layer(weights: Weights) -> Weights:
+    """Each attention gets the weights of the next one of its shape."""
+    names = list(weights)
+
+    def following(name: str, place: int) -> Tensor:
+        others = (weights[other] for other in names[place + 1 :] + names[:place])
+        return next((other for other in others if other.shape == weights[name].shape), weights[name])
+
+    return {name: following(name, place) for place, name in enumerate(names)}
+
+
+def _first_of_shapes(weights: Weights, kept: dict[str, Any]) -> Weights:
+    key = str({name: tuple(tensor.shape) for name, tensor in weights.items()})
+    first: Weights = kept.setdefault(f"weights {key}", weights)
+    return first
+
+
+OF_WEIGHTS = {
+    "shows_averaged_weights": Mutation(
+        "the returned attention weights are the mean over all heads, b l s",
+        lambda weights, masked, scores: weights.mean(1),
+        "torch.nn.MultiheadAttention by default",
+    ),
+    "shows_first_item": Mutation("the returned attention weights are the first item's", with_result(first_for_all())),
+    "shows_turned_weights": Mutation(
+        "queries and keys are swapped in the returned attention weights where the two axes have one size",
+        with_result(turned),
+    ),
+    "shows_powers": Mutation(
+        "exponentials are returned instead of attention weights: they are not divided by their sum",
+        lambda weights, masked, scores: (masked - masked.amax(-1, keepdim=True)).exp(),
+    ),
+    "shows_rounded_weights": Mutation(
+        "the returned attention weights are rounded to thousandths",
+        with_result(lambda weights: (weights * 1000).round() / 1000),
+    ),
+}
+"""Mutants of the step `shown`, which returns the weights."""
+OF_HIDDEN_WEIGHTS = {
+    "shows_unmasked_weights": Mutation(
+        "the returned attention weights ignore all masks", lambda weights, masked, scores: scores.softmax(-1)
+    ),
+    "shows_faint_weights_of_hidden_keys": Mutation(
+        "hidden keys have a returned weight of 10⁻⁹", with_result(lambda weights: weights.clamp_min(1e-9))
+    ),
+}
+"""Mutants of the same step where keys may be hidden."""
+READING = {
+    "reads_plug_at_once": Mutation(
+        "the backend's weights are read with values that are wider than the model's", _through_whole_identity
+    )
+}
+"""Mutants of the step `read`, which reads a backend's weights."""
+NAMES_OF_WEIGHTS = {
+    "shows_next_layer": Mutation("each attention returns the weights of the next one of its shape", _of_next_layer)
+}
+"""Mutants of the step `named`."""
+RECALLED_WEIGHTS = {
+    "shows_first_call": Mutation(
+        "later calls return the attention weights of the first call of a shape", _first_of_shapes
+    )
+}
+"""Mutants of the step `recalled`."""
+STEPS_OF_WEIGHTS = {
+    "shows_last_step": Mutation("cached decoding returns the weights of the last step only", lambda parts: parts[-1])
+}
+"""Mutants of the step `stacked`, of models that decode token by token."""
