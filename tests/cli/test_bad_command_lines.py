@@ -35,7 +35,6 @@ FILES = {
     "mine.txt": "mine",
     "theirs/README.md": "# My project\n",
     "theirs/audit.md": "# An audit of mine\n",
-    "pairs.txt": "no tab here\n",
     "config.json": "[",
     "a_file": "",
 }
@@ -114,7 +113,6 @@ LATER = [
     ("verify nosuch", "there is no "),
     ("history", "results has no history"),
     ("draw nosuch", "unknown figure 'nosuch'; there are: "),
-    ("learn --pairs pairs.txt", "pairs.txt"),
 ]
 """A command line and the beginning of its message, which need not be quick."""
 OTHERS = [
@@ -211,7 +209,6 @@ def test_a_full_standard_output_is_one_line() -> None:
         ("sweep {file}", "/dev/zero"),
         ("export transformer x.onnx --config {file}", "/dev/zero"),
         ("export transformer x.onnx --weights {file}", "endless.npz"),
-        ("learn --pairs {file}", "/dev/zero"),
         ("check loops --known-gaps {file}", "/dev/zero"),
     ],
 )
