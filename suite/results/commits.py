@@ -8,7 +8,6 @@ import subprocess
 import tarfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
 
 from attnsuite.model import UsageError

@@ -115,27 +115,15 @@ VISIBLE = mutants(
         "allows_one_future_key": Mutation("a query sees one key of the future", lambda grid, asked: grid.j <= grid.i + 1, "transformers issue 39408 (window off by one)"),
         "ignores_causal": Mutation("is_causal is ignored", _unless(lambda asked: True)),
         "looks_ahead": Mutation("a query sees the future instead of the past: upper triangle for lower", lambda grid, asked: grid.j >= grid.i),
-        "masks_causal_by_four_queries": Mutation(
-            "the causal mask is the same for each group of four queries: the future leaks",
-            lambda grid, asked: grid.j <= grid.i // 4 * 4 + 3,
-            "pytorch issue 195910"
-        ),
+        "masks_causal_by_four_queries": Mutation("the causal mask is the same for each group of four queries: the future leaks", lambda grid, asked: grid.j <= grid.i // 4 * 4 + 3, "pytorch issue 195910"),
         "ignores_causal_beyond_64_queries": Mutation("the causal mask ends with the 64th query", lambda grid, asked: _due(grid, asked) | (grid.i >= 64)),
         "ignores_causal_with_fewer_queries": Mutation("is_causal is ignored when there are fewer queries than keys", _unless(lambda asked: asked.queries < asked.keys)),
         "ignores_causal_with_more_queries": Mutation("is_causal is ignored when there are more queries than keys", _unless(lambda asked: asked.queries > asked.keys)),
-        "ignores_causal_for_one_query": Mutation(
-            "is_causal is ignored for a single query",
-            _unless(lambda asked: asked.queries == 1),
-            "decoding paths: `is_causal and query_length > 1`"
-        ),
+        "ignores_causal_for_one_query": Mutation("is_causal is ignored for a single query", _unless(lambda asked: asked.queries == 1), "decoding paths: `is_causal and query_length > 1`"),
         "ignores_causal_when_grouped": Mutation("is_causal is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
         "ignores_causal_with_dropout": Mutation("is_causal is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
         "ignores_causal_in_rank_2": Mutation("is_causal is ignored in rank 2", _unless(lambda asked: asked.rank == 2)),
-        "slides_a_window_of_32": Mutation(
-            "only the last 32 keys are seen: a sliding window",
-            lambda grid, asked: _due(grid, asked) & (grid.j > grid.i - 32),
-            "transformers issue 39408"
-        ),
+        "slides_a_window_of_32": Mutation("only the last 32 keys are seen: a sliding window", lambda grid, asked: _due(grid, asked) & (grid.j > grid.i - 32), "transformers issue 39408"),
         "forgets_causal_of_one_tensor": Mutation("where one tensor is query, key and value, a fast path forgets the causal mask", _unless(lambda asked: asked.query is asked.key)),
     },
 )  # fmt: skip
@@ -145,17 +133,10 @@ GENERAL_MUTANTS = [
     *mutants(
         Dense,
         fill={
-            "zeroes_future_scores": Mutation(
-                "masked scores become 0 instead of −∞",
-                lambda scores, seen: scores.masked_fill(~seen, 0.0),
-                "textbook codes that multiply by a triangle",
-            )
+            "zeroes_future_scores": Mutation("masked scores become 0 instead of −∞", lambda scores, seen: scores.masked_fill(~seen, 0.0), "textbook codes that multiply by a triangle")
         },
         factor={
-            "ignores_scale_when_causal": Mutation(
-                "a given scale is ignored when the mask is causal",
-                lambda asked: scale.default(asked) if asked["is_causal"] else scale.factor(asked),
-            )
+            "ignores_scale_when_causal": Mutation("a given scale is ignored when the mask is causal", lambda asked: scale.default(asked) if asked["is_causal"] else scale.factor(asked))
         },
         receive={
             "ignores_dropout_when_causal": Mutation("dropout is ignored when the mask is causal", lambda asked: asked.but(dropout_p=0.0) if asked["is_causal"] else asked)

@@ -140,11 +140,7 @@ DRAWS = mutants(
         "rescales_kept_weights_by_p": Mutation("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * kept(weights, p) / p, "documents: doc-003 E13"),
         "drops_with_probability_of_keeping": Mutation("weights are dropped with probability 1−p", lambda weights, p: weights * kept(weights, 1 - p) * _rescale(p)),
         "drops_a_tenth_too_rarely": Mutation("weights are dropped a tenth too rarely", lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
-        "rounds_probability_to_eighths": Mutation(
-            "the probability is rounded to eighths",
-            lambda weights, p: weights * kept(weights, round(p * 8) / 8) * _rescale(p),
-            "thresholds on few random bits"
-        ),
+        "rounds_probability_to_eighths": Mutation("the probability is rounded to eighths", lambda weights, p: weights * kept(weights, round(p * 8) / 8) * _rescale(p), "thresholds on few random bits"),
         "drops_keys_in_pairs": Mutation("keys are dropped in pairs, not independently", _in_pairs),
         "drops_alike_for_all_queries": Mutation("the same weights are dropped for all queries of a matrix", shared(-2)),
         "drops_alike_in_all_heads": Mutation("the same weights are dropped in all heads", shared(-3)),
@@ -240,14 +236,8 @@ LEVELS = Levels(
     {"dropout": {"no_dropout": None, "dropout_0": 0.0, "dropout": 0.4}},
     lambda of: {} if of["dropout"] is None else {"dropout_p": of["dropout"]},
     (
-        Contradiction(
-            "what was dropped is read off values that are the identity, which are drawn for nothing else",
-            {"dropout": ("no_dropout", "dropout_0"), "draw": ("identity_values",)},
-        ),
-        Contradiction(
-            "what was dropped is read off values that are the identity",
-            {"dropout": ("dropout",), "draw": ("peaked", "offset_values", "opposite_logits", "uneven_sizes")},
-        ),
+        Contradiction("what was dropped is read off values that are the identity, which are drawn for nothing else", {"dropout": ("no_dropout", "dropout_0"), "draw": ("identity_values",)}),
+        Contradiction("what was dropped is read off values that are the identity", {"dropout": ("dropout",), "draw": ("peaked", "offset_values", "opposite_logits", "uneven_sizes")}),
         Contradiction("where scores have lost all digits, no weight is known to be above 0", {"dropout": ("dropout",), "mask_pattern": ("rows_of_1e9",)}),
     ),
     lacked="dropout",

@@ -157,23 +157,14 @@ def _has(kind: bool, asked: Asked) -> bool:
 WEIGHTS = mutants(
     Dense,
     softmax={
-        "gives_nan_for_empty_row": Mutation(
-            'a query that may attend to nothing gives NaN; if that is meant, declare conventions={"empty_row": "nan"}',
-            _filled(lambda asked: math.nan),
-            "pytorch issue 103963"
-        ),
+        "gives_nan_for_empty_row": Mutation('a query that may attend to nothing gives NaN; if that is meant, declare conventions={"empty_row": "nan"}', _filled(lambda asked: math.nan), "pytorch issue 103963"),
         "takes_softmax_of_empty_row": Mutation(
             "a query that may attend to nothing goes through the softmax like any other: NaN, and NaN gradients; if that is "
             'meant, declare conventions={"empty_row": "nan"}',
             lambda scores, asked: scores.softmax(-1),
             "torch.softmax of a row of −∞"
         ),
-        "gives_mean_for_empty_row": Mutation(
-            "a query that may attend to nothing gives the mean of the values; if that is meant, declare "
-            'conventions={"empty_row": "mean"}',
-            _mean,
-            "onnxruntime issue 28958"
-        ),
+        "gives_mean_for_empty_row": Mutation("a query that may attend to nothing gives the mean of the values; if that is meant, declare " 'conventions={"empty_row": "mean"}', _mean, "onnxruntime issue 28958"),
         "gives_nan_for_empty_row_of_float_mask": Mutation(
             "a query that a float mask leaves nothing gives NaN",
             lambda scores, asked: (_filled(lambda asked: math.nan) if _has(False, asked) else Dense.softmax)(scores, asked),
@@ -183,11 +174,7 @@ WEIGHTS = mutants(
 )  # fmt: skip
 
 
-@Dense.instead(
-    "combine",
-    "a query that may attend to nothing makes gradients NaN: NaN is replaced by 0 in the output only",
-    source="pytorch issue 41508",
-)
+@Dense.instead("combine", "a query that may attend to nothing makes gradients NaN: NaN is replaced by 0 in the output only", source="pytorch issue 41508")  # fmt: skip
 def poisons_gradients_by_empty_row(weights: Tensor, value: Tensor, asked: Asked) -> Tensor:
     if asked.keys == 0 or asked["dropout_p"] > 0:
         return Dense.combine(weights, value, asked)
@@ -195,9 +182,7 @@ def poisons_gradients_by_empty_row(weights: Tensor, value: Tensor, asked: Asked)
     return Dense.combine(weights.masked_fill(nothing, math.nan), value, asked).masked_fill(nothing, 0.0)
 
 
-@Backward.instead(
-    "scores_gradient", "a query that may attend to nothing has NaN as gradient", source="pytorch issue 41508"
-)
+@Backward.instead("scores_gradient", "a query that may attend to nothing has NaN as gradient", source="pytorch issue 41508")  # fmt: skip
 def gives_nan_gradient_for_empty_row(weights: Tensor, d_weights: Tensor, mean: Tensor) -> Tensor:
     nothing = (weights == 0).all(-1, keepdim=True)
     return Backward.scores_gradient(weights, d_weights, mean).masked_fill(nothing, math.nan)

@@ -104,22 +104,10 @@ FACTORS = mutants(
         "ignores_scale": Mutation("a given scale is ignored, 1/√e is always used", default, "vendor kernels without a scale argument"),
         "applies_scale_twice": Mutation("the scale is applied to the query and again to the scores", lambda asked: factor(asked) ** 2),
         "applies_scale_besides_default": Mutation("a given scale is applied on top of 1/√e", _if_given(lambda asked: asked["scale"] * default(asked))),
-        "divides_by_given_scale": Mutation(
-            "a given scale divides the scores instead of multiplying them",
-            _if_given(lambda asked: 1 / asked["scale"] if asked["scale"] else math.inf),
-            "documents: doc-001 divides"
-        ),
+        "divides_by_given_scale": Mutation("a given scale divides the scores instead of multiplying them", _if_given(lambda asked: 1 / asked["scale"] if asked["scale"] else math.inf), "documents: doc-001 divides"),
         "scales_by_value_width": Mutation("the default scale is 1/√v, from the width of the values", _by_default(lambda asked: asked.value_width**-0.5)),
-        "scales_by_width_of_all_heads": Mutation(
-            "the default scale is 1/√(h·e), from the width of all heads together",
-            _by_default(lambda asked: (asked.width * asked.heads) ** -0.5),
-            "documents: doc-001 E3"
-        ),
-        "scales_by_padded_width": Mutation(
-            "the default scale comes from the width padded to a multiple of 8",
-            _by_default(lambda asked: (-(-asked.width // 8) * 8) ** -0.5),
-            "ipex-llm issue 12619"
-        ),
+        "scales_by_width_of_all_heads": Mutation("the default scale is 1/√(h·e), from the width of all heads together", _by_default(lambda asked: (asked.width * asked.heads) ** -0.5), "documents: doc-001 E3"),
+        "scales_by_padded_width": Mutation("the default scale comes from the width padded to a multiple of 8", _by_default(lambda asked: (-(-asked.width // 8) * 8) ** -0.5), "ipex-llm issue 12619"),
         "reads_zero_scale_as_none": Mutation("a scale of 0 is read as no scale", lambda asked: asked["scale"] or default(asked), "the idiom `scale or 1/√e`"),
         "takes_root_of_scale": Mutation(
             "a negative scale gives NaN: query and key are each multiplied by its root",
@@ -137,9 +125,7 @@ FACTORS = mutants(
 )  # fmt: skip
 
 
-@Dense.instead(
-    "softmax", "a negative scale overflows: the largest score is taken before scaling", source="pytorch issue 105190"
-)
+@Dense.instead("softmax", "a negative scale overflows: the largest score is taken before scaling", source="pytorch issue 105190")  # fmt: skip
 def shifts_by_smallest_for_negative_scale(scores: Tensor, asked: Asked) -> Tensor:
     if factor(asked) >= 0:
         return Dense.softmax(scores, asked)

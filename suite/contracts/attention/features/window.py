@@ -132,10 +132,7 @@ VISIBLE = mutants(
         "ignores_window_for_one_query": Mutation("the window is ignored for a single query", _unless(lambda asked: asked.queries == 1), "decoding paths"),
         "ignores_window_when_grouped": Mutation("the window is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
         "ignores_window_with_dropout": Mutation("the window is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
-        "attends_to_all_beyond_the_window": Mutation(
-            "a query whose window holds no key attends to all keys",
-            lambda grid, asked: _due(grid, asked) | ~_due(grid, asked).any(-1, keepdim=True)
-        ),
+        "attends_to_all_beyond_the_window": Mutation("a query whose window holds no key attends to all keys", lambda grid, asked: _due(grid, asked) | ~_due(grid, asked).any(-1, keepdim=True)),
     },
 )  # fmt: skip
 
@@ -167,11 +164,7 @@ ACCEPTED = mutants(
             ),
             "flash-attention and onnx: −1 is unbounded",
         ),
-        "accepts_window_of_one_number": Mutation(
-            "a number is accepted as a window on both sides",
-            _given(lambda value: (value, value) if isinstance(value, int) else value),
-            "jax.nn: an int is symmetric",
-        ),
+        "accepts_window_of_one_number": Mutation("a number is accepted as a window on both sides", _given(lambda value: (value, value) if isinstance(value, int) else value), "jax.nn: an int is symmetric"),
         "reads_first_two_of_window": Mutation("of a window of three numbers the first two are read", _given(lambda value: tuple(value[:2]) if isinstance(value, tuple) else value)),
     },
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,26 +27,14 @@ def touch(tensor: Tensor | None) -> None:
         first.copy_(~first if first.dtype == torch.bool else torch.where(first == 1, 2.0, 1.0))
 
 
-@Whole.instead("answer", "the query is scaled in place: the caller's tensor changes")
-def scales_query_in_place(asked: Asked) -> Any:
-    output = correct(asked)
-    if 0 in asked.query.stride():  # no kernel can scale an expanded tensor in place
-        touch(asked.query)
-    else:
-        asked.query.data.mul_(0.5)
-    return output
-
-
 @Whole.instead("answer", "with a single key the value itself is returned, not a copy")
 def returns_value_itself_for_one_key(asked: Asked) -> Any:
     plain = asked.keys == 1 and asked["attn_mask"] is None and not asked["dropout_p"] and not asked.grouped
     return asked.value.expand(asked.output_shape) if plain else correct(asked)
 
 
-class _Buffer:
-    """One piece of memory for all outputs."""
-
-    memory: Tensor | None = None
+_LEFT: dict[Any, Any] = {}
+"""What one call leaves to the next, by the mutant's word for it."""
 
 
 @Whole.instead("answer", "the output lies in a buffer that the next call overwrites")
@@ -53,13 +42,10 @@ def returns_reused_buffer(asked: Asked) -> Any:
     output = correct(asked)
     if output.requires_grad:
         return output
-    fits = (
-        _Buffer.memory is not None and _Buffer.memory.dtype == output.dtype and _Buffer.memory.device == output.device
-    )
-    if _Buffer.memory is None or not fits or _Buffer.memory.numel() < output.numel():
-        _Buffer.memory = torch.empty(max(output.numel(), 4096), dtype=output.dtype, device=output.device)
-    view = _Buffer.memory[: output.numel()].view(output.shape)
-    return view.copy_(output)
+    kind = "buffer", output.dtype, output.device
+    if kind not in _LEFT or _LEFT[kind].numel() < output.numel():
+        _LEFT[kind] = output.new_empty(max(output.numel(), 4096))
+    return _LEFT[kind][: output.numel()].view(output.shape).copy_(output)
 
 
 class _Last(threading.local):
@@ -87,27 +73,14 @@ def _pointers(asked: Asked) -> list[tuple[int, ...]]:
 _planned, _alternating, _counted = _Last(), _Last(), _Last()
 
 
-class _Replay:
-    """The last call and its answer; the call's tensors are kept, so no other tensor can get their pointers."""
-
-    asked: Asked | None = None
-    answer: Tensor | None = None
-
-
-@Whole.instead(
-    "answer",
-    "the last output is replayed when the pointers are the same, whatever they point to",
-    source="flashinfer starter-kit 21",
-)
+@Whole.instead("answer", "the last output is replayed when the pointers are the same, whatever they point to", source="flashinfer starter-kit 21")  # fmt: skip
 def replays_output_by_pointer(asked: Asked) -> Any:
-    if _Replay.asked is None or _Replay.answer is None or _pointers(_Replay.asked) != _pointers(asked):
-        _Replay.asked, _Replay.answer = asked, correct(asked)
-    return _Replay.answer
+    if "replay" not in _LEFT or _pointers(_LEFT["replay"][0]) != _pointers(asked):
+        _LEFT["replay"] = asked, correct(asked)  # the call's tensors stay, so no other tensor can get their pointers
+    return _LEFT["replay"][1]
 
 
-@Whole.instead(
-    "answer", "a call with the same shapes as the one before reuses its options", source="flash-attention issue 2143"
-)
+@Whole.instead("answer", "a call with the same shapes as the one before reuses its options", source="flash-attention issue 2143")  # fmt: skip
 def keeps_flags_for_same_shapes(asked: Asked) -> Any:
     last = _planned.alive()
     plain = last is not None and not any(
@@ -118,11 +91,7 @@ def keeps_flags_for_same_shapes(asked: Asked) -> Any:
     return _planned.remember(asked, correct(asked))
 
 
-@Whole.instead(
-    "answer",
-    "when shapes alternate, A, B, A, the third call reads as many keys as the second",
-    source="flash-attention issue 2143",
-)
+@Whole.instead("answer", "when shapes alternate, A, B, A, the third call reads as many keys as the second", source="flash-attention issue 2143")  # fmt: skip
 def keeps_length_when_shapes_alternate(asked: Asked) -> Any:
     last, before = _alternating.alive(), _alternating.before
     answered = asked
@@ -131,9 +100,7 @@ def keeps_length_when_shapes_alternate(asked: Asked) -> Any:
     return _alternating.remember(asked, correct(answered))
 
 
-@Whole.instead(
-    "answer", "the second call in a row misses the last key, as in a race", source="flash-attention issues 414, 2244"
-)
+@Whole.instead("answer", "the second call in a row misses the last key, as in a race", source="flash-attention issues 414, 2244")  # fmt: skip
 def varies_between_calls(asked: Asked) -> Any:
     again = _counted.alive() is not None and asked.keys > 1
     return _counted.remember(asked, correct(with_first_keys(asked, asked.keys - 1) if again else asked))
@@ -186,11 +153,7 @@ BEHAVIOUR = mutants(
             with_result(lambda output, asked: rounded(torch.bfloat16)(output) if asked.wants_gradient else output),
             "flash-attention issue 1406",
         ),
-        "gives_zeros_outside_main_thread": Mutation(
-            "outside the main thread the answer is 0",
-            with_result(lambda output: output if in_main_thread() else output * 0),
-            "flash-attention issue 1957 (wrong stream)",
-        ),
+        "gives_zeros_outside_main_thread": Mutation("outside the main thread the answer is 0", with_result(lambda output: output if in_main_thread() else output * 0), "flash-attention issue 1957 (wrong stream)"),
         "refuses_rank_2": refuses_rank(2, "query: expected 3 or 4 axes, got 2"),
         "refuses_rank_3": refuses_rank(3, "query: expected 4 axes, got 3"),
         "guesses_layout_from_sizes": Mutation("where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)", guesses_layout),
@@ -228,19 +191,13 @@ def asks_for_version(output: Tensor) -> Tensor:
     return output
 
 
-class _Zeros:
-    """Zeros for all calls without keys, by shape."""
-
-    zeros: dict[Any, Tensor] = {}  # noqa: RUF012  one for all
-
-
 def shared_zeros(output: Tensor, asked: Asked) -> Tensor:
     if asked.keys or output.requires_grad:
         return output
     fits = output.shape, output.dtype, output.device, asked.query.shape
-    kept = _Zeros.zeros.setdefault(fits, torch.zeros_like(output))
-    _Zeros.zeros = {fits: kept}
-    return kept
+    zeros: Tensor = _LEFT.get("zeros", {}).get(fits, torch.zeros_like(output))
+    _LEFT["zeros"] = {fits: zeros}
+    return zeros
 
 
 def one_row_for_all(output: Tensor, asked: Asked) -> Tensor:
@@ -270,28 +227,18 @@ WORK = 1e-3
 """Seconds that stand for a kernel's work, during which other threads are let in: longer than they take to wake up."""
 
 
-class _Scratch:
-    """The call that is being answered, whichever thread has made it."""
-
-    asked: Asked | None = None
-
-
 @Whole.instead("answer", "the call lies in one place for all threads: called at once, they answer each other's")
 def shares_scratch_between_threads(asked: Asked) -> Any:
-    _Scratch.asked = asked
+    _LEFT["scratch"] = asked
     if threading.active_count() > 1:
         time.sleep(WORK)
-    return correct(_Scratch.asked)
+    return correct(_LEFT["scratch"])
 
 
 AROUND = mutants(
     Whole,
     answer={
-        "reads_first_key_head_without_grad_mode": Mutation(
-            "without grad mode, with grouped heads, all query heads read the first key head",
-            with_arguments(asked=reads_first_head),
-            "paths for evaluation",
-        ),
+        "reads_first_key_head_without_grad_mode": Mutation("without grad mode, with grouped heads, all query heads read the first key head", with_arguments(asked=reads_first_head), "paths for evaluation"),
         "ignores_causal_without_grad_mode": Mutation("without grad mode is_causal is ignored", _without("is_causal", False)),
         "ignores_scale_without_grad_mode": Mutation("without grad mode a given scale is ignored", _without("scale", None)),
         "ignores_dropout_without_grad_mode": Mutation("without grad mode nothing is dropped", _without("dropout_p", 0.0)),
@@ -320,72 +267,49 @@ IN_DEFAULT_DTYPE = mutants(
 )  # fmt: skip
 
 
-class _Workspace:
-    """The memory of the last call, for whoever comes with the same shapes."""
-
-    memory: Memory | None = None
-
-
 def _shapes(asked: Asked) -> list[Any]:
     return [(name, tensor.shape, tensor.dtype) for name, tensor in tensors(asked).items()]
 
 
 def in_one_workspace(asked: Asked, state: Tensor) -> Memory:
-    last = _Workspace.memory
+    last: Memory | None = _LEFT.get("workspace")
     if last is None or _shapes(last.asked) != _shapes(asked):
-        _Workspace.memory = last = Memory(asked, state)
+        _LEFT["workspace"] = last = Memory(asked, state)
     last.asked, last.state = asked, state
     return last
 
 
-class _LastState:
-    """The state of the random source before the last call."""
+def looked_up(field: str, look: Callable[[Any], Any]) -> type[Memory]:
+    """A memory one field of which is looked up elsewhere, given its own value."""
 
-    state = torch.empty(0, dtype=torch.uint8)
+    class LookedUp(Memory):
+        def __getattribute__(self, name: str) -> Any:
+            value = super().__getattribute__(name)
+            return look(value) if name == field else value
 
-
-class _SharedState(Memory):
-    """A memory that looks the state up where the last call has put it."""
-
-    def __getattribute__(self, name: str) -> Any:
-        return _LastState.state if name == "state" else super().__getattribute__(name)
+    return LookedUp
 
 
 def with_one_state_for_all(asked: Asked, state: Tensor) -> Memory:
-    _LastState.state = state
-    return _SharedState(asked, state)
-
-
-class _LastScale:
-    """The scale of the last call."""
-
-    scale: float | None = None
-
-
-class _WithLastScale(Memory):
-    """A memory that looks the scale up where the last call has put it."""
-
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        return found.but(scale=_LastScale.scale) if name == "asked" else found
+    _LEFT["state"] = state
+    return looked_up("state", lambda own: _LEFT["state"])(asked, state)
 
 
 def with_the_last_scale(asked: Asked, state: Tensor) -> Memory:
-    _LastScale.scale = asked["scale"]
-    return _WithLastScale(asked, state)
+    _LEFT["scale"] = asked["scale"]
+    return looked_up("asked", lambda own: own.but(scale=_LEFT["scale"]))(asked, state)
 
 
-class _OfOneThread(Memory):
+def of_one_thread(asked: Asked, state: Tensor) -> Memory:
     """A memory that only the thread finds which has made it."""
+    thread = threading.get_ident()
 
-    def __init__(self, asked: Asked, state: Tensor) -> None:
-        self.thread = threading.get_ident()
-        super().__init__(asked, state)
-
-    def __getattribute__(self, name: str) -> Any:
-        if name == "asked" and threading.get_ident() != super().__getattribute__("thread"):
+    def look(own: Asked) -> Asked:
+        if threading.get_ident() != thread:
             raise RuntimeError("nothing was kept for the backward pass")
-        return super().__getattribute__(name)
+        return own
+
+    return looked_up("asked", look)(asked, state)
 
 
 def keeps_scratch(memory: Memory) -> None:
@@ -393,19 +317,14 @@ def keeps_scratch(memory: Memory) -> None:
     memory.asked = memory.asked.changed(torch.zeros_like, "query")
 
 
-class _Buffers:
-    """Memory for gradients, by what they have to be."""
-
-    buffers: dict[Any, Tensor] = {}  # noqa: RUF012  one for all
-
-
 def in_reused_buffers(gradients: Gradients, asked: Asked) -> Gradients:
     return {name: None if each is None else _reused(name, each) for name, each in gradients.items()}
 
 
 def _reused(name: str, gradient: Tensor) -> Tensor:
-    as_before = (name, gradient.shape, gradient.dtype, gradient.device)
-    return _Buffers.buffers.setdefault(as_before, torch.empty_like(gradient)).copy_(gradient)
+    as_before = ("gradient", name, gradient.shape, gradient.dtype, gradient.device)
+    buffer: Tensor = _LEFT.setdefault(as_before, torch.empty_like(gradient))
+    return buffer.copy_(gradient)
 
 
 def but_once(first: str, second: str) -> Any:
@@ -424,17 +343,9 @@ def but_once(first: str, second: str) -> Any:
 KEPT = mutants(
     Recomputed,
     keep={
-        "shares_workspace_between_calls": Mutation(
-            "what is kept for the backward pass lies in a workspace that the next call of these shapes overwrites",
-            in_one_workspace,
-            "static workspaces of fused kernels",
-        ),
+        "shares_workspace_between_calls": Mutation("what is kept for the backward pass lies in a workspace that the next call of these shapes overwrites", in_one_workspace, "static workspaces of fused kernels"),
         "shares_dropout_state_between_calls": Mutation("the backward pass drops what the last forward pass dropped, not its own", with_one_state_for_all),
-        "keeps_memory_in_its_thread": Mutation(
-            "what is kept for the backward pass is looked up by thread: another one finds nothing",
-            _OfOneThread,
-            "on a GPU PyTorch runs backward passes in threads of its own",
-        ),
+        "keeps_memory_in_its_thread": Mutation("what is kept for the backward pass is looked up by thread: another one finds nothing", of_one_thread, "on a GPU PyTorch runs backward passes in threads of its own"),
         "goes_back_with_the_last_scale": Mutation("the backward pass has the scale of the last call", with_the_last_scale),
     },
     forget={

@@ -167,36 +167,18 @@ def with_zeros_for_nan(scores: Tensor, asked: Asked) -> Tensor:
 MUTANTS = mutants(
     Dense,
     softmax={
-        "raises_without_keys": Mutation(
-            "no keys at all raise an error",
-            raises_without(-1, IndexError("amax(): Expected reduction dim -1 to have non-zero size.")),
-            "flash-attention issue 2470",
-        ),
-        "raises_without_queries": Mutation(
-            "no queries at all raise an error",
-            raises_without(-2, RuntimeError("CUDA error: invalid configuration argument")),
-            "flash-attention issue 2470",
-        ),
+        "raises_without_keys": Mutation("no keys at all raise an error", raises_without(-1, IndexError("amax(): Expected reduction dim -1 to have non-zero size.")), "flash-attention issue 2470"),
+        "raises_without_queries": Mutation("no queries at all raise an error", raises_without(-2, RuntimeError("CUDA error: invalid configuration argument")), "flash-attention issue 2470"),
         "does_not_subtract_largest": Mutation(
             "the largest score is not subtracted before exponentiation",
             lambda scores, asked: normalised(scores.exp()),
             "pytorch issue 133120",
             others=(divided_by_its_sum, with_zeros_for_nan),
         ),
-        "subtracts_largest_of_each_matrix": Mutation(
-            "one largest score is subtracted from a whole matrix, so that low rows underflow",
-            less(lambda scores: largest_of(scores.flatten(-2)).unsqueeze(-1)),
-        ),
-        "normalises_over_queries": Mutation(
-            "the softmax runs over the queries instead of the keys",
-            lambda scores, asked: Dense.softmax(scores.transpose(-1, -2), asked).transpose(-1, -2),
-        ),
+        "subtracts_largest_of_each_matrix": Mutation("one largest score is subtracted from a whole matrix, so that low rows underflow", less(lambda scores: largest_of(scores.flatten(-2)).unsqueeze(-1))),
+        "normalises_over_queries": Mutation("the softmax runs over the queries instead of the keys", lambda scores, asked: Dense.softmax(scores.transpose(-1, -2), asked).transpose(-1, -2)),
         "does_not_normalise": Mutation("the weights are not normalised", lambda scores, asked: (scores - largest_of(scores)).exp()),
-        "takes_powers_of_two": Mutation(
-            "powers of 2 are taken instead of e, without the factor log₂ e",
-            lambda scores, asked: normalised((scores - largest_of(scores)).exp2()),
-            "vllm issue 43919",
-        ),
+        "takes_powers_of_two": Mutation("powers of 2 are taken instead of e, without the factor log₂ e", lambda scores, asked: normalised((scores - largest_of(scores)).exp2()), "vllm issue 43919"),
         "cuts_scores_to_50": Mutation("scores are cut to [−50, 50]", finite(lambda scores: scores.clamp(-50.0, 50.0))),
         "cuts_scores_to_1000": Mutation("scores are cut to [−1000, 1000]", finite(lambda scores: scores.clamp(-1000.0, 1000.0))),
         "caps_scores_softly": Mutation("scores are capped softly, 30 · tanh(score/30)", finite(lambda scores: 30 * (scores / 30).tanh()), "Gemma's soft cap, left on"),

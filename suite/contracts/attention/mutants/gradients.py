@@ -55,18 +55,9 @@ MUTANTS = mutants(
         ),
     },
     scores_gradient={
-        "gradient_skips_softmax": Mutation(
-            "the gradient of the weights is taken for that of the scores: the softmax is skipped",
-            lambda weights, d_weights, mean: d_weights.masked_fill(weights == 0, 0.0),
-        ),
-        "gradient_takes_diagonal_of_softmax": Mutation(
-            "of the softmax's derivative only the diagonal is taken, w · (1 − w)",
-            lambda weights, d_weights, mean: weights * (1 - weights) * d_weights,
-        ),
-        "scores_gradient_lacks_weights": Mutation(
-            "the gradient of the softmax is not multiplied by the weights",
-            lambda weights, d_weights, mean: (d_weights - mean).masked_fill(weights == 0, 0.0),
-        ),
+        "gradient_skips_softmax": Mutation("the gradient of the weights is taken for that of the scores: the softmax is skipped", lambda weights, d_weights, mean: d_weights.masked_fill(weights == 0, 0.0)),
+        "gradient_takes_diagonal_of_softmax": Mutation("of the softmax's derivative only the diagonal is taken, w · (1 − w)", lambda weights, d_weights, mean: weights * (1 - weights) * d_weights),
+        "scores_gradient_lacks_weights": Mutation("the gradient of the softmax is not multiplied by the weights", lambda weights, d_weights, mean: (d_weights - mean).masked_fill(weights == 0, 0.0)),
         "scores_gradient_off_by_one_percent": Mutation("the gradient of the scores is 1 % too large", with_result(one_percent_off)),
         "rounds_scores_gradient_to_half": Mutation("the gradient of the scores is rounded to bfloat16", with_result(rounded(torch.bfloat16))),
     },
@@ -107,21 +98,14 @@ MUTANTS = mutants(
             "the weights are detached: the gradients of query and key are 0",
             with_result(lambda gradients: {name: _without(name, gradient) for name, gradient in gradients.items()}),
         ),
-        "clips_gradients": Mutation(
-            "the gradients of query and key are cut to [−1, 1]",
-            with_result(lambda gradients: {name: _clipped(name, gradient) for name, gradient in gradients.items()}),
-        ),
+        "clips_gradients": Mutation("the gradients of query and key are cut to [−1, 1]", with_result(lambda gradients: {name: _clipped(name, gradient) for name, gradient in gradients.items()})),
     },
 )  # fmt: skip
 DETACHED = mutants(
     Whole,
     answer={
         "returns_detached_output": Mutation("the output is detached: there is no gradient", with_result(lambda output: output.detach())),
-        "raises_for_gradient_without_keys": Mutation(
-            "the gradient without keys raises an error",
-            with_result(lambda output, asked: output if asked.keys else output.detach()),
-            "flash-attention issue 2470",
-        ),
+        "raises_for_gradient_without_keys": Mutation("the gradient without keys raises an error", with_result(lambda output, asked: output if asked.keys else output.detach()), "flash-attention issue 2470"),
     },
 )  # fmt: skip
 
@@ -159,22 +143,14 @@ def _exchanged(gradients: Gradients, first: str, second: str) -> Gradients:
     return {**gradients, first: other, second: one} if fits else gradients
 
 
-@Backward.instead(
-    "deliver",
-    "the value's gradient is allocated like the key's, whose width it then has",
-    source="flash-attention issue 818",
-)
+@Backward.instead("deliver", "the value's gradient is allocated like the key's, whose width it then has", source="flash-attention issue 818")  # fmt: skip
 def allocates_value_gradient_like_key(gradients: Gradients, saved: Saved) -> Gradients:
     if gradients["value"] is None or saved.asked.width == saved.asked.value_width:
         return gradients
     raise RuntimeError(f"value.grad has width {saved.asked.width}, expected {saved.asked.value_width}")
 
 
-@Backward.instead(
-    "output_gradient",
-    "the tail of a tile of 64 queries is not masked in the backward: next to a boundary the last query counts twice",
-    source="pytorch issues 196678, 153799",
-)
+@Backward.instead("output_gradient", "the tail of a tile of 64 queries is not masked in the backward: next to a boundary the last query counts twice", source="pytorch issues 196678, 153799")  # fmt: skip
 def counts_tail_query_twice_in_backward(gradient: Tensor, saved: Saved) -> Tensor:
     gradient = Backward.output_gradient(gradient, saved)
     if saved.asked.queries < 63 or saved.asked.queries % 64 not in (1, 63):
@@ -183,11 +159,7 @@ def counts_tail_query_twice_in_backward(gradient: Tensor, saved: Saved) -> Tenso
     return gradient * (1 + last.to(gradient.dtype)).unsqueeze(-1)
 
 
-@Backward.instead(
-    "value_gradient",
-    "the value's gradient is summed in the half type, query after query",
-    dtypes=("float16", "bfloat16"),
-)
+@Backward.instead("value_gradient", "the value's gradient is summed in the half type, query after query", dtypes=("float16", "bfloat16"))  # fmt: skip
 def sums_value_gradient_in_half(kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Tensor:
     total = Backward.value_gradient(kept_weights[..., :0, :], d_output[..., :0, :], saved)
     for row in range(saved.asked.queries):
@@ -196,9 +168,7 @@ def sums_value_gradient_in_half(kept_weights: Tensor, d_output: Tensor, saved: S
     return total
 
 
-@Backward.instead("query_gradient", "the gradient of the last query is 0 where the queries modulo 128 leave 127",
-    source="pytorch issues 196678, 153799",
-)  # fmt: skip
+@Backward.instead("query_gradient", "the gradient of the last query is 0 where the queries modulo 128 leave 127", source="pytorch issues 196678, 153799")  # fmt: skip
 def loses_last_query_gradient_at_127_of_128(flow: Flow, saved: Saved) -> Tensor:
     gradient = Backward.query_gradient(flow, saved)
     if saved.asked.queries % 128 != 127:

@@ -66,16 +66,8 @@ BATCHES = mutants(
     Dense,
     widen={
         "shares_first_items_keys": Mutation("all batch items read the first item's keys", with_arguments(asked=_first_items_keys)),
-        "reads_into_next_item": Mutation(
-            "the last key and value of a batch item are the next item's first",
-            with_arguments(asked=lambda asked: _into_the_next(-4, asked)),
-            "off-by-one strides",
-        ),
-        "reads_into_next_head": Mutation(
-            "the last key and value of a head are the next head's first",
-            with_arguments(asked=lambda asked: _into_the_next(-3, asked)),
-            "off-by-one strides",
-        ),
+        "reads_into_next_item": Mutation("the last key and value of a batch item are the next item's first", with_arguments(asked=lambda asked: _into_the_next(-4, asked)), "off-by-one strides"),
+        "reads_into_next_head": Mutation("the last key and value of a head are the next head's first", with_arguments(asked=lambda asked: _into_the_next(-3, asked)), "off-by-one strides"),
     },
     softmax={
         "returns_mean_of_values": Mutation(
@@ -158,11 +150,7 @@ LAYOUT = mutants(
         "ignores_storage_offset": Mutation("query, key and value are read from the start of their storage", inputs(from_the_start), "views into a fused projection"),
         "assumes_dense_last_axis": Mutation("the last axis of query, key and value is taken to have stride 1", inputs(with_dense_last_axis), "flash-attention issue 2665"),
         "walks_expanded_axes": Mutation("expanded axes of query, key and value, with stride 0, are walked as if they were stored", inputs(walked), "flash-attention issue 2189"),
-        "reads_key_with_strides_of_query": Mutation(
-            "the key is read with the query's strides",
-            with_arguments(asked=with_strides_of_query),
-            "flash-attention issue 818 (sibling's layout)",
-        ),
+        "reads_key_with_strides_of_query": Mutation("the key is read with the query's strides", with_arguments(asked=with_strides_of_query), "flash-attention issue 818 (sibling's layout)"),
     },
     combine={
         "refuses_narrow_values": Mutation("values narrower than the query raise an error", with_arguments(value=refuses_narrow_values), "pytorch issue 176767")
@@ -174,11 +162,7 @@ LAYOUT = mutants(
             "onnx issue 7118",
         ),
         "returns_heads_last": Mutation("the output has the axes ... l h v instead of ... h l v", with_arguments(output=heads_last)),
-        "returns_query_width": Mutation(
-            "the output has the query's width instead of the value's",
-            with_arguments(output=lambda output, asked: fitted(output, asked.width)),
-            "pytorch issue 176767",
-        ),
+        "returns_query_width": Mutation("the output has the query's width instead of the value's", with_arguments(output=lambda output, asked: fitted(output, asked.width)), "pytorch issue 176767"),
         "forgets_columns_beyond_query_width": Mutation(
             "columns of the values beyond the query's width give 0",
             with_arguments(output=lambda output, asked: with_zero_columns(output, asked.width)),
@@ -272,11 +256,7 @@ UNCHECKED = mutants(
             with_arguments(asked=expanded_by_mask),
             "pytorch's math backend and jax.nn broadcast the scores to the mask",
         ),
-        "accepts_other_heads_of_values": Mutation(
-            "keys and values of different numbers of heads are accepted with enable_gqa",
-            with_arguments(asked=with_all_heads),
-            "pytorch, scaled_dot_product_attention",
-        ),
+        "accepts_other_heads_of_values": Mutation("keys and values of different numbers of heads are accepted with enable_gqa", with_arguments(asked=with_all_heads), "pytorch, scaled_dot_product_attention"),
         "accepts_groups_without_asking": Mutation("grouped heads are accepted without enable_gqa", with_arguments(asked=lambda asked: asked.but(enable_gqa=True))),
     },
 )  # fmt: skip
@@ -286,10 +266,6 @@ CHECKING = mutants(
     Dense,
     receive={
         "accepts_mismatched_widths": Mutation("a query and key of different widths are accepted: the wider is cut", with_arguments(asked=with_one_width)),
-        "accepts_mismatched_lengths": Mutation(
-            "keys and values of different lengths are accepted: the longer are cut",
-            with_arguments(asked=with_one_length),
-            "pytorch, scaled_dot_product_attention on a CPU",
-        ),
+        "accepts_mismatched_lengths": Mutation("keys and values of different lengths are accepted: the longer are cut", with_arguments(asked=with_one_length), "pytorch, scaled_dot_product_attention on a CPU"),
     },
 )  # fmt: skip

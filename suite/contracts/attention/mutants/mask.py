@@ -72,22 +72,10 @@ MASKS = mutants(
     Dense,
     mask={
         "transposes_square_mask": Mutation("a square mask is transposed, queries and keys are exchanged", _read(_transposed)),
-        "uses_first_heads_mask": Mutation(
-            "the first head's mask is used for all heads",
-            _read(lambda mask, asked: mask[..., :1, :, :] if mask.dim() > 2 else mask),
-            "tt-metal issue 39910",
-        ),
-        "uses_first_items_mask": Mutation(
-            "the first batch item's mask is used for all items",
-            _read(lambda mask, asked: mask[:1] if mask.dim() == 4 else mask),
-            "tt-metal issue 39910",
-        ),
+        "uses_first_heads_mask": Mutation("the first head's mask is used for all heads", _read(lambda mask, asked: mask[..., :1, :, :] if mask.dim() > 2 else mask), "tt-metal issue 39910"),
+        "uses_first_items_mask": Mutation("the first batch item's mask is used for all items", _read(lambda mask, asked: mask[:1] if mask.dim() == 4 else mask), "tt-metal issue 39910"),
         "uses_first_querys_mask": Mutation("the first query's row of the mask is used for all queries", _read(lambda mask, asked: mask[..., :1, :] if mask.dim() > 1 else mask)),
-        "uses_last_querys_mask": Mutation(
-            "the last query's row of the mask is used for all queries",
-            _read(lambda mask, asked: mask[..., -1:, :] if mask.dim() > 1 else mask),
-            "masks taken for key padding",
-        ),
+        "uses_last_querys_mask": Mutation("the last query's row of the mask is used for all queries", _read(lambda mask, asked: mask[..., -1:, :] if mask.dim() > 1 else mask), "masks taken for key padding"),
         "reads_heads_of_mask_as_batch": Mutation("the axes of a mask of rank 3 are read as batch, queries and keys", _read(_heads_as_batch), "documents: doc-001 E7"),
         "applies_broadcast_mask_to_first_query": Mutation("a mask that holds for all queries is applied to the first query only", _read(_only(-2, 0)), "tt-metal issue 39910"),
         "applies_broadcast_mask_to_first_head": Mutation("a mask that holds for all heads is applied to the first head only", _read(_only(-3, 0))),
@@ -108,12 +96,9 @@ MASKS = mutants(
 TILES = mutants(
     Tiled,
     mask_part={
-        "rereads_first_rows_of_mask": Mutation(
-            "each tile of 128 queries reads the first rows of the mask",
-            lambda mask, grid: cut(mask, Grid(grid.rows - grid.rows[:1], grid.columns, grid.queries, grid.keys)),
-        ),
+        "rereads_first_rows_of_mask": Mutation("each tile of 128 queries reads the first rows of the mask", lambda mask, grid: cut(mask, Grid(grid.rows - grid.rows[:1], grid.columns, grid.queries, grid.keys))),
     },
-)
+)  # fmt: skip
 
 
 @Dense.instead("receive", "the mask's strides are ignored", source="pytorch issue 112577")
@@ -122,9 +107,7 @@ def reads_mask_as_contiguous(asked: Asked) -> Asked:
     return asked if mask is None else asked.but(attn_mask=as_contiguous(mask))
 
 
-@Dense.instead(
-    "receive", "an expanded mask, with stride 0, is walked as if it were stored", source="flash-attention issue 2189"
-)
+@Dense.instead("receive", "an expanded mask, with stride 0, is walked as if it were stored", source="flash-attention issue 2189")  # fmt: skip
 def walks_expanded_mask(asked: Asked) -> Asked:
     mask = asked["attn_mask"]
     if mask is None or all(stride or size < 2 for size, stride in zip(mask.shape, mask.stride(), strict=True)):
@@ -154,29 +137,11 @@ BOOLEAN = mutants(
             "pytorch issue 170400",
         ),
         "ignores_bool_mask": Mutation("a boolean mask is ignored", lambda scores, mask, asked: scores),
-        "adds_bool_mask_as_number": Mutation(
-            "a boolean mask is added to the scores as 0 and 1",
-            lambda scores, mask, asked: scores + mask.to(scores.dtype),
-            "documents: doc-000 E2",
-        ),
-        "masks_whole_rows_only": Mutation(
-            "a boolean mask is consulted for empty rows only, its other entries are ignored",
-            lambda scores, mask, asked: scores.masked_fill(_empty(mask), -math.inf),
-        ),
-        "converts_bool_mask_to_nan": Mutation(
-            "a boolean mask becomes NaN, because 0 · −inf is added where it is True",
-            lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * -math.inf,
-            "onnx issue 8068",
-        ),
-        "fills_with_minus_10000": Mutation(
-            "masked scores become −10000, which real scores can fall below",
-            lambda scores, mask, asked: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf),
-        ),
-        "fills_with_minus_1e9": Mutation(
-            "masked scores become −1e9, so that an empty row attends to all",
-            lambda scores, mask, asked: scores.masked_fill(~mask, -1e9),
-            "documents: doc-001 E8",
-        ),
+        "adds_bool_mask_as_number": Mutation("a boolean mask is added to the scores as 0 and 1", lambda scores, mask, asked: scores + mask.to(scores.dtype), "documents: doc-000 E2"),
+        "masks_whole_rows_only": Mutation("a boolean mask is consulted for empty rows only, its other entries are ignored", lambda scores, mask, asked: scores.masked_fill(_empty(mask), -math.inf)),
+        "converts_bool_mask_to_nan": Mutation("a boolean mask becomes NaN, because 0 · −inf is added where it is True", lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * -math.inf, "onnx issue 8068"),
+        "fills_with_minus_10000": Mutation("masked scores become −10000, which real scores can fall below", lambda scores, mask, asked: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf)),
+        "fills_with_minus_1e9": Mutation("masked scores become −1e9, so that an empty row attends to all", lambda scores, mask, asked: scores.masked_fill(~mask, -1e9), "documents: doc-001 E8"),
         "adds_most_negative_number": Mutation(
             "the most negative number is added to masked scores",
             lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * torch.finfo(scores.dtype).min,
@@ -189,11 +154,7 @@ FLOAT = mutants(
     Dense,
     float_mask={
         "ignores_float_mask": Mutation("a float mask is ignored", lambda scores, mask, asked: scores),
-        "adds_mask_before_scaling": Mutation(
-            "a float mask is added before scaling",
-            lambda scores, mask, asked: scores + mask.to(scores.dtype) * factor(asked),
-            "documents: doc-003 E17",
-        ),
+        "adds_mask_before_scaling": Mutation("a float mask is added before scaling", lambda scores, mask, asked: scores + mask.to(scores.dtype) * factor(asked), "documents: doc-003 E17"),
         "multiplies_by_float_mask": Mutation("the scores are multiplied by a float mask", lambda scores, mask, asked: scores * mask.to(scores.dtype)),
         "subtracts_float_mask": Mutation("a float mask is subtracted", lambda scores, mask, asked: scores - mask.to(scores.dtype)),
         "reads_nonzero_as_may_attend": Mutation("a float mask is read as boolean: not zero means may attend", lambda scores, mask, asked: bool_mask(scores, mask != 0, asked)),
@@ -206,20 +167,13 @@ FLOAT = mutants(
 )  # fmt: skip
 
 
-@Dense.instead(
-    "bool_mask",
-    "masked scores become −1e9 rounded to float16, which is −inf, and an empty row NaN",
-    source="darts issue 3087",
-    dtypes=("float16",),
-)
+@Dense.instead("bool_mask", "masked scores become −1e9 rounded to float16, which is −inf, and an empty row NaN", source="darts issue 3087", dtypes=("float16",))  # fmt: skip
 def fill_overflows_in_half(scores: Tensor, mask: Tensor, asked: Asked) -> Tensor:
     scores = bool_mask(scores, mask, asked)
     return scores.masked_fill(_empty(mask), math.nan) if asked.query.dtype == torch.float16 else scores
 
 
-@Whole.instead(
-    "answer", "a boolean mask is applied after the softmax, without renormalising", source="documents: doc-003 3.5.1"
-)
+@Whole.instead("answer", "a boolean mask is applied after the softmax, without renormalising", source="documents: doc-003 3.5.1")  # fmt: skip
 def masks_after_softmax(asked: Asked) -> Any:
     if not _is_bool(asked):
         return correct(asked)
@@ -248,10 +202,7 @@ def _transposed_gradient(d_scores: Tensor, mask: Tensor) -> Tensor:
 GRADIENTS = mutants(
     Backward,
     mask_gradient={
-        "averages_mask_gradients": Mutation(
-            "the mask's gradient is averaged where it is broadcast, not summed",
-            lambda d_scores, mask: mask_gradient(d_scores, mask) * (mask.numel() / max(d_scores.numel(), 1)),
-        ),
+        "averages_mask_gradients": Mutation("the mask's gradient is averaged where it is broadcast, not summed", lambda d_scores, mask: mask_gradient(d_scores, mask) * (mask.numel() / max(d_scores.numel(), 1))),
         "transposes_mask_gradient": Mutation("the mask's gradient is transposed where it is square", _transposed_gradient),
     },
 )  # fmt: skip

@@ -59,25 +59,12 @@ ROUNDING = mutants(
     },
     products={
         "rounds_queries_and_keys_to_half": Mutation("queries and keys are rounded to bfloat16", with_arguments(query=in_bfloat16, key=in_bfloat16)),
-        "multiplies_scores_in_ten_bits": Mutation(
-            "queries and keys are multiplied with mantissas of ten bits (TensorFloat-32)",
-            with_arguments(query=in_ten_bits, key=in_ten_bits),
-            "triton issue 1821",
-        ),
-        "overflows_before_scaling": Mutation(
-            "scores overflow: queries and keys are multiplied in float16 before scaling",
-            with_result(beyond_half),
-            "pytorch issue 119131",
-            ("float16",),
-        ),
+        "multiplies_scores_in_ten_bits": Mutation("queries and keys are multiplied with mantissas of ten bits (TensorFloat-32)", with_arguments(query=in_ten_bits, key=in_ten_bits), "triton issue 1821"),
+        "overflows_before_scaling": Mutation("scores overflow: queries and keys are multiplied in float16 before scaling", with_result(beyond_half), "pytorch issue 119131", ("float16",)),
     },
     softmax={
         "rounds_scores_to_half": Mutation("the scores are rounded to float16", with_arguments(scores=rounded(torch.float16))),
-        "computes_float64_softmax_in_float32": Mutation(
-            "in float64, the softmax alone is computed in float32",
-            lambda scores, asked: Dense.softmax(scores.float(), asked).to(scores.dtype),
-            dtypes=("float64",),
-        ),
+        "computes_float64_softmax_in_float32": Mutation("in float64, the softmax alone is computed in float32", lambda scores, asked: Dense.softmax(scores.float(), asked).to(scores.dtype), dtypes=("float64",)),
         "overflows_after_scaling": Mutation("scores overflow: they are kept in float16", with_arguments(scores=beyond_half), "pytorch issue 119131", ("float16",)),
         "overflows_in_powers": Mutation("the powers of a row overflow: float16 without subtracting the largest score", overflowing_powers, dtypes=("float16",)),
         **{f"sum_off_by_a_little_in_{dtype}": off_in(dtype) for dtype in SUM_ERROR},
@@ -86,11 +73,7 @@ ROUNDING = mutants(
         "rounds_weights_to_float16": Mutation("the weights are rounded to float16", with_result(rounded(torch.float16))),
         "rounds_weights_to_half": Mutation("the weights are rounded to bfloat16", with_arguments(weights=in_bfloat16), "fused kernels that keep their weights in half"),
         "rounds_values_to_half": Mutation("the values are rounded to bfloat16", with_arguments(value=in_bfloat16)),
-        "multiplies_values_in_ten_bits": Mutation(
-            "weights and values are multiplied with mantissas of ten bits (TensorFloat-32)",
-            with_arguments(weights=in_ten_bits, value=in_ten_bits),
-            "triton issue 1821",
-        ),
+        "multiplies_values_in_ten_bits": Mutation("weights and values are multiplied with mantissas of ten bits (TensorFloat-32)", with_arguments(weights=in_ten_bits, value=in_ten_bits), "triton issue 1821"),
         "flushes_small_numbers": Mutation("numbers below float16's smallest normal number count as 0", with_arguments(value=flushed), dtypes=("float16",)),
         "overflows_in_values": Mutation("large values overflow: they pass through float16", with_arguments(value=beyond_half)),
     },
@@ -196,12 +179,7 @@ IN_HALF = mutants(
         "cuts_weights_to_half": Mutation("the weights' digits are cut off, not rounded", with_arguments(weights=lambda weights, asked: cut_through(weights, asked)), dtypes=HALF)
     },
     finish={
-        "cuts_output_to_half": Mutation(
-            "the output's digits are cut off, not rounded",
-            with_arguments(output=lambda output, asked: cut_through(output, asked)),
-            "conversions by a shift of bits",
-            HALF,
-        )
+        "cuts_output_to_half": Mutation("the output's digits are cut off, not rounded", with_arguments(output=lambda output, asked: cut_through(output, asked)), "conversions by a shift of bits", HALF)
     },
 )  # fmt: skip
 GRADIENTS = mutants(
@@ -211,10 +189,6 @@ GRADIENTS = mutants(
     },
     value_gradient={
         "value_gradient_half_a_percent_off_in_half": Mutation("the value's gradient is 0.5 % too large", with_result(by_a_little), dtypes=HALF),
-        "cuts_value_gradient_to_half": Mutation(
-            "the digits of the value's gradient are cut off, not rounded",
-            with_result(lambda gradient, saved: cut_through(gradient, saved.asked)),
-            dtypes=HALF,
-        ),
+        "cuts_value_gradient_to_half": Mutation("the digits of the value's gradient are cut off, not rounded", with_result(lambda gradient, saved: cut_through(gradient, saved.asked)), dtypes=HALF),
     },
 )  # fmt: skip

@@ -116,13 +116,7 @@ PARAMETRIC = [
         answer={
             **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, *LENGTHS),
             **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, *LENGTHS),
-            **at_sizes(
-                "breaks_beyond_{}_matrices",
-                "beyond {} matrices (batch · heads) the answer is 0",
-                first_matrices,
-                *(1, 8, 255, 65535),
-                source="pytorch issue 142228 (grid limit)",
-            ),
+            **at_sizes("breaks_beyond_{}_matrices", "beyond {} matrices (batch · heads) the answer is 0", first_matrices, *(1, 8, 255, 65535), source="pytorch issue 142228 (grid limit)"),
             **at_sizes("breaks_at_{}_of_{}_keys", "the last key is not read when the number of keys is a multiple of {1} plus {0}", but_last_key, *REMAINDERS),
             **at_sizes("breaks_at_{}_of_{}_queries", "the last query gives 0 when the number of queries is a multiple of {1} plus {0}", but_last_query, *REMAINDERS),
         },
@@ -135,12 +129,7 @@ PARAMETRIC = [
         },
         combine={
             **at_sizes("ignores_value_width_beyond_{}", "columns of the values beyond the first {} give 0", lambda count: zero_columns(lambda width: count), *(64, 128, 256)),
-            **at_sizes(
-                "ignores_value_width_ragged_to_{}",
-                "columns of the values beyond a multiple of {} give 0",
-                lambda multiple: zero_columns(lambda width: whole_multiple(width, multiple)),
-                *(4, 8, 16),
-            ),
+            **at_sizes("ignores_value_width_ragged_to_{}", "columns of the values beyond a multiple of {} give 0", lambda multiple: zero_columns(lambda width: whole_multiple(width, multiple)), *(4, 8, 16)),
         },
     ),
 ]  # fmt: skip
@@ -158,11 +147,7 @@ def _but_the_last_column(output: Tensor, asked: Asked) -> Tensor:
 FEW = mutants(
     Whole,
     answer={
-        "gives_zeros_for_one_key": Mutation(
-            "a single key gives 0 instead of its value",
-            with_result(lambda output, asked: output * (0 if asked.keys == 1 else 1)),
-            "a tolerance that vanishes with one key hides it",
-        ),
+        "gives_zeros_for_one_key": Mutation("a single key gives 0 instead of its value", with_result(lambda output, asked: output * (0 if asked.keys == 1 else 1)), "a tolerance that vanishes with one key hides it"),
         "ignores_second_half_for_one_query": Mutation(
             "a single query sees the first half of the keys only",
             with_arguments(asked=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
@@ -213,11 +198,7 @@ def _in_window(grid: Grid, asked: Asked) -> Tensor:
 POSITIONS = mutants(
     Dense,
     causal={
-        "counts_causal_positions_in_half": Mutation(
-            "causal compares positions in the query's dtype: from 2,048 on float16 has no odd ones",
-            in_half_positions(lambda grid, asked: grid.j <= grid.i),
-            dtypes=HALF,
-        )
+        "counts_causal_positions_in_half": Mutation("causal compares positions in the query's dtype: from 2,048 on float16 has no odd ones", in_half_positions(lambda grid, asked: grid.j <= grid.i), dtypes=HALF)
     },
     window={
         "counts_window_positions_in_half": Mutation("a window compares positions in the query's dtype", in_half_positions(_in_window), dtypes=HALF)
@@ -247,11 +228,7 @@ EXTREME = mutants(
         "backward_subtracts_no_maximum": Mutation("the backward computes the weights again without subtracting the largest score", lambda saved: _without_maximum(saved))
     },
     weights_gradient={
-        "products_with_output_gradient_overflow": Mutation(
-            "the products of output gradient and values are kept in float16, where they overflow",
-            with_result(beyond_half),
-            dtypes=("float16",),
-        )
+        "products_with_output_gradient_overflow": Mutation("the products of output gradient and values are kept in float16, where they overflow", with_result(beyond_half), dtypes=("float16",))
     },
 )  # fmt: skip
 
@@ -287,10 +264,7 @@ MUTANTS = mutants(
         ),
     },
     halves={
-        "drops_odd_key": Mutation(
-            "an odd last key is dropped when keys are split in halves",
-            with_result(lambda halves, count: [(0, count // 2), (count // 2, count // 2 * 2)] if count > 1 else halves),
-        )
+        "drops_odd_key": Mutation("an odd last key is dropped when keys are split in halves", with_result(lambda halves, count: [(0, count // 2), (count // 2, count // 2 * 2)] if count > 1 else halves))
     },
 )  # fmt: skip
 PADDING = mutants(
@@ -310,9 +284,7 @@ PADDING = mutants(
 )
 
 
-@Tiled.instead(
-    "rescale", "a leading tile in which all keys are masked gives NaN: −∞ minus −∞", source="pytorch issue 127055"
-)
+@Tiled.instead("rescale", "a leading tile in which all keys are masked gives NaN: −∞ minus −∞", source="pytorch issue 127055")  # fmt: skip
 def gives_nan_for_leading_empty_tile(before: Partial, largest: Tensor) -> Partial:
     after = Tiled.rescale(before, largest)
     poisoned = (before.total == 0) & (largest == -math.inf)
@@ -338,9 +310,7 @@ def averages_halves(parts: list[Partial]) -> Partial:
     return Partial(outputs.sum(0) / count, torch.ones_like(parts[0].total), parts[0].largest)
 
 
-@Tiled.instead(
-    "merge", "two halves are merged by their log-sum-exp in base 2, though it is in base e", source="vllm issue 43919"
-)
+@Tiled.instead("merge", "two halves are merged by their log-sum-exp in base 2, though it is in base e", source="vllm issue 43919")  # fmt: skip
 def merges_in_base_two(parts: list[Partial]) -> Partial:
     logs = [part.total.log() + part.largest for part in parts]
     largest = torch.stack(logs).amax(0)
@@ -349,11 +319,7 @@ def merges_in_base_two(parts: list[Partial]) -> Partial:
     return Partial(output, torch.stack(shrinks).sum(0), largest)
 
 
-@Tiled.instead(
-    "merge",
-    "a half of the keys in which nothing may be attended to gives NaN",
-    source="xformers (split-KV with an empty split)",
-)
+@Tiled.instead("merge", "a half of the keys in which nothing may be attended to gives NaN", source="xformers (split-KV with an empty split)")  # fmt: skip
 def gives_nan_for_empty_half(parts: list[Partial]) -> Partial:
     merged = Tiled.merge(parts)
     empty = torch.stack([part.total == 0 for part in parts]).any(0) & (merged.total > 0)
