@@ -1,4 +1,4 @@
-"""What every contract promises of itself: cases can fail, deviations are caught, and nothing correct is accused.
+"""Promises of every contract: cases can fail, mutants are killed, and nothing correct is accused.
 
 The contract `attention` has tests of its own for the same, in `attention/` and the audit.
 """
@@ -29,31 +29,31 @@ from attnsuite.worker import ask
 NAMES = [name for name in names() if name != "attention"]
 REGISTERED = registry.find([f"{name}/*" for name in NAMES])
 SHIPPED = [declaration for declaration in REGISTERED if declaration.plug is None]
-PLUGGED = [each for each in REGISTERED if each.plug is not None and each.plug.name != "flex"]
-"""Not FlexAttention, which is compiled for minutes; `attnsuite check` asks it."""
+WITH_BACKEND = [each for each in REGISTERED if each.plug is not None and each.plug.name != "flex"]
+"""Without FlexAttention, which compiles for minutes; `attnsuite check` tests it."""
 TOO_LARGE = ("sizes/vit_b_16",)
-"""Not asked of deviations and of what has a plug, each of which would take seconds for it."""
-LOOKED_AT = 2
-"""Wrong answers of a deviation that diagnosis has to tell apart from right ones."""
-NONE_AMONG = 24
-"""Answers that were refused or of another form after which no wrong one is looked for."""
-NEVER_LOOKED_AT = {"documents", "bad_input"}
-"""Families whose wrong answers are not told from right ones, or that have none."""
-APART = 3
-"""Bounds by which a wrong answer is off where it can be told from every right one: each may be off by one bound, and
-two answers are taken for the same up to two."""
+"""Not tested with mutants and with backends, each of which would take seconds for it."""
+WRONG_RESULTS = 2
+"""The wrong results of a mutant that diagnosis has to distinguish from correct ones."""
+MOST_ERRORS = 24
+"""After this many errors or results of another form, no wrong result is looked for."""
+NOT_DIAGNOSED = {"documents", "bad_input"}
+"""Families whose wrong results are not distinguished from correct ones, or that have none."""
+DISTINCT = 3
+"""A wrong result this many bounds off is distinct from every correct one: each may be off by one bound, and two results
+count as equal up to two."""
 of_every_contract = pytest.mark.parametrize("name", NAMES, scope="module")
-"""The tests of one contract run one after the other, so that they share its questions: truths take long."""
+"""The tests of one contract run one after the other and share its expected results, which take long."""
 LONG = {"multi_head_attention", "recurrent_gradient", "token_masking"}
-"""The contracts besides models whose questions, asked of every deviation, take more than five seconds."""
+"""The contracts besides models whose tests of all mutants take more than five seconds."""
 of_every_contract_long_slowly = pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] * (contract(name).is_model or name in LONG)) for name in NAMES],
     scope="module",
 )
-"""The same where models take tens of seconds."""
+"""The same; these tests of models take tens of seconds."""
 IN_PART = {"plain", "padding", "bad_input"}
-"""Families of cases that are asked of exports for the older of two sets of operators."""
+"""The families that exports for the older of two sets of operators are tested on."""
 SIZES = {
     *("source_vocab", "target_vocab", "embedding", "hidden", "width", "heads", "ffn_width", "mlp_width"),
     *("image_height", "image_width", "patch", "channels"),
@@ -62,138 +62,129 @@ SIZES = {
 
 
 @cache
-def kept(name: str) -> CaseTests:
-    """The questions of a contract, whose truths take longer than most answers: made once in this process."""
+def shared(name: str) -> CaseTests:
+    """The tests of a contract. Their expected results take longer than most calls, and are computed once."""
     return CaseTests(contract(name), keep=True)
 
 
-class Sharing(Session):
-    """Asks the questions that are kept."""
+class SharingSession(Session):
+    """Runs the shared tests."""
 
     def questions(self, contract: Contract) -> CaseTests:
-        return kept(contract.name)
+        return shared(contract.name)
 
 
 @cache
-def questions(name: str) -> list[CaseTest]:
-    """All questions of a contract."""
+def tests_of(name: str) -> list[CaseTest]:
+    """All tests of a contract."""
     cases = contract(name).cases()
-    return [kept(name).test(case, dtype, {}) for case in cases for dtype in case.dtypes]
+    return [shared(name).test(case, dtype, {}) for case in cases for dtype in case.dtypes]
 
 
-def verdict(asked: CaseTest, function: Any) -> Verdict:
-    return asked.case.verdict(asked.calls, ask(function, asked.calls), asked.expected)
+def verdict(test: CaseTest, function: Any) -> Verdict:
+    return test.case.verdict(test.calls, ask(function, test.calls), test.expected)
 
 
 @dataclass
-class Caught:
-    """A deviation, and what it was caught by."""
+class Kills:
+    """A mutant, and the tests that kill it."""
 
-    deviation: Mutant
-    due: list[CaseTest]
-    """What it has not been asked, in order."""
-    catching: list[CaseTest] = field(default_factory=list)
-    """Questions that catch it."""
+    mutant: Mutant
+    waiting: list[CaseTest]
+    """The tests that have not run, in order."""
+    killing: list[CaseTest] = field(default_factory=list)
     wrong: list[CaseTest] = field(default_factory=list)
-    """Questions to which its answers are wrong, rather than refused or of another form, and told from right ones."""
-    refused: int = 0
-    """How many answers were not wrong, but refused or of another form."""
+    """The tests with a wrong result, rather than an error or another form, that is distinct from correct ones."""
+    errors: int = 0
+    """The number of errors and results of another form."""
 
-    def ask_until(self, families: int) -> None:
-        """Ask on until so many families catch it, or nothing is left."""
-        while self.due and len(self.judging) < families:
-            self.ask(self.due.pop(0))
+    def run_until(self, families: int) -> None:
+        """Run tests until this many families kill the mutant, or none is left."""
+        while self.waiting and len(self.judging) < families:
+            self.run(self.waiting.pop(0))
 
     def look(self) -> None:
-        """Ask on for wrong answers, first of the families that catch it, where most of them lie."""
-        rest = [asked for asked in self.due if asked.case.family not in NEVER_LOOKED_AT]
-        rest.sort(key=lambda asked: asked.case.family not in self.judging)
-        for asked in rest:
-            if self.is_looked_at:
+        """Run tests until there are enough wrong results, first those of families that kill the mutant."""
+        rest = [test for test in self.waiting if test.case.family not in NOT_DIAGNOSED]
+        rest.sort(key=lambda test: test.case.family not in self.judging)
+        for test in rest:
+            if len(self.wrong) >= WRONG_RESULTS or (not self.wrong and self.errors > MOST_ERRORS):
                 return
-            self.ask(asked)
+            self.run(test)
 
-    def ask(self, asked: CaseTest) -> None:
-        failed = failure(asked.case, asked.calls, asked.expected, self.deviation.function)
-        if shows_the_mistake(asked.case, asked.expected, failed):
-            self.catching.append(asked)
-        if failed and failed.output_wrong and self.is_telling(asked, failed):
-            self.wrong.append(asked)
-        self.refused += failed is not None and not failed.output_wrong
+    def run(self, test: CaseTest) -> None:
+        failed = failure(test.case, test.calls, test.expected, self.mutant.function)
+        if shows_the_mistake(test.case, test.expected, failed):
+            self.killing.append(test)
+        if failed and failed.output_wrong and self.is_distinct(test, failed):
+            self.wrong.append(test)
+        self.errors += failed is not None and not failed.output_wrong
 
-    def is_telling(self, asked: CaseTest, failed: Verdict) -> bool:
-        """Whether right and wrong answers lie further apart than both may be off: a document's digits may be failed by
-        less than rounding costs.
-        """
-        own = asked.dtype == self.deviation.dtypes[0] and asked.case.family not in NEVER_LOOKED_AT
-        return own and (failed.error_ratio is None or failed.error_ratio > APART)
+    def is_distinct(self, test: CaseTest, failed: Verdict) -> bool:
+        """Whether the result is further off than rounding explains, which a document's digits do not demand."""
+        diagnosed = test.dtype == self.mutant.dtypes[0] and test.case.family not in NOT_DIAGNOSED
+        return diagnosed and (failed.error_ratio is None or failed.error_ratio > DISTINCT)
 
     @property
     def families(self) -> set[str]:
-        """Those whose cases catch it."""
-        return {asked.case.family for asked in self.catching}
+        return {test.case.family for test in self.killing}
 
     @property
     def judging(self) -> set[str]:
-        """The families that catch it, but for the documents' own digits."""
+        """The families that kill the mutant, without the documents' own digits."""
         return self.families - {"documents"}
-
-    @property
-    def is_looked_at(self) -> bool:
-        """Whether there are wrong answers enough, or none among some."""
-        return len(self.wrong) >= LOOKED_AT or (not self.wrong and self.refused > NONE_AMONG)
 
 
 @cache
-def caught(name: str) -> dict[str, Caught]:
-    """What catches each deviation, as far as it has to be known: two families, or one that catches another alone."""
-    order = [asked for asked in in_turn(questions(name)) if asked.case.name not in TOO_LARGE]
-    found = {
-        each.name: Caught(each, [asked for asked in order if asked.dtype in each.dtypes])
-        for each in contract(name).mutants()
+def kills(name: str) -> dict[str, Kills]:
+    """The tests that kill each mutant: of two families, or of one that is known to kill another alone."""
+    order = [test for test in in_turn(tests_of(name)) if test.case.name not in TOO_LARGE]
+    by_name = {
+        mutant.name: Kills(mutant, [test for test in order if test.dtype in mutant.dtypes])
+        for mutant in contract(name).mutants()
     }
-    catches = Counter[tuple[str, str]]()
-    for each in found.values():
-        each.due.sort(key=lambda asked: -catches[asked.case.name, asked.dtype])  # first what has caught most others
-        each.ask_until(1)
-        catches.update((asked.case.name, asked.dtype) for asked in each.catching)
-    # Those that are caught last are the likeliest to be caught by nothing else. What one family has caught alone, it
-    # need not be shown to catch alone again.
+    counts = Counter[tuple[str, str]]()
+    for each in by_name.values():
+        each.waiting.sort(key=lambda test: -counts[test.case.name, test.dtype])  # first those that killed most others
+        each.run_until(1)
+        counts.update((test.case.name, test.dtype) for test in each.killing)
+    # Mutants that took the most tests are the likeliest to be killed by one family alone. A family that has killed
+    # one mutant alone need not do so again.
     alone = set[str]()
-    for each in sorted(found.values(), key=lambda each: len(each.due)):
+    for each in sorted(by_name.values(), key=lambda each: len(each.waiting)):
         if not each.judging & alone:
-            each.ask_until(2)
+            each.run_until(2)
         if len(each.judging) == 1:
             alone |= each.judging
-    for each in found.values():
+    for each in by_name.values():
         each.look()
-    return found
+    return by_name
 
 
-def in_turn(asked: list[CaseTest]) -> list[CaseTest]:
-    """One question of each family, then a second of each, and so on; the smallest of each first."""
+def in_turn(tests: list[CaseTest]) -> list[CaseTest]:
+    """One test of each family, then a second of each, and so on; the smallest of each first."""
     place: dict[str, int] = defaultdict(int)
     order = []
-    for each in sorted(asked, key=size):
-        place[each.case.family] += 1
-        order.append((place[each.case.family], each))
-    return [each for _, each in sorted(order, key=lambda pair: pair[0])]
+    for test in sorted(tests, key=size):
+        place[test.case.family] += 1
+        order.append((place[test.case.family], test))
+    return [test for _, test in sorted(order, key=lambda pair: pair[0])]
 
 
-def size(asked: CaseTest) -> int:
-    """How many numbers a question has, but for weights: the more, the longer an answer takes."""
-    return sum(tensor.numel() for call in asked.calls for tensor in call.tensors.values())
+def size(test: CaseTest) -> int:
+    """The count of a test's numbers without weights: the more, the longer a call takes."""
+    return sum(tensor.numel() for call in test.calls for tensor in call.tensors.values())
 
 
 @cache
 def outcomes(name: str) -> list[Outcome]:
-    """All that is asked of an implementation, in this process."""
+    """The outcomes of an implementation, in this process."""
     (declaration,) = registry.find([name])
-    return list(Sharing(requested(*asked_of(declaration), "cpu")).run(declaration))
+    return list(SharingSession(requested(*tested_on(declaration), "cpu")).run(declaration))
 
 
-def asked_of(declaration: registry.Declaration) -> tuple[list[str], str | None]:
-    """Cases and dtypes. Each dtype and configuration is exported anew: CI asks a part, the main job all."""
+def tested_on(declaration: registry.Declaration) -> tuple[list[str], str | None]:
+    """Cases and dtypes. Each dtype and configuration is a new export: CI tests a part, the main job all."""
     older, exported = is_older(declaration), "onnx_export" in declaration.name
     part = [case for case in contract(declaration.contract).cases() if not older or case.family in IN_PART]
     few = older or declaration.plug is not None
@@ -202,19 +193,19 @@ def asked_of(declaration: registry.Declaration) -> tuple[list[str], str | None]:
 
 
 def takes_long(declaration: registry.Declaration) -> bool:
-    """Whether it takes ten seconds and more: on images, and exports. The quickest of these is asked always."""
+    """Whether it takes ten seconds and more: on images, and exports. The quickest of these always runs."""
     name = declaration.full_name
     quick = "vision_transformer/onnx_export.opset18"
     return name in ("patch_embedding/loops", "vision_transformer/eager") or ("/onnx_export" in name and name != quick)
 
 
 def is_older(declaration: registry.Declaration) -> bool:
-    """Whether it is an export for the older of two sets of operators, which is asked in part."""
+    """Whether it is an export for the older of two sets of operators, which is tested in part."""
     return declaration.name.endswith("opset18")
 
 
 def of_one_size(cases: Sequence[Case]) -> list[Case]:
-    """The cases whose graphs differ in their nodes: of those that differ in sizes alone, the ones of the usual sizes.
+    """The cases whose graphs differ in their nodes; of those that differ in sizes alone, those of the usual sizes.
 
     Each export takes seconds, and would make the same graph once more.
     """
@@ -224,15 +215,15 @@ def of_one_size(cases: Sequence[Case]) -> list[Case]:
     for name in sorted(configs, key=lambda name: (-counts[repr(configs[name])], name.startswith("documents"))):
         usual.setdefault(nodes(configs[name]), repr(configs[name]))
 
-    def is_asked(case: Case) -> bool:
+    def is_chosen(case: Case) -> bool:
         config = configs.get(case.name, {})
         return isinstance(case, BadInputCase) or case.name in TOO_LARGE or usual.get(nodes(config)) == repr(config)
 
-    return [case for case in cases if is_asked(case)]
+    return [case for case in cases if is_chosen(case)]
 
 
 def nodes(config: Mapping[str, Any]) -> str:
-    """What of a config the nodes of a graph depend on: a window, but not which, and classes, but not how many."""
+    """The part of a config that the nodes of a graph depend on: that there are a window and classes, not which."""
     rest = {key: each for key, each in config.items() if key not in SIZES}
     return repr(rest | {"window": rest.get("window") is not None, "classes": bool(rest.get("classes"))})
 
@@ -240,38 +231,37 @@ def nodes(config: Mapping[str, Any]) -> str:
 @of_every_contract_long_slowly
 def test_the_correct_computations_pass_every_case(name: str) -> None:
     for says, function in contract(name).controls().items():
-        for asked in questions(name):
-            given = verdict(asked, function)
-            assert given.status == "passed", f"{says} on {asked.case.name} ({asked.dtype}): {given}"
+        for test in tests_of(name):
+            found = verdict(test, function)
+            assert found.status == "passed", f"{says} on {test.case.name} ({test.dtype}): {found}"
 
 
 @of_every_contract_long_slowly
-def test_no_correct_stranger_is_accused(name: str) -> None:
-    asked = [case for case in contract(name).cases() if case.name not in TOO_LARGE]
-    present, absent, accusations = audit.run_correct_variants(contract(name), asked, kept(name))
+def test_no_correct_variant_is_accused(name: str) -> None:
+    cases = [case for case in contract(name).cases() if case.name not in TOO_LARGE]
+    present, absent, accusations = audit.run_correct_variants(contract(name), cases, shared(name))
 
     assert accusations == []
     assert len(present) >= 2
     assert absent == {}
 
 
-def test_a_stranger_that_is_wrong_is_accused() -> None:
+def test_a_variant_that_is_wrong_is_accused() -> None:
     of = contract("positionwise_ffn")
     (wrong,) = (each for each in of.mutants() if each.name == "tanh_gelu")
-    stranger = Variant(wrong.name, wrong.says, wrong.function)
-    _, _, accusations = audit.run_correct_variants(replace(of, variants=lambda: [stranger]), of.cases(), kept(of.name))
+    variant = Variant(wrong.name, wrong.says, wrong.function)
+    _, _, accusations = audit.run_correct_variants(replace(of, variants=lambda: [variant]), of.cases(), shared(of.name))
 
     assert {outcome.case.split("/")[0] for outcome in accusations} >= {"gelu"}
 
 
 @of_every_contract_long_slowly
-def test_deviations_are_all_caught_and_every_family_catches_what_no_other_does(name: str) -> None:
-    deviations = contract(name).mutants()
-    assert len(deviations) >= 8
-    assert [each.deviation.name for each in caught(name).values() if not each.families] == []
+def test_all_mutants_are_killed_and_every_family_kills_one_that_no_other_does(name: str) -> None:
+    assert len(contract(name).mutants()) >= 8
+    assert [each.mutant.name for each in kills(name).values() if not each.families] == []
 
     families = {case.family for case in contract(name).cases()} - audit.exempt(contract(name))
-    alone = {next(iter(each.judging)) for each in caught(name).values() if len(each.judging) == 1}
+    alone = {next(iter(each.judging)) for each in kills(name).values() if len(each.judging) == 1}
     assert families <= alone
 
 
@@ -298,7 +288,7 @@ def test_every_feature_but_the_devices_is_needed_by_some_case(name: str) -> None
     [pytest.param(each, marks=[pytest.mark.slow] * takes_long(each)) for each in SHIPPED],
     ids=lambda declaration: declaration.full_name,
 )
-def test_what_ships_passes_and_refuses_bad_input_in_one_line_that_says_what_came(
+def test_what_ships_passes_and_refuses_bad_input_in_one_line_with_the_given_value(
     declaration: registry.Declaration,
 ) -> None:
     found = outcomes(declaration.full_name)
@@ -318,8 +308,8 @@ def test_what_ships_passes_and_refuses_bad_input_in_one_line_that_says_what_came
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("declaration", PLUGGED, ids=lambda declaration: declaration.full_name)
-def test_what_is_plugged_in_fails_nothing(declaration: registry.Declaration) -> None:
+@pytest.mark.parametrize("declaration", WITH_BACKEND, ids=lambda declaration: declaration.full_name)
+def test_nothing_that_ships_fails_with_a_backend(declaration: registry.Declaration) -> None:
     found = outcomes(declaration.full_name)
 
     assert [outcome for outcome in found if outcome.fails] == []
@@ -327,19 +317,15 @@ def test_what_is_plugged_in_fails_nothing(declaration: registry.Declaration) -> 
 
 
 @of_every_contract_long_slowly
-def test_a_deviation_is_recognised_by_its_answers(name: str) -> None:
-    """Diagnosis names the mistake: each deviation's own wrong answers are like its own, and unlike the control's."""
-    of = contract(name)
-    (control,) = list(of.controls().values())[:1]
-    rights = dict[tuple[str, str], tuple[Reply, ...]]()
-    for each in caught(name).values():
-        for asked in each.wrong[:LOOKED_AT]:
-            question = asked.case.name, asked.dtype
-            if question not in rights:
-                rights[question] = ask(control, asked.calls)
-            wrong, right = ask(each.deviation.function, asked.calls), rights[question]
-            assert asked.case.alike(asked.calls, wrong, wrong, asked.expected), (each.deviation.name, asked.case.name)
-            assert not asked.case.alike(asked.calls, wrong, right, asked.expected), (
-                each.deviation.name,
-                asked.case.name,
-            )
+def test_a_mutant_is_recognised_by_its_results(name: str) -> None:
+    """Diagnosis: each mutant's own wrong results are like its own, and unlike the control's."""
+    (control,) = list(contract(name).controls().values())[:1]
+    correct = dict[tuple[str, str], tuple[Reply, ...]]()
+    for each in kills(name).values():
+        for test in each.wrong[:WRONG_RESULTS]:
+            key = test.case.name, test.dtype
+            if key not in correct:
+                correct[key] = ask(control, test.calls)
+            wrong = ask(each.mutant.function, test.calls)
+            assert test.case.alike(test.calls, wrong, wrong, test.expected), (each.mutant.name, *key)
+            assert not test.case.alike(test.calls, wrong, correct[key], test.expected), (each.mutant.name, *key)

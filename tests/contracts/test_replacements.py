@@ -1,4 +1,4 @@
-"""A deviation is called as the step that it stands in place of: one that is not raises, and would be caught by that."""
+"""A mutation is called as the step that it replaces: one with other parameters raises, and would be killed by that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attnsuite.worker import ask
 
 MISCALLED = re.compile(r"TypeError: .*(positional argument|unexpected keyword argument)")
 FAMILIES = 6
-"""Families of which one question is asked: steps differ by what is asked, and these ask all of them."""
+"""The families of which one case runs: together these call all steps."""
 OF_ATTENTION = {"plain", "gradients", "causal", "bool_mask", "dropout", "heads"}
 
 
@@ -28,15 +28,15 @@ def plainest(name: str) -> list[Case]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names())
-def test_no_deviation_is_called_with_what_it_does_not_take(name: str) -> None:
-    asked = [case.calls("float32") for case in plainest(name)]
+def test_no_mutation_is_called_with_other_parameters(name: str) -> None:
+    cases = [case.calls("float32") for case in plainest(name)]
     miscalled = [
-        (deviation.name, reply.error)
-        for deviation in contract(name).mutants()
-        for calls in asked
-        for reply in ask(deviation.function, calls)
+        (mutant.name, reply.error)
+        for mutant in contract(name).mutants()
+        for calls in cases
+        for reply in ask(mutant.function, calls)
         if MISCALLED.match(reply.error)
     ]
 
     assert miscalled == []
-    assert asked
+    assert cases
