@@ -17,8 +17,8 @@ FACTS = Facts(
     workloads={"attention": {f"ladder/{name}": WorkloadFacts("ladder", name, "why", 1) for name in ("1k", "2k")}},
 )
 SOURCES = {"attention/loops": "1a" * 6, "attention/matmul": "2b" * 6}
-CHECK = replace(RUN, sources=SOURCES, suite="5e" * 6, commit="ab" * 6, asked="check on cpu", facts=FACTS)
-BENCH = replace(CHECK, asked="bench quick on cpu")
+CHECK = replace(RUN, sources=SOURCES, suite="5e" * 6, commit="ab" * 6, request="check on cpu", facts=FACTS)
+BENCH = replace(CHECK, request="bench quick on cpu")
 OTHER = replace(MACHINE, name="xeon-2-cores", processor="Xeon")
 """Another machine than that of these runs."""
 

@@ -37,7 +37,7 @@ def test_the_readme_quotes_the_results_of_every_implementation_it_counts() -> No
     quoted = re.findall(r"^\| `([\w.]+)` \| (\d+)/(\d+) \|", README, re.MULTILINE)
 
     with (HOME / "results" / HERE / "conformance.csv").open(encoding="utf-8", newline="") as file:
-        stored = {row["implementation"]: (row["passed"], row["asked"]) for row in csv.DictReader(file)}
+        stored = {row["implementation"]: (row["passed"], row["run"]) for row in csv.DictReader(file)}
 
     assert len(quoted) == 7
     assert {name: counts for name, *counts in quoted} == {name: [*stored[f"attention/{name}"]] for name, *_ in quoted}
@@ -241,7 +241,7 @@ def test_the_readme_says_of_which_commit_its_table_is_and_how_many_questions_the
     commit, asked = re.findall(r"at\s+commit (\w+)\. Of ([\d,]+) tests,", README, re.DOTALL)[0]
     runs = [json.loads(path.read_text("utf-8")) for path in (HOME / "results" / HERE).glob("*/run.json")]
     with (HOME / "results" / HERE / "conformance.csv").open(encoding="utf-8", newline="") as file:
-        of_all = sum(int(of["asked"]) for of in csv.DictReader(file) if of["implementation"] == "attention/matmul")
+        of_all = sum(int(of["run"]) for of in csv.DictReader(file) if of["implementation"] == "attention/matmul")
 
     assert any(run["commit"].startswith(commit) for run in runs)
     assert int(asked.replace(",", "")) == of_all == len(list_tests(contract("attention").cases(), "cpu"))

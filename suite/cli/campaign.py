@@ -56,10 +56,10 @@ def request_of(kind: type[T], options: Any, **more: Any) -> T:
     return kind(**{name: getattr(options, name) for name in names - more.keys()}, **more)
 
 
-def new_run(declarations: Iterable[Declaration], asked: str, facts: Facts) -> Run:
+def new_run(declarations: Iterable[Declaration], request: str, facts: Facts) -> Run:
     """A run of these implementations on this machine."""
     sources = {each.full_name: registry.source_hash(each) for each in declarations}
-    return structs.replace(machine.new_run(sources, machine.suite_hash(), asked), facts=facts)
+    return structs.replace(machine.new_run(sources, machine.suite_hash(), request), facts=facts)
 
 
 def sampled(request: CheckRequest, declarations: Iterable[Declaration]) -> CheckRequest:
@@ -250,12 +250,12 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
         }
     return Facts(
         contracts=contracts,
-        gaps={each.full_name: dict(each.lacks) for each in declarations if each.lacks},
+        lacks={each.full_name: dict(each.lacks) for each in declarations if each.lacks},
         conventions={each.full_name: dict(each.conventions) for each in declarations if each.conventions},
         findings=known,
         examples=tuple(examples),
         again={name: tuple(words) for name, words in again.items() if name != EVERY_CASE},
-        walls=_walls(declarations),
+        sandbox=_sandbox(declarations),
     )
 
 
@@ -284,17 +284,17 @@ def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None)
         }
         for benchmark in benchmarks
     }
-    walls = _walls([declaration_of(each) for benchmark in benchmarks for each in benchmark.implementations])
+    sandbox = _sandbox([declaration_of(each) for benchmark in benchmarks for each in benchmark.implementations])
     return structs.replace(
         facts,
         contracts={**timed, **facts.contracts},
         workloads=workloads,
         baselines=chosen,
-        walls={**walls, **facts.walls},
+        sandbox={**sandbox, **facts.sandbox},
     )
 
 
-def _walls(declarations: Sequence[Declaration]) -> dict[str, str]:
+def _sandbox(declarations: Sequence[Declaration]) -> dict[str, str]:
     """The sandbox of each submission."""
     submissions = [each.full_name for each in declarations if not each.shipped]
     return dict.fromkeys(submissions, in_words(detected())) if submissions else {}
@@ -320,6 +320,6 @@ def finish(
             whole=tuple(declaration.full_name for declaration in checked) or facts.whole,
             profile=(request.timed_as or "") if request else "",
             operators=dict(operators),
-            gaps={**facts.gaps, **{name: dict(reasons) for name, reasons in lacks.items() if reasons}},
+            lacks={**facts.lacks, **{name: dict(reasons) for name, reasons in lacks.items() if reasons}},
         )
     )

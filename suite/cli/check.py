@@ -315,7 +315,7 @@ def _refuse_places(options: Check) -> None:
 def _interruption(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None) -> str:
     """How many tests were not run; outcomes that are stored need not run again."""
     resumes = "; the same command resumes there" if writer else ""
-    ran = sum(outcome.reason != Reason.NOT_ASKED for outcome in outcomes)
+    ran = sum(outcome.reason != Reason.SKIPPED for outcome in outcomes)
     return f"interrupted: {max(0, total - ran):,} of {total:,} tests were not run{resumes}"
 
 
@@ -352,4 +352,4 @@ def row(outcome: Outcome, walls: Sequence[str] | None = None) -> dict[str, objec
         "seconds": outcome.seconds,
         "reason": outcome.reason,
     }
-    return shown if walls is None else {**shown, "walls": list(walls)}
+    return shown if walls is None else {**shown, "sandbox": list(walls)}

@@ -27,8 +27,8 @@ def run(options: Claims) -> int:
     from attnsuite.documents.claims import claims
 
     chosen = claims(options.patterns, options.evidence)
-    asked = " ".join(("claims", *(each.name for each in chosen)))
-    with open_run(options.results, machine.new_run({}, machine.suite_hash(), asked)) as writer:
+    request = " ".join(("claims", *(each.name for each in chosen)))
+    with open_run(options.results, machine.new_run({}, machine.suite_hash(), request)) as writer:
         rows = list(writer.stored(Claimed).values())
         if writer.resumed:
             told(f"resuming the run of {writer.run.started}: {len(rows)} claims are there already")
@@ -45,7 +45,7 @@ def run(options: Claims) -> int:
 
 def _line(of: Claimed) -> str:
     """A claim in a line of a terminal."""
-    return f"{of.claim}  {of.holds}: {of.quantity}: {claim_value(of) or of.detail} (expected {of.due})"
+    return f"{of.claim}  {of.holds}: {of.quantity}: {claim_value(of) or of.detail} (expected {of.expected})"
 
 
 def _counted(rows: Sequence[Claimed]) -> str:

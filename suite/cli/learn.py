@@ -76,7 +76,7 @@ def line(learned: Learned) -> str:
         f"{name} {score:.3f}" + (f" (documents: {learned.printed[name]:.3f})" if name in learned.printed else "")
         for name, score in learned.scores.items()
     )
-    others = (f"{name} {score:.3f}" for name, score in learned.beside.items())
+    others = (f"{name} {score:.3f}" for name, score in learned.baselines.items())
     loss = f"{learned.task} with {learned.implementation}, seed {learned.seed}: loss {learned.curve[-1]:.4f}"
     return "; ".join((loss, *scores, *others, *(f"without {each}" for each in learned.without)))
 

@@ -107,7 +107,7 @@ class Heartbeat:
 
     def count(self, outcome: Outcome | None = None) -> None:
         """Count an outcome, or a table."""
-        if outcome and outcome.reason == Reason.NOT_ASKED:
+        if outcome and outcome.reason == Reason.SKIPPED:
             self.given_up += 1
             return
         self.done += 1

@@ -52,7 +52,7 @@ class Timeouts:
 
     def add(self, outcome: Outcome) -> None:
         """Count an outcome, in the order of tests."""
-        if outcome.reason == Reason.NOT_ASKED:
+        if outcome.reason == Reason.SKIPPED:
             return
         self.consecutive = self.consecutive + 1 if outcome.status in self.counted else 0
         if outcome.status == Status.TIMEOUT:
@@ -208,7 +208,7 @@ class Check:
     def _skipped(self, place: int, reason: str) -> Outcome:
         case, dtype = self.tests[place]
         detail = f"timeout: not asked, because {reason}"
-        outcome = self.implementation.outcome(case.name, dtype, Status.TIMEOUT, detail, Reason.NOT_ASKED)
+        outcome = self.implementation.outcome(case.name, dtype, Status.TIMEOUT, detail, Reason.SKIPPED)
         return known_failures.mark(outcome, self.known)
 
     # One test

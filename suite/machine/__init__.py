@@ -85,7 +85,7 @@ def differs(folder: Path) -> bool:
     return bool(_git(folder, "status", "--porcelain", "--", "."))
 
 
-def new_run(sources: Mapping[str, str], suite: str, asked: str = "") -> Run:
+def new_run(sources: Mapping[str, str], suite: str, request: str = "") -> Run:
     """A run that starts now, on this machine; `Results.open_run` may resume an older one in its place."""
     now = datetime.now(UTC)
     return Run(
@@ -96,7 +96,7 @@ def new_run(sources: Mapping[str, str], suite: str, asked: str = "") -> Run:
         commit=commit(),
         sources=dict(sources),
         suite=suite,
-        asked=asked,
+        request=request,
     )
 
 

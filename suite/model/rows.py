@@ -115,7 +115,7 @@ class Reason(StrEnum):
     """Under the declared convention the case has no defined answer."""
     CORE = "core"
     """The implementation does not support the core of the contract, which is required; the status is `failed`."""
-    NOT_ASKED = "not_asked"
+    SKIPPED = "skipped"
     """The cases before it timed out, so this one was skipped."""
     TOO_SLOW = "too_slow"
     """A call takes longer than the profile has time for."""
@@ -328,7 +328,7 @@ class Learned(Row, frozen=True):
     """By name, of what was not trained on."""
     printed: Mapping[str, float] = field(default_factory=dict)
     """The documents' scores, by the same names."""
-    beside: Mapping[str, float] = field(default_factory=dict)
+    baselines: Mapping[str, float] = field(default_factory=dict)
     """Scores of simpler methods on the same data, by method."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """The task's config: sizes, rates, epochs."""
@@ -384,11 +384,11 @@ class Claimed(Row, frozen=True):
     device: Name
     document: Name
     section: Text
-    says: Text
+    statement: Text
     """What the document says, in words."""
     quantity: Text
     """What was measured, in words."""
-    due: Text
+    expected: Text
     """The range in which the claim holds, in words."""
     evidence: Evidence
     holds: Holds

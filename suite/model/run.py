@@ -17,7 +17,7 @@ from attnsuite.model.words import UsageError
 class Example(Row, frozen=True):
     """One numeric example of a source document: what it prints, what the oracle computes, and who reproduces it.
 
-    `statuses` maps each implementation that was asked to one status. `printed` is empty where the document shows a
+    `statuses` maps each implementation that was tested to one status. `printed` is empty where the document shows a
     picture or states a fact; `note` says what is wrong with the document itself, where something is.
     """
 
@@ -34,7 +34,7 @@ class Example(Row, frozen=True):
 
 
 class ContractFacts(Row, frozen=True):
-    """What tables say of a contract that was asked."""
+    """What tables say of a contract that was tested."""
 
     features: Mapping[str, str] = field(default_factory=dict)
     """What a case may need, and each in words."""
@@ -45,7 +45,7 @@ class ContractFacts(Row, frozen=True):
     is_model: bool = False
     """Whether an implementation is a factory of models."""
     why: Mapping[str, str] = field(default_factory=dict)
-    """Why each case is asked; empty in runs that did not note it."""
+    """Why each case exists; empty in runs that did not note it."""
 
 
 class FindingFacts(Row, frozen=True):
@@ -77,7 +77,7 @@ class Facts(Row, frozen=True):
     """What a run noted: about contracts and implementations as they were then, and about the run itself."""
 
     contracts: Mapping[str, ContractFacts] = field(default_factory=dict)
-    gaps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    lacks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """What each implementation declares to lack, and why."""
     conventions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What each implementation declares to mean: a word, or a word for each kind of mask."""
@@ -93,8 +93,8 @@ class Facts(Row, frozen=True):
     """Of each contract that was compared with another implementation than its own baseline, that implementation."""
     profile: str = ""
     """The profile that was timed, or empty."""
-    walls: Mapping[str, str] = field(default_factory=dict)
-    """What keeps each implementation that is not trusted from what is not its own, in words."""
+    sandbox: Mapping[str, str] = field(default_factory=dict)
+    """The sandbox of each submission, in words."""
     operators: Mapping[str, Operators] = field(default_factory=dict)
     """What each implementation that does not ship ran, in the questions that were looked at."""
     whole: tuple[str, ...] = ()
@@ -166,8 +166,8 @@ class Machine(Row, frozen=True):
 class Run(Row, frozen=True):
     """One run of the suite: where, when, of what. Each row in results/ is of one.
 
-    `sources` maps each implementation to the hash of its file, `suite` is the hash of the suite's own sources, `asked`
-    is the request in words: a run resumes only what was asked alike, with the same sources, versions and machine.
+    `sources` maps each implementation to the hash of its file, `suite` is the hash of the suite's own sources,
+    `request` is the request in words: a run resumes only the same request, with the same sources, versions and machine.
     """
 
     id: Name
@@ -178,10 +178,10 @@ class Run(Row, frozen=True):
     sources: Mapping[str, str]
     suite: str
     finished: str = ""
-    asked: str = ""
+    request: str = ""
     facts: Facts = field(default_factory=Facts)
     shard: str = ""
-    """`2/8` where this is the second of eight parts of what was asked."""
+    """`2/8` where this is the second of eight parts of a request."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The SHA-256 of each file of rows, by its name, once the run is finished."""
     format: Count = 0
@@ -196,5 +196,5 @@ class Run(Row, frozen=True):
 
     @property
     def divided(self) -> int:
-        """Into how many shards what was asked was divided; 0 where it was not."""
+        """Into how many shards the request was divided; 0 where it was not."""
         return max((Shard.read(part).count for part in self.covers), default=0)

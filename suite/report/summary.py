@@ -83,10 +83,10 @@ def _name(words: str) -> Cell:
 def _failed(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) -> Iterator[Note | Points]:
     """A line for each group of failures, and below it the command that asks one again; last, what was not asked."""
     found = groups((of for of in outcomes if of.status in FAILURES and not of.lenient), again)
-    for group in sorted(found, key=lambda group: group.example.reason == Reason.NOT_ASKED):
+    for group in sorted(found, key=lambda group: group.example.reason == Reason.SKIPPED):
         known = f"known as {group.example.known}, " if group.example.known else ""
         yield note(f"{group.count} × {known}{_with_short_words(group.says)}", longest=LONGEST_SAID)
-        if group.example.reason != Reason.NOT_ASKED:
+        if group.example.reason != Reason.SKIPPED:
             yield Points((note(code(group.rerun)),))
 
 

@@ -14,7 +14,7 @@ from attnsuite.model import DTYPES, EVERY_CASE, FAILURES, INPUT_VALIDATION, Outc
 
 Key = TypeVar("Key", bound=tuple[object, ...])
 
-COUNTS = ("passed", "asked", "unsupported", "failures", "known_failures", "missing")
+COUNTS = ("passed", "run", "unsupported", "failures", "known_failures", "missing")
 """The columns of `Count.numbers`."""
 MOST_GROUPS = 10
 """The most groups of failures shown of one implementation: if all its messages differ, they would fill the page."""
@@ -64,7 +64,7 @@ class Validation:
 def validation(outcomes: Iterable[Outcome]) -> Validation:
     """What became of the cases that expect an error."""
     answered = (Status.PASSED, *FAILURES)
-    given = [o for o in outcomes if o.validates_input and o.status in answered and o.reason != Reason.NOT_ASKED]
+    given = [o for o in outcomes if o.validates_input and o.status in answered and o.reason != Reason.SKIPPED]
     refused = sum(outcome.status == Status.PASSED for outcome in given)
     return Validation(refused, len(given), [outcome for outcome in given if outcome.lenient])
 

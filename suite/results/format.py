@@ -30,8 +30,8 @@ from attnsuite.model import (
 from attnsuite.model.files import LARGEST, one_line, read_bytes
 from attnsuite.model.rows import lean
 
-FORMAT = 3
-"""The format of runs that is written and read. Formats 1 and 2 had one rewritten file for all runs of a machine."""
+FORMAT = 4
+"""The format of runs that is written and read. Formats 1 and 2 had one file for all runs of a machine, 3 other words."""
 RUN, FACTS = "run.json", "facts.json.gz"
 KINDS: Mapping[str, type[AnyRow]] = {
     "outcomes": Outcome,
@@ -128,7 +128,8 @@ def _decoded(path: Path, data: bytes, kind: type[Noted]) -> Noted:
             return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, RecursionError) as error:
         raise Damaged(path, *_said(error)) from None
-    raise UsageError(f"{path}: format {version!r:.40} is not format {FORMAT}, which this attnsuite reads; update it")
+    remedy = "attnsuite at commit 16487cc reads it" if version == FORMAT - 1 else "update attnsuite"
+    raise UsageError(f"{path}: format {version!r:.40} is not format {FORMAT}, which this attnsuite reads; {remedy}")
 
 
 def run_text(run: Run) -> bytes:

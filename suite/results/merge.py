@@ -78,7 +78,7 @@ def missing_shards(runs: Sequence[Run]) -> Iterator[str]:
 
 def request(run: Run) -> str:
     """What was requested, in words that fit in a line."""
-    return run.asked if len(run.asked) <= LONGEST_REQUEST else f"{run.asked[: LONGEST_REQUEST - 1]}…"
+    return run.request if len(run.request) <= LONGEST_REQUEST else f"{run.request[: LONGEST_REQUEST - 1]}…"
 
 
 def _below(top: Path) -> list[Path]:

@@ -191,7 +191,7 @@ def _complete(runs: Mapping[str, Run], age: Mapping[str, int]) -> Iterator[tuple
 
 def request_of(run: Run) -> tuple[object, ...]:
     """What the shards of one request have in common."""
-    return run.asked, run.divided, run.suite, tuple(sorted(run.sources.items())), tuple(sorted(run.versions.items()))
+    return run.request, run.divided, run.suite, tuple(sorted(run.sources.items())), tuple(sorted(run.versions.items()))
 
 
 def is_about_all(row: AnyRow) -> bool:

@@ -21,7 +21,7 @@ def verify(machine: Path) -> list[Refusal]:
         except Damaged as damaged:
             refusals.append(damaged.refusal)
         except UsageError as error:
-            refusals.append(Refusal(str(folder / RUN), "", str(error)))
+            refusals.append(Refusal(str(folder / RUN), "", str(error).removeprefix(f"{folder / RUN}: ")))
         else:
             refusals += [*_files(folder, run), *_rows(folder)]
     return refusals
@@ -29,7 +29,7 @@ def verify(machine: Path) -> list[Refusal]:
 
 def _files(folder: Path, run: Run) -> Iterator[Refusal]:
     if not run.finished:
-        again = f"the command that began it ({run.asked[:200]!r}) goes on with the same --results"
+        again = f"the command that began it ({run.request[:200]!r}) goes on with the same --results"
         yield Refusal(str(folder / RUN), "", f"the run is not finished; {again}")
         return
     yield from altered(folder, run)

@@ -181,7 +181,7 @@ def finished_shard(results: Path, run: Run) -> list[AnyRow] | None:
 def identity(run: Run) -> tuple[Any, ...]:
     """What must be equal for a run to be resumed. A virtual machine's memory differs a little from boot to boot."""
     machine = replace(run.machine, memory_bytes=0)
-    return run.suite, dict(run.sources), dict(run.versions), machine, run.asked, run.shard
+    return run.suite, dict(run.sources), dict(run.versions), machine, run.request, run.shard
 
 
 def _unused(name: str, is_taken: Callable[[str], bool]) -> str:

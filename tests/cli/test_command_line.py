@@ -136,7 +136,7 @@ def test_json_on_standard_output_is_nothing_but_rows(
     assert "".join(lines) == f"attention/kernels  4 of 4 passed; {unsupported} more unsupported\n{reason}"
     assert walls.startswith("walls: ")
     assert operators.startswith("operators: ")
-    assert [list(row) for row in found] == [[*KEYS, "walls"]] * len(found)
+    assert [list(row) for row in found] == [[*KEYS, "sandbox"]] * len(found)
     assert Counter(row["status"] for row in found) == {"passed": 4, "unsupported": unsupported}
     assert {row["detail"] for row in found[4:]} == {"takes no is_causal"}
     assert [row["dtype"] for row in found[:4]] == ["float64", "float32", "float16", "bfloat16"]

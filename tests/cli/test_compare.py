@@ -35,7 +35,7 @@ def spread(results, deviation=0.005):
     for run in range(12):
         ratio = math.exp(deviation * (-1) ** run)
         rows += [Repeated(f"run {run}", "vit/b16", 1, place, 0.1 * ratio, ratio if place else 1.0) for place in (0, 1)]
-    stored(results, replace(FIRST, id="audit", asked="audit --between-runs"), *rows)
+    stored(results, replace(FIRST, id="audit", request="audit --between-runs"), *rows)
 
 
 def timed(chunked):

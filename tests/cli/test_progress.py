@@ -33,7 +33,7 @@ def outcome(case: str, seconds: float) -> Outcome:
     return Outcome("attention/mine", "attention", case, "float32", "cpu", Status.PASSED, seconds=seconds)
 
 
-UNASKED = replace(outcome("plain/wide", 0.0), status=Status.TIMEOUT, seconds=None, reason=Reason.NOT_ASKED)
+UNASKED = replace(outcome("plain/wide", 0.0), status=Status.TIMEOUT, seconds=None, reason=Reason.SKIPPED)
 
 
 def beating(total: int, name: str = "", what: str = "tests", done: int = 0) -> Heartbeat:

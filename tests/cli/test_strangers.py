@@ -25,10 +25,10 @@ def test_rows_name_the_walls_of_a_stranger_and_of_nobody_else(
 ) -> None:
     status_of("check", f"{SUBMISSIONS / 'honest.py'}", "--case", "plain/small", "--dtype", "float32", "--json", "-")
     (row,) = map(json.loads, capsys.readouterr().out.splitlines())
-    assert "limits of the system" in row["walls"]
+    assert "limits of the system" in row["sandbox"]
     status_of("check", "attention/matmul", "--case", "plain/small", "--dtype", "float32", "--json", "-")
     (row,) = map(json.loads, capsys.readouterr().out.splitlines())
-    assert "walls" not in row
+    assert "sandbox" not in row
 
 
 def test_the_operators_that_ran_are_shown_and_kept(

@@ -210,7 +210,7 @@ def test_the_longer_time_limit_of_a_compiler_allows_fewer_timeouts() -> None:
 
 
 def test_a_skipped_test_is_no_timeout() -> None:
-    assert not timeouts(["timeout"] * 100, reason=Reason.NOT_ASKED).reason
+    assert not timeouts(["timeout"] * 100, reason=Reason.SKIPPED).reason
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_after_timeouts_every_remaining_test_has_a_row(hangs_at_each: int, cases
     outcomes = check(sdpa, *cases, run=hangs)
 
     assert len(ran) == runs < len(outcomes)
-    assert (outcomes[-1].status, outcomes[-1].reason) == ("timeout", Reason.NOT_ASKED)
+    assert (outcomes[-1].status, outcomes[-1].reason) == ("timeout", Reason.SKIPPED)
     assert outcomes[-1].detail.startswith("timeout: not asked, because ")
 
 
@@ -246,7 +246,7 @@ def test_known_timeouts_skip_only_tests_that_are_known_to_time_out(knows: bool) 
     doubles = [outcome for outcome in outcomes if outcome.dtype == "float64"]
     others = [outcome for outcome in outcomes if outcome.dtype == "float32"]
     assert {outcome.status for outcome in doubles} == {"timeout"}
-    assert any(outcome.reason == Reason.NOT_ASKED for outcome in others) is not knows
+    assert any(outcome.reason == Reason.SKIPPED for outcome in others) is not knows
     if knows:
         assert {outcome.status for outcome in others} == {"passed"}
         assert {outcome.known for outcome in doubles} == {"slow"}

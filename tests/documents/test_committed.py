@@ -25,7 +25,7 @@ def rows(request: pytest.FixtureRequest, trainings: pd.DataFrame) -> pd.DataFram
     return pd.DataFrame(
         {"task": row.task, "implementation": row.implementation, "seed": row.seed, "score": score, "value": value}
         for row in of_machine.itertuples()
-        for score, value in {**row.scores, **row.beside}.items()
+        for score, value in {**row.scores, **row.baselines}.items()
     )
 
 

@@ -150,9 +150,9 @@ def test_commit_is_dirty_when_anything_but_results_differs(tmp_path, monkeypatch
 
 
 def test_new_run_is_of_this_machine_and_unfinished():
-    run = machine.new_run({"attention/loops": "1a"}, "suite-hash", asked="check")
+    run = machine.new_run({"attention/loops": "1a"}, "suite-hash", request="check")
 
-    assert (run.machine, run.sources, run.suite, run.asked) == (
+    assert (run.machine, run.sources, run.suite, run.request) == (
         machine.here(),
         {"attention/loops": "1a"},
         "suite-hash",

@@ -82,7 +82,7 @@ OWN = {
         "versions": "versions of Python and of the libraries, by name",
         "sources": "hash of the file of each implementation",
         "suite": "hash of the suite's own sources",
-        "asked": "the request in words",
+        "request": "the request in words",
         "facts": "not in this file: see facts.json.gz",
     },
     Machine: {

@@ -59,7 +59,7 @@ def test_shards_that_arrive_later_complete_those_that_are_there(shards, tmp_path
 
 
 def test_an_unfinished_shard_is_missing_and_not_copied(shards, tmp_path):
-    record(tmp_path / "begun", shard(2, of=replace(CHECK, asked="other")), outcome("a"), finish=False)
+    record(tmp_path / "begun", shard(2, of=replace(CHECK, request="other")), outcome("a"), finish=False)
 
     with pytest.raises(UsageError, match="other is not finished"):
         merge([shards, tmp_path / "begun"], tmp_path / "out")

@@ -198,7 +198,7 @@ def test_an_interrupted_run_is_resumed_with_its_rows(tmp_path):
         {"suite": "s"},
         {"sources": {"attention/loops": "2b"}},
         {"versions": {"torch": "2.14.0"}},
-        {"asked": "x"},
+        {"request": "x"},
         {"shard": "1/2"},
     ],
     ids=str,
@@ -309,7 +309,7 @@ def test_a_damaged_line_is_named_by_file_line_and_field(tmp_path, damage, where)
 
 
 @pytest.mark.parametrize("name", ["run.json", "facts.json.gz", "outcomes.jsonl.gz"])
-@pytest.mark.parametrize("content", [b"", b"\x1f\x8b\x00", b"[]", b'{"format": 3}', b"\xff"], ids=str)
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b\x00", b"[]", b'{"format": 4}', b"\xff"], ids=str)
 def test_a_file_with_other_content_is_refused_in_a_line(tmp_path, name, content):
     record(tmp_path, RUN, outcome("a"))
     (run_folder(tmp_path) / name).write_bytes(content)
@@ -321,7 +321,7 @@ def test_a_file_with_other_content_is_refused_in_a_line(tmp_path, name, content)
 def test_a_newer_format_asks_for_an_update(tmp_path):
     record(tmp_path, RUN, outcome("a"))
     header = run_folder(tmp_path) / "run.json"
-    header.write_text(header.read_text().replace('"format": 3', '"format": 4'))
+    header.write_text(header.read_text().replace('"format": 4', '"format": 5'))
 
     with pytest.raises(UsageError, match=r"format 4 .* update"):
         read(tmp_path)

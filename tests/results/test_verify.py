@@ -42,7 +42,7 @@ def test_a_missing_file_and_an_unknown_one_are_named(results):
 
 
 def test_a_run_that_is_not_finished_says_what_finishes_it(tmp_path):
-    record(tmp_path, replace(RUN, asked="check on cpu"), outcome("a"), finish=False)
+    record(tmp_path, replace(RUN, request="check on cpu"), outcome("a"), finish=False)
 
     (line,) = said(tmp_path)
     assert "not finished" in line
@@ -61,7 +61,7 @@ def test_damaged_lines_are_listed_and_counted(results):
 
 
 def test_a_damaged_header_is_named(results):
-    (run_folder(results) / "run.json").write_text('{"format": 3, "id": 1}\n')
+    (run_folder(results) / "run.json").write_text('{"format": 4, "id": 1}\n')
 
     (line,) = said(results)
     assert "run.json, field id: Expected `str`, got `int`" in line
