@@ -66,7 +66,7 @@ def test_a_finished_run_has_a_compressed_file_of_each_kind_with_its_hash(tmp_pat
 
     assert names(tmp_path) == ["facts.json.gz", "measurements.jsonl.gz", "outcomes.jsonl.gz", "run.json"]
     header = json.loads((run_folder(tmp_path) / "run.json").read_text())
-    assert header["format"] == 3
+    assert header["format"] == 4
     assert sorted(header["files"]) == ["facts.json.gz", "measurements.jsonl.gz", "outcomes.jsonl.gz"]
     assert all(len(each) == 64 for each in header["files"].values())
     assert sorted(path.name for path in folder(tmp_path).iterdir()) == ["r1"]
@@ -318,13 +318,15 @@ def test_a_file_with_other_content_is_refused_in_a_line(tmp_path, name, content)
         read(tmp_path)
 
 
-def test_a_newer_format_asks_for_an_update(tmp_path):
+@pytest.mark.parametrize(("number", "says"), [(5, "update attnsuite"), (3, "attnsuite at commit 16487cc reads it")])
+def test_another_format_says_what_reads_it(tmp_path, number, says):
     record(tmp_path, RUN, outcome("a"))
-    header = run_folder(tmp_path) / "run.json"
-    header.write_text(header.read_text().replace('"format": 4', '"format": 5'))
+    header = tmp_path / MACHINE.name / RUN.id / "run.json"
+    header.write_text(header.read_text().replace('"format": 4', f'"format": {number}'))
 
-    with pytest.raises(UsageError, match=r"format 4 .* update"):
+    with pytest.raises(UsageError, match=f"format {number} is not format 4.*{says}"):
         read(tmp_path)
+
 
 
 @pytest.mark.parametrize("name", ["runs.jsonl", "journal.jsonl"])
