@@ -1,4 +1,4 @@
-"""Models to be timed: whole forward passes, verified on one item of the batch, and training steps, verified by gradients."""
+"""Workloads of models: forward passes, verified on one item of the batch, and training steps, verified by gradients."""
 
 from __future__ import annotations
 
@@ -28,20 +28,19 @@ if TYPE_CHECKING:
 CPU, HALF, FORWARD = ("float32",), ("bfloat16",), ("forward",)  # one half type: `full` is to fit into two hours
 USUALLY = {"standard": FORWARD, "full": FORWARD}
 TRAINED = {"standard": (*FORWARD, STEP), "full": (*FORWARD, STEP)}
-"""The profiles of models whose training step is timed as well."""
+"""The profiles of models with a training step."""
 TRAINED_IN_FULL = {"standard": FORWARD, "full": (*FORWARD, STEP)}
-"""Those of models whose training step the profile `standard` has no time for."""
+"""The same for models whose training step takes too long for `standard`."""
 STEP_FLOPS = 3.0
-"""A step computes three matrix products where a forward computes one: backward has two, for the input's gradient and for
-the weights'."""
+"""Matrix products of a step for each of a forward: backward has two, for the gradients of input and weights."""
 STEP_BYTES = 9.0
-"""So often a step moves the bytes of the weights, which a forward reads once: forward and backward read them, the
-gradients are written and read, and Adam reads and writes two moments and writes the weights."""
+"""How often a step moves the bytes of the weights, which a forward reads once: forward and backward read them, gradients
+are written and read, and Adam reads and writes two moments and writes the weights."""
 
 
 @dataclass(frozen=True)
 class ModelWorkload(asking.Workload):
-    """One model to time. `inputs` makes those of round 0; `vocabularies` says of which inputs the tokens change."""
+    """One model. `inputs` makes the inputs of round 0; `vocabularies` names the inputs whose tokens change."""
 
     name: str
     why: str
@@ -51,7 +50,7 @@ class ModelWorkload(asking.Workload):
     inputs: Callable[[torch.Generator], Mapping[str, Tensor]]
     length: int
     flops: float
-    """Of one call, two for each multiplication of a matrix product."""
+    """Those of one call, two for each multiplication of a matrix product."""
     counted: Mapping[str, float]
     """The tokens or images of one call."""
     sizes: str
@@ -60,7 +59,7 @@ class ModelWorkload(asking.Workload):
     cores: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"cpu": CPU, "cuda": HALF})
     learns: Loss | None = None
-    """What a training step makes smaller; None where none is timed."""
+    """The loss of a training step; None if none is timed."""
     is_model = True
 
     @property
@@ -72,30 +71,32 @@ class ModelWorkload(asking.Workload):
         return self.sizes
 
     def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
-        random, of = torch.Generator().manual_seed(zlib.crc32(self.name.encode())), getattr(torch, dtype)
-        given = {
-            name: tensor.to(of) if tensor.dtype.is_floating_point else tensor
+        random, kind = torch.Generator().manual_seed(zlib.crc32(self.name.encode())), getattr(torch, dtype)
+        tensors = {
+            name: tensor.to(kind) if tensor.dtype.is_floating_point else tensor
             for name, tensor in self.inputs(random).items()
         }
         weights = {
-            name: torch.empty(shape, dtype=of, device="meta") if device == "meta" else _drawn(name, shape, random, of)
+            name: torch.empty(shape, dtype=kind, device="meta")
+            if device == "meta"
+            else _drawn(name, shape, random, kind)
             for name, shape in self.shapes(self.config).items()
         }
         trained = tuple(weights) if direction == STEP else ()
-        return Call(given, {}, self.model.positional, gradient_of=trained, config=self.config, weights=weights)
+        return Call(tensors, {}, self.model.positional, gradient_of=trained, config=self.config, weights=weights)
 
     def loss(self, output: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
         return self.learns(output, inputs) if self.learns else super().loss(output, inputs)
 
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
-        """Other tokens, or images whose numbers have moved and grown."""
-        found = {}
+        """Other tokens, or images with moved and grown numbers."""
+        changed = {}
         for place, (name, tensor) in enumerate(call.tensors.items()):
             if name in self.vocabularies:
-                found[name] = other_tokens(tensor, number, self.vocabularies[name], place)
+                changed[name] = other_tokens(tensor, number, self.vocabularies[name], place)
             elif tensor.dtype.is_floating_point:
-                found[name] = grown(moved(tensor, number, place), number)
-        return found
+                changed[name] = grown(moved(tensor, number, place), number)
+        return changed
 
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         size = getattr(torch, dtype).itemsize
@@ -120,35 +121,34 @@ class ModelWorkload(asking.Workload):
         if direction == STEP:
             return _learned(self.name, number, dtype, self).verdict(rows, found)
         item = rows["output"][0] // len(rows["output"])
-        due = _truth(self.name, number, item, dtype, self)
-        return due.verdict(Reply(found["output"]))
+        return _expected(self.name, number, item, dtype, self).verdict(Reply(found["output"]))
 
     def errors(
         self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
     ) -> Mapping[str, float]:
         if direction == STEP:
             return {}
-        due = _truth(self.name, number, rows["output"][0] // len(rows["output"]), dtype, self)
-        return due.relative(found["output"])
+        item = rows["output"][0] // len(rows["output"])
+        return _expected(self.name, number, item, dtype, self).relative(found["output"])
 
     def __hash__(self) -> int:
         return hash(self.name)
 
 
 @lru_cache(maxsize=4)
-def _truth(name: str, number: int, item: int, dtype: str, workload: ModelWorkload) -> NearInNorm:
-    """What is true of one item of a round. All implementations of a table are asked for the same one, and a proof's."""
+def _expected(name: str, number: int, item: int, dtype: str, workload: ModelWorkload) -> NearInNorm:
+    """The expected result of one item of a round, the same for all implementations."""
     call = workload.call(dtype)
     tensors = {**call.tensors, **workload.turned(call, number)}
     alone = {name: tensor[item : item + 1] for name, tensor in tensors.items()}
-    (due,) = workload.model.dues([Call(alone, {}, call.positional, config=call.config, weights=call.weights)])
-    rows = due.value.reshape(-1, due.value.shape[-1])
-    return NearInNorm(Form(rows.shape, due.form.dtype), rows, due.allowed.reshape(-1))
+    (expected,) = workload.model.dues([Call(alone, {}, call.positional, config=call.config, weights=call.weights)])
+    rows = expected.value.reshape(-1, expected.value.shape[-1])
+    return NearInNorm(Form(rows.shape, expected.form.dtype), rows, expected.allowed.reshape(-1))
 
 
 @lru_cache(maxsize=1)
 def _learned(name: str, number: int, dtype: str, workload: ModelWorkload) -> ExpectedStep:
-    """What is true of the step of a round."""
+    """The expected step of a round."""
     call = workload.call(dtype, STEP)
     call = replace(call, tensors={**call.tensors, **workload.turned(call, number)})
     return expected_step(partial(_eager, workload.model), workload.loss, call, dtype)
@@ -161,7 +161,7 @@ def _eager(model: Model, call: Call) -> Tensor:
 
 
 def _drawn(name: str, shape: tuple[int, ...], random: torch.Generator, dtype: torch.dtype) -> Tensor:
-    """Weights as they are drawn before training: of size 1/√rows, norms of one."""
+    """Initial weights: of size 1/√rows, norms of one."""
     size = shape[0] ** -0.5 if len(shape) == 2 else 0.1
     drawn = torch.randn(shape, generator=random) * size + ("norm" in name and name.endswith("weight"))
     return drawn.to(dtype)
