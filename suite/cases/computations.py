@@ -201,18 +201,6 @@ def bias_first(x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor
     return total
 
 
-def bias_as_row(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-    """x weights + bias as one product: the bias is the first row of the weights, for a column of ones."""
-    ones = x.new_ones(*x.shape[:-1], 1)
-    return torch.cat([ones, x], -1) @ torch.cat([bias[None], weights])
-
-
-def convolved(x: Tensor, weights: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x weights + bias as a convolution with kernels of one step over each position."""
-    rows = x.reshape(-1, x.shape[-1], 1)
-    return functional.conv1d(rows, weights.mT[..., None], bias).reshape(*x.shape[:-1], weights.shape[1])
-
-
 def backwards(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     """x weights + bias by einsum, its terms from the last to the first."""
     return torch.einsum("...e,ef->...f", x.flip(-1), weights.flip(0)) + bias

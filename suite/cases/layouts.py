@@ -16,16 +16,6 @@ JUNK = 977
 """The numbers between and around a tensor's numbers in memory: finite, and large enough to show when they are read."""
 
 
-def transposed_heads(tensor: Tensor) -> Tensor:
-    """b s h e in memory, seen as b h s e: what a projection leaves behind."""
-    return tensor.transpose(-2, -3).contiguous().transpose(-2, -3)
-
-
-def column_major(tensor: Tensor) -> Tensor:
-    """The last two axes are exchanged in memory."""
-    return tensor.mT.contiguous().mT
-
-
 def strided(tensor: Tensor) -> Tensor:
     """Every second element of a wider tensor."""
     wide = _junk(tensor, *tensor.shape[:-1], 2 * tensor.shape[-1])
@@ -39,29 +29,9 @@ def sliced(tensor: Tensor) -> Tensor:
     return wide[..., 1 : rows + 1, 2 : columns + 2].copy_(tensor)
 
 
-def offset(tensor: Tensor) -> Tensor:
-    """Contiguous, but not at the start of its storage, and at an odd address."""
-    return _inside(tensor, 3, tensor.numel() + 8)
-
-
 def padded(tensor: Tensor, around: float = JUNK) -> Tensor:
     """Contiguous within a much larger storage: reading past the end gives the numbers around it, not a fault."""
     return _inside(tensor, 2 * tensor.numel(), tensor.numel() * 5 + 4096, around)
-
-
-def expanded(tensor: Tensor) -> Tensor:
-    """Stride 0 along batch and heads: every item is the first one."""
-    return tensor[:1, :1].expand(tensor.shape)
-
-
-def expanded_rows(tensor: Tensor) -> Tensor:
-    """Stride 0 along rows: every row is the first one, as in the gradient of a sum over rows."""
-    return tensor[..., :1, :].expand(tensor.shape)
-
-
-def expanded_everywhere(tensor: Tensor) -> Tensor:
-    """Stride 0 along every axis: one number, as in the gradient of a sum."""
-    return tensor[(slice(0, 1),) * tensor.dim()].expand(tensor.shape)
 
 
 def scattered(tensor: Tensor) -> Tensor:
@@ -72,14 +42,14 @@ def scattered(tensor: Tensor) -> Tensor:
 
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "contiguous": Tensor.contiguous,
-    "transposed_heads": transposed_heads,
-    "column_major": column_major,
+    "transposed_heads": lambda x: x.transpose(-2, -3).contiguous().transpose(-2, -3),  # as a projection leaves them
+    "column_major": lambda x: x.mT.contiguous().mT,
     "strided": strided,
     "sliced": sliced,
-    "offset": offset,
-    "expanded": expanded,
-    "expanded_rows": expanded_rows,
-    "expanded_everywhere": expanded_everywhere,
+    "offset": lambda x: _inside(x, 3, x.numel() + 8),  # contiguous, at an odd address in a larger storage
+    "expanded": lambda x: x[:1, :1].expand(x.shape),  # stride 0 along batch and heads
+    "expanded_rows": lambda x: x[..., :1, :].expand(x.shape),  # as in the gradient of a sum over rows
+    "expanded_everywhere": lambda x: x[(slice(0, 1),) * x.dim()].expand(x.shape),  # as in the gradient of a sum
     "padded": padded,
 }
 """The layouts that a case of attention names."""

@@ -24,15 +24,13 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 from torch.nn.functional import gelu, silu
 
 from attnsuite.cases import Case, Variant, declare
-from attnsuite.cases.computations import Axes, Steps, backwards, in_float64, linear, usual_mutants, widened
+from attnsuite.cases.computations import Axes, Steps, backwards, linear, usual_mutants
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import (
-    Function,
     Mutation,
     first_for_all,
     formula,
@@ -209,20 +207,9 @@ MUTANTS = [
 
 def variants() -> list[Variant]:
     """The formula in other orders, and in other precisions."""
+    own_dtype = Network(wide=lambda x: x.dtype, first=linear, second=linear)
     return [
-        Variant("linear", "torch's linear in the dtype itself, half types too", Network.checked(with_affine(linear))),
-        Variant("backwards", "einsum from the last feature to the first", widened(Network, with_affine(backwards))),
-        Variant("float64_inside", "everything is computed in float64", in_float64(Network, with_affine(linear))),
+        Variant("linear", "torch's linear in the dtype itself, half types too", own_dtype),
+        Variant("backwards", "einsum from the last feature to the first", Network(first=backwards, second=backwards)),
+        Variant("float64_inside", "everything is computed in float64", Network(wide=lambda x: torch.float64)),
     ]
-
-
-def with_affine(affine: Function) -> Function:
-    """The formula with another way to compute x w + b."""
-
-    def positionwise_ffn(
-        x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, *, activation: str = "relu"
-    ) -> Tensor:
-        output: Tensor = affine(getattr(functional, activation)(affine(x, w1, b1)), w2, b2)
-        return output
-
-    return positionwise_ffn

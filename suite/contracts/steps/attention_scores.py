@@ -28,7 +28,7 @@ for bilinear and additive. Rank 2, 3 and 4; leading axes are equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,12 +45,10 @@ from attnsuite.cases.computations import (
     Steps,
     broadcasts,
     usual_mutants,
-    widened,
 )
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.formula import Formula
 from attnsuite.cases.mutants import (
-    Function,
     Mutation,
     first_for_all,
     formula,
@@ -65,6 +63,7 @@ from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, numbers
 from attnsuite.contracts.softmax import fill, masked
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
+from attnsuite.contracts.steps.additive_attention import Mask, of
 from attnsuite.contracts.steps.additive_attention import scores as additive
 from attnsuite.judging.rounded import Rounded, whichever
 
@@ -131,9 +130,6 @@ def distance(query: Rounded, key: Rounded) -> Rounded:
     return Rounded(direct.value, expanded.bound + direct.bound, query.precision)
 
 
-Mask = Callable[[Generator], Array]
-
-
 def draw(
     random: Generator,
     *,
@@ -161,11 +157,6 @@ def draw(
     inputs = {name: size * random.normal(size=(usual | shapes)[name]) for name in dict.fromkeys(wanted)}
     hidden = {} if mask is None else {"attn_mask": mask(random)}
     return inputs | {name: inputs[name] + shift for name in POSITIONAL} | hidden
-
-
-def of(*shape: int) -> Mask:
-    """A mask of this shape, by which a query may attend to most keys."""
-    return lambda random: random.random(shape) < 0.6
 
 
 def with_an_empty_row(random: Generator) -> Array:
@@ -447,21 +438,23 @@ MUTANTS += mutants(
 
 
 def variants() -> list[Variant]:
-    """Five formulas, several orders."""
+    """Five formulas, in two other orders."""
+    queries_first = Scores(
+        wide=lambda query: query.dtype,
+        scaled_dot=lambda query, key: (query * query.shape[-1] ** -0.5) @ key.mT,
+        additive=_additive_of_pairs,
+    )
+    keys_first = Scores(
+        dot=lambda query, key: (key @ query.mT).mT.contiguous(),
+        scaled_dot=lambda query, key: query @ (key / math.sqrt(key.shape[-1])).mT,
+        bilinear=lambda query, key, w: query @ (w @ key.mT),
+        additive=_additive_by_query,
+        distance=_expanded_distance,
+    )
     return [
-        Variant("own_dtype", "queries are mapped first, in the dtype itself", Scores.checked(QUERIES_FIRST)),
-        Variant("keys_first", "keys are mapped and scaled, distances expanded", widened(Scores, KEYS_FIRST)),
+        Variant("own_dtype", "queries are mapped first, in the dtype itself", queries_first),
+        Variant("keys_first", "keys are mapped and scaled, distances expanded", keys_first),
     ]
-
-
-def _by_name(**formulas: Function) -> Function:
-    def attention_scores(
-        query: Tensor, key: Tensor, *, score: str = "scaled_dot", attn_mask: Tensor | None = None, **weights: Tensor
-    ) -> Tensor:
-        scores: Tensor = formulas[score](query, key, *(weights[name] for name in SCORES[score]))
-        return scores if attn_mask is None else torch.where(attn_mask, scores, -math.inf)
-
-    return attention_scores
 
 
 def _additive_of_pairs(query: Tensor, key: Tensor, w_query: Tensor, w_key: Tensor, w_score: Tensor) -> Tensor:
@@ -470,29 +463,11 @@ def _additive_of_pairs(query: Tensor, key: Tensor, w_query: Tensor, w_key: Tenso
     return (torch.cat(pairs, -1) @ torch.cat([w_query, w_key])).tanh() @ w_score
 
 
-QUERIES_FIRST = _by_name(
-    dot=lambda query, key: query @ key.mT,
-    scaled_dot=lambda query, key: (query * query.shape[-1] ** -0.5) @ key.mT,
-    bilinear=lambda query, key, w: (query @ w) @ key.mT,
-    additive=_additive_of_pairs,
-    distance=lambda query, key: (query[..., :, None, :] - key[..., None, :, :]).square().sum(-1) / -2,
-)
-
-
-def _expanded_distance(query: Tensor, key: Tensor) -> Tensor:
-    squares = (key * key).sum(-1)[..., None, :] / 2
-    return query @ key.mT - squares - (query * query).sum(-1, keepdim=True) / 2
-
-
 def _additive_by_query(query: Tensor, key: Tensor, w_query: Tensor, w_key: Tensor, w_score: Tensor) -> Tensor:
     rows = [(key @ w_key + row @ w_query).tanh() @ w_score for row in query.split(1, -2)]
     return torch.stack(rows, -2) if rows and query.shape[-2] else query.new_zeros(*query.shape[:-1], key.shape[-2])
 
 
-KEYS_FIRST = _by_name(
-    dot=lambda query, key: (key @ query.mT).mT.contiguous(),
-    scaled_dot=lambda query, key: query @ (key / math.sqrt(key.shape[-1])).mT,
-    bilinear=lambda query, key, w: query @ (w @ key.mT),
-    additive=_additive_by_query,
-    distance=_expanded_distance,
-)
+def _expanded_distance(query: Tensor, key: Tensor) -> Tensor:
+    squares = (key * key).sum(-1)[..., None, :] / 2
+    return query @ key.mT - squares - (query * query).sum(-1, keepdim=True) / 2

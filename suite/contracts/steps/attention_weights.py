@@ -65,6 +65,8 @@ from attnsuite.contracts.attention.features.causal import visible
 from attnsuite.contracts.softmax import fill, masked, shares, softmax, unguarded
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
+from attnsuite.contracts.steps.additive_attention import Mask, of
+from attnsuite.contracts.steps.attention_scores import with_an_empty_row
 from attnsuite.judging import compare
 from attnsuite.judging.rounded import Rounded
 
@@ -150,9 +152,6 @@ def _shares(scores: Rounded, allowed: Array) -> Rounded:
     return _replaced(visible / visible.sum(keepdims=True), ~allowed | ~allowed.any(-1, keepdims=True), 0.0, 0.0)
 
 
-Mask = Callable[[Generator], Array]
-
-
 def draw(
     random: Generator,
     *,
@@ -177,18 +176,6 @@ def draw(
     if mask is not None:
         inputs["attn_mask"] = mask(random)
     return inputs if lengths is None else inputs | {"lengths": np.asarray(lengths)}
-
-
-def of(*shape: int) -> Mask:
-    """A mask of this shape, by which a query may attend to most keys."""
-    return lambda random: random.random(shape) < 0.6
-
-
-def with_an_empty_row(random: Generator) -> Array:
-    """A mask by which the second query may attend to nothing."""
-    mask = random.random((5, 7)) < 0.6
-    mask[1] = False
-    return mask
 
 
 BAD_INPUT: list[Row] = [
