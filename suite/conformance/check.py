@@ -207,7 +207,7 @@ class Check:
 
     def _skipped(self, place: int, reason: str) -> Outcome:
         case, dtype = self.tests[place]
-        detail = f"timeout: not asked, because {reason}"
+        detail = f"timeout: skipped, because {reason}"
         outcome = self.implementation.outcome(case.name, dtype, Status.TIMEOUT, detail, Reason.SKIPPED)
         return known_failures.mark(outcome, self.known)
 

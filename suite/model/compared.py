@@ -20,7 +20,7 @@ BETTER: Mapping[str, str] = {TIME: "faster", MEMORY: "less"}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A question, or a workload, whose status is not the same on both sides; None where one side was not asked."""
+    """A test, or a workload, whose status differs between both sides; None where one side has no row."""
 
     row: Outcome | Measurement
     """The row of the new side; of the old one, where the new one has none."""
@@ -32,7 +32,7 @@ class Change:
     @property
     def says(self) -> str:
         """The change in words: "passed → failed"."""
-        return f"{self.old or 'not asked'} → {self.new or 'not asked'}"
+        return f"{self.old or 'absent'} → {self.new or 'absent'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def _counts(found: Mapping[tuple[str, str], Sequence[Outcome]]) -> Table:
              breakdown(members) or "0", of.known, of.unsupported, of.missing,
              f"{validated.refused} of {validated.given}" if validated.given else "–")
         )  # fmt: skip
-    heads = ("", "implementation", "device", "passed/asked", "failures", "known failures", "unsupported", "missing",
+    heads = ("", "implementation", "device", "passed/run", "failures", "known failures", "unsupported", "missing",
              "bad inputs refused")  # fmt: skip
     return table(heads, rows)
 
@@ -64,7 +64,7 @@ def _section(name: str, outcomes: Sequence[Outcome], explanation: Explanation | 
     if explanation:
         where = [*filter(None, [explanation.hint]), *explanation.where, *filter(None, [explanation.uncompared])]
     lenient = points(of.detail for of in validation(outcomes).lenient)
-    return section(name, table(("questions", "what", "ask again"), rows), points(where), lenient)
+    return section(name, table(("tests", "failure", "run again"), rows), points(where), lenient)
 
 
 def _known(of: Group) -> str:
@@ -78,7 +78,7 @@ def errors(outcomes: Sequence[Outcome], places: Mapping[str, Place], again: Agai
         place = places.get(name, Place())
         shown = {"file": place.file, "line": str(place.line or ""), "title": f"{name}: {of.where}"}
         given = ",".join(f"{key}={_written(value, ':,')}" for key, value in shown.items() if value)
-        times = f"{of.count} questions: " if of.count > 1 else ""
+        times = f"{of.count} tests: " if of.count > 1 else ""
         yield f"::error {given}::{_written(f'{times}{of.says[:LONGEST_SAID]}{chr(10)}{of.rerun}')}"
 
 

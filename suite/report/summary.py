@@ -81,7 +81,7 @@ def _name(words: str) -> Cell:
 
 
 def _failed(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) -> Iterator[Note | Points]:
-    """A line for each group of failures, and below it the command that asks one again; last, what was not asked."""
+    """A line for each group of failures, and below it the command that runs one again; last, what was skipped."""
     found = groups((of for of in outcomes if of.status in FAILURES and not of.lenient), again)
     for group in sorted(found, key=lambda group: group.example.reason == Reason.SKIPPED):
         known = f"known as {group.example.known}, " if group.example.known else ""

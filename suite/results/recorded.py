@@ -38,7 +38,7 @@ TABLES = {"conformance": "outcomes", "benchmark": "measurements", "learning": "t
 
 @dataclass(frozen=True)
 class Recorded:
-    """What results/ holds of one machine: the newest row of each question, and the runs of the machine.
+    """What results/ holds of one machine: the newest row of each test, and the runs of the machine.
 
     `runs` are by id, the newest last; `rows` pair a run's id with an outcome, `measured` with a measurement, `trained`
     with a training, `examined` with a claim, all sorted by key. `repeats` are rows of the audit between runs.

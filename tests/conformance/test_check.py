@@ -228,7 +228,7 @@ def test_after_timeouts_every_remaining_test_has_a_row(hangs_at_each: int, cases
 
     assert len(ran) == runs < len(outcomes)
     assert (outcomes[-1].status, outcomes[-1].reason) == ("timeout", Reason.SKIPPED)
-    assert outcomes[-1].detail.startswith("timeout: not asked, because ")
+    assert outcomes[-1].detail.startswith("timeout: skipped, because ")
 
 
 @pytest.mark.parametrize("knows", [True, False])

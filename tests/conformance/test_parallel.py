@@ -129,7 +129,7 @@ def test_after_timeouts_the_others_are_skipped(kernel: Callable[[str], str]) -> 
     one = outcomes(targets, 1, "plain", "keys", **request)
 
     assert outcomes(targets, 2, "plain", "keys", **request) == one
-    assert sum("timeout: not asked" in outcome.detail for outcome in one) == len(one) / 2 - 4
+    assert sum("timeout: skipped" in outcome.detail for outcome in one) == len(one) / 2 - 4
 
 
 def test_a_resumed_run_runs_what_is_missing(kernel: Callable[[str], str]) -> None:

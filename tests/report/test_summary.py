@@ -35,7 +35,7 @@ def test_summary_has_a_line_each_and_failures_in_groups():
 
 
 def test_what_was_not_asked_comes_last_and_has_no_command():
-    says = "timeout: not asked, because the 4 answers before it did not come"
+    says = "timeout: skipped, because the 4 answers before it did not come"
     outcomes = [
         outcome("c/0", "timeout", detail="timeout: no answer within 1 s"),
         *(outcome(f"c/{number}", "timeout", detail=says, reason=Reason.SKIPPED) for number in range(1, 4)),

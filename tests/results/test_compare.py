@@ -24,10 +24,10 @@ def test_what_fails_now_comes_first_then_what_changed_then_new_and_gone():
 
     assert [(change.row.case, change.says, change.worse) for change in found] == [
         ("a/1", "passed → failed", True),
-        ("a/bad", "not asked → crashed", True),
+        ("a/bad", "absent → crashed", True),
         ("a/2", "failed → passed", False),
-        ("a/new", "not asked → passed", False),
-        ("a/gone", "passed → not asked", False),
+        ("a/new", "absent → passed", False),
+        ("a/gone", "passed → absent", False),
     ]
 
 
