@@ -85,9 +85,9 @@ class ExpectedBackendCall:
             if role != "query" and self.spare_keys and len(actual) == 4:
                 expected = (*expected[:2], max(expected[2], actual[2]), expected[3])
             if actual != expected:
-                return f"{role} is {_sizes(actual)}, due is {_sizes(expected)}: items, heads, rows, width"
+                return f"{role} is {_sizes(actual)}, expected {_sizes(expected)}: items, heads, rows, width"
             if call.dtypes[role] != self.dtype:
-                return f"{role} is {call.dtypes[role]}, due is {self.dtype}"
+                return f"{role} is {call.dtypes[role]}, expected {self.dtype}"
         return None
 
     def _dropout(self, call: BackendCall) -> str | None:
@@ -95,8 +95,8 @@ class ExpectedBackendCall:
         if p == self.dropout_p:
             return None
         if not p:
-            return f"dropout_p is not given, due is {self.dropout_p}"
-        return f"dropout_p is {p}, due is {self.dropout_p or 'none'}"
+            return f"dropout_p is not given, expected {self.dropout_p}"
+        return f"dropout_p is {p}, expected {self.dropout_p or 'none'}"
 
     def _visibility(self, call: BackendCall) -> str | None:
         expected = np.zeros((*self.query[:3], call.shapes["key"][2]), bool)
@@ -107,10 +107,10 @@ class ExpectedBackendCall:
         if seen.size == expected.size and np.array_equal(seen.reshape(expected.shape), expected):
             return None
         if not call.seen:
-            return f"nothing is hidden from it, due is to hide {self.hides or 'the spare keys'}"
+            return f"nothing is hidden from it, although it should hide {self.hides or 'the spare keys'}"
         place = tuple(int(index[0]) for index in np.nonzero(seen.reshape(expected.shape) != expected))
         return (
-            f"{int(seen.sum())} of {seen.size} pairs of query and key are seen, due are {int(expected.sum())}; "
+            f"{int(seen.sum())} of {seen.size} pairs of query and key are seen, expected {int(expected.sum())}; "
             f"the first that is wrongly {'hidden' if expected[place] else 'seen'} is {list(place)}"
         )
 
@@ -168,7 +168,7 @@ def _unlike(scripts: Sequence[Script], reply: Reply) -> str | None:
     by_length = {len(script): script for script in scripts}
     if len(reply.attended) not in by_length:
         times = f"called {len(reply.attended)} times" if reply.attended else "not called"
-        return f"the attention that was plugged in is {times}, due is {' or '.join(map(str, by_length))}"
+        return f"the attention that was plugged in is {times}, expected {' or '.join(map(str, by_length))}"
     pairs = zip(by_length[len(reply.attended)], reply.attended, strict=True)
     for number, (expected, line) in enumerate(pairs, start=1):
         try:
@@ -189,7 +189,7 @@ def _options(options: Mapping[str, Any]) -> str | None:
     if "attn_mask" in options and "is_causal" in options:
         return "attn_mask and is_causal are both given, which together are undefined"
     if options.get("attn_mask", "bool") != "bool":
-        return f"attn_mask is {options['attn_mask']}, due is bool"
+        return f"attn_mask is {options['attn_mask']}, expected bool"
     return None
 
 

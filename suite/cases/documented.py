@@ -136,25 +136,25 @@ class DocumentedShape(ChangedCase):
 class CasePair(CaseWrapper):
     """A case, and another case of one call: zeros that are right in the first are wrong in the second."""
 
-    def __init__(self, of: Case, beside: Case) -> None:
+    def __init__(self, of: Case, second: Case) -> None:
         super().__init__(of)
-        self.beside = beside
+        self.second = second
 
     def calls(self, dtype: str) -> Calls:
-        return (*self.of.calls(dtype), *self.beside.calls(dtype))
+        return (*self.of.calls(dtype), *self.second.calls(dtype))
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Any, Any]:
-        return self.of.expected(calls[:-1], conventions), self.beside.expected(calls[-1:], conventions)
+        return self.of.expected(calls[:-1], conventions), self.second.expected(calls[-1:], conventions)
 
     def verdict(self, calls: Calls, replies: Replies, truth: tuple[Any, Any]) -> Verdict:
         verdict = self.of.verdict(calls[:-1], replies[:-1], truth[0])
         if verdict.status != Status.PASSED:
             return verdict
-        second = self.beside.verdict(calls[-1:], replies[-1:], truth[1])
-        return second if second.status == Status.PASSED else replace(second, detail=f"beside it: {second.detail}")
+        verdict = self.second.verdict(calls[-1:], replies[-1:], truth[1])
+        return verdict if verdict.status == Status.PASSED else replace(verdict, detail=f"second call: {verdict.detail}")
 
     def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: tuple[Any, Any]) -> bool:
-        return self.of.alike(calls[:-1], replies[:-1], theirs[:-1], truth[0]) and self.beside.alike(
+        return self.of.alike(calls[:-1], replies[:-1], theirs[:-1], truth[0]) and self.second.alike(
             calls[-1:], replies[-1:], theirs[-1:], truth[1]
         )
 

@@ -308,7 +308,7 @@ class AttentionWeights:
             return None
         place = tuple(map(int, places[0]))
         says = f"{called}{list(place)} is {actual[place]:.7g}, of a key that its query may not attend to"
-        return Verdict(Status.FAILED, f"{says}: due is 0 ({len(places)} such weights)", math.inf, output_wrong=True)
+        return Verdict(Status.FAILED, f"{says}, expected 0 ({len(places)} such weights)", math.inf, output_wrong=True)
 
     def _sums(self, called: str, actual: Array) -> Verdict:
         """The sum of each row, which is 1, or 0 for a query that may attend to nothing."""

@@ -262,7 +262,7 @@ class ExpectedTokens(Expected):
             return Verdict(Status.PASSED, "", 0.0)
         item, step = map(int, wrong[0])
         actual, expected = int(reply.output[item, step]), int(self.value[item, step])
-        says = f"token {step + 1} of item {item} is {actual}, due is {expected}"
+        says = f"token {step + 1} of item {item} is {actual}, expected {expected}"
         says = f"{says} ({len(wrong)} of {self.known.sum()} tokens)"
         return Verdict(Status.FAILED, says, np.inf, output_wrong=True)
 

@@ -1,4 +1,4 @@
-"""Weights that a function returns without being asked, `(output, weights)`: which is which, and whether they are right.
+"""Weights that a function returns unrequested, `(output, weights)`: recognised, and compared with the expected ones.
 
 The second may be a dictionary that holds the weights under one plain name.
 """

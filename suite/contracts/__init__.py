@@ -62,5 +62,5 @@ def modules_of_workloads(names: Iterable[str]) -> list[str]:
     """The modules that are imported for the workloads of these contracts; unknown contracts have none."""
     declaring = [_files()[name] for name in names if name in _files()]
     folders = [file.parent for file in declaring if file.name == "contract.py"]
-    beside = [folder / f"workloads{end}" for folder in folders for end in ("", ".py")]
-    return [_module(file) for file in (*declaring, *beside) if file.exists()]
+    workloads = [folder / f"workloads{end}" for folder in folders for end in ("", ".py")]
+    return [_module(file) for file in (*declaring, *workloads) if file.exists()]

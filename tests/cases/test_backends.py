@@ -38,21 +38,21 @@ def test_an_expected_call_has_no_complaint() -> None:
     [
         (
             replace(CALL, shapes=SHAPES | {"query": [8, 1, 3, 8]}),
-            "query is 8 × 1 × 3 × 8, due is 2 × 4 × 3 × 8: items, heads, rows, width",
+            "query is 8 × 1 × 3 × 8, expected 2 × 4 × 3 × 8: items, heads, rows, width",
         ),
-        (replace(CALL, dtypes=CALL.dtypes | {"key": "float64"}), "key is float64, due is float32"),
+        (replace(CALL, dtypes=CALL.dtypes | {"key": "float64"}), "key is float64, expected float32"),
         (replace(CALL, options={"scale": 0.5}), "scale is given, 0.5, which is the plug's own to choose"),
         (replace(CALL, options={"attn_mask": None}), "attn_mask is given, None, where nothing needs it"),
         (replace(CALL, options={"attn_mask": "bool"}), "attn_mask is given, which hides nothing"),
-        (replace(CALL, options={"attn_mask": "float32"}), "attn_mask is float32, due is bool"),
-        (replace(CALL, options={"dropout_p": 0.1}), "dropout_p is 0.1, due is none"),
+        (replace(CALL, options={"attn_mask": "float32"}), "attn_mask is float32, expected bool"),
+        (replace(CALL, options={"dropout_p": 0.1}), "dropout_p is 0.1, expected none"),
         (
             replace(CALL, options={"attn_mask": "bool", "is_causal": True}),
             "attn_mask and is_causal are both given, which together are undefined",
         ),
         (
             replace(CALL, options={"attn_mask": "bool"}, seen=seen(FIRST_TWO)),
-            "48 of 120 pairs of query and key are seen, due are 120; the first that is wrongly hidden is [0, 0, 0, 2]",
+            "48 of 120 pairs of query and key are seen, expected 120; the first that is wrongly hidden is [0, 0, 0, 2]",
         ),
     ],
 )
@@ -63,8 +63,8 @@ def test_a_complaint_names_what_differs(call: BackendCall, message: str) -> None
 def test_missing_masks_and_dropout_are_named() -> None:
     padded = replace(EXPECTED, hides="padding", may_attend=FIRST_TWO)
 
-    assert padded.complaint(CALL) == "nothing is hidden from it, due is to hide padding"
-    assert replace(EXPECTED, dropout_p=0.5).complaint(CALL) == "dropout_p is not given, due is 0.5"
+    assert padded.complaint(CALL) == "nothing is hidden from it, although it should hide padding"
+    assert replace(EXPECTED, dropout_p=0.5).complaint(CALL) == "dropout_p is not given, expected 0.5"
 
 
 def test_a_cache_may_have_spare_keys_if_they_are_hidden() -> None:
@@ -72,9 +72,9 @@ def test_a_cache_may_have_spare_keys_if_they_are_hidden() -> None:
     hidden = replace(CALL, options={"attn_mask": "bool"}, seen=seen(FIRST_TWO))
 
     assert cached.complaint(hidden) is None
-    assert cached.complaint(CALL) == "nothing is hidden from it, due is to hide the spare keys"
+    assert cached.complaint(CALL) == "nothing is hidden from it, although it should hide the spare keys"
     assert replace(cached, spare_keys=False).complaint(hidden) == (
-        "key is 2 × 4 × 5 × 8, due is 2 × 4 × 2 × 8: items, heads, rows, width"
+        "key is 2 × 4 × 5 × 8, expected 2 × 4 × 2 × 8: items, heads, rows, width"
     )
 
 
@@ -92,15 +92,15 @@ FIRST = "of the attention that was plugged in:"
 @pytest.mark.parametrize(
     ("of", "name", "case", "message"),
     [
-        ("multi_head_attention", "ignores_the_plug", "plug/called", f"{CALLED} not called, due is 1"),
-        ("multi_head_attention", "plug_without_dropout", "dropout/plugged", "dropout_p is not given, due is 0.4"),
+        ("multi_head_attention", "ignores_the_plug", "plug/called", f"{CALLED} not called, expected 1"),
+        ("multi_head_attention", "plug_without_dropout", "dropout/plugged", "dropout_p is not given, expected 0.4"),
         ("multi_head_attention", "plug_without_causal", "causal/plugged", "hide what comes after a query, as is_c"),
         ("multi_head_attention", "plug_given_heads_as_items", "plug/called", f"call 1 of 1 {FIRST} query is 4 × 1 × 5"),
         ("multi_head_attention", "plug_scaled_twice", "plug/called", 'equals "plug_scaled_twice": queries are divided'),
-        ("transformer", "plug_without_padding", "plug/called", f"call 1 of 6 {FIRST} nothing is hidden from it, due"),
-        ("transformer", "plugged_into_self_attention_alone", "cached/plugged", f"{CALLED} called 4 times, due is 6 or"),
+        ("transformer", "plug_without_padding", "plug/called", f"call 1 of 6 {FIRST} nothing is hidden from it"),
+        ("transformer", "plugged_into_self_attention_alone", "cached/plugged", f"{CALLED} called 4 times, expected 6"),
         ("vision_transformer", "plug_given_idle_mask", "plug/called", "attn_mask is given, which hides nothing"),
-        ("vision_transformer", "plug_given_dropout", "plug/called", "dropout_p is 0.1, due is none"),
+        ("vision_transformer", "plug_given_dropout", "plug/called", "dropout_p is 0.1, expected none"),
     ],
 )  # fmt: skip
 def test_a_wrong_call_of_the_backend_is_named(of: str, name: str, case: str, message: str) -> None:

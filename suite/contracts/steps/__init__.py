@@ -1,1 +1,1 @@
-"""Contracts of single steps of attention, and of what is trained beside it."""
+"""Contracts of single steps of attention, and of steps of training and scoring."""

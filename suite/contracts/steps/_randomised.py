@@ -77,8 +77,8 @@ class Randomised(CaseWrapper):
         largest = max(ratio for ratio, _ in nearest)
         for number, (reply, (_, possible)) in enumerate(zip(replies, nearest, strict=True), start=1):
             if off := compare.difference(_numbers(reply), possible.due.output.value, possible.due.output.bound):
-                said = f"result {number} is none of the {len(truth)} possible ones; compared with the nearest, {off}"
-                return Verdict(Status.FAILED, said, largest, output_wrong=True)
+                says = f"result {number} is none of the {len(truth)} possible ones; compared with the nearest, {off}"
+                return Verdict(Status.FAILED, says, largest, output_wrong=True)
         if odd := shares.complaint(self.counted([possible.number for _, possible in nearest], truth)):
             return Verdict(Status.FAILED, odd, output_wrong=True)
         return Verdict(Status.PASSED, "", largest)

@@ -314,7 +314,7 @@ def _count(places: Array) -> int:
 
 VOCABULARY, MASK_TOKEN = 1000, 103
 CALLS = 160
-"""The number of calls of which 80 % are told from all: 32 are missing, and 4 standard deviations are 20."""
+"""In this many calls 80 % are distinct from all: 32 are missing, and 4 standard deviations are 20."""
 Flags = Callable[[int, int], Array]
 
 

@@ -85,7 +85,7 @@ def test_a_weight_of_what_is_hidden_is_named_however_small_it_is() -> None:
 
     assert found.status == "failed"
     assert (
-        "decoder.1.cross_attention[1, 0, 0, 4] is 1e-30, of a key that its query may not attend to: due is 0"
+        "decoder.1.cross_attention[1, 0, 0, 4] is 1e-30, of a key that its query may not attend to, expected 0"
         in found.detail
     )
 
@@ -190,7 +190,9 @@ def test_the_first_wrong_token_is_named() -> None:
     due = ExpectedTokens(Form((1, 3), torch.int64), np.array([[2, 0, 1]]), np.array([[True, True, False]]))
 
     assert due.verdict(Reply(torch.tensor([[2, 0, 2]]))).status == "passed"
-    assert due.verdict(Reply(torch.tensor([[2, 2, 2]]))).detail == ("token 2 of item 0 is 2, due is 0 (1 of 2 tokens)")
+    assert due.verdict(Reply(torch.tensor([[2, 2, 2]]))).detail == (
+        "token 2 of item 0 is 2, expected 0 (1 of 2 tokens)"
+    )
 
 
 def greedy_calls(name: str, case: str, dtype: str) -> tuple[ModelCase, tuple[Call, ...]]:
