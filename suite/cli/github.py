@@ -59,4 +59,4 @@ def _place(of: Declaration) -> github.Place:
     file, root = Path(of.file).resolve(), Path(os.environ.get(ROOT) or Path.cwd()).resolve()
     if not file.is_relative_to(root):
         return github.Place()
-    return github.Place(file.relative_to(root).as_posix(), registry.line_of(file, of.function))
+    return github.Place(file.relative_to(root).as_posix(), registry.line_of(file, of.function or of.contract))
