@@ -102,7 +102,7 @@ BUDGETS = {
     "model": 2100,
     "judging": 1010,
     "cases": 3700,
-    "contracts": 26900,
+    "contracts": 21600,
     "registry": 3920,
     "worker": 3820,
     "machine": 660,

@@ -6,9 +6,8 @@
 - doc-003: Lec 27, implementing attention, SWCON425, a notebook after Raschka, Build a Large Language Model, chapter 3
 - doc-004: Dive into Deep Learning 1.0.0-beta0, chapter 11 and section 9.7, an annotated copy
 
-Where a deviation names E1, E2 and so on, that is an erratum found in a document, and the deviation says what it is.
-`nadaraya_watson.json` holds the data of doc-004, section 11.2. Which cases ask an example, or why none does, is in
-`conformance/coverage.py`.
+A mutant whose source is E1, E2 and so on is an erratum in a document. `nadaraya_watson.json` has the data of doc-004,
+section 11.2. `conformance/coverage.py` lists the cases of each example, or the reason why there are none.
 """
 
 from __future__ import annotations
@@ -44,38 +43,38 @@ class Excerpt:
     document: str
     section: str
     contract: str
-    """Which contract the example belongs to; others may be able to ask it too."""
+    """The contract of the example; others may have cases of it, too."""
     kind: str
-    """What it gives: values, shape, table or property."""
+    """values, shape, table or property."""
     inputs: Mapping[str, Any]
     parameters: Mapping[str, Any]
     expected: Mapping[str, Any]
     printed_decimals: Mapping[str, int | None]
     source: str
-    """Whether it was printed or derived."""
+    """printed or derived."""
     given: str
-    """What of it the document itself gives: digits, shapes or statements, or a definition: then it is derived."""
+    """What the document itself gives: digits, shapes or statements, or a definition: then it is derived."""
     note: str
     derived: Mapping[str, Any]
 
     @property
     def quantities(self) -> Mapping[str, Any]:
-        """All quantities, by name: those expected, and those derived."""
+        """All quantities by name, expected and derived ones."""
         return {**self.derived, **self.expected}
 
     def at(self, quantity: str = "shape") -> Source:
-        """Where a quantity stands."""
+        """The source of a quantity."""
         return Source(self.id, self.document, self.section, quantity, self.given)
 
     def gives(self, quantity: str, values: Any = None) -> Figures:
-        """A quantity in the document's numbers, or in `values`, which are made of them."""
+        """A quantity in the document's numbers, or in `values` that are computed from them."""
         given = self.quantities[quantity] if values is None else values
         return Figures(self.at(quantity), given, self.printed_decimals.get(quantity))
 
     def named(self, quantity: str = "", remark: str = "", name: str = "") -> tuple[str, str]:
-        """The name and the reason of a case that asks for a quantity, or for the shape where none is given.
+        """The name and the reason of a case of a quantity, or of the shape.
 
-        `name` is what the case is called where one quantity has several, `remark` what the reason says behind it.
+        `name` distinguishes several cases of one quantity; `remark` is added to the reason.
         """
         called = "/".join(filter(None, ("documents", self.id, name or quantity)))
         return called, f"{self.document}, section {self.section}: {quantity or 'shape'}{remark}"
@@ -88,7 +87,7 @@ class Excerpt:
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """The shape that the document gives."""
+        """The shape in the document."""
         return tuple(self.expected["output_shape"])
 
 
@@ -100,7 +99,7 @@ def examples() -> dict[str, Excerpt]:
 
 
 def of(*contracts: str, kind: str = "") -> Iterator[Excerpt]:
-    """The examples of some contracts, one contract after the other, of one kind where that is given."""
+    """The examples of these contracts in order, all or of one kind."""
     for contract in contracts:
         for example in examples().values():
             if example.contract == contract and kind in ("", example.kind):
@@ -108,5 +107,5 @@ def of(*contracts: str, kind: str = "") -> Iterator[Excerpt]:
 
 
 def left_out() -> dict[str, dict[str, str]]:
-    """Why examples are no cases: reasons by example, under the headings that several reasons share."""
+    """Examples without cases: the reason by example, below headings that several reasons share."""
     return tomllib.loads(LEFT_OUT.read_text(encoding="utf-8"))
