@@ -1,4 +1,4 @@
-"""The slow, obvious answer, in more precision than the tested dtype has, with an error bound for each element.
+"""The slow, obvious attention, in more precision than the tested dtype has, with an error bound for each element.
 
 It walks the stages; each feature adds its own step, with its error term and its gradient where it has one.
 """
@@ -18,6 +18,12 @@ from attnsuite.contracts.attention.feature import Grid, Step, features
 from attnsuite.contracts.attention.maxima import over, runs
 from attnsuite.judging.precision import QUADRUPLE, Bounded, Precision, product, widened
 from attnsuite.judging.whole import Whole
+
+ACCEPT_OUTPUT = 2.0
+"""Outputs are accepted up to this many bounds: honest kernels stay under 1, one was measured at 1.4."""
+ACCEPT_GRADIENT = 1.0
+"""Honest backward passes stay under 0.31."""
+
 
 Array = np.ndarray[Any, Any]
 

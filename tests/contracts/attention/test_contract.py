@@ -14,7 +14,6 @@ from torch import Tensor
 from attnsuite.cases import Call
 from attnsuite.cases.layouts import LAYOUTS
 from attnsuite.cases.tensors import generator
-from attnsuite.contracts import contract, names
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered
 from attnsuite.contracts.attention.contract import (
@@ -28,7 +27,7 @@ from attnsuite.contracts.attention.contract import (
 from attnsuite.contracts.attention.feature import adapted as adapt
 from attnsuite.contracts.attention.features.empty_row import kinds
 from attnsuite.contracts.attention.masks import Mask
-from attnsuite.model import DTYPES, UsageError
+from attnsuite.model import DTYPES
 
 INPUTS = ("query", "key", "value")
 
@@ -62,13 +61,6 @@ def call(**changes: Any) -> Call:
 # The vocabulary
 
 
-def test_the_contract_is_found_by_its_name() -> None:
-    assert "attention" in names()
-    assert contract("attention") is CONTRACT
-    with pytest.raises(UsageError, match="unknown contract 'atention'; there are: add_norm, additive_attention, "):
-        contract("atention")
-
-
 def test_features_cover_the_designs_vocabulary() -> None:
     assert set(FEATURES) == DESIGNED | {"window", "large", "cpu", "cuda"}
     assert all(FEATURES.values()), "each in words"
@@ -82,12 +74,6 @@ def test_conventions_cover_the_designs_vocabulary_the_contracts_own_first() -> N
         "window": ("upper_left", "lower_right"),
         "repeated_calls": ("within_bounds", "equal_bits"),
     }
-
-
-def test_every_feature_but_the_devices_is_needed_by_some_case() -> None:
-    needed = frozenset[str]().union(*(needs(case.calls(dtype)) for case in cases() for dtype in case.dtypes))
-
-    assert needed == set(FEATURES) - {"cpu", "cuda"}
 
 
 def test_every_optional_parameter_declines_features_that_exist() -> None:

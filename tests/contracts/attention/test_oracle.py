@@ -17,9 +17,8 @@ from attnsuite.cases.expected import WithinBounds
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due
 from attnsuite.contracts.attention.cases.draws import DRAWS
-from attnsuite.contracts.attention.judging import ACCEPT_OUTPUT
 from attnsuite.contracts.attention.masks import Mask
-from attnsuite.contracts.attention.oracle import Problem, Spread, Truth, attention
+from attnsuite.contracts.attention.oracle import ACCEPT_OUTPUT, Problem, Spread, Truth, attention
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, widened, widest
 from attnsuite.model import DTYPES

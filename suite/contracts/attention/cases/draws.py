@@ -31,7 +31,7 @@ class Sizes:
 Triple = tuple[Array, Array, Array]
 Draw = Callable[[Generator, Sizes, str], Triple]
 DRAWS: dict[str, Draw] = {}
-BY_DTYPE = frozenset({"large_values", "subnormal_values", "subnormal_queries", "uneven_sizes"})
+BY_DTYPE = frozenset({"large_values", "subnormal_values", "uneven_sizes"})
 """The draws that depend on the dtype: their numbers lie near its limits."""
 
 
@@ -208,13 +208,6 @@ def subnormal_values(random: Generator, sizes: Sizes, dtype: str) -> Triple:
     """Values a little above the smallest normal number: their weighted sums must not vanish."""
     query, key, value = peaked(random, sizes, dtype)
     return query, key, np.sign(value) * PRECISIONS[dtype].normal * (8 + 56 * random.random(value.shape))
-
-
-@draw
-def subnormal_queries(random: Generator, sizes: Sizes, dtype: str) -> Triple:
-    """Subnormal queries: all logits are nearly zero, no NaN may arise."""
-    query, key, value = peaked(random, sizes, dtype)
-    return query * PRECISIONS[dtype].normal / 16, key, value
 
 
 @draw

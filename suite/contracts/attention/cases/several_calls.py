@@ -332,4 +332,4 @@ def written(case: AttentionCase) -> Making:
 
 def cases() -> list[Case]:
     """All of them."""
-    return [case for table in (behaviour, order, threads, state, roles) for case in table()]
+    return [*behaviour(), *order(), *threads(), *state(), *roles()]

@@ -1,15 +1,18 @@
-"""Gradients that go wrong in common ways, in a backward pass that is written by hand, are named by what is wrong."""
+"""Mistakes that are common, written by hand, are named by what is wrong."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import dropout, scaled_dot_product_attention
 
 import attnsuite
+from attnsuite.cases.draws import replayed, replayed_draws
 
 
 def mean(weighted: Tensor, axis: int = -1) -> Tensor:
@@ -104,3 +107,95 @@ def test_a_right_backward_pass_written_by_hand_passes() -> None:
     outcomes = attnsuite.check(by_hand(), cases="gradients", dtypes="float32")
 
     assert {outcome.status for outcome in outcomes} <= {"passed", "unsupported"}
+
+
+def hides_afterwards(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:
+    weights = (query @ key.mT * query.shape[-1] ** -0.5).softmax(-1)
+    return (weights.tril() if is_causal else weights) @ value
+
+
+def test_the_future_that_is_hidden_after_the_softmax_is_named() -> None:
+    cases = ("plain/small", "causal/square_16", "causal/square_33", "causal/more_keys", "causal/more_queries")
+    outcomes = attnsuite.check(hides_afterwards, cases=cases, dtypes="float32")
+
+    assert {outcome.diagnosis for outcome in outcomes if outcome.fails} == {("hides_future_after_softmax",)}
+
+
+def leaves_out_every_scale(query: Tensor, key: Tensor, value: Tensor, *, scale: float | None = None) -> Tensor:
+    return (query @ key.mT).softmax(-1) @ value
+
+
+def test_a_given_scale_that_is_left_out_is_no_limit_of_the_scale() -> None:
+    outcomes = attnsuite.check(leaves_out_every_scale, cases=("plain", "scale"), dtypes="float32")
+    named = {outcome.case: outcome.diagnosis for outcome in outcomes if outcome.fails}
+
+    assert named["plain/small"] == ("unscaled",)
+    assert named["scale/half"] == named["scale/large"] == ("leaves_out_given_scale",)
+    assert set(named.values()) == {("unscaled",), ("leaves_out_given_scale",)}
+
+
+def drops_the_output(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: float = 0.0) -> Tensor:
+    return dropout((query @ key.mT * query.shape[-1] ** -0.5).softmax(-1) @ value, dropout_p)
+
+
+def normalises_again(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: float = 0.0) -> Tensor:
+    weights = dropout((query @ key.mT * query.shape[-1] ** -0.5).softmax(-1), dropout_p)
+    total = weights.sum(-1, keepdim=True)
+    return weights / total.masked_fill(total == 0, 1.0) @ value
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("attention", "name"), [(drops_the_output, "drops_outputs"), (normalises_again, "normalises_after_dropout")]
+)
+def test_what_hangs_on_the_whole_draw_is_named(attention: Callable[..., Tensor], name: str) -> None:
+    outcomes = attnsuite.check(attention, cases=("dropout/gradient", "dropout/gradient_one_query"), dtypes="float32")
+
+    failing = [outcome for outcome in outcomes if outcome.fails]
+    assert failing
+    assert all(name in outcome.diagnosis for outcome in failing)
+
+
+def test_a_draw_is_shown_at_the_beginning_of_its_seed_alone() -> None:
+    kept = torch.tensor([[True, False]])
+
+    with replayed_draws({7: kept}):
+        torch.manual_seed(7)
+        first = replayed(torch.empty(1, 2))
+        other_shape = replayed(torch.empty(2, 2))
+        torch.rand(1)
+        later = replayed(torch.empty(1, 2))
+    torch.manual_seed(7)
+
+    assert first is kept
+    assert (other_shape, later, replayed(torch.empty(1, 2))) == (None, None, None)
+
+
+CASES = ("dropout", "combined/*+e96+*dropout*", "combined/*+e65+*dropout*", "combined/*mask*dropout*")
+
+
+def ignores_dropout(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: float = 0.0, **options: Any) -> Tensor:
+    return scaled_dot_product_attention(query, key, value, **options)
+
+
+def forgets_to_rescale(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: float = 0.0) -> Tensor:
+    return scaled_dot_product_attention(query, key, value, dropout_p=dropout_p) * (1 - dropout_p)
+
+
+@pytest.mark.slow
+def test_ignored_dropout_is_named_nearly_everywhere_and_as_one_mistake() -> None:
+    wrong = [
+        each for each in attnsuite.check(ignores_dropout, cases=CASES, dtypes="float32") if each.status == "failed"
+    ]
+
+    named = Counter("ignores_dropout" in outcome.diagnosis for outcome in wrong)
+    assert named[True] >= 0.95 * named.total(), [each.detail for each in wrong if not each.diagnosis]
+    assert any("dropped nothing" in outcome.detail for outcome in wrong if outcome.diagnosis)
+
+
+@pytest.mark.slow
+def test_another_mistake_in_dropout_is_not_named_so() -> None:
+    wrong = [each for each in attnsuite.check(forgets_to_rescale, cases="dropout", dtypes="float32") if each.fails]
+
+    assert wrong
+    assert not any("ignores_dropout" in outcome.diagnosis for outcome in wrong)
