@@ -328,7 +328,6 @@ def test_another_format_says_what_reads_it(tmp_path, number, says):
         read(tmp_path)
 
 
-
 @pytest.mark.parametrize("name", ["runs.jsonl", "journal.jsonl"])
 def test_an_earlier_format_is_refused_with_the_version_that_reads_it(tmp_path, name):
     folder(tmp_path).mkdir()

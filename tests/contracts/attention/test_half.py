@@ -21,7 +21,7 @@ from attnsuite.cases.tensors import HALF
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, due
-from attnsuite.contracts.attention.cases.one_call import half
+from attnsuite.contracts.attention.cases.one_call import extreme
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.judging import compare
 from attnsuite.judging.whole import JUDGEMENTS
@@ -30,6 +30,8 @@ from attnsuite.worker import ask
 
 Style = Callable[..., Tensor]
 unhurried = settings(deadline=None, max_examples=12)
+
+HALF_CASES = [case for case in extreme() if case.family == "half"]
 
 
 def in_half(dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
@@ -111,7 +113,7 @@ def test_honest_roundings_never_reach_the_limits(dtype: str, style: Style, seed:
 
 
 @pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("case", half(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", HALF_CASES, ids=lambda case: case.name)
 def test_every_control_and_stranger_stays_far_within_the_limits(case: AttentionCase, dtype: str) -> None:
     calls = case.calls(dtype)
     truth = case.expected(calls, {})
@@ -150,7 +152,7 @@ SEEN = {
 @pytest.mark.parametrize("name", SEEN)
 def test_mistakes_smaller_than_a_rounding_are_seen(name: str, dtype: str) -> None:
     deviation = next(each for each in contract("attention").mutants() if each.name == name)
-    case = next(each for each in half() if each.name == SEEN[name])
+    case = next(each for each in HALF_CASES if each.name == SEEN[name])
     calls = case.calls(dtype)
     truth = case.expected(calls, {})
 
@@ -160,7 +162,7 @@ def test_mistakes_smaller_than_a_rounding_are_seen(name: str, dtype: str) -> Non
 @pytest.mark.parametrize("name", [name for name in SEEN if "long_rows" not in name])
 def test_no_bound_of_a_single_number_sees_them_in_bfloat16(name: str) -> None:
     deviation = next(each for each in contract("attention").mutants() if each.name == name)
-    case = next(each for each in half() if each.name == SEEN[name])
+    case = next(each for each in HALF_CASES if each.name == SEEN[name])
     calls = case.calls("bfloat16")
     alone = tuple(replace(truth, wholes={}) for truth in case.expected(calls, {}))
 
@@ -168,7 +170,7 @@ def test_no_bound_of_a_single_number_sees_them_in_bfloat16(name: str) -> None:
 
 
 def test_the_complaint_names_the_key_that_was_left_out() -> None:
-    case = next(each for each in half() if each.name == "half/one_key_of_many")
+    case = next(each for each in HALF_CASES if each.name == "half/one_key_of_many")
     calls = case.calls("bfloat16")
     dropped = next(d for d in contract("attention").mutants() if d.name == "drops_one_key_of_1024_in_half")
 
@@ -179,7 +181,7 @@ def test_the_complaint_names_the_key_that_was_left_out() -> None:
 
 
 def test_a_mistake_found_by_errors_together_is_like_itself_and_unlike_the_truth() -> None:
-    case = next(each for each in half() if each.name == "half/one_key_of_many")
+    case = next(each for each in HALF_CASES if each.name == "half/one_key_of_many")
     calls = case.calls("bfloat16")
     truth = case.expected(calls, {})
     by_name = {each.name: each.function for each in contract("attention").mutants()}
