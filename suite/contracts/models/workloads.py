@@ -135,6 +135,17 @@ class ModelWorkload(asking.Workload):
         return hash(self.name)
 
 
+def sentences(config: Config, batch: int, length: int, random: torch.Generator) -> Mapping[str, Tensor]:
+    """Sources and targets of a translator; every second source is padded by half."""
+    lengths = torch.full((batch,), length)
+    lengths[1::2] = (length + 1) // 2
+    return {
+        "source": torch.randint(config["source_vocab"], (batch, length), generator=random),
+        "lengths": lengths,
+        "target": torch.randint(config["target_vocab"], (batch, length), generator=random),
+    }
+
+
 @lru_cache(maxsize=4)
 def _expected(name: str, number: int, item: int, dtype: str, workload: ModelWorkload) -> NearInNorm:
     """The expected result of one item of a round, the same for all implementations."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-
-import torch
-from torch import Tensor
 
 from attnsuite.cases.model import Config
 from attnsuite.cases.training import next_token_loss
 from attnsuite.contracts.models.seq2seq_attention.cases import USUAL, model
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, shapes
-from attnsuite.contracts.models.workloads import TRAINED, ModelWorkload
+from attnsuite.contracts.models.workloads import TRAINED, ModelWorkload, sentences
 
 TRANSLATOR: Config = {
     **USUAL,
@@ -33,21 +29,10 @@ def workloads() -> list[ModelWorkload]:
     why = "ten words a sentence, as the documents train it"
     sizes = f"batch {BATCH}, {LENGTH} tokens to {LENGTH}, 2 + 2 layers of width {config['hidden']}, additive scores"
     vocabularies = {"source": config["source_vocab"], "target": config["target_vocab"]}
-    found = ModelWorkload(f"translator/{LENGTH}", why, model, config, shapes, partial(_tokens, config), LENGTH,
+    found = ModelWorkload(f"translator/{LENGTH}", why, model, config, shapes, partial(sentences, config, BATCH, LENGTH), LENGTH,
                           BATCH * _flops(config, LENGTH), {"tokens": float(BATCH * LENGTH)}, sizes, vocabularies,
                           profiles=TRAINED, learns=next_token_loss)  # fmt: skip
     return [found]
-
-
-def _tokens(config: Config, random: torch.Generator) -> Mapping[str, Tensor]:
-    """Every second source is padded by half."""
-    lengths = torch.full((BATCH,), LENGTH)
-    lengths[1::2] = (LENGTH + 1) // 2
-    return {
-        "source": torch.randint(config["source_vocab"], (BATCH, LENGTH), generator=random),
-        "lengths": lengths,
-        "target": torch.randint(config["target_vocab"], (BATCH, LENGTH), generator=random),
-    }
 
 
 def _flops(config: Config, length: int) -> float:

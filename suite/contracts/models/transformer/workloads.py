@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-import torch
-from torch import Tensor
-
 from attnsuite.cases.model import Config
 from attnsuite.cases.training import next_token_loss
 from attnsuite.contracts.models.transformer.cases import model
 from attnsuite.contracts.models.transformer.contract import shapes
-from attnsuite.contracts.models.workloads import TRAINED, TRAINED_IN_FULL, ModelWorkload
+from attnsuite.contracts.models.workloads import TRAINED, TRAINED_IN_FULL, ModelWorkload, sentences
 
 TRANSLATOR: Config = {
     "source_vocab": 200,
@@ -42,19 +39,8 @@ def _workload(name: str, why: str, batch: int, length: int, profiles: Mapping[st
         f"batch {batch}, {length} tokens to {length}, 2 + 2 blocks of width {config['width']}, {config['heads']} heads"
     )
     tokens = float(batch * length)
-    return ModelWorkload(name, why, model, config, shapes, partial(_tokens, batch, length), length,
+    return ModelWorkload(name, why, model, config, shapes, partial(sentences, config, batch, length), length,
                          batch * _flops(config, length), {"tokens": tokens}, sizes, vocabularies, profiles=profiles, learns=next_token_loss)  # fmt: skip
-
-
-def _tokens(batch: int, length: int, random: torch.Generator) -> Mapping[str, Tensor]:
-    """Every second source is padded by half."""
-    lengths = torch.full((batch,), length)
-    lengths[1::2] = (length + 1) // 2
-    return {
-        "source": torch.randint(TRANSLATOR["source_vocab"], (batch, length), generator=random),
-        "lengths": lengths,
-        "target": torch.randint(TRANSLATOR["target_vocab"], (batch, length), generator=random),
-    }
 
 
 def _flops(config: Config, length: int) -> float:
