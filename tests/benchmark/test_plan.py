@@ -70,5 +70,5 @@ def test_a_dry_run_starts_and_writes_nothing(command: str, tmp_path: Path, capsy
     said = capsys.readouterr().out
     assert "ladder: 2 tables of 2 workloads, float32; forward; 1 thread" in said
     assert "nothing is started" in said
-    assert bool(re.match(r"3,367 tests of 1 implementation: about \d+ (s|min) on \d+ core", said)) == (command == "run")
+    assert bool(re.match(r"[\d,]+ tests of 1 implementation: about \d+ (s|min) on", said)) == (command == "run")
     assert not results.exists()
