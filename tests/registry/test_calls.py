@@ -306,7 +306,7 @@ def pasted(write: Write, source: str) -> Loaded:
 def test_the_function_around_a_module_with_weights_passes_as_it_is_printed(write: Write, source: str) -> None:
     said = outcomes(pasted(write, source), "plain", "heads")
 
-    assert {"plain/usual", "plain/many_keys", "plain/many_queries", "heads/three"} <= {
+    assert {"plain/usual", "plain/square", "plain/many_keys", "heads/many"} <= {
         each.case for each in said if each.status == "passed"
     }
     assert [f"{each.case}: {each.detail}" for each in said if each.fails] == []
