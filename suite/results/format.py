@@ -31,7 +31,7 @@ from attnsuite.model.files import LARGEST, one_line, read_bytes
 from attnsuite.model.rows import lean
 
 FORMAT = 4
-"""The format of runs that is written and read. Formats 1 and 2 had one file for all runs of a machine, 3 other words."""
+"""The format that is written and read. Formats 1 and 2 had one file for all runs of a machine; 3 had other words."""
 RUN, FACTS = "run.json", "facts.json.gz"
 KINDS: Mapping[str, type[AnyRow]] = {
     "outcomes": Outcome,
