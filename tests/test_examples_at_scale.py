@@ -142,4 +142,4 @@ def test_every_example_asks_and_merges_alike() -> None:
     for file in EXAMPLES.iterdir():
         text = file.read_text()
         assert "attnsuite $ASK --shard " in text, file
-        assert "merge shards --results results" in text or "merge /results/shards --results /results" in text, file
+        assert "report shards --results results" in text or "report /results/shards --results /results" in text, file

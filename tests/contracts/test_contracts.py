@@ -75,7 +75,7 @@ class SharingSession(Session):
 
 
 @cache
-def tests_of(name: str) -> list[CaseTest]:
+def every_test(name: str) -> list[CaseTest]:
     """All tests of a contract."""
     cases = contract(name).cases()
     return [shared(name).test(case, dtype, {}) for case in cases for dtype in case.dtypes]
@@ -138,7 +138,7 @@ class Kills:
 @cache
 def kills(name: str) -> dict[str, Kills]:
     """The tests that kill each mutant: of two families, or of one that is known to kill another alone."""
-    order = [test for test in in_turn(tests_of(name)) if test.case.name not in TOO_LARGE]
+    order = [test for test in in_turn(every_test(name)) if test.case.name not in TOO_LARGE]
     by_name = {
         mutant.name: Kills(mutant, [test for test in order if test.dtype in mutant.dtypes])
         for mutant in contract(name).mutants()
@@ -180,10 +180,10 @@ def size(test: CaseTest) -> int:
 def outcomes(name: str) -> list[Outcome]:
     """The outcomes of an implementation, in this process."""
     (declaration,) = registry.find([name])
-    return list(SharingSession(requested(*tested_on(declaration), "cpu")).run(declaration))
+    return list(SharingSession(requested(*selected_for(declaration), "cpu")).run(declaration))
 
 
-def tested_on(declaration: registry.Declaration) -> tuple[list[str], str | None]:
+def selected_for(declaration: registry.Declaration) -> tuple[list[str], str | None]:
     """Cases and dtypes. Each dtype and configuration is a new export: CI tests a part, the main job all."""
     older, exported = is_older(declaration), "onnx_export" in declaration.name
     part = [case for case in contract(declaration.contract).cases() if not older or case.family in IN_PART]
@@ -231,7 +231,7 @@ def nodes(config: Mapping[str, Any]) -> str:
 @of_every_contract_long_slowly
 def test_the_correct_computations_pass_every_case(name: str) -> None:
     for says, function in contract(name).controls().items():
-        for test in tests_of(name):
+        for test in every_test(name):
             found = verdict(test, function)
             assert found.status == "passed", f"{says} on {test.case.name} ({test.dtype}): {found}"
 

@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import subprocess
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,7 +155,9 @@ def test_a_second_interrupt_disturbs_no_end(monkeypatch: pytest.MonkeyPatch) -> 
 
 def parent_in_a_fork(file: Path) -> int:
     """What a worker is forked from that a forked copy of this process starts, and asks something."""
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # JAX, where another test imported it, warns of every fork
+        child = os.fork()
     if not child:
         try:
             with Worker(TELLS) as worker:
