@@ -17,7 +17,7 @@ import typer
 
 from attnsuite.cli import streams
 from attnsuite.cli.app import application, refuse_removed
-from attnsuite.cli.interrupting import CANNOT, INTERRUPTED, TERMINATED
+from attnsuite.cli.exit_status import CANNOT, INTERRUPTED, TERMINATED
 from attnsuite.model import UsageError, escaped
 
 app = application()

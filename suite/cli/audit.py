@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from attnsuite import machine
-from attnsuite.cli.interrupting import FAILED
+from attnsuite.cli.exit_status import FAILED
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Audit
 from attnsuite.cli.targets import single_threaded, told

@@ -13,7 +13,8 @@ from msgspec import structs
 
 from attnsuite import registry
 from attnsuite.cli import campaign, sharding
-from attnsuite.cli.interrupting import FAILED, heed
+from attnsuite.cli.exit_status import FAILED
+from attnsuite.cli.interrupting import heed
 from attnsuite.cli.json_rows import JsonRows
 from attnsuite.cli.options import words
 from attnsuite.cli.progress import Shown

@@ -15,7 +15,8 @@ from msgspec import structs
 
 from attnsuite import registry
 from attnsuite.cli import campaign, github, json_rows, junit, sharding
-from attnsuite.cli.interrupting import CANNOT, FAILED, heed, is_interrupted
+from attnsuite.cli.exit_status import CANNOT, FAILED
+from attnsuite.cli.interrupting import heed, is_interrupted
 from attnsuite.cli.json_rows import JsonRows
 from attnsuite.cli.options import arguments, several, words
 from attnsuite.cli.progress import Shown

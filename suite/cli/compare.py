@@ -9,7 +9,7 @@ from math import isfinite
 from msgspec import structs
 
 from attnsuite.cli import interleaved
-from attnsuite.cli.interrupting import FAILED
+from attnsuite.cli.exit_status import FAILED
 from attnsuite.cli.json_rows import JsonRows
 from attnsuite.cli.options import words
 from attnsuite.cli.requests import Compare

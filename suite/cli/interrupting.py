@@ -1,4 +1,4 @@
-"""The one place for exit statuses, and for signals: a command that Ctrl-C or SIGTERM stops ends as shells expect."""
+"""Signals: a command that Ctrl-C or SIGTERM stops ends as shells expect."""
 
 from __future__ import annotations
 
@@ -9,14 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-FAILED = 1
-"""The exit status where something failed, raised, crashed or timed out."""
-CANNOT = 2
-"""The exit status of a request that cannot be carried out, or of a file that cannot be tested."""
-INTERRUPTED = 128 + signal.SIGINT
-"""The exit status after Ctrl-C: 128 and the number of the signal, as shells have it."""
-TERMINATED = 128 + signal.SIGTERM
-"""The exit status after SIGTERM."""
+from attnsuite.cli.exit_status import INTERRUPTED, TERMINATED
+
 SAME_SIGNAL = 1.0
 """Seconds within which further SIGTERMs are the same: `timeout` sends one to the process and one to its group."""
 

@@ -22,7 +22,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
 from attnsuite.cli import requests
-from attnsuite.cli.interrupting import FAILED
+from attnsuite.cli.exit_status import FAILED
 from attnsuite.cli.options import arguments, words
 from attnsuite.cli.report import merge
 from attnsuite.cli.targets import chosen, refuse_broken, told
