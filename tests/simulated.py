@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from random import Random
 
-from attnsuite.model.statistics import LEVEL, Comparison, compare
+from attnsuite.model.faster import Comparison, compare
+from attnsuite.model.statistics import LEVEL
 
 OTHERS = 8
 """Implementations in a table beside its baseline."""

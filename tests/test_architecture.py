@@ -108,7 +108,7 @@ BUDGETS = {
     "machine": 660,
     "results": 2110,
     "conformance": 3270,
-    "benchmark": 5040,
+    "benchmark": 5070,
     "report": 3420,
     "documents": 3570,
     "export": 560,

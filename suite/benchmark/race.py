@@ -14,8 +14,10 @@ from attnsuite.benchmark.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
 from attnsuite.benchmark.measure.messages import Rows
 from attnsuite.benchmark.new_numbers import prove
 from attnsuite.benchmark.own_clock import Asking, hold_samples
+from attnsuite.benchmark.rounds import rounds_needed
 from attnsuite.cases.tensors import ROUND_NUMBERS
-from attnsuite.model.statistics import compare, interval, rounds_needed
+from attnsuite.model.faster import compare
+from attnsuite.model.statistics import interval
 
 FEWEST_OF_SLOW = 3
 """Rounds that an entry takes part in at least, however slow it is."""

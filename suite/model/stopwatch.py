@@ -25,7 +25,7 @@ SHARE_LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One comparison with the baseline. Speed-up, interval and verdict are those of `model.statistics.compare`."""
+    """One comparison with the baseline. Speed-up, interval and verdict are those of `model.faster.compare`."""
 
     table: int
     threads: int

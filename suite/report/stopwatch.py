@@ -10,8 +10,9 @@ from pathlib import Path
 from statistics import median
 
 from attnsuite.model import Machine, Run
+from attnsuite.model.faster import MARGIN, VERDICTS
 from attnsuite.model.files import one_line
-from attnsuite.model.statistics import LEVEL, MARGIN, VERDICTS
+from attnsuite.model.statistics import LEVEL
 from attnsuite.model.stopwatch import (
     DISAGREEMENT,
     FALSE_CLAIMS,

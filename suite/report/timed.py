@@ -20,8 +20,9 @@ from attnsuite.model import (
     Status,
     WorkloadFacts,
 )
+from attnsuite.model.faster import MARGIN, Comparison, compare
 from attnsuite.model.rows import METER_ERROR
-from attnsuite.model.statistics import LEVEL, MARGIN, Comparison, Interval, compare, interval
+from attnsuite.model.statistics import LEVEL, Interval, interval
 from attnsuite.report import facts
 from attnsuite.report.cells import NOTHING
 from attnsuite.report.units import Unit, size, speed, speeds, time_unit

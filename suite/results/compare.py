@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from attnsuite.model import Measurement, Outcome, Run, Status, UsageError
 from attnsuite.model.compared import Change, Compared
-from attnsuite.model.statistics import MARGIN
+from attnsuite.model.faster import MARGIN
 from attnsuite.results.commits import results_of
 from attnsuite.results.format import FORMER, RUN
 from attnsuite.results.places import differences, in_words

@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from attnsuite.model import Measurement, Repeated, Run, Status
 from attnsuite.model.compared import BETTER, MEMORY, TIME, UNCLEAR, WORSE, Ratio
+from attnsuite.model.faster import MARGIN, judged
 from attnsuite.model.rows import METER_ERROR
-from attnsuite.model.statistics import LEVEL, MARGIN, Interval, interval, judged, student
+from attnsuite.model.statistics import LEVEL, Interval, interval, student
 from attnsuite.results.recorded import Recorded
 
 NO_SPREAD = "how far its runs lie apart is not known: `attnsuite audit --between-runs` measures it"

@@ -18,7 +18,8 @@ from itertools import pairwise
 from statistics import median
 
 from attnsuite.model import UsageError
-from attnsuite.model.statistics import LEVEL, MARGIN, student
+from attnsuite.model.faster import MARGIN
+from attnsuite.model.statistics import LEVEL, student
 
 LEAST = 2
 """Runs on either side of a step."""

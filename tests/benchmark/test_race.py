@@ -15,7 +15,7 @@ from attnsuite.benchmark import race as race_module
 from attnsuite.benchmark.measure import FEWEST
 from attnsuite.benchmark.measure.messages import Failed
 from attnsuite.model import Status
-from attnsuite.model.statistics import PROCESSES_DIFFER, compare
+from attnsuite.model.faster import PROCESSES_DIFFER, compare
 
 
 def test_who_is_about_as_fast_as_the_baseline_makes_as_many_calls_in_a_sample(now: Time) -> None:

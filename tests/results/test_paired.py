@@ -62,7 +62,7 @@ def test_several_comparisons_still_find_five_per_cent():
 
 def test_rounds_alone_would_tell_the_same_code_apart():
     """The simulation tells a comparison of pairs from one that has one process a side and many rounds."""
-    from attnsuite.model.statistics import compare
+    from attnsuite.model.faster import compare
 
     random = Random("rounds alone")
     rows = [(row("normal", random, rounds=100), row("normal", random, rounds=100)) for _ in range(100)]

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from attnsuite.model.statistics import MARGIN
+from attnsuite.model.faster import MARGIN
 from attnsuite.results import steps
 
 

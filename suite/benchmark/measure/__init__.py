@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from attnsuite.benchmark.measure.clock import Before, Call, Escaped, clock_of, one_thread
-from attnsuite.model.statistics import MARGIN, Interval, interval
+from attnsuite.model.faster import MARGIN
+from attnsuite.model.statistics import Interval, interval
 
 __all__ = ["Escaped", "Stopwatch", "measure", "one_thread"]
 

@@ -18,7 +18,7 @@ from attnsuite.cli import audit as auditing
 from attnsuite.contracts import contract
 from attnsuite.implementations.attention import matmul
 from attnsuite.model import Machine, Run, Status
-from attnsuite.model.statistics import VERDICTS
+from attnsuite.model.faster import VERDICTS
 from attnsuite.model.stopwatch import SLOWDOWNS, Agreement, Share, StopwatchAudit, Trial
 from attnsuite.report import timed as wording
 from attnsuite.report.stopwatch import stopwatch_lines, write_stopwatch
