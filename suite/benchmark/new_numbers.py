@@ -14,9 +14,9 @@ from torch import Tensor
 
 from attnsuite.benchmark.busy import Disturbance
 from attnsuite.benchmark.entry import Entry, Excerpt
-from attnsuite.benchmark.measure import FEWEST
 from attnsuite.benchmark.measure.messages import Failed, Rows, garbage
 from attnsuite.benchmark.own_clock import HELD, Asking, doubt, lasts, margin, quick, unbounded
+from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.model import STEP, Status
 from attnsuite.model.limits import LONG, UNBELIEVED
@@ -31,7 +31,7 @@ training steps, whose oracle takes seconds, it is one output."""
 WARM = 1
 """Calls right before inputs come, where one takes less than `LONG` seconds: in samples its code lies in the caches."""
 ENOUGH = 0.1
-"""Seconds of claimed calls after which no more passes are made, even if there are fewer than `FEWEST`."""
+"""Seconds of claimed calls after which no more passes are made, even if there are fewer than `MIN_ROUNDS`."""
 MOST_TIMES, FEWEST_PASSES = 5, 3
 """Machines are fast and slow by turns, so that an entry which seems to take too long gets so many times as many passes,
 and so many at least."""
@@ -109,12 +109,12 @@ class Witness:
 
     @property
     def calls(self) -> int:
-        """How many calls make a pass: so few that there are `FEWEST` passes, of each of which one answer may be
+        """How many calls make a pass: so few that there are `MIN_ROUNDS` passes, of each of which one answer may be
         verified, whatever the process says of how many make a sample, or of how long a call takes.
         """
         room: int = self.entry.participant.room
         longest = max(quick(self.entry.seconds), quick(self.seconds) - quick(self.idle) if self.seconds else 0.0)
-        return max(1, min(self.entry.calls, MOST_CALLS, room, int(ENOUGH / FEWEST / longest)))
+        return max(1, min(self.entry.calls, MOST_CALLS, room, int(ENOUGH / MIN_ROUNDS / longest)))
 
     @property
     def held(self) -> bool:
@@ -124,12 +124,12 @@ class Witness:
     @property
     def done(self) -> bool:
         """Whether there are passes enough of an entry that takes no longer than it claims."""
-        return self._has(FEWEST, ENOUGH) or self._spent > MOST_SPENT
+        return self._has(MIN_ROUNDS, ENOUGH) or self._spent > MOST_SPENT
 
     @property
     def heard(self) -> bool:
         """Whether there are passes enough of an entry that seems to take longer."""
-        many = self._has(MOST_TIMES * FEWEST, MOST_TIMES * ENOUGH) or self._spent > MOST_SPENT
+        many = self._has(MOST_TIMES * MIN_ROUNDS, MOST_TIMES * ENOUGH) or self._spent > MOST_SPENT
         return many and len(self.seconds) >= FEWEST_PASSES
 
     @property

@@ -10,11 +10,11 @@ from random import Random
 
 from attnsuite.benchmark.busy import Disturbance, Load
 from attnsuite.benchmark.entry import Entry
-from attnsuite.benchmark.measure import FEWEST, LOOK_EVERY, NARROW, is_narrow
+from attnsuite.benchmark.measure import is_narrow
 from attnsuite.benchmark.measure.messages import Rows
 from attnsuite.benchmark.new_numbers import prove
 from attnsuite.benchmark.own_clock import Asking, hold_samples
-from attnsuite.benchmark.rounds import rounds_needed
+from attnsuite.benchmark.rounds import CHECK_EVERY, MIN_ROUNDS, NARROW_INTERVAL, rounds_needed
 from attnsuite.cases.tensors import ROUND_NUMBERS
 from attnsuite.model.faster import compare
 from attnsuite.model.statistics import interval
@@ -45,7 +45,7 @@ def race(
     measures the use of the machine by other processes meanwhile. Returns the number of rounds.
     """
     _align_calls(entries, baseline)
-    fewest = max(FEWEST, rounds_needed(len(entries) - 1))
+    fewest = max(MIN_ROUNDS, rounds_needed(len(entries) - 1))
     racing = list(entries)
     taken = 0
     while racing:
@@ -85,7 +85,7 @@ def _round(racing: Sequence[Entry], *, keep: bool, rows: Rows, random: Random) -
 
 def _stop(racing: Sequence[Entry], taken: int, fewest: int, baseline: str, budget: float) -> None:
     """Note why entries have samples enough, of those that have."""
-    narrow = taken >= fewest and taken % LOOK_EVERY == 0 and _are_narrow(racing, baseline)
+    narrow = taken >= fewest and taken % CHECK_EVERY == 0 and _are_narrow(racing, baseline)
     for entry in racing:
         enough = taken >= fewest or (taken >= FEWEST_OF_SLOW and entry.spent > LONGEST_RACE)
         if narrow:
@@ -112,5 +112,6 @@ def _are_narrow(racing: Sequence[Entry], baseline: str) -> bool:
     if base is None or not samples:
         return all(is_narrow(interval(seconds)) for seconds in (samples.values() if base is None else [base]))
     return all(
-        ratio.low > 0 and ratio.high / ratio.low < (1 + NARROW) ** 2 for ratio in compare(base, samples).values()
+        ratio.low > 0 and ratio.high / ratio.low < (1 + NARROW_INTERVAL) ** 2
+        for ratio in compare(base, samples).values()
     )

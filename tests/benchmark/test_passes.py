@@ -14,8 +14,8 @@ from racers import Asked, Fake, Slower, asked, noisy, race, short
 
 from attnsuite.benchmark import new_numbers
 from attnsuite.benchmark.entry import Answered
-from attnsuite.benchmark.measure import FEWEST
 from attnsuite.benchmark.measure.messages import Failed
+from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.model import STEP, Status
 
@@ -37,10 +37,10 @@ def test_so_few_calls_are_a_pass_that_there_are_a_dozen_whatever_a_process_says(
     log: list[Asked] = []
     race(Fake("a", now, lambda turn: 0.002, log=log), calls=64)
 
-    assert [len(each) for each in asked(log, "answers")] == [4] * FEWEST
+    assert [len(each) for each in asked(log, "answers")] == [4] * MIN_ROUNDS
 
 
-@pytest.mark.parametrize(("seconds", "passes"), [(0.005, FEWEST), (0.06, 2), (0.2, 1), (16.0, 1)])
+@pytest.mark.parametrize(("seconds", "passes"), [(0.005, MIN_ROUNDS), (0.06, 2), (0.2, 1), (16.0, 1)])
 def test_long_calls_are_asked_for_less_often(now: Time, seconds: float, passes: int) -> None:
     log: list[Asked] = []
     (found,) = race(Fake("a", now, lambda turn: seconds, log=log))
@@ -86,7 +86,7 @@ def test_nobody_is_timed_once_he_is_believed(now: Time) -> None:
 def test_one_that_fails_meanwhile_has_failed(now: Time) -> None:
     died = Failed(Status.CRASHED, "crashed: SIGSEGV")
 
-    _, found = race(Fake("base", now), Fake("a", now, says={("answers", FEWEST): died}))
+    _, found = race(Fake("base", now), Fake("a", now, says={("answers", MIN_ROUNDS): died}))
 
     assert found.failed == died
 
@@ -99,7 +99,7 @@ ODD += [{"output": torch.zeros(4, 1, dtype=torch.uint8).view(PACKED)}] if PACKED
 
 @pytest.mark.parametrize("rows", ODD, ids=str)
 def test_an_answer_to_something_else_is_garbage(now: Time, rows: dict[str, torch.Tensor]) -> None:
-    (found,) = race(Fake("a", now, says={("answers", FEWEST): Answered([0.1], [0.1], rows)}))
+    (found,) = race(Fake("a", now, says={("answers", MIN_ROUNDS): Answered([0.1], [0.1], rows)}))
 
     assert str(found.failed).startswith("refused: answered garbage")
 
@@ -159,7 +159,7 @@ def test_every_pass_and_every_answer_of_it_is_verified_with_equal_chance(now: Ti
         log: list[Asked] = []
         found, _ = race(Fake("a", now, short, log=log), Fake("b", now, short), calls=4, seed=seed)
         passes = asked(log, "answers")
-        assert len(passes) == FEWEST
+        assert len(passes) == MIN_ROUNDS
         number = found.proofs[-1].number
         (of,) = (at for at, each in enumerate(passes) if number in each)
         return of % 4 if what == "pass" else int(passes[of].index(number))

@@ -12,10 +12,10 @@ from racers import Fake, asked, entry_of, noisy, race
 
 from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Answered, Witnessed
-from attnsuite.benchmark.measure import FEWEST
 from attnsuite.benchmark.measure.messages import Failed
 from attnsuite.benchmark.new_numbers import NO_TIME, WAKING, Terms, Witness
 from attnsuite.benchmark.own_clock import HELD, Asking, hold_samples, lasts, quick
+from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.model import Status
 
 LOADED = Load(share=0.93, cores=2, average=14.2)
@@ -57,7 +57,7 @@ class Racer(Fake):
 
     def sample(self, number: int, calls: int) -> Any:
         sample = super().sample(number, calls)
-        half = self.repents and self.turn <= FEWEST
+        half = self.repents and self.turn <= MIN_ROUNDS
         return replace(sample, seconds=sample.seconds / 2, wall=sample.wall / 2) if half else sample
 
 

@@ -12,8 +12,8 @@ from clocks import Time
 from racers import Asked, Fake, asked, entry_of, noisy, race
 
 from attnsuite.benchmark import race as race_module
-from attnsuite.benchmark.measure import FEWEST
 from attnsuite.benchmark.measure.messages import Failed
+from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.model import Status
 from attnsuite.model.faster import PROCESSES_DIFFER, compare
 
@@ -43,7 +43,7 @@ def test_everyone_has_one_turn_in_every_round_in_random_order(now: Time) -> None
 def test_steady_times_end_the_rounds_as_soon_as_a_verdict_is_possible(now: Time) -> None:
     found = race(Fake("a", now), Fake("b", now, lambda number: 0.01), budget=100.0)
 
-    assert [len(each.seconds) for each in found] == [FEWEST] * 2
+    assert [len(each.seconds) for each in found] == [MIN_ROUNDS] * 2
     assert {each.stopped for each in found} == {"narrow"}
 
 
@@ -72,7 +72,7 @@ def test_a_slow_one_leaves_early_and_the_others_go_on(now: Time) -> None:
 def test_nobody_races_on_without_the_baseline(now: Time) -> None:
     base, quick = race(Fake("base", now, lambda n: 10.0 + n % 3), Fake("quick", now, noisy(2)), budget=50.0)
 
-    assert len(quick.seconds) <= max(len(base.seconds), FEWEST)
+    assert len(quick.seconds) <= max(len(base.seconds), MIN_ROUNDS)
     assert quick.stopped == "budget"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from attnsuite.benchmark.measure.clock import Before, Call, Escaped, clock_of, one_thread
-from attnsuite.model.faster import MARGIN
+from attnsuite.benchmark.rounds import CHECK_EVERY, MIN_ROUNDS, NARROW_INTERVAL
 from attnsuite.model.statistics import Interval, interval
 
 __all__ = ["Escaped", "Stopwatch", "measure", "one_thread"]
@@ -28,15 +28,8 @@ STABLE = 0.97
 """Warm-up ends when the fastest of the last three calls takes at least this share of the fastest call before them."""
 LONGEST_WARM_UP = 1.0
 """Seconds after which warm-up ends in any case; one call is made at least."""
-NARROW = MARGIN / 2
-"""The half-width, relative to the median, of an interval that needs no more samples: half of what counts as no
-difference, so that two such intervals can be told apart or called the same."""
 PACING_SAMPLES = 3
 """Samples that decide how many calls make one; the shortest counts."""
-LOOK_EVERY = 4
-"""Samples between two checks whether the interval is narrow."""
-FEWEST = 12
-"""Samples at least: the fewest whose interval leaves out the fastest and the slowest one."""
 
 
 class Stopwatch:
@@ -129,10 +122,12 @@ def calls_per_sample(expected: float, length: float = SAMPLE) -> int:
 
 def is_narrow(measured: Interval) -> bool:
     """Whether the interval needs no more samples."""
-    return measured.high - measured.low < 2 * NARROW * measured.median
+    return measured.high - measured.low < 2 * NARROW_INTERVAL * measured.median
 
 
-def measure(call: Callable[[], Any], *, device: str = "cpu", budget: float = 2.0, fewest: int = FEWEST) -> list[float]:
+def measure(
+    call: Callable[[], Any], *, device: str = "cpu", budget: float = 2.0, fewest: int = MIN_ROUNDS
+) -> list[float]:
     """Sample a callable in this process until the interval of its median is narrow, or the budget is spent.
 
     Returns the seconds of one call, sample by sample. `budget` is in seconds of timed calls; `fewest` samples are taken
@@ -147,5 +142,5 @@ def measure(call: Callable[[], Any], *, device: str = "cpu", budget: float = 2.0
         stopwatch.warm(expected)
         seconds.append(stopwatch.sample(calls))
         enough = is_narrow(interval(seconds)) or sum(seconds) * calls > budget
-        if enough and len(seconds) >= fewest and len(seconds) % LOOK_EVERY == 0:
+        if enough and len(seconds) >= fewest and len(seconds) % CHECK_EVERY == 0:
             return seconds
