@@ -66,6 +66,10 @@ def group_of(case: str) -> str:
     return next((group for group, families in GROUPS.items() if family in families), "combinations")
 
 
+HOW = "Memory: peak of a call without its inputs. Ratios: medians over interleaved rounds, not quotients of medians."
+"""How to read the numbers of a timed table."""
+
+
 def report_text(machines: Mapping[str, Recorded], timed: Mapping[str, Sequence[TimedTable]], folder: Path) -> str:
     """The text of report.html. `folder` may hold the audits' tables, from which the last section counts."""
     shown = [_MachinePage(recorded, timed[name]) for name, recorded in machines.items() if recorded.runs]
@@ -76,6 +80,7 @@ def report_text(machines: Mapping[str, Recorded], timed: Mapping[str, Sequence[T
         "bugs": [bug.key for bug in bugs],
         "machines": [{"label": label, **machine.data} for label, machine in zip(labels, shown, strict=True)],
         "groups": list(GROUPS),
+        "how": HOW,
     }
     script, style = (_asset(name) for name in ("page.js", "style.css"))
     return render(
@@ -84,6 +89,7 @@ def report_text(machines: Mapping[str, Recorded], timed: Mapping[str, Sequence[T
         bugs=bugs,
         labels=dict(zip((machine.name for machine in shown), labels, strict=True)),
         groups=list(GROUPS),
+        how=HOW,
         audits=_audits(folder),
         claim_value=claim_value,
         query=query,
@@ -231,27 +237,27 @@ class _MachinePage:
         }
 
     def answer(self, of: TimedTable) -> list[str]:
-        """Two sentences: the fastest implementation, and the fastest without a known bug or failure."""
+        """Two sentences: the fastest implementation without a known bug or failure, and the fastest of all."""
         if not of.measured:
             return ["Nothing was timed for this shape."]
         first, *others = of.measured
         assert first.time is not None
-        tied = [row.name for row in others if row.time and row.time.low <= first.time.high]
+        tied = [f"{row.name} ({peak(row)})" for row in others if row.time and row.time.low <= first.time.high]
         more = f" and {len(tied) - MOST_TIED} more" if len(tied) > MOST_TIED else ""
-        equally = f" Equally fast: {', '.join(tied[:MOST_TIED])}{more}." if tied else ""
-        sentences = [f"Fastest: {first.name}, {of.unit.of(first.time.median)}, {peak(first)}.{equally}"]
+        equally = f" Intervals overlap with: {', '.join(tied[:MOST_TIED])}{more}." if tied else ""
         clean = next((row for row in of.measured if self._is_clean(row)), None)
         if clean is None:
-            sentences.append("Each implementation has a known bug, fails a test, or was not tested on this machine.")
-        elif clean is first:
-            sentences.append("It passes every test on this machine.")
-        else:
-            assert clean.time is not None
-            sentences.append(
-                f"{first.name}: {self._doubt(first)}. Fastest that passes every test: "
-                f"{clean.name}, {of.unit.of(clean.time.median)}, {peak(clean)}."
-            )
-        return sentences
+            known = "Each implementation has a known bug, fails a test, or was not tested on this machine."
+            return [known, f"Fastest: {self._result(of, first)}; {self._doubt(first)}.{equally}"]
+        use = f"Use {self._result(of, clean)}: it passes all {self.tested[clean.of.implementation].count.asked:,} tests"
+        if clean is first:
+            return [f"{use}, and is the fastest.", *filter(None, [equally.strip()])]
+        return [f"{use}.", f"Fastest: {self._result(of, first)}; {self._doubt(first)}.{equally}"]
+
+    @staticmethod
+    def _result(of: TimedTable, row: Row) -> str:
+        assert row.time is not None
+        return f"{row.name}, {of.unit.of(row.time.median)}, {peak(row)}"
 
     def _is_clean(self, row: Row) -> bool:
         tested = self.tested.get(row.of.implementation)
@@ -261,7 +267,7 @@ class _MachinePage:
         tested = self.tested.get(row.of.implementation)
         if tested is None or tested.kind == "none":
             return "not tested on this machine"
-        return f"{tested.words}; it passed the tests of what this shape uses before it was timed"
+        return f"{tested.words}, none in what this shape uses: these tests passed before it was timed"
 
     @property
     def matrix(self) -> list[tuple[str, Tested, list[Count]]]:

@@ -56,7 +56,7 @@
   };
 
   const choosers = (table, options) => {
-    const has = (of) => `${of.label}: ${of.words.includes("tested") ? (of.tables.length ? "right and fast" : "right, not timed") : of.tables.length ? "fast, not tested" : "empty"}`;
+    const has = (of) => `${of.label}: ${of.words.includes("tested") ? (of.tables.length ? "tested, timed" : "tested") : of.tables.length ? "timed, not tested" : "empty"}`;
     const names = data.machines.map((of) => of.name);
     form.replaceChildren(chooser("m", "machine", names, machine().name, (name) => has(data.machines.find((of) => of.name === name))));
     for (const [key, title] of Object.entries(KEYS)) {
@@ -78,15 +78,15 @@
 
   const timesTable = (of) => {
     const made = element("table"), head = element("tr"), body = element("tbody");
-    made.append(element("caption", `${of.contract}, ${of.shape || of.workload}: ${of.setting}. ${of.why}`));
+    made.append(element("caption", `${of.workload}: ${of.why}`));
     for (const title of ["implementation", "time of a call (99 % interval)", `compared with ${of.baseline || "–"}`, "memory", "right?"]) head.append(element("th", title, { scope: "col" }));
     const top = element("thead");
     top.append(head);
-    const most = Math.max(...of.rows.map((row) => row.seconds[0]));
+    const most = Math.max(...of.rows.map(({ seconds: [median, , high] }) => Math.max(median, Math.min(high ?? median, 2 * median))));
     for (const row of of.rows) {
       const line = element("tr"), time = element("td", row.time + " ", { "data-head": "time" }), right = element("td", row.right + " ", { "data-head": "right?", class: row.kind });
       time.append(element("small", row.between), bar(row, most));
-      if (row.bugs.length) right.append("see ");
+      if (row.bugs.length) right.append("see bugs ");
       for (const bug of row.bugs) right.append(element("a", data.bugs.indexOf(bug) + 1, { href: "#bug-" + bug.replace(/[^A-Za-z0-9_-]+/g, "-"), "aria-label": `known bug ${bug}` }), " ");
       line.append(element("th", row.name, { scope: "row" }), time, element("td", row.verdict, { "data-head": "compared" }), element("td", row.memory, { "data-head": "memory" }), right);
       body.append(line);
@@ -140,9 +140,9 @@
     choosers(table, options);
     const sentences = element("div", undefined, { class: "answer" });
     for (const sentence of table ? table.answer : ["Nothing was timed on this machine; its tests are below."]) sentences.append(element("p", sentence));
-    answer.replaceChildren(sentences);
+    answer.replaceChildren(element("p", table ? `${table.shape || table.workload}: ${table.setting}` : "", { class: "note" }), sentences);
     if (table) answer.append(timesTable(table));
-    if (table && table.absent) answer.append(element("p", table.absent, { class: "note" }));
+    if (table) answer.append(element("p", `${table.absent} ${data.how}`, { class: "note" }));
     if (table) answer.append(chart(table));
     answer.append(element("p", of.words + ".", { class: "note" }));
     for (const part of document.querySelectorAll("section:not(#answer) [data-machine]")) part.hidden = part.dataset.machine !== of.name;
