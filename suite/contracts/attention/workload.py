@@ -19,7 +19,7 @@ from attnsuite.cases.tensors import generator, grown, moved
 from attnsuite.contracts.attention import feature, oracle
 from attnsuite.contracts.attention.cases.draws import Sizes
 from attnsuite.contracts.attention.feature import Drawing, Feature, Grid
-from attnsuite.contracts.attention.oracle import ACCEPT_GRADIENT, ACCEPT_OUTPUT
+from attnsuite.contracts.attention.tolerance import ACCEPT_GRADIENT, ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
 from attnsuite.judging.verdicts import Verdict, closest, unlike

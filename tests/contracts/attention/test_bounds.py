@@ -18,7 +18,8 @@ from attnsuite.cases.expected import WithinBounds
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due, on_rows, sampled_rows
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.contracts.attention.maxima import over, runs
-from attnsuite.contracts.attention.oracle import ACCEPT_GRADIENT, ACCEPT_OUTPUT, attention
+from attnsuite.contracts.attention.oracle import attention
+from attnsuite.contracts.attention.tolerance import ACCEPT_GRADIENT, ACCEPT_OUTPUT
 from attnsuite.contracts.attention.variants.frame import attention as attention_of
 from attnsuite.contracts.attention.variants.maxima import MAXIMA
 from attnsuite.judging import compare

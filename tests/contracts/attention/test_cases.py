@@ -26,7 +26,8 @@ from attnsuite.contracts.attention.cases.draws import Sizes
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import correct
 from attnsuite.contracts.attention.contract import needs
-from attnsuite.contracts.attention.oracle import ACCEPT_OUTPUT, Problem
+from attnsuite.contracts.attention.oracle import Problem
+from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, widest
 from attnsuite.judging.verdicts import Verdict

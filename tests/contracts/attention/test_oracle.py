@@ -18,7 +18,8 @@ from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due
 from attnsuite.contracts.attention.cases.draws import DRAWS
 from attnsuite.contracts.attention.masks import Mask
-from attnsuite.contracts.attention.oracle import ACCEPT_OUTPUT, Problem, Spread, Truth, attention
+from attnsuite.contracts.attention.oracle import Problem, Truth, attention
+from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT, Spread
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, widened, widest
 from attnsuite.model import DTYPES

@@ -22,7 +22,7 @@ from attnsuite.contracts.attention import feature, oracle
 from attnsuite.contracts.attention.cases.draws import Sizes, drawn
 from attnsuite.contracts.attention.cases.traits import traits
 from attnsuite.contracts.attention.feature import Drawing
-from attnsuite.contracts.attention.oracle import ACCEPT_OUTPUT
+from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
 from attnsuite.model import DTYPES

@@ -15,7 +15,8 @@ from attnsuite.cases.expected import WithinBounds
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import Array, Generator, dtype_of, generator
 from attnsuite.contracts.attention.cases.case import AttentionCase, answered, form, four_axes
-from attnsuite.contracts.attention.oracle import ACCEPT_OUTPUT, Truth
+from attnsuite.contracts.attention.oracle import Truth
+from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import Bounded
 from attnsuite.judging.verdicts import Verdict, closest

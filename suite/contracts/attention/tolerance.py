@@ -1,0 +1,210 @@
+"""How far off an honest attention may be: its error in scores, output and gradients, and what of it is accepted.
+
+`Forward` and `Slopes` of the oracle hold the quantities that errors are made of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from attnsuite.contracts.attention.maxima import over, runs
+from attnsuite.judging.precision import Precision
+
+if TYPE_CHECKING:
+    from attnsuite.contracts.attention.oracle import Forward
+
+Array = np.ndarray[Any, Any]
+
+ACCEPT_OUTPUT = 2.0
+"""Outputs are accepted up to this many bounds: honest kernels stay under 1, one was measured at 1.4."""
+ACCEPT_GRADIENT = 1.0
+"""Honest backward passes stay under 0.31."""
+FIRST_ORDER = 0.25
+"""Score errors beyond this are not small against 1: such rows are bounded by the range of their values instead."""
+SPLIT = 16.0
+"""Units of float32 that a product may be off by where tensor cores make it of three products of TensorFloat-32. They
+cut numbers after 11 bits and leave out the product of what was cut off, at most 2⁻¹⁰ of each: 2⁻²⁰ of the product."""
+
+
+def score_error(of: Forward) -> Array:
+    """How far each score of an honest computation may be off: b h l s, in float64."""
+    u, a, width = of.precision.unit, of.precision.accumulator, of.asked.query.shape[-1]
+    summed = a * (np.sqrt(width) + 4)
+    product = summed + _split(of.precision, width)
+    delta = 2 * u * of.stored + product * of.magnitude
+    delta += summed * of.begun + 2 * u
+    if of.precision.half:
+        behind = of.scores - of.largest
+        delta += 2 * u * np.abs(behind, out=behind)
+    return delta if of.all_allowed else np.where(of.allowed, delta, 0)
+
+
+class OutputError(NamedTuple):
+    """How far an output may be off, b h l v, and what the error of its gradients is made of."""
+
+    bound: Array
+    normaliser: Array
+    """Relative: how far all weights of a row may be off."""
+    terms: Array
+    """Σ |p v|, b h l v."""
+    loose: Array
+    """The rows with score errors too large for first order: b h l 1."""
+
+
+def output_error(of: Forward, exact: Array) -> OutputError:
+    """How far the output may be off, from what the errors of scores, weights and sums of products come to."""
+    u, a, eta = of.precision.unit, of.precision.accumulator, of.precision.tiny
+    keys = of.key.shape[-2]
+    seen = double(of.allowed[..., :1, :] if of.all_allowed else of.allowed)  # one row where all are alike
+    value, output = double(of.value), double(exact)
+    magnitude = double(of.applied) @ abs(value)
+    spread = Spread(value, output)
+    moved, loose = _moved(of, spread, value, magnitude)
+    # weights may underflow, and so may each product of weight and value where subnormal numbers are flushed
+    underflow = eta * (spread.by(seen) + keys + 1)
+    # exp(score − logsumexp) is an honest style, whose rounded logsumexp moves all weights of a row together
+    shared = a * double(np.where(of.empty, 0, abs(of.largest)))
+    normaliser = summing(of.precision, keys) + shared
+    drift = normaliser * magnitude + underflow  # has no sign of its own
+    before = moved + 2 * u * magnitude + drift
+    bound = before + u * (abs(output) + before)
+    return OutputError(np.where(of.silent, 0, bound), normaliser, magnitude, loose)
+
+
+def _moved(of: Forward, spread: Spread, value: Array, magnitude: Array) -> tuple[Array, Array]:
+    """How far the errors of the scores may move the output, and in which rows they are too large for first order."""
+    weights = double(of.weights)
+    large = of.delta.max(initial=0.0) > FIRST_ORDER
+    slipped = weights * (np.minimum(of.delta, 1) if large else of.delta)
+    if of.sums_to_one:
+        moved = spread.by(slipped)
+    else:
+        moved = (slipped * double(of.survival)) @ abs(value) + slipped.sum(-1, keepdims=True) * magnitude
+    loose = np.zeros_like(of.empty)
+    if large:
+        # a weight below any rounding of the sum cannot matter, however wrong its score
+        matters = weights * np.exp(np.minimum(2 * of.delta, 700)) > of.precision.unit
+        loose = ((of.delta > FIRST_ORDER) & matters).any(axis=-1, keepdims=True)
+    if loose.any():
+        moved = np.where(loose, spread.by(double(of.allowed)), moved)
+    return moved, loose
+
+
+def score_gradient_error(
+    of: Forward, upstream: Array, output: Array, mean: Array, relative: Array, d_weights: Array
+) -> tuple[Array, Array]:
+    """How far a weight may be off, and how far p (dP − D), the gradient of its score: both b h l s.
+
+    `mean` is D, `relative` is dP − D, `d_weights` is |dP|. The error of a weight is ρ p, and up to 1 in rows whose
+    score errors are too large for first order.
+    """
+    u, a, eta = of.precision.unit, of.precision.accumulator, of.precision.tiny
+    value_width = of.asked.value.shape[-1]
+    p, g = double(of.weights), abs(double(relative))
+    d_out, size = abs(double(upstream)), abs(double(output))
+    v, survival = abs(double(of.value)), double(np.asarray(of.survival))
+    slip = np.minimum(of.delta, 1)
+    rho = np.minimum(slip + (p * slip).sum(-1, keepdims=True), 1)
+    rho += 2 * u + of.normaliser
+    slipped = p * rho
+    if of.loose.any():
+        slipped = np.where(of.loose & of.allowed, 1, slipped)
+    products = survival * (d_out @ v.swapaxes(-1, -2))  # Σ |dO| |V|: b h l s
+    of_weights = (u + summing(of.precision, value_width)) * products
+    of_product = 2 * u + a * value_width
+    of_mean = of_product * (d_out * size).sum(-1, keepdims=True)
+    of_mean = of_mean + (d_out * of.bound).sum(-1, keepdims=True)
+    # a weight may underflow where it is stored, which costs eta in each factor of what follows
+    of_relative = of_weights + of_mean
+    error = slipped * (g + of.loose * of_relative if of.loose.any() else g)
+    error += p * (of_relative + 2 * u * g)
+    error += eta * (1 + g)
+    error += of_product * _of_parts(of, p, d_out, v, survival)
+    error += _of_maximum(of, d_weights, g, abs(double(mean)), products, (d_out * size).sum(-1, keepdims=True))
+    return slipped, error if of.all_allowed else np.where(of.allowed, error, 0)
+
+
+def _of_parts(of: Forward, weights: Array, upstream: Array, value: Array, survival: Array) -> Array:
+    """How large the terms may be of which an honest backward makes p (dP − D): b h l s.
+
+    Where parts of the keys are merged by their log-sum-exp, it is p (dP − E) + p (E − D), E the mean of dP over one
+    part. |E| is at most the largest |dP|, and p |E| at most Σ p |dP|, since p is at most the share of its part.
+    """
+    seen = np.asarray(of.allowed.any(axis=-2))[..., None]  # b h s 1
+    largest = np.where(seen, value, 0).max(axis=-2, keepdims=True, initial=0) * survival.max(initial=0)  # b h 1 v
+    all_terms = (upstream * of.terms).sum(-1, keepdims=True)
+    return np.asarray(np.minimum(weights * (upstream @ largest.swapaxes(-1, -2)), all_terms))
+
+
+def _of_maximum(of: Forward, dp: Array, g: Array, mean: Array, products: Array, outputs: Array) -> Array:
+    """The residual of the derivative with respect to a maximum, at the key that attains it: b h l s.
+
+    The derivative is 0. An implementation that keeps the maximum in its graph computes it as a difference of two
+    sums, whose roundings are left. `maxima` derives the coefficients. The arguments are |dP|, |dP − D|, |D|,
+    Σ |dO| |V| and Σ |dO| |o|.
+    """
+    u, a = of.precision.unit, of.precision.accumulator
+    width, keys, allowed = of.asked.value.shape[-1], of.key.shape[-2], of.allowed
+    stored = u if of.precision.half else 0.0  # where that is more than the accumulator's
+    split = _split(of.precision, width) + _split(of.precision, 1)  # dO·V, and p V of few keys
+    fixed = (a * (2 * width + 8) + split + stored) * products + a * (width + 8) * outputs + 2 * stored * dp
+    per_key = a * (1.5 * products + g + 1.5 * mean)
+    fixed, per_key, weights = (np.where(allowed, each, 0) for each in (fixed, per_key, double(of.weights)))
+    scores = np.where(allowed, double(of.scores), -np.inf)
+    low, high = scores - of.delta, scores + of.delta
+    run = runs(low, high)
+    residual = over(run, weights * fixed) + run.length * over(run, weights * per_key)
+    of_row = dp + 2 * g + 2 * mean + 5 * np.maximum(dp, outputs)
+    everything = high >= low.max(-1, keepdims=True, initial=-np.inf)
+    residual += stored * everything * (weights * of_row).sum(-1, keepdims=True)
+    if of.loose.any():  # any weights may stand there, so the mean of the sizes is at most the largest
+        most = (fixed + keys * per_key + stored * np.where(allowed, of_row, 0)).max(-1, keepdims=True, initial=0)
+        residual = np.where(of.loose, most, residual)
+    return np.asarray(residual + of.precision.tiny * run.length * (1 + dp.max(-1, keepdims=True, initial=0)))
+
+
+def summing(precision: Precision, terms: int) -> float:
+    """The relative error of a sum of products."""
+    return precision.accumulator * terms + _split(precision, terms)
+
+
+def _split(precision: Precision, terms: int) -> float:
+    """The relative error of a sum of split products. Each has a sign of its own, so that of √n of n terms shows."""
+    single = precision.unit == 2.0**-24
+    return float(SPLIT * precision.unit / np.sqrt(max(terms, 1))) if single else 0.0
+
+
+class Spread:
+    """√(Σ_j c_ij · Σ_j c_ij (v_jv − o_iv)²), an upper bound of Σ_j c_ij |v_jv − o_iv| (Cauchy and Schwarz).
+
+    value … s v and output … l v are float64. Values are centred first, lest large ones cancel: on the mean output,
+    which hidden values do not enter.
+    """
+
+    def __init__(self, value: Array, output: Array) -> None:
+        centre = output.mean(axis=-2, keepdims=True) if output.shape[-2] else 0.0
+        self.output = output - centre
+        self.width = value.shape[-1]
+        self.summed = np.empty((*value.shape[:-1], 2 * self.width + 1))  # all that is summed, for one product
+        centred = np.subtract(value, centre, out=self.summed[..., self.width : -1])
+        np.square(centred, out=self.summed[..., : self.width])
+        self.summed[..., -1] = 1
+
+    def by(self, coefficients: Array) -> Array:
+        """The bound with these coefficients, … l s in float64: … l v. They may be one row for all, … 1 s."""
+        sums = coefficients @ self.summed
+        total = sums[..., -1:]
+        bound: Array = total * self.output
+        bound -= 2 * sums[..., self.width : -1]
+        bound *= self.output
+        bound += sums[..., : self.width]  # Σ_j c_ij (v_jv − o_iv)²
+        np.maximum(bound, 0, out=bound)
+        bound *= total
+        return np.sqrt(bound, out=bound)
+
+
+def double(array: Array) -> Array:
+    """In float64, in which bounds are computed; the array itself where it is that already."""
+    return array.astype(np.float64, copy=False)
