@@ -459,8 +459,8 @@ class Operators(Row, frozen=True):
 
     def _in_words(self, most: int) -> str:
         if not self.ran:
-            looked_at = f"{self.looked_at} questions" if self.looked_at > 1 else "one question"
-            return f"operators: none of PyTorch's ran in the {looked_at} looked at; other code computed"
+            recorded = f"{self.looked_at} recorded tests" if self.looked_at > 1 else "one recorded test"
+            return f"operators: none of PyTorch's ran in the {recorded}; other code computed"
         attention = [name for name in self.ran if ATTENTION in name]
         names = sorted(self.ran, key=lambda name: (name not in attention, -self.ran[name], name))
         called = "PyTorch's own attention is called; " if any(name.startswith("aten::") for name in attention) else ""
@@ -468,12 +468,12 @@ class Operators(Row, frozen=True):
         return f"operators: {called}{self._sentence(names[:most])}{more}"
 
     def _sentence(self, names: Sequence[str]) -> str:
-        """`each of the 31 questions looked at ran matmul, div; some ran where (12), add (3)`."""
+        """`each of the 31 recorded tests ran matmul, div; some ran where (12), add (3)`."""
         each = [name.removeprefix("aten::") for name in names if self.ran[name] >= self.looked_at]
         some = [
             f"{name.removeprefix('aten::')} ({self.ran[name]})" for name in names if self.ran[name] < self.looked_at
         ]
-        of = f"of the {self.looked_at} questions looked at" if self.looked_at > 1 else "question looked at"
+        of = f"of the {self.looked_at} recorded tests" if self.looked_at > 1 else "recorded test"
         if not each:
             return f"some {of} ran {', '.join(some)}"
         whole = f"{'each' if self.looked_at > 1 else 'the one'} {of} ran {', '.join(each)}"

@@ -43,7 +43,7 @@ def check(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> Check:
         target = name if "/" in name else f"{SIGNED}:{name}"
         status = status_of("check", target, "--dtype", "float32", *patterns, *options)
         printed = capsys.readouterr()
-        lines = [line for line in printed.out.splitlines() if not line.startswith(("walls: ", "operators: "))]
+        lines = [line for line in printed.out.splitlines() if not line.startswith(("sandbox: ", "operators: "))]
         return Checked(status, lines, printed.err)
 
     return run

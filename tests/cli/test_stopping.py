@@ -79,7 +79,7 @@ def test_outcomes_before_a_signal_are_reported(
     count, last = len(rows((tmp_path / "rows.json").read_text())), out.splitlines()[-1]
     left = re.fullmatch(r"interrupted: ([\d,]+) of ([\d,]+) tests were not run", last)
     assert (child.returncode, err) == (status, ["attnsuite: interrupted"])
-    assert re.match(r"attention/kernel {2}\d+ of (\d+) passed, \d+ wrong", out)
+    assert re.match(r"attention/kernel {2}\d+ of (\d+) passed, \d+ failed", out)
     assert left
     assert int(left[2].replace(",", "")) - int(left[1].replace(",", "")) == count >= 5
     assert errors_in_junit(tmp_path) == [last]

@@ -14,9 +14,9 @@ StatusOf = Callable[..., object]
 
 def test_the_report_says_which_walls_stood(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
     status = status_of("check", f"{SUBMISSIONS / 'honest.py'}", "--case", "plain/small", "--dtype", "float32")
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("walls: ")]
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("sandbox: ")]
     assert status in (0, 1)
-    assert " stand" in line
+    assert " active" in line
     assert len(line) < 200
 
 
@@ -44,14 +44,14 @@ def test_the_operators_that_ran_are_shown_and_kept(
     printed = capsys.readouterr()
     (line,) = [line for line in printed.out.splitlines() if line.startswith("operators: ")]
     assert line.startswith(
-        "operators: PyTorch's own attention is called; the one question looked at ran _scaled_dot_product_"
+        "operators: PyTorch's own attention is called; the one recorded test ran _scaled_dot_product_"
     )
     assert "profiler" not in printed.err
 
 
 def test_what_ships_here_has_no_walls_and_no_line(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of("check", "attention/matmul", "--case", "plain/small", "--dtype", "float32", "--isolate") == 0
-    assert "walls" not in capsys.readouterr().out
+    assert "sandbox: " not in capsys.readouterr().out
 
 
 def test_hostile_words_are_shown_harmlessly(

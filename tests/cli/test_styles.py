@@ -43,7 +43,7 @@ def check(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> Check:
         asked = [word for case in cases for word in ("--case", case)]
         status = status_of("check", f"{STYLES}:{name}", "--dtype", "float32", *asked, *options)
         printed = capsys.readouterr()
-        lines = [line for line in printed.out.splitlines() if not line.startswith(("walls: ", "operators: "))]
+        lines = [line for line in printed.out.splitlines() if not line.startswith(("sandbox: ", "operators: "))]
         return Checked(status, lines, printed.err)
 
     return run

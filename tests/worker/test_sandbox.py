@@ -38,9 +38,9 @@ ALL = [mechanism.name for mechanism in MECHANISMS]
 
 
 def test_what_nothing_protects_is_said() -> None:
-    assert in_words([]).startswith("walls: none; not kept on this machine: what it starts, the memory of others, ")
+    assert in_words([]).startswith("sandbox: none; unavailable on this machine: what it starts, the memory of others, ")
     assert in_words(["seccomp"]).startswith(
-        "walls: signals (seccomp); the network (seccomp); not kept on this machine: "
+        "sandbox: signals (seccomp); the network (seccomp); unavailable on this machine: "
     )
     assert "not kept" not in in_words(ALL)
     assert all(protection in in_words(ALL) for protection in Protection)
@@ -50,8 +50,8 @@ def test_what_nothing_protects_is_said() -> None:
 def test_a_report_says_it_in_a_short_line() -> None:
     without = [name for name in ALL if name not in ("seccomp", "network namespace")]
 
-    assert in_short(ALL) == "walls: all 6 stand"
-    assert in_short(without) == "walls: 5 of 6 stand; not kept on this machine: the network"
+    assert in_short(ALL) == "sandbox: all 6 protections active"
+    assert in_short(without) == "sandbox: 5 of 6 protections active; unavailable on this machine: the network"
 
 
 @pytest.mark.parametrize("names", [["descent", "PID namespace"], ["descent"]])

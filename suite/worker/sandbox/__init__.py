@@ -119,8 +119,8 @@ def in_short(names: Collection[str]) -> str:
     by = _by_protection(names)
     missing = [protection for protection, mechanisms in by.items() if not mechanisms]
     if not missing:
-        return f"walls: all {len(by)} stand"
-    return f"walls: {len(by) - len(missing)} of {len(by)} stand; not kept on this machine: {', '.join(missing)}"
+        return f"sandbox: all {len(by)} protections active"
+    return f"sandbox: {len(by) - len(missing)} of {len(by)} protections active; unavailable on this machine: {', '.join(missing)}"
 
 
 def in_words(names: Collection[str]) -> str:
@@ -128,7 +128,7 @@ def in_words(names: Collection[str]) -> str:
     by = _by_protection(names)
     present = "; ".join(f"{each} ({', '.join(mechanisms)})" for each, mechanisms in by.items() if mechanisms)
     missing = ", ".join(each for each, mechanisms in by.items() if not mechanisms)
-    return f"walls: {present or 'none'}" + (f"; not kept on this machine: {missing}" if missing else "")
+    return f"sandbox: {present or 'none'}" + (f"; unavailable on this machine: {missing}" if missing else "")
 
 
 def _by_protection(names: Collection[str]) -> dict[Protection, list[str]]:
