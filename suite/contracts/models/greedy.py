@@ -95,6 +95,10 @@ MUTANTS: dict[str, Mapping[str, Mutation]] = {
             "tokens behind the end token are not cut off",
             lambda tokens, end, steps: pad(tokens, (0, steps - tokens.shape[1]), value=end),
         ),
+        "fills_with_zeros": Mutation(
+            "zeros follow the end token",
+            with_result(lambda cut, end: cut.masked_fill((cut == end).cumsum(1) > 1, 0)),
+        ),
         "as_long_as_needed": Mutation(
             "there are as many columns as the longest translation has tokens",
             lambda tokens, end, steps: Translating.cut(tokens, end, steps)[:, : tokens.shape[1]],

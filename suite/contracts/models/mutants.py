@@ -108,13 +108,18 @@ def mutants_of_blocks(of: type[Blocks]) -> list[Mutant]:
     return mutants(of, widened=widened, ask=CALLS_OF_BACKEND, **HEADS, **LAYERS, **returned)
 
 
+def _rms_norm(x: Tensor, weights: Part) -> Tensor:
+    return x / (mean_square(x) + 1e-5).sqrt() * weights["weight"] + weights["bias"]
+
+
 HEADS = {
     "factor": {
         "full_width_scale": Mutation(
             "the scores are divided by the root of the full width, not of the head's",
             lambda head_width, heads: 1 / math.sqrt(head_width * heads),
             "documents, E3",
-        )
+        ),
+        "unscaled": Mutation("the scores are not scaled", lambda head_width, heads: 1.0),
     },
     "split": {
         "swapped_items_and_heads": Mutation(
@@ -148,6 +153,7 @@ LAYERS = {
             "the variance is divided by the count minus one",
             lambda x, weights: normalised(x, weights, lambda _: (x.var(-1, keepdim=True) + 1e-5).sqrt()),
         ),
+        "rms_norm": Mutation("normalisation does not subtract the mean: RMSNorm", _rms_norm),
         "plain_norm": Mutation(
             "normalisation leaves out its weight and bias",
             lambda x, weights: Blocks.norm(x, {"weight": x.new_ones(()), "bias": x.new_zeros(())}),

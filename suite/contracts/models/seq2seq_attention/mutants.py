@@ -47,8 +47,13 @@ def _clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor) ->
     return Recurrent.check_inputs(config, source, lengths.clamp(1, source.shape[1]), target)
 
 
-def _new_gates_before_output(parts: tuple[Tensor, ...], count: int) -> tuple[Tensor, ...]:
-    return (*parts[:2], parts[3], parts[2]) if count == GATES["lstm"] else parts
+def _reordered(cell: str, *order: int) -> Callable[..., tuple[Tensor, ...]]:
+    """The gates' columns in another order, in this cell."""
+
+    def change(parts: tuple[Tensor, ...], count: int) -> tuple[Tensor, ...]:
+        return tuple(parts[place] for place in order) if count == GATES[cell] else parts
+
+    return change
 
 
 def _reset_before_product(inputs: Tensor, hidden: Tensor, reset: Tensor, s: Tensor, weights: Part) -> Tensor:
@@ -267,9 +272,17 @@ CELLS = mutants(
     gates={
         "output_gate_third": Mutation(
             "an LSTM's output gate has the third columns, the new content the last",
-            with_result(_new_gates_before_output),
+            with_result(_reordered("lstm", 0, 1, 3, 2)),
             "ONNX: i o f c",
-        )
+        ),
+        "forget_gate_first": Mutation(
+            "an LSTM's forget gate has the first columns, the input gate the second",
+            with_result(_reordered("lstm", 1, 0, 2, 3)),
+        ),
+        "update_gate_first": Mutation(
+            "a GRU's update gate has the first columns, the reset gate the second",
+            with_result(_reordered("gru", 1, 0, 2)),
+        ),
     },
     sigmoid={
         "overflowing_sigmoid": Mutation("the sigmoid eˣ / (1 + eˣ) overflows", lambda x: x.exp() / (1 + x.exp())),

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import gelu
 
 from attnsuite.cases import Variant
 from attnsuite.cases.computations import imprecise_mutants
@@ -69,6 +70,11 @@ def _of_first_decoder(weights: Part) -> dict[str, Tensor]:
     return of_other_names(weights, lambda name: re.sub(r"^decoder[.]\d+", "decoder.0", name))
 
 
+def _swapped_norms(weights: Part) -> dict[str, Tensor]:
+    others = {"norm1": "norm2", "norm2": "norm1"}
+    return of_other_names(weights, lambda name: re.sub("norm[12]", lambda norm: others[norm[0]], name))
+
+
 def _of_several_items(within: Tensor) -> Tensor:
     """The mask of padding, which hides nothing for a single item."""
     return torch.ones_like(within) if len(within) == 1 else within
@@ -108,13 +114,23 @@ ACCEPTED = mutants(
 BLOCKS = mutants(
     Transformer,
     place={
-        "no_positions": Mutation("no positions are added", lambda rows, positions: rows * math.sqrt(rows.shape[-1]))
+        "no_positions": Mutation("no positions are added", lambda rows, positions: rows * math.sqrt(rows.shape[-1])),
+        "unscaled_embedding": Mutation(
+            "the embeddings are not multiplied by √d", lambda rows, positions: rows + positions
+        ),
     },
     positions={
         "cosines_first": Mutation(
             "cosines come first, sines second",
             with_result(lambda positions: positions.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)),
             "documents, E32",
+        ),
+        "sines_then_cosines": Mutation(
+            "all sines come first, then all cosines",
+            with_result(lambda positions: positions.unflatten(-1, (-1, 2)).mT.flatten(-2)),
+        ),
+        "positions_from_one": Mutation(
+            "positions are counted from 1", with_arguments(offset=lambda offset: offset + 1)
         ),
         "positions_modulo_5000": Mutation("positions are taken modulo 5,000, the length of a table", _modulo_5000),
         "float32_angles": Mutation(
@@ -125,6 +141,7 @@ BLOCKS = mutants(
             "angles are computed in the weights' dtype", _positions_in(torch.bfloat16), dtypes=("bfloat16",)
         ),
     },
+    activate={"gelu_networks": Mutation("the networks have GELU, not ReLU", gelu)},
     arrange={
         "pre_norm": Mutation(
             "normalisation comes before each layer instead of after it",
@@ -150,6 +167,9 @@ BLOCKS = mutants(
         "transposed_logits": Mutation(
             "the logits' weights are transposed where they are square", with_arguments(weights=transposed("w_logits"))
         ),
+        "swapped_norms": Mutation(
+            "the first two normalisations of a block are swapped", with_arguments(weights=_swapped_norms)
+        ),
     },
 )
 MASKS = mutants(
@@ -163,6 +183,9 @@ MASKS = mutants(
         "sees_padding_beyond_64": Mutation(
             "padding is attended to in sources of more than 64 tokens",
             with_result(lambda within, length: torch.ones_like(within) if length > 64 else within),
+        ),
+        "inverted_padding": Mutation(
+            "the mask of padding is inverted: tokens are hidden", with_result(torch.logical_not)
         ),
         "first_length_for_all": Mutation("the first item's length serves all", with_arguments(lengths=first_for_all())),
         "counts_from_longest": Mutation(

@@ -75,11 +75,10 @@ class VisionTransformer(Blocks):
         for number in range(config["blocks"]):
             block = part(weights, f"blocks.{self.block(number)}")
             name = f"blocks.{number}.attention"
-            attended = self.to_itself(
-                part(block, "attention"), config["heads"], None, self.norm(x, part(block, "norm1")), name
-            )
-            x = self.add(x, attended)
-            x = self.add(x, self.feed_forward(self.norm(x, part(block, "norm2")), part(block, "mlp")))
+            attend = partial(self.to_itself, part(block, "attention"), config["heads"], None, name=name)
+            network = partial(self.feed_forward, weights=part(block, "mlp"))
+            x = self.arrange(x, attend, partial(self.norm, weights=part(block, "norm1")), self.add)
+            x = self.arrange(x, network, partial(self.norm, weights=part(block, "norm2")), self.add)
         return x
 
     activate = formula(lambda features: features * (1 + torch.erf(features / math.sqrt(2))) / 2)
@@ -108,6 +107,7 @@ class VisionTransformer(Blocks):
     with_token = formula(lambda x, token: torch.cat([token, x], 1))
     place = formula(lambda x, positions: x + positions)
     block = staticmethod(lambda number: number)
+    arrange = formula(lambda x, layer, norm, add: add(x, layer(norm(x))))
     states = formula(lambda x: x)
     first = formula(lambda x: x[:, 0])
     mean = formula(lambda x: x.mean(1))

@@ -106,10 +106,26 @@ COMPUTED = mutants(
         ),
     },
     with_token={"token_last": Mutation("the class token comes last", lambda x, token: torch.cat([x, token], 1))},
-    place={"no_positions": Mutation("no positions are added", lambda x, positions: x.clone())},
+    place={
+        "no_positions": Mutation("no positions are added", lambda x, positions: x.clone()),
+        "positions_of_patches_alone": Mutation(
+            "the class token has no position, and each patch has the position before its own",
+            lambda x, positions: torch.cat([x[:, :1], x[:, 1:] + positions[:-1]], 1),
+        ),
+    },
+    arrange={
+        "post_norm": Mutation(
+            "normalisation comes after each layer instead of before it",
+            lambda x, layer, norm, add: norm(add(x, layer(x))),
+        )
+    },
     block={"shared_blocks": Mutation("all blocks have the first one's weights", lambda number: 0)},
     activate={
-        "tanh_gelu": Mutation("GELU is approximated with tanh", lambda x: gelu(x, approximate="tanh"), "documents, E45")
+        "tanh_gelu": Mutation(
+            "GELU is approximated with tanh", lambda x: gelu(x, approximate="tanh"), "documents, E45"
+        ),
+        "gelu_without_root": Mutation("GELU is x(1 + erf(x))/2, without √2", lambda x: x * (1 + x.erf()) / 2),
+        "relu_mlp": Mutation("the mlp has ReLU, not GELU", torch.relu),
     },
     softmax={
         "overflowing_softmax": Mutation(
@@ -128,6 +144,9 @@ COMPUTED = mutants(
     head={
         "no_head_bias": Mutation(
             "the head has no bias", lambda pooled, norm, weights: norm(pooled) @ weights["w_head"]
+        ),
+        "no_head_norm": Mutation(
+            "no normalisation comes before the head", with_arguments(norm=lambda norm: lambda pooled: pooled)
         ),
         "squeezed_class": Mutation("a single class loses its axis", with_result(lambda logits: logits.squeeze(1))),
     },
