@@ -53,6 +53,12 @@ def _without_bias(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     return x @ weights
 
 
+def _without_square_map(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+    if weights.shape[0] != weights.shape[1]:
+        return mapped(x, weights, bias)
+    return x.clone() if bias is None else x + bias
+
+
 def _bias_before_map(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     if bias is None or weights.shape[0] != weights.shape[1]:
         return mapped(x, weights, bias)
@@ -110,6 +116,13 @@ MAPS = mutants(
         "value_weights_by_key_weights": Mutation(
             "the keys' weights serve the values too where the shapes allow it",
             with_arguments(w_value=lambda w_value, w_key: w_key if w_key.shape == w_value.shape else w_value),
+        ),
+        "swapped_query_and_key_weights": Mutation(
+            "the weights of queries and keys are swapped where the shapes allow it",
+            with_arguments(
+                w_query=lambda w_query, w_key: w_key if w_query.shape == w_key.shape else w_query,
+                w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key,
+            ),
         ),
         "one_bias_for_queries_and_keys": Mutation(
             "the keys' bias serves the queries too",
@@ -188,6 +201,9 @@ MAPS = mutants(
             lambda queries, values, query: 1 / math.sqrt(queries.shape[1] * queries.shape[-1]),
             "documents, E3",
         ),
+        "divided_by_head_width": Mutation(
+            "the scores are divided by p instead of √p", lambda queries, values, query: 1 / queries.shape[-1]
+        ),
         "scaled_by_value_heads": Mutation(
             "the scores are divided by the root of the value heads' width",
             lambda queries, values, query: 1 / math.sqrt(values.shape[-1]),
@@ -222,6 +238,7 @@ MAPS = mutants(
         "transposed_output_weights": Mutation(
             "the output's weights are transposed where they are square", with_arguments(weights=turned)
         ),
+        "output_map_left_out": Mutation("a square output map is left out", _without_square_map),
         "output_bias_left_out": Mutation("the output's bias is left out", _without_bias),
         "output_bias_before_map": Mutation("the output's bias is added before a square map", _bias_before_map),
     },
@@ -260,6 +277,7 @@ WEIGHTS = mutants(
         "fills_with_minus_10000": Mutation(
             "hidden scores are −10,000, above some visible ones", fill(-1e4, but_empty_rows=True)
         ),
+        "zero_fill": Mutation("hidden scores are 0 and get a weight", fill(0.0)),
         "mask_of_first_head": Mutation(
             "the mask of the first head serves all heads", with_arguments(allowed=first_for_all(-3, from_rank=4))
         ),
@@ -278,6 +296,9 @@ WEIGHTS = mutants(
             "a query's own position is hidden",
             lambda scores: masked(scores, _triangle(scores, -1)),
             "documents, E9",
+        ),
+        "future": Mutation(
+            "is_causal hides the past, not the future", lambda scores: masked(scores, _triangle(scores.mT).mT)
         ),
         "fills_what_follows_with_minus_million": Mutation(
             "scores of later keys are −10⁶, above some visible ones",
