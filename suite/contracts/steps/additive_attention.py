@@ -51,7 +51,7 @@ from attnsuite.cases.mutants import (
     with_result,
 )
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, identity_values, valid
-from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, softmax
+from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, shares, softmax
 from attnsuite.contracts.sources import documents
 from attnsuite.judging.rounded import Rounded, concatenated, whichever
 
@@ -316,6 +316,7 @@ MUTANTS += mutants(
     mask={
         "inverted_mask": Mutation("the mask is inverted: True hides", with_arguments(allowed=torch.logical_not)),
         "ignored_mask": Mutation("the mask is ignored", lambda scores, allowed: scores),
+        "zero_fill": Mutation("masked scores are zeros, which get a weight", fill(0.0)),
         "fills_with_minus_10000": low_fill(-1e4),
         "fills_with_minus_million": low_fill(-1e6),
         "finite_fill": Mutation("masked scores are −10⁶: empty rows get the mean", fill(-1e6), "documents, E21"),
@@ -332,6 +333,10 @@ MUTANTS += mutants(
         "nan_for_empty_rows": Mutation("a query with nothing to attend to gives NaN", lambda x: x.softmax(-1)),
         "overflows": Mutation("the largest score is not subtracted: exponentials overflow", overflowing),
         "softmax_over_queries": Mutation("the softmax runs over the queries instead of the keys", over_queries),
+        "sum_normalised": Mutation(
+            "the scores are divided by their sum, without a softmax",
+            lambda scores: shares(scores.masked_fill(scores == -math.inf, 0.0)),
+        ),
         "drops_key_beyond_64": Mutation("the last of over 64 keys is dropped", with_arguments(scores=hidden_last(64))),
     },
     mix={

@@ -377,6 +377,9 @@ MUTANTS += mutants(
     },
     scaled_dot={
         "unscaled": Mutation("the scores are not divided by √e", Scores.dot, "documents, E1"),
+        "scaled_by_width": Mutation(
+            "the scores are divided by e instead of √e", lambda query, key: query @ key.mT / query.shape[-1]
+        ),
         "scaled_by_keys": Mutation(
             "the scores are divided by √s, the number of keys",
             lambda query, key: query @ key.mT / math.sqrt(max(1, key.shape[-2])),
@@ -421,9 +424,11 @@ MUTANTS += mutants(
         ),
     },
     mask={
+        "inverted_mask": Mutation("the mask is inverted: True hides", with_arguments(allowed=torch.logical_not)),
         "ignored_mask": Mutation("the mask is ignored", lambda scores, allowed: scores.clone()),
         "transposed_mask": Mutation("the mask is transposed where it is square", with_arguments(allowed=turned)),
         "fills_with_minus_billion": Mutation("masked scores are −10⁹, not −∞", fill(-1e9), "documents, E8"),
+        "fills_with_zeros": Mutation("masked scores are zeros, not −∞", fill(0.0)),
         "adds_zeros_and_ones": Mutation(
             "the mask is added as zeros and ones, which hides nothing",
             lambda scores, allowed: scores + allowed,

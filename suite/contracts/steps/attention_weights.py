@@ -574,6 +574,7 @@ MUTANTS += mutants(
         ),
     },
     mask={
+        "inverted_mask": Mutation("the boolean mask is inverted: True hides", with_result(torch.logical_not)),
         "ignored_mask": Mutation("the mask is ignored", with_result(torch.ones_like)),
         "transposed_mask": Mutation("queries and keys are swapped in the mask where it is square", with_result(turned)),
         "mask_of_heads_for_items": Mutation(
@@ -620,6 +621,9 @@ MUTANTS += mutants(
         ),
         "lower_right": Mutation(
             "the causal rule is aligned at the lower right", lambda x: past(x, torch.arange, "lower_right")
+        ),
+        "future": Mutation(
+            "the past is hidden, not the future", lambda x: torch.ones(x.shape[-2:], dtype=torch.bool).triu()
         ),
     },
 )
