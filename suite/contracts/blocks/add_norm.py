@@ -272,6 +272,9 @@ MUTANTS = [
                 "the variance is E[x²] − E[x]², which cancels where the mean is large",
                 lambda rows, mean: (rows.square().mean(-1, keepdim=True) - mean.square()).clamp_min(0),
             ),
+            "mean_square": Mutation(
+                "the mean is not subtracted in the variance", with_arguments(mean=torch.zeros_like)
+            ),
             "overflowing_squares": Mutation(
                 "squares are summed in the dtype: float16 overflows",
                 lambda rows, mean: (rows - mean).half().square().mean(-1, keepdim=True).to(rows.dtype),

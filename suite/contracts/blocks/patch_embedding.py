@@ -191,6 +191,10 @@ MUTANTS = [
                 "items and channels are swapped where the two axes have one size",
                 with_arguments(image=swapped_where_equal(of_rank=4)),
             ),
+            "channels_last": Mutation(
+                "the weight's channels come last",
+                with_arguments(weight=lambda weight: weight.permute(0, 2, 3, 1).reshape(weight.shape)),
+            ),
             "broadcasts_bias": Mutation(
                 "a bias with one entry is broadcast",
                 with_arguments(bias=lambda bias, weight: bias.expand(len(weight)) if len(bias) == 1 else bias),

@@ -163,6 +163,12 @@ def _alternating(even: Tensor, odd: Tensor) -> Tensor:
     return torch.where(torch.arange(even.shape[-1]) % 2 == 0, even, odd)
 
 
+def _angles_by_logarithm(positions: Tensor, exponents: Tensor, base: float) -> Tensor:
+    width = exponents.shape[-1]
+    rates = torch.exp((exponents * width).round().float() * (-math.log(base) / width))
+    return positions.float() * rates
+
+
 def _odd_ends_with_cosine(encoding: Tensor, angles: Tensor) -> Tensor:
     if angles.shape[-1] % 2:
         encoding[:, -1] = angles[:, -1].cos()
@@ -181,6 +187,7 @@ MUTANTS = [
             )
         },
         positions={
+            "counts_from_one": Mutation("positions are counted from 1", with_result(lambda positions: positions + 1)),
             "ignores_offset": Mutation(
                 "the offset is ignored", with_arguments(offset=lambda offset: 0), "documents, E36"
             ),
@@ -206,6 +213,12 @@ MUTANTS = [
                 "angles are computed in float32 for float64",
                 lambda positions, exponents, base: positions.float() / base ** exponents.float(),
                 "documents, 11.6",
+                ("float64",),
+            ),
+            "float32_angles_by_logarithm": Mutation(
+                "angles are computed in float32 for float64, by exponentials of logarithms",
+                _angles_by_logarithm,
+                "PyTorch's tutorial",
                 ("float64",),
             ),
             "half_angles": Mutation(

@@ -189,6 +189,7 @@ MUTANTS = [
                 ("float32", "float64"),
             ),
             "gelu_without_root": Mutation("GELU is x(1 + erf(x))/2, without √2", lambda x: x * (1 + x.erf()) / 2),
+            "quick_gelu": Mutation("GELU is taken as x·sigmoid(1.702 x)", lambda x: x * (1.702 * x).sigmoid()),
             "silu_for_gelu": Mutation("SiLU is taken for GELU", silu),
             "relu_for_gelu": Mutation("ReLU is taken for GELU", torch.relu),
         },

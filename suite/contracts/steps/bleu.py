@@ -356,6 +356,7 @@ MUTANTS += mutants(
             "n-grams go round from the end to the start",
             lambda tokens, n: Scoring.grams([*tokens, *tokens[: n - 1]], n),
         ),
+        "single_tokens": Mutation("single tokens are counted for every n", with_arguments(n=lambda n: 1)),
         "one_missing": Mutation("the last n-gram is left out", with_result(lambda grams: grams[:-1])),
         "ends_alone": Mutation("of an n-gram the first and the last token are compared", with_result(ends)),
     },
@@ -394,6 +395,10 @@ MUTANTS += mutants(
     },
     brevity={
         "no_brevity_penalty": Mutation("a prediction that is too short loses nothing", lambda length, due: 1.0),
+        "lengths_swapped": Mutation(
+            "the lengths are swapped: too long a prediction loses",
+            with_arguments(length=lambda _, due: due, due=lambda _, length: length),
+        ),
         "punishes_length": Mutation(
             "a longer prediction loses as a shorter one does", lambda length, due: math.exp(-abs(1 - due / length))
         ),
