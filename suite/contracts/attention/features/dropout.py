@@ -9,7 +9,7 @@ from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.draws import replayed
 from attnsuite.cases.mutants import Mutation, mutants, with_arguments
 from attnsuite.contracts.attention.computation.call import Asked
-from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
+from attnsuite.contracts.attention.computation.forward import Dense, Partial, Tile, Tiled, Whole, correct, shift
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step, Typed, number_within
 from attnsuite.contracts.attention.lazily import np, torch
@@ -163,6 +163,12 @@ def _of_outputs(asked: Asked) -> Any:
     return output * multiplier(output, p) if p > 0 else output
 
 
+def _of_scores(scores: Tensor, asked: Asked) -> Tensor:
+    keep = torch.rand(scores.shape, device=scores.device) >= asked["dropout_p"]
+    dropped = scores.masked_fill(~keep & (scores > -float("inf")), 0.0)
+    return Dense.softmax(dropped if asked["dropout_p"] else scores, asked)
+
+
 def _in_groups(asked: Asked) -> Any:
     """One draw for each key head."""
 
@@ -179,6 +185,10 @@ INSTEAD = mutants(
     Whole,
     answer={
         "drops_outputs": Mutation("dropout is applied to the output instead of the weights", _of_outputs),
+        "drops_scores": Mutation(
+            "dropout is applied to the scores before the softmax instead of the weights",
+            Dense(softmax=_of_scores, dropout=lambda weights, p: weights),
+        ),
         "drops_at_probability_zero": Mutation(
             "without being asked, a tenth of the weights is dropped",
             with_arguments(asked=lambda asked: asked.but(dropout_p=asked["dropout_p"] or 0.1)),
@@ -209,6 +219,13 @@ BACKWARD = mutants(
         "backward_drops_anew_for_one_query": Mutation("for a single query, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.asked.queries == 1 else saved.keep),
     },
 )  # fmt: skip
+
+
+@Tiled.instead("accumulate", "dropout reaches the sum of the powers too: the kept weights are normalised again")
+def sums_powers_after_dropout(before: Partial, tile: Tile) -> Partial:
+    after = Tiled.accumulate(before, tile)
+    powers = shift(tile.scores, before.largest).exp() * tile.keep
+    return after._replace(total=before.total + powers.sum(-1, keepdim=True))
 
 
 @Backward.instead("mean", "the gradient's mean is taken before dropout: the D term lacks the kept weights")

@@ -137,6 +137,10 @@ SOURCES = mutants(
     Dense,
     expand_heads={
         "tiles_key_heads": Mutation("query head i reads key head i mod g: tiled instead of interleaved", _read(lambda head, g: head % g), "onnx issue 7274"),
+        "tiles_value_heads_only": Mutation(
+            "the keys' heads are interleaved but the values' are tiled",
+            lambda key, value, heads: _picked(key, value, heads, None, lambda head: head % key.shape[-3]),
+        ),
         "reads_first_key_head": Mutation("with grouped heads, all query heads read the first key head", _read(lambda head, g: 0), "multi-query paths"),
         "assumes_groups_of_two": Mutation("with grouped heads, a group is taken to be two query heads", _read(lambda head, g: min(head // 2, g - 1))),
     },
@@ -172,6 +176,10 @@ def accepts_indivisible_heads(asked: Asked) -> Asked:
 BACKWARD = mutants(
     Backward,
     sum_group={
+        "averages_gradients_of_group": Mutation(
+            "the gradients of a key head are averaged over its query heads, not summed",
+            lambda gradient, saved: sum_group(gradient, saved) * (saved.asked.key_heads / max(saved.asked.heads, 1)),
+        ),
         "keeps_last_gradient_of_group": Mutation(
             "only the last query head of a group reaches the gradients of its key head",
             lambda gradient, saved: by_group(gradient, saved.asked)[..., -1, :, :] if saved.asked.grouped else gradient,

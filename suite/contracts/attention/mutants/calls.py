@@ -27,6 +27,16 @@ def touch(tensor: Tensor | None) -> None:
         first.copy_(~first if first.dtype == torch.bool else torch.where(first == 1, 2.0, 1.0))
 
 
+@Whole.instead("answer", "the query is scaled in place: the caller's tensor changes")
+def scales_query_in_place(asked: Asked) -> Any:
+    output = correct(asked)
+    if 0 in asked.query.stride():  # no kernel can scale an expanded tensor in place
+        touch(asked.query)
+    else:
+        asked.query.data.mul_(0.5)
+    return output
+
+
 @Whole.instead("answer", "with a single key the value itself is returned, not a copy")
 def returns_value_itself_for_one_key(asked: Asked) -> Any:
     plain = asked.keys == 1 and asked["attn_mask"] is None and not asked["dropout_p"] and not asked.grouped
@@ -163,6 +173,7 @@ RETURNED = mutants(
     Dense,
     finish={
         "returns_float32_for_half": Mutation("half types come back as float32", lambda output, asked: output, dtypes=("float16", "bfloat16")),
+        "returns_float64": Mutation("the output is float64, whatever the query's type", with_result(Tensor.double)),
         "returns_tuple": Mutation("the output comes as a tuple", with_result(lambda output: (output,))),
         "returns_numpy": Mutation("the output comes as a numpy array", with_result(lambda output: output.detach().cpu().numpy())),
         "squeezes_leading_axis": Mutation("a leading axis of 1 is dropped from the output", with_result(lambda output: output.squeeze(0))),

@@ -120,6 +120,9 @@ VISIBILITY = mutants(
         "masks_causal_by_sixteen_queries": Mutation("the causal mask is the same for each group of 16 queries: the future leaks", _by_block(16, own=True)),
         "masks_own_block_of_sixteen": Mutation("the causal mask ends with the first key of a query's block of 16", _by_block(16, own=False)),
     },
+    fill={
+        "fills_future_with_minus_1e9": Mutation("scores hidden by position become −1e9, so that an empty row attends to all", lambda scores, seen: scores.masked_fill(~seen, -1e9)),
+    },
     bool_mask={
         "fills_with_minus_100": Mutation("masked scores become −100, which real scores can fall below", lambda scores, mask, asked: scores.masked_fill(~mask, -100.0)),
         "fills_with_lowest_number": Mutation(
@@ -177,12 +180,16 @@ MUTANTS = mutants(
         ),
         "subtracts_largest_of_each_matrix": Mutation("one largest score is subtracted from a whole matrix, so that low rows underflow", less(lambda scores: largest_of(scores.flatten(-2)).unsqueeze(-1))),
         "normalises_over_queries": Mutation("the softmax runs over the queries instead of the keys", lambda scores, asked: Dense.softmax(scores.transpose(-1, -2), asked).transpose(-1, -2)),
+        "normalises_over_heads": Mutation("the weights of all heads together sum to 1", with_result(lambda weights, asked: weights / asked.heads if asked.heads else weights)),
         "does_not_normalise": Mutation("the weights are not normalised", lambda scores, asked: (scores - largest_of(scores)).exp()),
         "takes_powers_of_two": Mutation("powers of 2 are taken instead of e, without the factor log₂ e", lambda scores, asked: normalised((scores - largest_of(scores)).exp2()), "vllm issue 43919"),
         "cuts_scores_to_50": Mutation("scores are cut to [−50, 50]", finite(lambda scores: scores.clamp(-50.0, 50.0))),
         "cuts_scores_to_1000": Mutation("scores are cut to [−1000, 1000]", finite(lambda scores: scores.clamp(-1000.0, 1000.0))),
         "caps_scores_softly": Mutation("scores are capped softly, 30 · tanh(score/30)", finite(lambda scores: 30 * (scores / 30).tanh()), "Gemma's soft cap, left on"),
         "drops_small_weights": Mutation("weights below 1/1000 count as 0", with_result(lambda weights: weights.masked_fill(weights < 1e-3, 0.0))),
+    },
+    finish={
+        "gives_nan_without_keys": Mutation("no keys at all give NaN", with_arguments(output=lambda output, asked: output if asked.keys else output + math.nan), "0/0 in the normalisation"),
     },
 )  # fmt: skip
 

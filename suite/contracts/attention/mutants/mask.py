@@ -138,6 +138,7 @@ BOOLEAN = mutants(
         ),
         "ignores_bool_mask": Mutation("a boolean mask is ignored", lambda scores, mask, asked: scores),
         "adds_bool_mask_as_number": Mutation("a boolean mask is added to the scores as 0 and 1", lambda scores, mask, asked: scores + mask.to(scores.dtype), "documents: doc-000 E2"),
+        "multiplies_by_bool_mask": Mutation("scores are multiplied by a boolean mask, so that masked ones count as 0", lambda scores, mask, asked: scores * mask.to(scores.dtype)),
         "masks_whole_rows_only": Mutation("a boolean mask is consulted for empty rows only, its other entries are ignored", lambda scores, mask, asked: scores.masked_fill(_empty(mask), -math.inf)),
         "converts_bool_mask_to_nan": Mutation("a boolean mask becomes NaN, because 0 · −inf is added where it is True", lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * -math.inf, "onnx issue 8068"),
         "fills_with_minus_10000": Mutation("masked scores become −10000, which real scores can fall below", lambda scores, mask, asked: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf)),
@@ -203,6 +204,7 @@ GRADIENTS = mutants(
     Backward,
     mask_gradient={
         "averages_mask_gradients": Mutation("the mask's gradient is averaged where it is broadcast, not summed", lambda d_scores, mask: mask_gradient(d_scores, mask) * (mask.numel() / max(d_scores.numel(), 1))),
+        "gives_zero_gradient_to_mask": Mutation("the mask's gradient is 0", lambda d_scores, mask: torch.zeros_like(mask)),
         "transposes_mask_gradient": Mutation("the mask's gradient is transposed where it is square", _transposed_gradient),
     },
 )  # fmt: skip
@@ -248,6 +250,10 @@ AROUND = mutants(
         )
     },
     receive={
+        "detaches_mask": Mutation(
+            "the mask gets no gradient: it is detached",
+            lambda asked: asked if asked["attn_mask"] is None else asked.but(attn_mask=asked["attn_mask"].detach()),
+        ),
         "accepts_small_mask": Mutation("a mask that is too small is accepted, the rest is not masked", _filled),
     },
 )
