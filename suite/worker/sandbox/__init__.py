@@ -120,7 +120,8 @@ def in_short(names: Collection[str]) -> str:
     missing = [protection for protection, mechanisms in by.items() if not mechanisms]
     if not missing:
         return f"sandbox: all {len(by)} protections active"
-    return f"sandbox: {len(by) - len(missing)} of {len(by)} protections active; unavailable on this machine: {', '.join(missing)}"
+    active = f"{len(by) - len(missing)} of {len(by)} protections active"
+    return f"sandbox: {active}; unavailable on this machine: {', '.join(missing)}"
 
 
 def in_words(names: Collection[str]) -> str:
