@@ -203,7 +203,7 @@ def test_the_gate_of_others_names_both_sides_workloads_and_what_fails(repository
     git = ["git", "-C", str(repository), "-c", "user.name=n", "-c", "user.email=e@e"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *command], check=True)
-    given = {"FILE": "kernel.py:attention", "BASE": "HEAD", "FAIL_ON": "slower wrong", "MARGIN": "0.05"}
+    given = {"FILE": "kernel.py:attention", "BASE": "HEAD", "FAIL_ON": "slower failed", "MARGIN": "0.05"}
 
     done = run(steps(COMPARE)["Compare attention"], repository, WORKLOADS="no/such\n", **given)
     other = run(steps(COMPARE)["Compare attention"], repository, WORKLOADS="no/such", **given | {"BASE": "no-such"})

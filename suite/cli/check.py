@@ -214,9 +214,8 @@ class _Check:
     def _new_run(self, facts: Facts) -> Run:
         """The run of a check that is stored, with the request in words."""
         options = self.options
-        parts = [f"check on {options.device}", *words(options, "cases", "dtypes", "profile", "strict")]
-        parts += ["a sample"] * options.sample
-        run = campaign.new_run(self.declarations, "; ".join(parts), facts)
+        chosen = words(options, "cases", "dtypes", "profile", "strict", "sample")
+        run = campaign.new_run(self.declarations, " ".join([f"check on {options.device}", *chosen]), facts)
         return structs.replace(run, shard=str(options.shard or ""))
 
     @contextmanager
