@@ -131,7 +131,7 @@ OWN = (
     Own(
         "doc_004.py:additive_attention",
         "additive_attention",
-        {("bad_input/*", "which would broadcast"): CHECKS},
+        {("bad_input/one_feature", "of a query and 1 of a key was accepted"): CHECKS},
     ),
     Own(
         "doc_004.py:attention",
@@ -165,7 +165,7 @@ OWN = (
         },
     ),
     Own("doc_004.py:positionwise_ffn", "positionwise_ffn", {("bad_input/*", "which would broadcast"): CHECKS}),
-    Own("doc_004.py:add_norm", "add_norm", {("bad_input/*", "which would broadcast"): CHECKS}),
+    Own("doc_004.py:add_norm", "add_norm", {("bad_input/*", "would broadcast was accepted"): CHECKS}),
     Own("doc_004.py:patch_embedding", "patch_embedding", {("bad_input/*", "was accepted"): CHECKS}),
 )
 """The documents' code by contract. What a document shows as classes with arguments a reader wraps into a function."""
