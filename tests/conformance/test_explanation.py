@@ -22,7 +22,10 @@ from attnsuite.model import Explanation, Outcome
 
 FILE = Path(__file__).parents[1] / "submissions" / "wrong_where_features_meet.py"
 
-MASKED = ("failed only with a float mask, in 19 of 25 such tests",)
+MASKED = (
+    "19 of 22 failures are wrong in numbers and equal no known mistake: "
+    "failed only with a float mask, in 19 of 25 such tests",
+)
 BACKWARD = ("failed only with is_causal, backward",)
 MANY_KEYS = ("right up to 32 keys, failed from 48 on",)
 WIDE_AND_CAUSAL = ("failed only where a width of 16 and is_causal meet",)
