@@ -330,9 +330,9 @@ def test_a_whole_call_is_weighed_once_for_all_directions_but_forward(
     asked: list[tuple[str, str]] = []
     weigh = Participant.weigh
 
-    def watched(self: Participant, job: Job, expected: float) -> Any:
+    def watched(self: Participant, job: Job, *arguments: Any, **named: Any) -> Any:
         asked.append((job.workload, job.direction))
-        return weigh(self, job, expected)
+        return weigh(self, job, *arguments, **named)
 
     monkeypatch.setattr(Participant, "weigh", watched)
     workloads = TINY, "documents/encoder-block"
