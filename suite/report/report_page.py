@@ -73,7 +73,8 @@ HOW = "Memory: peak of a call without its inputs. Ratios: medians over interleav
 def report_text(machines: Mapping[str, Recorded], timed: Mapping[str, Sequence[TimedTable]], folder: Path) -> str:
     """The text of report.html. `folder` may hold the audits' tables, from which the last section counts."""
     shown = [_MachinePage(recorded, timed[name]) for name, recorded in machines.items() if recorded.runs]
-    shown.sort(key=lambda machine: (not (machine.recorded.rows and machine.tables), -machine.rows))
+    both = [machine for machine in shown if machine.recorded.rows and machine.tables]
+    shown.sort(key=lambda machine: (machine not in both, -len(machine.tables), -machine.rows))
     labels = _labels([machine.recorded.run.machine for machine in shown])
     bugs = _bugs(shown)
     data = {
