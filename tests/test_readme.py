@@ -131,11 +131,11 @@ def test_the_readme_s_example_says_what_a_check_of_it_says(tmp_path: Path) -> No
 
     assert done.returncode == 1
     lines = done.stdout.replace(str(tmp_path), "/home/me").splitlines()
-    walls = [
+    mechanisms = [
         line for line in lines if line.startswith(("sandbox: ", "operators: "))
     ]  # of this machine, of this PyTorch
-    assert len(walls) == 2
-    assert _comparable("\n".join(line for line in lines if line not in walls)) == _comparable(printed)
+    assert len(mechanisms) == 2
+    assert _comparable("\n".join(line for line in lines if line not in mechanisms)) == _comparable(printed)
 
 
 def _comparable(text: str) -> str:

@@ -236,7 +236,7 @@ class _Check:
     def _shown(self, session: Session, total: int, again: Mapping[str, Sequence[str]], rows: JsonRows) -> Shown:
         options = self.options
         settings = (again, len(self.declarations) == 1, session.request.sampled, options.quiet, options.verbose)
-        write = lambda outcome: rows.write(row(outcome, session.walls.get(outcome.implementation)))  # noqa: E731
+        write = lambda outcome: rows.write(row(outcome, session.mechanisms.get(outcome.implementation)))  # noqa: E731
         return Shown(total, self.lines, *settings, row=write)
 
     def _conclude(
@@ -341,8 +341,8 @@ def status(outcomes: Sequence[Outcome], alone: bool = False, in_part: bool = Fal
     return 0
 
 
-def row(outcome: Outcome, walls: Sequence[str] | None = None) -> dict[str, object]:
-    """An outcome as a JSON row. One about all cases has the case and the dtype `*`; a submission's has its `walls`."""
+def row(outcome: Outcome, mechanisms: Sequence[str] | None = None) -> dict[str, object]:
+    """An outcome as a JSON row. One about all cases has case and dtype `*`; a submission's has its `sandbox`."""
     detail = f"known as {outcome.known}: {outcome.detail}" if outcome.known else outcome.detail
     ratio = outcome.error_ratio
     names = ("implementation", "contract", "case", "dtype", "device", "status")
@@ -352,4 +352,4 @@ def row(outcome: Outcome, walls: Sequence[str] | None = None) -> dict[str, objec
         "seconds": outcome.seconds,
         "reason": outcome.reason,
     }
-    return shown if walls is None else {**shown, "sandbox": list(walls)}
+    return shown if mechanisms is None else {**shown, "sandbox": list(mechanisms)}

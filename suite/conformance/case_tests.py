@@ -34,7 +34,7 @@ class Implementation:
     run_overlapped: Callable[[Sequence[Call], Meanwhile], Result] | None = None
     """The same as `run` where that runs in another process, with work for this one until the result is there."""
     device: str = "cpu"
-    walls: tuple[str, ...] | None = None
+    mechanisms: tuple[str, ...] | None = None
     """The mechanisms of its sandbox; None for trusted code."""
     lenient: bool = False
     """Whether it may accept bad input without failing."""

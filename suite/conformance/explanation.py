@@ -96,10 +96,10 @@ class Explainer:
         """The explanation of all outcomes of the check."""
         implementation = self.check.implementation
         adapted = tuple(filter(None, (implementation.declaration.style, _pairs(outcomes))))
-        walls = "" if implementation.walls is None else in_short(implementation.walls)
+        sandbox = "" if implementation.mechanisms is None else in_short(implementation.mechanisms)
         failing = [outcome for outcome in outcomes if outcome.fails and _key(outcome) in self.check.cases]
         if not failing:
-            return Explanation(adapted, walls=walls)
+            return Explanation(adapted, sandbox=sandbox)
         plain = plain_outcomes(self.check, outcomes)
         # "only" means nothing where no plain test passes; nor does an input where every plain test raises
         some_pass = any(outcome.status == Status.PASSED for outcome in plain)
@@ -107,7 +107,7 @@ class Explainer:
         where = tuple(self._where(outcomes)) if some_pass else ()
         shown = [outcome for outcome in failing if not (all_raise and outcome.status == Status.ERROR)]
         reproductions, uncompared = tuple(self._reproductions(shown)), self._uncompared(failing)
-        return Explanation(adapted, where, reproductions, walls=walls, uncompared=uncompared)
+        return Explanation(adapted, where, reproductions, sandbox=sandbox, uncompared=uncompared)
 
     def reproduction(self, outcome: Outcome) -> Reproduction | None:
         """The smallest input of a failure; None for causes that have one, and where there is none.

@@ -59,7 +59,7 @@ class Session:
     """Of the implementations that were checked, by full name, as all dictionaries below."""
     signed: dict[str, str] = field(default_factory=dict)
     """Which signature each has, and why, in a line; empty for the contract's own."""
-    walls: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    mechanisms: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     """The mechanisms of the sandbox of each; None for trusted code."""
     lacks: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """The gaps of each by feature, with reasons: its import may declare others than its source."""
@@ -224,7 +224,10 @@ class Session:
         if isinstance(implementation, Outcome):
             return implementation
         name = implementation.name
-        self.signed[name], self.walls[name] = registry.introduction(implementation.declaration), implementation.walls
+        self.signed[name], self.mechanisms[name] = (
+            registry.introduction(implementation.declaration),
+            implementation.mechanisms,
+        )
         self.lacks[name] = implementation.lacks
         known, whole = self.known(declaration, contract), self.request.shard is None
         return Check(
@@ -241,7 +244,7 @@ class Session:
             return found
         declaration, function = found
         here: Run | None = None if function is None else partial(ask, function, device=device)
-        isolated, walls = here, None
+        isolated, mechanisms = here, None
         if declaration.module or declaration.file:
             worker = stack.enter_context(self._worker(declaration, trusted=function is not None))
             if foresee:
@@ -251,7 +254,7 @@ class Session:
                 if not isinstance(state, Ready):
                     return cannot_run(state, device, declaration)
                 declaration = state.declaration
-                walls = None if declaration.shipped else worker.walls
+                mechanisms = None if declaration.shipped else worker.mechanisms
             isolated = worker.ask
         assert isolated is not None, "a declaration has a function, a module or a file"
         run_here, run_isolated = (_laid_out(run, declaration.signature) for run in (here or isolated, isolated))
@@ -262,7 +265,7 @@ class Session:
             run_isolated=run_isolated,
             run_overlapped=run_isolated if here is None else None,
             device=device,
-            walls=walls,
+            mechanisms=mechanisms,
             lenient=not (declaration.shipped or self.request.strict),
         )
 

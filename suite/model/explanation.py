@@ -37,7 +37,7 @@ class Explanation:
     where: tuple[str, ...] = ()
     """`failed only where is_causal and a width above 64 meet, backward`: of what no known mistake explains."""
     reproductions: tuple[Reproduction, ...] = ()
-    walls: str = ""
+    sandbox: str = ""
     """What kept it from what is not its own, and what nothing did; empty for what is trusted."""
     operators: Operators | None = None
     """What ran in some of its questions; None for what is trusted."""
@@ -58,7 +58,7 @@ class Explanation:
         """For people: sentences, then what can be pasted."""
         return [
             *self.adapted,
-            *filter(None, [self.hint, self.walls, self.operators.line if self.operators else ""]),
+            *filter(None, [self.hint, self.sandbox, self.operators.line if self.operators else ""]),
             *self.where,
             *filter(None, [self.uncompared, self._never_given]),
             *(line for each in self.reproductions for line in each.pasted),

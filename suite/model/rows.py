@@ -148,7 +148,7 @@ class Outcome(Row, frozen=True):
     seconds: Amount | None = None
     known: Text = ""
     diagnosis: tuple[Name, ...] = ()
-    """The deviations that give the same wrong answer, the likeliest first; `detail` has them in words."""
+    """The mutants that give the same wrong answer, the likeliest first; `detail` has them in words."""
     reason: Reason = Reason.NONE
 
     def __post_init__(self) -> None:

@@ -202,7 +202,7 @@ def _kind(named: Mapping[str, str], outcome: Outcome) -> tuple[str, str, str]:
 
 
 def _diagnosis(outcome: Outcome) -> str:
-    """The deviations that explain an outcome, as one text: failures with the same ones form one group."""
+    """The mutants that explain an outcome, as one text: failures with the same ones form one group."""
     return " or ".join(outcome.diagnosis)
 
 

@@ -14,9 +14,6 @@ from attnsuite.model import UsageError
 from attnsuite.model.limits import TIME_LIMIT
 from attnsuite.model.temporary import temporary
 
-RUN_DIGITS = 12
-"""Digits by which a run names its commit."""
-
 
 @contextmanager
 def results_at(folder: Path, commit: str) -> Iterator[Path]:

@@ -130,7 +130,7 @@ class Worker:
         self._environment = dict(environment or {})
         self._cores, self._service = frozenset(cores), service
         self._walled, self._memory_limit, self._watched, self._over = walled, memory_limit, watched, over
-        self.walls: tuple[str, ...] = ()
+        self.mechanisms: tuple[str, ...] = ()
         """The names of the mechanisms that sandbox the process, once it has started."""
         self._process: Process | None = None
         self._state: Ready | Failure | None = None
@@ -182,7 +182,7 @@ class Worker:
             watched=self._watched,
             over=self._over,
         )
-        self.walls = process.mechanisms
+        self.mechanisms = process.mechanisms
         self._starting = Limit(self.start_limit, self.compile_limit)
         self._requests = 0
         self._shapes.clear()

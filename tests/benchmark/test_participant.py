@@ -157,7 +157,7 @@ def test_the_time_of_a_processor_is_that_of_all_that_it_has_started(start: Start
 
 
 @pytest.mark.skipif(
-    not {"limits of the system", "no capabilities"} <= set(detected()), reason="this machine lacks these walls"
+    not {"limits of the system", "no capabilities"} <= set(detected()), reason="this machine lacks these mechanisms"
 )
 def test_who_is_timed_cannot_take_back_its_limit_of_memory(start: Start) -> None:
     participant = start(SUBMISSIONS / "lifts_its_limit.py", trusted=False)
@@ -176,7 +176,7 @@ def test_a_stranger_is_timed_and_weighed_behind_walls(start: Start) -> None:
 
     for each in (participant._timing[0], participant._weighing):
         assert isinstance(each, Elsewhere)
-        assert set(each.worker.walls) >= {"limits of the system"}
+        assert set(each.worker.mechanisms) >= {"limits of the system"}
     assert weighed.memory["resident"]
 
 

@@ -132,9 +132,9 @@ def test_json_on_standard_output_is_nothing_but_rows(
     unsupported = len(found) - 4
     assert status == 0
     reason = f"  {unsupported} × unsupported: takes no is_causal\n"
-    *lines, walls, operators = written.err.splitlines(keepends=True)
+    *lines, mechanisms, operators = written.err.splitlines(keepends=True)
     assert "".join(lines) == f"attention/kernels  4 of 4 passed; {unsupported} more unsupported\n{reason}"
-    assert walls.startswith("sandbox: ")
+    assert mechanisms.startswith("sandbox: ")
     assert operators.startswith("operators: ")
     assert [list(row) for row in found] == [[*KEYS, "sandbox"]] * len(found)
     assert Counter(row["status"] for row in found) == {"passed": 4, "unsupported": unsupported}

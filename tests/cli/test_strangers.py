@@ -1,4 +1,4 @@
-"""A file that is not the suite's, checked on the command line: behind walls, and shown harmlessly."""
+"""A file that is not the suite's, checked on the command line: in a sandbox, and shown harmlessly."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def test_wrong_attention_without_an_exponential_is_questioned(tmp_path: Path) ->
 def test_a_check_that_passes_explains_nothing() -> None:
     _, found = explained("causal_and_wide", "plain")
 
-    assert replace(found, walls="", operators=None) == Explanation()
+    assert replace(found, sandbox="", operators=None) == Explanation()
 
 
 def test_a_line_says_how_many_failures_were_not_compared_and_how_one_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Notes every call of the main thread, in a folder that walls leave open: a cache that the user names."""
+"""Notes every call of the main thread, in a folder that the sandbox leaves open: a cache that the user names."""
 
 import os
 import threading

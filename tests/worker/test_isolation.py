@@ -48,7 +48,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 def needs(worker: Worker, *names: str) -> None:
     """Skip where this machine lacks a mechanism that the test is about."""
     assert isinstance(worker.ready(), Ready)
-    if missing := set(names) - set(worker.walls):
+    if missing := set(names) - set(worker.mechanisms):
         pytest.skip(f"this machine has no {', '.join(missing)}")
 
 
@@ -145,7 +145,7 @@ def test_nothing_survives(start: Start, tmp_path: Path, lacking: tuple[str, ...]
 def test_without_both_a_daemon_stays_and_no_protection_is_claimed(start: Start, tmp_path: Path) -> None:
     worker = start(PID, "descent")
     assert findings(worker, "daemon", tmp_path) == "left"
-    assert not {PID, "descent"} & set(worker.walls)
+    assert not {PID, "descent"} & set(worker.mechanisms)
     worker.close()
     for number in named(tmp_path):
         os.kill(number, signal.SIGKILL)
@@ -291,7 +291,7 @@ def test_an_interpreter_of_its_own_has_the_same_sandbox(start: Start) -> None:
     forked, fresh = start(), start(device="cuda")
     for worker in (forked, fresh):
         assert isinstance(worker.ready(), Ready)
-    assert fresh.walls == forked.walls != ()
+    assert fresh.mechanisms == forked.mechanisms != ()
     pid = fresh.pid
     assert pid is not None
     fresh.close()

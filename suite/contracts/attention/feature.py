@@ -6,7 +6,7 @@
     weights      what becomes of the softmax: empty rows, dropout
     output       what is returned
 
-Every file or folder in `features/` declares one `FEATURE`. Signature, vocabulary, oracle, deviations, strangers and
+Every file or folder in `features/` declares one `FEATURE`. Signature, vocabulary, oracle, mutants, variants and
 workloads are assembled from these declarations.
 """
 
@@ -102,9 +102,9 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Computed:
-    """What a feature does in the computations that deviations are made of. Each takes the computation first.
+    """What a feature does in the computations that mutants are made of. Each takes the computation first.
 
-    `steps` are the parts of it that a deviation may replace, by name.
+    `steps` are the parts of it that a mutant may replace, by name.
     """
 
     steps: Mapping[str, Callable[..., Any]] = field(default_factory=dict)

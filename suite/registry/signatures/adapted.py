@@ -1,4 +1,4 @@
-"""A function of a stranger's signature, called as the contract calls."""
+"""A function with the signature of another library, called as the contract calls."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Computation(Stepwise):
     def instead(
         cls, step: str, says: str, *, source: str = "", dtypes: Sequence[str] = ("float32",)
     ) -> Callable[[Replacement], Mutant]:
-        """Turn a replacement of `step` into the deviation that bears the replacement's name."""
+        """Turn a replacement of `step` into the mutant that bears the replacement's name."""
         return lambda replacement: Mutant(
             replacement.__name__, says, cls.wrong(step, replacement), tuple(dtypes), source
         )

@@ -14,9 +14,9 @@ from attnsuite.cases import Case
 from attnsuite.cases.bad_input import BadInputCase, Row
 from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.layouts import out_of_order
-from attnsuite.cases.model import Config, Model, Weights, token_among, two_models, without
+from attnsuite.cases.model import Config, Model, Weights, two_models, without
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, generator, numbers
-from attnsuite.contracts.models.bad_input import bad_greedy, bad_tensor, bad_weight
+from attnsuite.contracts.models.bad_input import bad_greedy, bad_sentences, bad_tensor, bad_weight
 from attnsuite.contracts.models.seq2seq_attention.contract import POSITIONAL, shapes
 from attnsuite.contracts.models.seq2seq_attention.model import Recurrent, oracle
 from attnsuite.contracts.models.translations import translating
@@ -215,14 +215,7 @@ def bad_input() -> Iterator[BadInputCase]:
         bad_config("cell", "an unknown cell", cell="rnn"),
         bad_config("layers", "no layers", layers=0),
         bad_config("window", "a window of −1", window=-1),
-        bad_tensor("source_token", "the token 11 in a vocabulary of 11", "source", token_among(7, 11)),
-        bad_tensor("negative_token", "the token −1", "source", token_among(7, -1)),
-        bad_tensor("target_token", "the token 13 in a vocabulary of 13", "target", token_among(5, 13)),
-        bad_tensor("negative_target", "the token −1 in a target", "target", token_among(5, -1)),
-        bad_tensor("length_zero", "a length of 0", "lengths", [7, 0, 1]),
-        bad_tensor("length_beyond", "a length of 8 in a source of 7", "lengths", [7, 8, 1]),
-        bad_tensor("lengths", "2 lengths for 3 sources", "lengths", [7, 4]),
-        bad_tensor("one_length", "1 length for 3 sources", "lengths", [7]),
+        *bad_sentences(),
         bad_tensor("one_source", "1 source for 3 targets", "source", zeros((1, 7))),
         bad_tensor("batches", "2 targets for 3 sources", "target", zeros((2, 5))),
         bad_tensor("fractions", "lengths that are not integers", "lengths", [7.0, 4.0, 2.0]),

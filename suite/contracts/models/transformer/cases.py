@@ -20,7 +20,7 @@ from attnsuite.cases.layouts import out_of_order
 from attnsuite.cases.model import Config, Model, Weights, token_among, two_models, without
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, dtype_of, generator, numbers
 from attnsuite.contracts.blocks.positional_encoding import oracle as positional_encoding
-from attnsuite.contracts.models.bad_input import bad_greedy, bad_tensor, bad_weight
+from attnsuite.contracts.models.bad_input import bad_greedy, bad_sentences, bad_tensor, bad_weight
 from attnsuite.contracts.models.transformer.contract import POSITIONAL, shapes
 from attnsuite.contracts.models.transformer.model import Transformer, oracle
 from attnsuite.contracts.models.translations import GREEDY, translating
@@ -294,14 +294,7 @@ def bad_input() -> Iterator[BadInputCase]:
         bad_weight("dtypes", "a bias of float64 with weights of float32", "b_logits", torch.zeros(13).double()),
         ("heads", "3 heads for a width of 16", {"config": {**USUAL, "heads": 3}}),
         ("odd_width", "an odd width of 15", {"config": {**USUAL, "width": 15, "heads": 5}}),
-        bad_tensor("source_token", "the token 11 in a vocabulary of 11", "source", token_among(7, 11)),
-        bad_tensor("negative_token", "the token −1", "source", token_among(7, -1)),
-        bad_tensor("target_token", "the token 13 in a vocabulary of 13", "target", token_among(5, 13)),
-        bad_tensor("negative_target", "the token −1 in a target", "target", token_among(5, -1)),
-        bad_tensor("length_zero", "a length of 0", "lengths", [7, 0, 1]),
-        bad_tensor("length_beyond", "a length of 8 in a source of 7", "lengths", [7, 8, 1]),
-        bad_tensor("lengths", "2 lengths for 3 sources", "lengths", [7, 4]),
-        bad_tensor("one_length", "1 length for 3 sources", "lengths", [7]),
+        *bad_sentences(),
         bad_tensor("batches", "2 targets for 3 sources", "target", zeros((2, 5))),
         bad_tensor("one_target", "1 target for 3 sources", "target", zeros((1, 5))),
         bad_tensor("fractions", "lengths that are not integers", "lengths", [7.0, 4.5, 1.0]),
