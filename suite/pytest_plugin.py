@@ -194,7 +194,7 @@ class Tested:
         for outcome in failures:
             yield f"{outcome.implementation} {outcome.case} ({outcome.dtype}): {outcome.says}"
         if words := _words(self.declaration):
-            yield Group(failures[0], 1, asked=tuple(words)).rerun
+            yield Group(failures[0], 1, target=tuple(words)).rerun
         if isinstance(self.check, Outcome):
             return
         for outcome in failures:

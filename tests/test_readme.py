@@ -60,7 +60,7 @@ def test_the_readme_quotes_measured_times() -> None:
     assert len(quoted) == 6
     for place, shape in enumerate(SHAPES):
         table = timed[shape]
-        said = {row.name: f"{table.unit.of(row.time.median)}, {verdict(row)}" for row in table.measured if row.time}
+        said = {row.name: f"{table.unit.format(row.time.median)}, {verdict(row)}" for row in table.measured if row.time}
         expected = {name: said[name].removesuffix(", baseline") for name in quoted}
         assert {name: cells[place].strip() for name, cells in quoted.items()} == expected
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from attnsuite.cli.options import words
 from attnsuite.cli.requests import Draw
 from attnsuite.cli.targets import told
-from attnsuite.documents.figures import FIGURES, chosen
+from attnsuite.documents.figures import FIGURES, select_figures
 from attnsuite.model import UsageError
-from attnsuite.report.charting import absent
+from attnsuite.report.charting import missing_packages
 
 OPTIONS = ("sentence", "attention", "causal", "seed")
 """The options of figures."""
@@ -19,7 +19,7 @@ def run(options: Draw) -> None:
     Raises UsageError for an unknown figure, an option that a figure does not take, a library that is absent, and a file
     that is not to be replaced.
     """
-    figures = chosen(options.figures)
+    figures = select_figures(options.figures)
     if options.list_figures:
         for name in figures:
             figure = FIGURES[name]
@@ -29,7 +29,7 @@ def run(options: Draw) -> None:
     values = {name: getattr(options, name) for name in OPTIONS if words(options, name)}
     for option in values:
         _refuse_untaken(option, options.figures)
-    if lacking := absent():
+    if lacking := missing_packages():
         raise UsageError(f'drawing needs {" and ".join(lacking)}: python -m pip install "attnsuite[charts]"')
     from attnsuite.documents.figures.drawing import targets  # needs these libraries
 
@@ -46,7 +46,7 @@ def run(options: Draw) -> None:
 
 def _refuse_untaken(option: str, named: tuple[str, ...]) -> None:
     takers = [name for name in FIGURES if option in FIGURES[name].takes]
-    others = [name for name in chosen(named) if name not in takers]
+    others = [name for name in select_figures(named) if name not in takers]
     if not named:
         raise UsageError(f"--{option} goes with a figure that is named; figures that take it: {', '.join(takers)}")
     if others:

@@ -67,7 +67,7 @@ def _train(jobs: Sequence[Job], writer: RunWriter, options: Learn) -> None:
 
 
 def _key(job: Job) -> tuple[str, ...]:
-    return (job.implementation, job.task.stands_in, str(job.seed), DEVICE)
+    return (job.implementation, job.task.recorded_name, str(job.seed), DEVICE)
 
 
 def line(learned: Learned) -> str:
@@ -88,7 +88,7 @@ def _tasks(options: Learn) -> list[Task]:
     """
     from attnsuite.documents.learning import tasks
 
-    named = {task.name: task for name in options.tasks for task in tasks.of_table(name)} or tasks.tasks()
+    named = {task.name: task for name in options.tasks for task in tasks.tasks_of_table(name)} or tasks.tasks()
     chosen = [task for task in named.values() if not (options.targets and task.own)]
     if not chosen:
         raise UsageError(f"{next(iter(named))} uses no attention as a backend: leave the targets out")
@@ -109,7 +109,7 @@ def _learned(job: Job, checkpoints: Path | None, watch: Watch) -> Learned:
     finished = job.run(backend.attention, checkpoints, watch)
     return Learned(
         job.implementation,
-        job.task.stands_in,
+        job.task.recorded_name,
         job.seed,
         DEVICE,
         finished.curve,

@@ -12,7 +12,7 @@ from attnsuite.cli.targets import told
 from attnsuite.model import UsageError, escaped
 from attnsuite.model.uncollected import uncollected
 from attnsuite.report import refuse_foreign_index, write_report
-from attnsuite.report.charting import absent
+from attnsuite.report.charting import missing_packages
 from attnsuite.results import merge as merged
 from attnsuite.results import read
 from attnsuite.results.history import update
@@ -54,8 +54,8 @@ def report(results: Path, only: str = "", lines: TextIO | None = None, draws: bo
     if not machines:
         raise UsageError(f"{results} holds no results; `attnsuite run` makes them")
     update(results)
-    if draws and absent():
-        print(f"no charts: {', '.join(absent())} is not installed (the extra `charts`)", file=sys.stderr)
+    if draws and missing_packages():
+        print(f"no charts: {', '.join(missing_packages())} is not installed (the extra `charts`)", file=sys.stderr)
     for path in write_report(results, machines, draws):
         if not only or path.parent.name == only or path.parent == results:
             print(path, file=lines)

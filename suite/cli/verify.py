@@ -9,7 +9,7 @@ from attnsuite.cli.exit_status import FAILED
 from attnsuite.cli.requests import Verify
 from attnsuite.model import RESULTS, Refusal, UsageError, escaped
 from attnsuite.model.uncollected import uncollected
-from attnsuite.report import amiss_pages, pages
+from attnsuite.report import outdated_pages, pages
 from attnsuite.results import Recorded, machines, read_machine, verify
 
 NOT_PROVEN = "not proven: that the machine was honest, nor that it was the one that is named"
@@ -73,6 +73,6 @@ def verified(path: Path) -> Findings:
         found.errors += verify(path / name)
     if not found.errors:
         found.machines = {name: read_machine(path, name) for name in names}
-        found.errors = [Refusal(str(file), "", why) for file, why in amiss_pages(path, found.machines)]
+        found.errors = [Refusal(str(file), "", why) for file, why in outdated_pages(path, found.machines)]
         found.files = sum((path / name).exists() for name in pages(path, found.machines))
     return found

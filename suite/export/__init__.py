@@ -10,10 +10,10 @@ from textwrap import shorten
 from typing import Any
 
 from attnsuite import machine
-from attnsuite.export.exporter import Exporter, exporter
+from attnsuite.export.exporter import Exporter, find_exporter
 from attnsuite.export.files import replacing
 from attnsuite.export.inputs import configured, drawn_weights, read_weights, refuse_too_many
-from attnsuite.export.verify import Verified, verify
+from attnsuite.export.verify import Verification, verify
 from attnsuite.model import DTYPES, UsageError
 from attnsuite.model.options import check_short_seed
 from attnsuite.registry.loading import in_one_line
@@ -47,7 +47,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Written:
+class ExportedModel:
     """The graph that was written, and the errors of its output."""
 
     name: str
@@ -55,14 +55,14 @@ class Written:
     part: str
     nodes: int
     bytes: int
-    verified: Verified
+    verification: Verification
 
 
-def export(request: Request) -> Written:
+def export(request: Request) -> ExportedModel:
     """Write the file, or raise UsageError with the reason; a file that was there before is then unharmed."""
     _check(request)
     with replacing(request.file, request.force) as place:
-        found = exporter(request.target)
+        found = find_exporter(request.target)
         if found.exports.quantised and request.dtype != "float32":
             raise UsageError(f"{found.name} is made of float32 alone, not of {request.dtype}")
         part, opset = _part(found, request.part), _opset(found, request.opset)
@@ -73,9 +73,9 @@ def export(request: Request) -> Written:
         made = {"implementation": name, "dtype": request.dtype, "opset": str(opset), "weights": origin}
         _label(model, found, config, part, made)
         found.exports.write(model, weights, place, request.data_above)
-        verified = verify(found, place, part, config, weights, request.device)
+        verification = verify(found, place, part, config, weights, request.device)
         size = sum(file.stat().st_size for file in place.parent.iterdir())
-    return Written(name, opset, part, len(model.graph.node), size, verified)
+    return ExportedModel(name, opset, part, len(model.graph.node), size, verification)
 
 
 def _check(request: Request) -> None:

@@ -26,7 +26,7 @@ class Exporter:
         return self.declaration.full_name
 
 
-def exporter(target: str) -> Exporter:
+def find_exporter(target: str) -> Exporter:
     """The implementation of a target, or for a contract the one of the newest opset.
 
     Raises UsageError if there is none, it cannot be exported, or a library that it needs is missing.

@@ -17,7 +17,7 @@ REFERENCE = "onnx's reference evaluator"
 
 
 @dataclass(frozen=True)
-class Verified:
+class Verification:
     """What ran the graph, and the errors of its output: in units of the tolerance, and relative to the oracle.
 
     `largest` is the error of the position that is farthest off; `rms` is over all positions.
@@ -31,7 +31,7 @@ class Verified:
 
 def verify(
     found: Exporter, file: Path, part: str, config: Mapping[str, Any], weights: Mapping[str, Any], device: str
-) -> Verified:
+) -> Verification:
     """Check and run a graph on a case of its contract. Other parts are computed by PyTorch.
 
     Raises UsageError if onnx or onnxruntime refuses it, or its output is wrong. Errors of a quantised graph are only
@@ -94,7 +94,7 @@ def _to_numpy(tensor: Any) -> Any:
 
 def _judged(
     found: Exporter, runs: Mapping[str, Any], ran_by: str, config: Mapping[str, Any], weights: Mapping[str, Any]
-) -> Verified:
+) -> Verification:
     """The error of one output. UsageError where it exceeds the tolerance, unless the graph is quantised."""
     import torch
 
@@ -113,4 +113,4 @@ def _judged(
     verdict = expected.verdict(Reply(output))
     if verdict.status != "passed" and not found.exports.quantised:
         raise UsageError(f"the graph's output is wrong, and nothing was written: {verdict.detail}")
-    return Verified(ran_by, verdict.error_ratio or 0.0, **expected.relative(output))
+    return Verification(ran_by, verdict.error_ratio or 0.0, **expected.relative(output))

@@ -49,7 +49,7 @@ def pages(folder: Path, machines: Mapping[str, Recorded]) -> dict[str, str]:
     return found | {REPORT: report_text(machines, timed, folder)}
 
 
-def amiss_pages(folder: Path, machines: Mapping[str, Recorded]) -> Iterator[tuple[Path, str]]:
+def outdated_pages(folder: Path, machines: Mapping[str, Recorded]) -> Iterator[tuple[Path, str]]:
     """Each page or table that the rows do not give again, with what to do; a file that is not there is no error."""
     for name, text in pages(folder, machines).items():
         there = text_of(folder / name)

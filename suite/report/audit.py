@@ -7,9 +7,9 @@ from pathlib import Path
 
 from attnsuite.model import EXEMPT, Audit, Combinations, Meetings, Run
 from attnsuite.report import provenance
-from attnsuite.report.cells import LONGEST_CODE, code, joined, listed, plain, said
+from attnsuite.report.cells import LONGEST_CODE, code, joined, name_list, plain, said
 from attnsuite.report.files import refuse_foreign, texts, write
-from attnsuite.report.page import Column, Page, Section, Table, beside_page, blocks, note, points, section, table
+from attnsuite.report.page import Column, Page, Section, Table, blocks, file_link, note, points, section, table
 
 TITLE = "The suite against itself"
 MOST_NAMED = 4
@@ -48,7 +48,7 @@ def audit_page(audits: Sequence[Audit], run: Run) -> Page:
     shown = blocks(
         provenance.run_table(run), _contracts(audits), _redrawn(audits), section("Complaints", complaints),
         section("Features that meet", (section(contract, _combinations(of)) for contract, of in meeting)),
-        note("Each family, variant and mutant: ", joined([beside_page(f"{name}.csv") for name in data]), "."),
+        note("Each family, variant and mutant: ", joined([file_link(f"{name}.csv") for name in data]), "."),
     )  # fmt: skip
     return Page(TITLE, shown, data)
 
@@ -153,7 +153,7 @@ def _combinations(of: Combinations) -> Table:
         "survivors",
     )
     rows = [
-        (kind, met.possible, met.met, met.mutants, met.killed, said(listed(met.survived, MOST_NAMED) or "none"))
+        (kind, met.possible, met.met, met.mutants, met.killed, said(name_list(met.survived, MOST_NAMED) or "none"))
         for kind, met in _kinds(of)
     ]
     return table(heads, rows)

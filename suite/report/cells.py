@@ -53,11 +53,11 @@ class Span:
     link: str = ""
 
 
-Said: TypeAlias = "str | Span | Iterable[Span]"
+Text: TypeAlias = "str | Span | Iterable[Span]"
 """What words may be given as."""
 
 
-def spans(*parts: Said, longest: int = LONGEST) -> tuple[Span, ...]:
+def spans(*parts: Text, longest: int = LONGEST) -> tuple[Span, ...]:
     """The parts as one text. Strings become words in plain style; a space at their start or end is kept."""
     found: list[Span] = []
     for part in parts:
@@ -78,7 +78,7 @@ def joined(parts: Iterable[Span], by: str = ", ") -> tuple[Span, ...]:
     return tuple(span for part in parts for span in (Span(by), part))[1:]
 
 
-def listed(names: Sequence[str], most: int | None = None, what: str = "") -> tuple[Span, ...]:
+def name_list(names: Sequence[str], most: int | None = None, what: str = "") -> tuple[Span, ...]:
     """Names separated by commas: the first `most`, and how many more there are (of `what`)."""
     shown = joined(map(code, names[:most]))
     more = len(names) - (most or len(names))
@@ -114,7 +114,7 @@ def number(value: float | None, words: str = "", unit: str = "") -> Cell:
     return Cell((Span(shown),) if shown else (), value, unit)
 
 
-def said(*parts: Said, value: Value = None, longest: int = LONGEST) -> Cell:
+def said(*parts: Text, value: Value = None, longest: int = LONGEST) -> Cell:
     """A cell of words in several styles."""
     return Cell(spans(*parts, longest=longest), value)
 

@@ -51,7 +51,7 @@ CONFIG = {
 }
 
 
-def absent() -> list[str]:
+def missing_packages() -> list[str]:
     """What has to be installed before anything can be drawn."""
     found = []
     for module, package in NEEDED.items():

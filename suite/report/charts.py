@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from attnsuite.report.charting import COLOURS, CONFIG, absent, svg_of
+from attnsuite.report.charting import COLOURS, CONFIG, missing_packages, svg_of
 from attnsuite.report.files import write
 from attnsuite.report.timed import ATTENTION, Row, Setting, TimedTable, setting_words, tables_of
 from attnsuite.results import Recorded
@@ -17,7 +17,7 @@ LEAST_LENGTHS = 3
 MOST_PANELS = 4
 QUANTITIES: dict[str, tuple[str, Callable[[Row], float | None], float]] = {
     "time": ("milliseconds of a call", lambda row: row.median, 1e-3),
-    "memory": ("MiB at the peak of a call", lambda row: row.shown_peak or None, 2.0**20),
+    "memory": ("MiB at the peak of a call", lambda row: row.reported_peak or None, 2.0**20),
 }
 """Each chart: the title of its axis, its value of a row, and the axis' unit."""
 
@@ -28,7 +28,7 @@ BASES = {"time": 10, "memory": 2}
 def write_charts(folder: Path, recorded: Recorded) -> list[Path]:
     """Draw time.svg and memory.svg of a machine into `folder` and return their paths; none without series or Altair."""
     series = series_of(tables_of(recorded))
-    if absent() or not series:
+    if missing_packages() or not series:
         return []
     return write(folder, {f"{name}.svg": _drawn(name, series, recorded) for name in QUANTITIES})
 

@@ -15,7 +15,7 @@ from attnsuite.results import Recorded
 Value = Callable[[Row], Any]
 
 ASKED: dict[str, Value] = {
-    name: attrgetter(f"of.{name}")
+    name: attrgetter(f"measurement.{name}")
     for name in (
         *("implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache"),
         *("status", "known", "detail"),
@@ -27,27 +27,27 @@ NUMBERS: dict[str, Value] = {
     "low": lambda row: row.time and row.time.low,
     "high": lambda row: row.time and row.time.high,
     "verdict": attrgetter("verdict"),
-    "speedup": lambda row: row.against and row.against.speedup,
-    "speedup_low": lambda row: row.against and row.against.low,
-    "speedup_high": lambda row: row.against and row.against.high,
-    "pairs": lambda row: row.against and row.against.pairs,
-    "why": lambda row: row.against and row.against.why,
-    "rounds": lambda row: len(row.of.seconds),
-    "calls": attrgetter("of.calls"),
-    "own_clock": attrgetter("of.own_clock"),
-    "stopped": attrgetter("of.stopped"),
-    "first_call": attrgetter("of.first_call"),
-    "warm_up": attrgetter("of.warm_up"),
+    "speedup": lambda row: row.comparison and row.comparison.speedup,
+    "speedup_low": lambda row: row.comparison and row.comparison.low,
+    "speedup_high": lambda row: row.comparison and row.comparison.high,
+    "pairs": lambda row: row.comparison and row.comparison.pairs,
+    "why": lambda row: row.comparison and row.comparison.why,
+    "rounds": lambda row: len(row.measurement.seconds),
+    "calls": attrgetter("measurement.calls"),
+    "own_clock": attrgetter("measurement.own_clock"),
+    "stopped": attrgetter("measurement.stopped"),
+    "first_call": attrgetter("measurement.first_call"),
+    "warm_up": attrgetter("measurement.warm_up"),
     "tokens_per_second": lambda row: row.rate("tokens"),
     "images_per_second": lambda row: row.rate("images"),
     "flops_per_second": lambda row: row.rate(),
     "flops_per_second_by_convention": lambda row: row.rate("convention"),
     "of_roofline": attrgetter("roofline"),
-    "net_peak": attrgetter("shown_peak"),
-    "peak": attrgetter("of.peak"),
+    "net_peak": attrgetter("reported_peak"),
+    "peak": attrgetter("measurement.peak"),
     "joules": attrgetter("joules"),
-    "error_ratio": attrgetter("of.error_ratio"),
-    "kernel": attrgetter("of.kernel"),
+    "error_ratio": attrgetter("measurement.error_ratio"),
+    "kernel": attrgetter("measurement.kernel"),
 }
 """Seconds, bytes, FLOPs per second, joules; docs/results.md says what each is."""
 GROUPS = ("making", "memory", "work", "ceilings", "relative_error", "telemetry")
@@ -56,15 +56,17 @@ GROUPS = ("making", "memory", "work", "ceilings", "relative_error", "telemetry")
 
 def benchmark_table(recorded: Recorded, tables: Sequence[TimedTable]) -> Table:
     """A row for each measurement of a machine."""
-    compared = {row.of.key: row for each in tables for row in each.rows if row.of.workload != EVERY_CASE}
+    compared = {
+        row.measurement.key: row for each in tables for row in each.rows if row.measurement.workload != EVERY_CASE
+    }
     shapes = {each.workload: each.facts for each in tables}
     rows = [compared.get(of.key, Row(run, of)) for run, of in recorded.measured]
-    entries = [dict(_entries(row.of)) for row in rows]
+    entries = [dict(_entries(row.measurement)) for row in rows]
     named = list(dict.fromkeys(name for group in GROUPS for of in entries for name in of if name.startswith(group)))
     origin: dict[str, Value] = {
         "run": attrgetter("run"),
         "started": lambda row: recorded.runs[row.run].started,
-        "shape": lambda row: shapes[row.of.workload].shape if row.of.workload in shapes else "",
+        "shape": lambda row: shapes[row.measurement.workload].shape if row.measurement.workload in shapes else "",
     }
     columns = origin | ASKED | NUMBERS
     cells = [
@@ -88,5 +90,5 @@ def conformance_table(recorded: Recorded) -> Table:
     rows = []
     for (name, device), outcomes in by_implementation(recorded.outcomes).items():
         bad = validation(outcomes)
-        rows.append([name, outcomes[0].contract, device, *count(outcomes).numbers, bad.refused, bad.given])
+        rows.append([name, outcomes[0].contract, device, *count(outcomes).numbers, bad.refused, bad.total])
     return table([Column(key=head) for head in heads], rows)

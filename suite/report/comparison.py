@@ -131,7 +131,7 @@ def _amounts(ratio: Ratio) -> str:
     if ratio.what == MEMORY:
         return f"{size(ratio.old)} → {size(ratio.new)}"
     unit: Unit = time_unit([ratio.old, ratio.new])
-    return f"{unit.of(ratio.old)} → {unit.of(ratio.new)}"
+    return f"{unit.format(ratio.old)} → {unit.format(ratio.new)}"
 
 
 def _failure(of: Change | Ratio) -> str:

@@ -47,9 +47,9 @@ def _counts(found: Mapping[tuple[str, str], Sequence[Outcome]]) -> Table:
     for (name, device), members in found.items():
         of, validated = count(correctness(members)), validation(members)
         rows.append(
-            ("❌" if of.failures else "✅" if of.passed else "➖", code(name), device, f"{of.passed}/{of.asked}",
+            ("❌" if of.failures else "✅" if of.passed else "➖", code(name), device, f"{of.passed}/{of.run}",
              breakdown(members) or "0", of.known, of.unsupported, of.missing,
-             f"{validated.refused} of {validated.given}" if validated.given else "–")
+             f"{validated.refused} of {validated.total}" if validated.total else "–")
         )  # fmt: skip
     heads = ("", "implementation", "device", "passed/run", "failures", "known failures", "unsupported", "missing",
              "bad inputs refused")  # fmt: skip

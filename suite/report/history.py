@@ -151,7 +151,7 @@ def _quantity(of: Series) -> str:
 def _worded(of: Series) -> Callable[[float], str]:
     """How a value of the series is written."""
     if of.quantity == "time":
-        return time_unit(point.value for point in of.points).of
+        return time_unit(point.value for point in of.points).format
     return size if of.quantity == "memory" else lambda ratio: speed(1 / ratio)
 
 

@@ -70,22 +70,22 @@ def _attention(recorded: Recorded, tables: Sequence[TimedTable]) -> Table:
     tested = {
         name: outcomes
         for (name, _), outcomes in by_implementation(recorded.outcomes).items()
-        if name.startswith(f"{ATTENTION}/") and count(outcomes).asked
+        if name.startswith(f"{ATTENTION}/") and count(outcomes).run
     }
     timed = _shapes(tables)
-    rows_of = [{row.of.implementation: row for row in each.measured} for each in timed]
+    rows_of = [{row.measurement.implementation: row for row in each.measured} for each in timed]
     names = sorted({*tested, *(name for rows in rows_of for name in rows)})
     sampled = facts.sampled(recorded)
 
     def cells(name: str) -> Iterator[object]:
         counts = count(correctness(tested.get(name, ())))
         yield code(name.partition("/")[2])
-        yield (f"{counts.passed:,}/{counts.asked:,}" + " (a sample)" * (name in sampled)) if counts.asked else NOTHING
+        yield (f"{counts.passed:,}/{counts.run:,}" + " (a sample)" * (name in sampled)) if counts.run else NOTHING
         yield f"{counts.failures} failed" if counts.failures else f"{counts.known} known" if counts.known else NOTHING
         for each, rows in zip(timed, rows_of, strict=True):
             row = rows.get(name)
             compared = "" if row is None or row.verdict == BASELINE or not verdict(row) else f", {verdict(row)}"
-            yield f"{each.unit.of(row.time.median)}{compared}" if row and row.time else NOTHING
+            yield f"{each.unit.format(row.time.median)}{compared}" if row and row.time else NOTHING
 
     heads = ("implementation", "passed/run", "failures", *(_head(each) for each in timed))
     return table(heads, map(cells, names))
@@ -110,7 +110,7 @@ def _others(recorded: Recorded) -> Block:
     others = [outcome for outcome in recorded.outcomes if outcome.contract != ATTENTION]
     counts = count(others)
     contracts = len({outcome.contract for outcome in others})
-    if not counts.asked:
+    if not counts.run:
         return Note(())
-    words = f"{contracts} other contracts: {counts.passed:,} of {counts.asked:,} tests passed"
+    words = f"{contracts} other contracts: {counts.passed:,} of {counts.run:,} tests passed"
     return note(f"{words}, {counts.failures:,} failed, {counts.known:,} are known bugs.")

@@ -81,7 +81,7 @@ def _items(of: Points, indent: str) -> Iterator[str]:
 
 @_lines.register
 def _table(block: Table, level: int) -> Iterator[str]:
-    shown = block.shown
+    shown = block.visible
     heads = [_title(column.title or "") for column in shown.columns]
     yield from (_row(heads), "|---" * len(heads) + "|")
     for row in shown.rows:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from attnsuite.report.cells import LONGEST_CODE, Cell, Said, Span, cell, spans
+from attnsuite.report.cells import LONGEST_CODE, Cell, Span, Text, cell, spans
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Table:
         return bool(self.rows)
 
     @property
-    def shown(self) -> Table:
+    def visible(self) -> Table:
         """The table with only the columns that readers see."""
         return self._of([column.title is not None for column in self.columns])
 
@@ -67,12 +67,12 @@ class Note:
         return bool(self.spans)
 
 
-def note(*parts: Said, longest: int = LONGEST_CODE) -> Note:
+def note(*parts: Text, longest: int = LONGEST_CODE) -> Note:
     """A paragraph; `longest` limits the characters of each part."""
     return Note(spans(*parts, longest=longest))
 
 
-def beside_page(file: str) -> Span:
+def file_link(file: str) -> Span:
     """A link to a file that lies beside the page."""
     return Span(file, link=file)
 
@@ -87,7 +87,7 @@ class Points:
         return bool(self.points)
 
 
-def points(lines: Iterable[Said]) -> Points:
+def points(lines: Iterable[Text]) -> Points:
     """A list with a note for each line."""
     return Points(tuple(map(note, lines)))
 

@@ -163,7 +163,7 @@ class _MachinePage:
         self.recorded = recorded
         self.tables = tables
         self.tested = {
-            name: Tested(name, outcomes) for (name, _), outcomes in by_implementation(recorded.outcomes).items()
+            name: TestSummary(name, outcomes) for (name, _), outcomes in by_implementation(recorded.outcomes).items()
         }
 
     @property
@@ -210,7 +210,7 @@ class _MachinePage:
         """A timed table as the page draws it; each number is rounded once, here."""
         at = of.setting
         rows, slowest = of.measured[:MOST_ROWS], ", ".join(row.name for row in of.measured[MOST_ROWS:])
-        reasons = "; ".join(f"{row.name}: {absence(row.of)}" for row in of.rows if not row.time)
+        reasons = "; ".join(f"{row.name}: {absence(row.measurement)}" for row in of.rows if not row.time)
         below = (slowest and f"Slower: {slowest}.", reasons and f"No time: {reasons}.")
         return {
             "contract": at.contract, "workload": of.workload, "group": of.facts.group, "shape": of.facts.shape,
@@ -223,15 +223,15 @@ class _MachinePage:
 
     def _row(self, of: TimedTable, row: Row) -> dict[str, Any]:
         assert row.time is not None
-        tested = self.tested.get(row.of.implementation)
+        tested = self.tested.get(row.measurement.implementation)
         return {
             "name": row.name,
-            "time": of.unit.of(row.time.median),
+            "time": of.unit.format(row.time.median),
             "between": between(row, of.unit),
             "seconds": [_digits(row.time.median), _digits(row.time.low), _digits(row.time.high)],
             "verdict": BASELINE if row.verdict == BASELINE else verdict(row) or "–",
             "memory": peak(row),
-            "bytes": row.shown_peak,
+            "bytes": row.reported_peak,
             "right": tested.words if tested else "not tested on this machine",
             "kind": tested.kind if tested else "none",
             "bugs": tested.bugs if tested else [],
@@ -250,7 +250,8 @@ class _MachinePage:
         if clean is None:
             known = "Each implementation has a known bug, fails a test, or was not tested on this machine."
             return [known, f"Fastest: {self._result(of, first)}; {self._doubt(first)}.{equally}"]
-        use = f"Use {self._result(of, clean)}: it passes all {self.tested[clean.of.implementation].count.asked:,} tests"
+        number = self.tested[clean.measurement.implementation].count.run
+        use = f"Use {self._result(of, clean)}: it passes all {number:,} tests"
         if clean is first:
             return [f"{use}, and is the fastest.", *filter(None, [equally.strip()])]
         return [f"{use}.", f"Fastest: {self._result(of, first)}; {self._doubt(first)}.{equally}"]
@@ -258,26 +259,26 @@ class _MachinePage:
     @staticmethod
     def _result(of: TimedTable, row: Row) -> str:
         assert row.time is not None
-        return f"{row.name}, {of.unit.of(row.time.median)}, {peak(row)}"
+        return f"{row.name}, {of.unit.format(row.time.median)}, {peak(row)}"
 
     def _is_clean(self, row: Row) -> bool:
-        tested = self.tested.get(row.of.implementation)
+        tested = self.tested.get(row.measurement.implementation)
         return tested is not None and tested.kind == "passed"
 
     def _doubt(self, row: Row) -> str:
-        tested = self.tested.get(row.of.implementation)
+        tested = self.tested.get(row.measurement.implementation)
         if tested is None or tested.kind == "none":
             return "not tested on this machine"
         return f"{tested.words}, none in what this shape uses: these tests passed before it was timed"
 
     @property
-    def matrix(self) -> list[tuple[str, Tested, list[Count]]]:
+    def matrix(self) -> list[tuple[str, TestSummary, list[Count]]]:
         """Attention's implementations: the tests of each by group."""
         names = [name for name in self.tested if name.startswith(f"{ATTENTION}/")]
         return [
             (name.partition("/")[2], self.tested[name], [self.tested[name].by_group[group] for group in GROUPS])
             for name in sorted(names)
-            if self.tested[name].count.asked
+            if self.tested[name].count.run
         ]
 
     @property
@@ -286,7 +287,7 @@ class _MachinePage:
         return [
             (name.partition("/")[2], tested.reason)
             for name, tested in sorted(self.tested.items())
-            if name.startswith(f"{ATTENTION}/") and not tested.count.asked
+            if name.startswith(f"{ATTENTION}/") and not tested.count.run
         ]
 
     @property
@@ -339,7 +340,7 @@ class _MachinePage:
         ]
 
 
-class Tested:
+class TestSummary:
     """The tests of one implementation on one machine."""
 
     def __init__(self, name: str, outcomes: Sequence[Outcome]) -> None:
@@ -355,16 +356,16 @@ class Tested:
     @property
     def kind(self) -> str:
         """`failed`, `known` (all failures are known bugs), `passed`, or `none` where no test ran."""
-        if not self.count.asked:
+        if not self.count.run:
             return "none"
         return "failed" if self.count.failures else "known" if self.count.known else "passed"
 
     @property
     def words(self) -> str:
         """How many tests passed, failed, and failed for known bugs: "3,367 of 3,367 tests passed"."""
-        if not self.count.asked:
+        if not self.count.run:
             return self.reason
-        passed = f"{self.count.passed:,} of {self.count.asked:,} tests passed"
+        passed = f"{self.count.passed:,} of {self.count.run:,} tests passed"
         failures = f"{self.count.failures:,} failed" if self.count.failures else ""
         number = self.count.known
         known = f"{number:,} failure{'s' * (number != 1)} of known bugs" if number else ""

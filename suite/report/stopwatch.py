@@ -114,7 +114,7 @@ def _workload(name: str) -> Cell:
 def _agreements(audit: StopwatchAudit) -> Table:
     rows: list[list[object]] = []
     for of in audit.agreements:
-        time = number(of.seconds, time_unit([of.seconds]).of(of.seconds), "s")
+        time = number(of.seconds, time_unit([of.seconds]).format(of.seconds), "s")
         ratio, apart = number(of.ratio, significant(of.ratio, 4)), number(of.off, percent(of.off, 1))
         rows.append([of.tool, code(of.workload), code(of.implementation), of.device, time, of.pairs, ratio, apart])
     heads = ("stopwatch", "workload", "implementation", "device", "our time", "pairs", "ours / theirs", "apart")

@@ -62,11 +62,11 @@ def summary_lines(
     several = len(devices(outcomes)) > 1
     rows, below = [], {}
     for place, ((name, device), members) in enumerate(found.items()):
-        rows.append((_name(f"{name} on {device}" if several else name), _became(members, sampled.get(name, 0))))
+        rows.append((_name(f"{name} on {device}" if several else name), _outcome_cell(members, sampled.get(name, 0))))
         lines = (*(_unsupported(members) if reasons else ()), *_failed(members, again))
         below[place] = Points((*lines, *_validated(members, reasons, verbose)))
     if len(found) > 1:
-        rows.append((text(f"{len(found)} in all"), _became(outcomes)))
+        rows.append((text(f"{len(found)} in all"), _outcome_cell(outcomes)))
     columns = (Column("implementation"), Column("outcome"))
     return terminal.render(Page("Summary", (Table(columns, tuple(rows), below),)))
 
@@ -96,7 +96,7 @@ def _validated(outcomes: Sequence[Outcome], always: bool, verbose: bool) -> Iter
     Of several implementations it is printed, unless `always`, of those that accepted some and do not fail for it.
     """
     found = validation(outcomes)
-    if not found.given or not (always or found.lenient):
+    if not found.total or not (always or found.lenient):
         return
     yield note(found.says if verbose or not found.lenient else f"{found.says} (-v lists the others)")
     if verbose:
@@ -122,20 +122,20 @@ def _unsupported(outcomes: Sequence[Outcome]) -> Iterator[Note]:
         yield note(f"{sum(others)} × unsupported for {len(others)} other reasons")
 
 
-def _became(outcomes: Sequence[Outcome], of: int = 0) -> Cell:
+def _outcome_cell(outcomes: Sequence[Outcome], of: int = 0) -> Cell:
     """`3 of 24 passed, 21 failed; 2 more unsupported`: the tests that ran, those that did not, whether it is a sample.
 
     Of a sample, `of` is the number of all tests.
     """
     counts, validated = count(correctness(outcomes)), validation(outcomes)
-    only_validated = 0 if counts.asked else validated.given
-    if not counts.asked and not counts.unsupported and not only_validated:
+    only_validated = 0 if counts.run else validated.total
+    if not counts.run and not counts.unsupported and not only_validated:
         reasons = sorted({plain(outcome.detail) for outcome in outcomes if outcome.detail})
         return text(f"missing: {'; '.join(reasons)}" if reasons else "missing", LONGEST_CODE)
-    more = " more" if counts.asked or only_validated else ""
+    more = " more" if counts.run or only_validated else ""
     ran = {
-        f"{counts.passed} of {counts.asked} passed": counts.asked,
-        f"{validated.refused} of {validated.given} tests of input validation passed": only_validated,
+        f"{counts.passed} of {counts.run} passed": counts.run,
+        f"{validated.refused} of {validated.total} tests of input validation passed": only_validated,
         breakdown(outcomes): counts.failures,
         f"{counts.known} known to fail": counts.known,
     }
@@ -169,7 +169,7 @@ def _timed(rows: Sequence[Row], heading: str) -> Section:
     unit = time_unit(row.time.median for row in rows if row.time)
     heads = ("time", "interval", "speed", "peak memory")
     columns = (Column("implementation"), *(Column(head, right=True) for head in heads))
-    below = {place: points([said]) for place, row in enumerate(rows) if (said := _not_bounded(row.of))}
+    below = {place: points([said]) for place, row in enumerate(rows) if (said := _not_bounded(row.measurement))}
     return section(plain(heading, LONGEST_SAID), Table(columns, tuple(_line(row, unit) for row in rows), below))
 
 
@@ -179,11 +179,11 @@ def _not_bounded(of: Measurement) -> str:
 
 
 def _line(row: Row, unit: Unit) -> tuple[Cell, ...]:
-    name = _name(row.of.implementation)
+    name = _name(row.measurement.implementation)
     if not row.time:
-        return name, text(_without_time(row.of), LONGEST_SAID)
+        return name, text(_without_time(row.measurement), LONGEST_SAID)
     compared = row.verdict if row.verdict == BASELINE else timed.verdict(row)
-    return name, *map(cell, (unit.of(row.time.median), _spread(row.time), compared, timed.peak(row)))
+    return name, *map(cell, (unit.format(row.time.median), _spread(row.time), compared, timed.peak(row)))
 
 
 def _without_time(of: Measurement) -> str:

@@ -32,17 +32,17 @@ class Count:
     missing: int
 
     @property
-    def asked(self) -> int:
+    def run(self) -> int:
         return self.passed + self.failures + self.known
 
     @property
     def numbers(self) -> list[int]:
         """The numbers in the order of COUNTS."""
-        return [self.passed, self.asked, self.unsupported, self.failures, self.known, self.missing]
+        return [self.passed, self.run, self.unsupported, self.failures, self.known, self.missing]
 
     def __str__(self) -> str:
-        if self.asked:
-            return f"{self.passed}/{self.asked}" + (f" (unsupported {self.unsupported})" if self.unsupported else "")
+        if self.run:
+            return f"{self.passed}/{self.run}" + (f" (unsupported {self.unsupported})" if self.unsupported else "")
         return "unsupported" if self.unsupported else "missing" if self.missing else "–"
 
 
@@ -51,14 +51,14 @@ class Validation:
     """How many bad inputs an implementation refused, of those that it was given."""
 
     refused: int
-    given: int
+    total: int
     lenient: Sequence[Outcome]
     """Those that were accepted and fail no check."""
 
     @property
     def says(self) -> str:
         """`input validation: 23 of 28 bad inputs are refused`; empty where none was given."""
-        return f"{INPUT_VALIDATION}{self.refused} of {self.given} bad inputs are refused" if self.given else ""
+        return f"{INPUT_VALIDATION}{self.refused} of {self.total} bad inputs are refused" if self.total else ""
 
 
 def validation(outcomes: Iterable[Outcome]) -> Validation:
@@ -120,9 +120,9 @@ class Group:
     count: int
     others: int = 0
     """In the last line of a list that was cut short: how many more groups that line stands for."""
-    asked: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
     """The words of a command line that name the implementation; empty if its registered name does."""
-    narrowed: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
     """The words that say what was asked at all, where the example is about all of it."""
 
     @property
@@ -140,9 +140,9 @@ class Group:
     @property
     def rerun(self) -> str:
         """The command that asks the example again."""
-        words = ["attnsuite", "check", *(self.asked or [self.example.implementation])]
+        words = ["attnsuite", "check", *(self.target or [self.example.implementation])]
         if self._whole:
-            words += self.narrowed
+            words += self.filters
         else:
             words += ["--case", self.example.case, "--dtype", self.example.dtype]
         if self.example.device not in ("", "cpu"):
@@ -162,7 +162,7 @@ def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = Map
     words of a command line that name an implementation whose registered name does not, and under EVERY_CASE those that
     say what was asked.
     """
-    narrowed = tuple(again.get(EVERY_CASE, ()))
+    filters = tuple(again.get(EVERY_CASE, ()))
     found: list[Group] = []
     for (name, _), members in by_implementation(outcomes).items():
         asked = tuple(again.get(name, ()))
@@ -171,9 +171,9 @@ def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = Map
         shown = MOST_GROUPS + (
             len(ordered) == MOST_GROUPS + 1
         )  # one more takes no more lines than to say that there is
-        found += [Group(_telling(group), len(group), 0, asked, narrowed) for group in ordered[:shown]]
+        found += [Group(_example(group), len(group), 0, asked, filters) for group in ordered[:shown]]
         if rest := ordered[shown:]:
-            found.append(Group(_telling(rest[0]), sum(map(len, rest)), len(rest), asked, narrowed))
+            found.append(Group(_example(rest[0]), sum(map(len, rest)), len(rest), asked, filters))
     return found
 
 
@@ -183,10 +183,10 @@ def _rank(group: Sequence[Outcome]) -> tuple[bool, bool, bool, int]:
     A declaration or a gap that no longer holds would be overlooked further down.
     """
     accepted = group[0].status == Status.FAILED and group[0].detail.startswith(INPUT_VALIDATION)
-    return group[0].dtype != EVERY_CASE, accepted, not _telling(group).diagnosis, -len(group)
+    return group[0].dtype != EVERY_CASE, accepted, not _example(group).diagnosis, -len(group)
 
 
-def _telling(group: Sequence[Outcome]) -> Outcome:
+def _example(group: Sequence[Outcome]) -> Outcome:
     """The outcome with the simplest case, of those with a diagnosis if there are any.
 
     Of the names of cases the one with the fewest parts joined by `+` combines the fewest features, and a short one such

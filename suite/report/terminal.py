@@ -46,7 +46,7 @@ def _points(block: Points) -> Iterator[str]:
 
 @_lines.register
 def _table(block: Table) -> Iterator[str]:
-    shown = block.shown
+    shown = block.visible
     whole = [row for row in shown.rows if len(row) == len(shown.columns)]
     widths = [max(len(cell.words) for cell in cells) for cells in zip(*(whole or shown.rows), strict=False)]
     for place, row in enumerate(shown.rows):

@@ -48,16 +48,16 @@ class Row:
     """One measurement, the interval of its median, and its comparison with the baseline of its table."""
 
     run: str
-    of: Measurement
+    measurement: Measurement
     time: Interval | None = None
-    against: Comparison | None = None
+    comparison: Comparison | None = None
     verdict: str = ""
     """One of VERDICTS, BASELINE or ANOTHER_RUN; empty without a baseline."""
 
     @property
     def name(self) -> str:
         """The implementation without its contract."""
-        return self.of.implementation.removeprefix(f"{self.of.contract}/")
+        return self.measurement.implementation.removeprefix(f"{self.measurement.contract}/")
 
     @property
     def median(self) -> float | None:
@@ -67,35 +67,37 @@ class Row:
     @property
     def net_peak(self) -> float | None:
         """Peak bytes of one call, less the meter's reading of a call that allocates nothing; None if not above 0."""
-        if self.of.peak is None or not self.time:
+        if self.measurement.peak is None or not self.time:
             return None
-        net = self.of.peak - (self.of.memory.get("constant") or 0.0)
+        net = self.measurement.peak - (self.measurement.memory.get("constant") or 0.0)
         return net if 0 < net < math.inf else None
 
     @property
-    def shown_peak(self) -> float | None:
+    def reported_peak(self) -> float | None:
         """The net peak in bytes, 0 where the meter saw nothing; None without a reading."""
-        return None if self.of.peak is None or not math.isfinite(self.of.peak) else self.net_peak or 0.0
+        return (
+            None if self.measurement.peak is None or not math.isfinite(self.measurement.peak) else self.net_peak or 0.0
+        )
 
     def rate(self, work: str = "attended") -> float | None:
         """Work per second: FLOPs of the pairs `attended` or by FlashAttention's `convention`, `tokens`, `images`."""
-        amount = self.of.work.get(work)
+        amount = self.measurement.work.get(work)
         return amount / self.time.median if amount and self.time and math.isfinite(amount) else None
 
     @property
     def roofline(self) -> float | None:
         """The time that the work takes at this machine's measured ceilings, as a share of the measured time."""
         least = [
-            self.of.work[work] / self.of.ceilings[ceiling]
+            self.measurement.work[work] / self.measurement.ceilings[ceiling]
             for work, ceiling in (("attended", "flops"), ("bytes", "bytes"))
-            if self.of.work.get(work) is not None and self.of.ceilings.get(ceiling)
+            if self.measurement.work.get(work) is not None and self.measurement.ceilings.get(ceiling)
         ]
         return max(least) / self.time.median if len(least) == 2 and self.time else None
 
     @property
     def joules(self) -> float | None:
         """Energy of one call."""
-        energy = self.of.telemetry.get("joules")
+        energy = self.measurement.telemetry.get("joules")
         return float(energy) if isinstance(energy, int | float) and self.time else None
 
 
@@ -226,10 +228,10 @@ def _rows(members: Sequence[Measured], baseline: str) -> tuple[Row, ...]:
     ]
     base = next((row for row in rows if row.time and row.name == baseline), None)
     if base:
-        others = {row.name: row.of for row in rows if row.time and row.run == base.run and row is not base}
+        others = {row.name: row.measurement for row in rows if row.time and row.run == base.run and row is not base}
         seconds = {name: of.seconds for name, of in others.items()}
         processes = {name: of.processes for name, of in others.items()}
-        against = compare(base.of.seconds, seconds, LEVEL, processes, base.of.processes)
+        against = compare(base.measurement.seconds, seconds, LEVEL, processes, base.measurement.processes)
         rows = [_compared(row, base, against) for row in rows]
     return tuple(sorted(rows, key=lambda row: (row.name != baseline, row.name)))
 
@@ -241,7 +243,7 @@ def _compared(row: Row, base: Row, against: Mapping[str, Comparison]) -> Row:
     if row is base:
         return replace(row, verdict=BASELINE)
     comparison = against.get(row.name)
-    return replace(row, against=comparison, verdict=comparison.verdict if comparison else ANOTHER_RUN)
+    return replace(row, comparison=comparison, verdict=comparison.verdict if comparison else ANOTHER_RUN)
 
 
 # In words
@@ -256,16 +258,16 @@ def between(row: Row, unit: Unit) -> str:
     """The interval of a time: "11.9–12.4 ms"."""
     if not row.time:
         return ""
-    return TOO_FEW if row.time.low <= 0 else f"{unit.bare(row.time.low)}–{unit.of(row.time.high)}"
+    return TOO_FEW if row.time.low <= 0 else f"{unit.bare(row.time.low)}–{unit.format(row.time.high)}"
 
 
 def verdict(row: Row) -> str:
     """The comparison with the baseline: "2.31× faster", "equally fast", or why it cannot be said."""
-    if row.against is None:
+    if row.comparison is None:
         return row.verdict
     if row.verdict in ("faster", "slower"):
-        return speed(row.against.speedup)
-    return "equally fast" if row.verdict == "same" else f"inconclusive: {inconclusive(row.against)}"
+        return speed(row.comparison.speedup)
+    return "equally fast" if row.verdict == "same" else f"inconclusive: {inconclusive(row.comparison)}"
 
 
 def inconclusive(of: Comparison) -> str:
@@ -286,11 +288,11 @@ def absence(of: Measurement) -> str:
 
 def peak(row: Row) -> str:
     """The net peak of memory; "≤ 1 MiB" where the meter tells no smaller ones apart."""
-    if row.shown_peak is None:
+    if row.reported_peak is None:
         return NOTHING
-    if row.of.memory.get("allocator") is None and row.shown_peak <= METER_ERROR:
+    if row.measurement.memory.get("allocator") is None and row.reported_peak <= METER_ERROR:
         return f"≤ {size(METER_ERROR)}"
-    return size(row.shown_peak)
+    return size(row.reported_peak)
 
 
 def threads(number: int, machine: Machine | None = None) -> str:

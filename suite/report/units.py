@@ -20,7 +20,7 @@ class Unit:
     size: float
     name: str
 
-    def of(self, value: float) -> str:
+    def format(self, value: float) -> str:
         """The value with the unit: "1.29 ms"."""
         return f"{self.bare(value)} {self.name}"
 
@@ -40,7 +40,7 @@ def size(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return NOTHING
     unit = _fitting(value, SIZES)
-    return f"{max(value, 0):.0f} B" if unit.size == 1 else unit.of(value)
+    return f"{max(value, 0):.0f} B" if unit.size == 1 else unit.format(value)
 
 
 def duration(seconds: float) -> str:

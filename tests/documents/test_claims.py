@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.documents.claims import (
     Claim,
-    Measured,
+    MeasuredValue,
     Range,
     above,
+    all_claims,
     at_least,
     at_most,
     claims,
-    every,
     exactly,
     number,
     power,
@@ -51,7 +51,7 @@ TWENTY = [0.90 + 0.01 * place for place in range(20)]
 """Samples with the median 0.995, whose interval is about 0.94 to 1.05."""
 
 
-def claim(measure: Callable[[], Measured], expected: Range) -> Claim:
+def claim(measure: Callable[[], MeasuredValue], expected: Range) -> Claim:
     return Claim("topic/what", "doc-004", "1.1", "one is one", "a number", expected, Evidence.DRAWN, measure)
 
 
@@ -98,7 +98,7 @@ def test_samples_hold_where_their_interval_lies_inside(samples: list[float], exp
 def test_an_exception_is_reported_and_an_absent_library_is_no_failure(
     error: Exception, holds: Holds, detail: str
 ) -> None:
-    def measure() -> Measured:
+    def measure() -> MeasuredValue:
         raise error
 
     row = claim(measure, exactly(1)).examine()
@@ -110,11 +110,11 @@ def test_an_exception_is_reported_and_an_absent_library_is_no_failure(
 
 
 def test_claims_have_names_of_their_own_and_topics_in_order_which_the_page_names() -> None:
-    topics = list(dict.fromkeys(claim.topic for claim in every()))
+    topics = list(dict.fromkeys(claim.topic for claim in all_claims()))
     page = Path(__file__).parents[2] / "docs" / "claims.md"
 
-    assert len({claim.name for claim in every()}) == len(every()) > 50
-    assert {claim.document for claim in every()} >= {f"doc-00{number}" for number in range(5)}
+    assert len({claim.name for claim in all_claims()}) == len(all_claims()) > 50
+    assert {claim.document for claim in all_claims()} >= {f"doc-00{number}" for number in range(5)}
     assert topics == sorted(topics)
     assert set(topics) <= set(re.findall(r"`(\w+)`", page.read_text(encoding="utf-8")))
 
@@ -183,7 +183,7 @@ OPPOSITE: Mapping[str, Range] = {
     "unscaled_scores/causal_ways": at_least(0.01), "unscaled_scores/same": at_least(0.01),
 }  # fmt: skip
 """A range for the opposite of each claim."""
-COUNTED = [claim for claim in every() if claim.evidence in (Evidence.EXACT, Evidence.DRAWN)]
+COUNTED = [claim for claim in all_claims() if claim.evidence in (Evidence.EXACT, Evidence.DRAWN)]
 
 
 def test_every_exact_or_drawn_claim_has_its_opposite_here() -> None:

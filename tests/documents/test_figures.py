@@ -19,7 +19,7 @@ from attnsuite.contracts.steps.kernel_pooling import DATA
 from attnsuite.documents import figures
 from attnsuite.documents.figures import FIGURES, computing, heads
 from attnsuite.documents.figures.computing import translate
-from attnsuite.documents.figures.pictures import Axis, HeatMap, HeatMaps, Way
+from attnsuite.documents.figures.pictures import Axis, HeatMap, HeatMaps, LineStyle
 from attnsuite.model import UsageError
 
 pytest.importorskip("altair")
@@ -296,9 +296,9 @@ def has_its_points(root, picture):
     """A vertex or a symbol for each point."""
     lines = [mark.get("d").count("L") + 1 for group in marks(root, "line") for mark in group]
     series = [each for panel in picture.panels for each in panel.series]
-    assert sorted(lines) == sorted(len(each.points) for each in series if each.way is not Way.POINTS)
+    assert sorted(lines) == sorted(len(each.points) for each in series if each.way is not LineStyle.POINTS)
     assert [len(group) for group in marks(root, "symbol")] == [
-        len(each.points) for each in series if each.way is Way.POINTS
+        len(each.points) for each in series if each.way is LineStyle.POINTS
     ]
     titles = {panel.title for panel in picture.panels} | {panel.across or picture.across for panel in picture.panels}
     assert {picture.up, *titles} - {""} <= set(texts(root))

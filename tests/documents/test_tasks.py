@@ -515,9 +515,9 @@ def test_unknown_names_and_names_on_the_page_and_in_tox() -> None:
     assert (
         refused(lambda: translator("vit")) == "there is no translator 'vit'; there are: transformer, seq2seq_attention"
     )
-    assert refused(lambda: tasks.of_table("vit")).startswith("unknown task 'vit'; there are: digits, ")
+    assert refused(lambda: tasks.tasks_of_table("vit")).startswith("unknown task 'vit'; there are: digits, ")
     assert len(named) >= 4
-    assert all(tasks.of_table(name) for name in named), named
+    assert all(tasks.tasks_of_table(name) for name in named), named
     assert f"{len(data.pairs()):,} pairs of short sentences" in page
 
 

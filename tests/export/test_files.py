@@ -20,7 +20,7 @@ import onnxruntime
 
 from attnsuite.contracts.models.vision_transformer.contract import shapes
 from attnsuite.export import Request, export
-from attnsuite.export.exporter import exporter
+from attnsuite.export.exporter import find_exporter
 from attnsuite.export.files import BEFORE, NEW
 from attnsuite.export.inputs import drawn_weights, read_config, read_weights
 from attnsuite.implementations import _export
@@ -400,9 +400,9 @@ def test_settings_come_after_the_file_and_are_json_or_a_word(tmp_path: Path) -> 
 
 
 def test_a_contract_s_name_means_the_newest_opset_that_keeps_the_contract() -> None:
-    assert exporter("transformer").declaration.name == "onnx_export.opset23"
-    assert exporter("seq2seq_attention").declaration.name == "onnx_export"
-    assert exporter("transformer/onnx_export.int8").exports.quantised
+    assert find_exporter("transformer").declaration.name == "onnx_export.opset23"
+    assert find_exporter("seq2seq_attention").declaration.name == "onnx_export"
+    assert find_exporter("transformer/onnx_export.int8").exports.quantised
 
 
 # The command

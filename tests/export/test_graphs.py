@@ -22,7 +22,7 @@ from attnsuite.cases.tensors import generator
 from attnsuite.contracts import contract
 from attnsuite.contracts.models.seq2seq_attention.contract import shapes as recurrent_shapes
 from attnsuite.contracts.models.transformer.contract import shapes
-from attnsuite.export import Request, Written, export
+from attnsuite.export import ExportedModel, Request, export
 from attnsuite.export.inputs import drawn_weights
 
 SMALL: Mapping[str, Mapping[str, Any]] = {
@@ -46,12 +46,12 @@ def written(folder: Path) -> Any:
     """Writes a graph once, and returns its file with what was said of it."""
 
     @cache
-    def once(target: str, part: str, opset: int | None, more: str) -> tuple[Path, Written]:
+    def once(target: str, part: str, opset: int | None, more: str) -> tuple[Path, ExportedModel]:
         name = target.partition("/")[0]
         file = folder / f"{target.replace('/', '-')}.{part}.{opset}.{len(more)}.onnx"
         return file, export(Request(target, file, opset, part=part, config={**SMALL[name], **json.loads(more)}))
 
-    def of(target: str, part: str = "full", opset: int | None = None, more: str = "{}") -> tuple[Path, Written]:
+    def of(target: str, part: str = "full", opset: int | None = None, more: str = "{}") -> tuple[Path, ExportedModel]:
         return once(target, part, opset, more)
 
     return of
@@ -219,8 +219,8 @@ def test_the_errors_of_8_bits_are_measured_and_promised_by_nobody(written: Any) 
     file, rounded = written("vision_transformer/onnx_export.int8", more=more)
     whole, exact = written("vision_transformer", opset=18, more=more)
 
-    assert exact.verified.error_ratio <= 1 < rounded.verified.error_ratio
-    assert exact.verified.largest < 1e-5 < 1e-3 < rounded.verified.rms <= rounded.verified.largest < 0.2
+    assert exact.verification.error_ratio <= 1 < rounded.verification.error_ratio
+    assert exact.verification.largest < 1e-5 < 1e-3 < rounded.verification.rms <= rounded.verification.largest < 0.2
     assert file.stat().st_size < 0.6 * whole.stat().st_size
     assert "MatMulInteger" in {node.op_type for node in onnx.load(file).graph.node}
 
@@ -273,8 +273,8 @@ def test_bfloat16_is_run_by_onnx_itself_where_onnxruntime_cannot(folder: Path) -
 
     said = export(Request("transformer", file, dtype="bfloat16", config=config))
 
-    assert said.verified.ran_by == "onnx's reference evaluator"
-    assert said.verified.error_ratio <= 1
+    assert said.verification.ran_by == "onnx's reference evaluator"
+    assert said.verification.error_ratio <= 1
     assert {i.data_type for i in onnx.load(file).graph.initializer if i.name == "w_logits"} == {
         onnx.TensorProto.BFLOAT16
     }

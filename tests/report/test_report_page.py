@@ -11,7 +11,7 @@ import pytest
 from builders import NASTY, RUN, measured, outcome, recorded, run, without_time
 
 from attnsuite.model import ContractFacts, Facts, FindingFacts, WorkloadFacts
-from attnsuite.report import amiss_pages, pages, write_report
+from attnsuite.report import outdated_pages, pages, write_report
 from attnsuite.report.report_page import GROUPS, group_of, report_text
 from attnsuite.report.timed import tables_of
 
@@ -164,9 +164,9 @@ def test_pages_of_the_same_rows_are_the_same_and_another_is_named(tmp_path):
     (tmp_path / MACHINE).mkdir()
     written = write_report(tmp_path, machines, draws=False)
 
-    assert [*amiss_pages(tmp_path, machines)] == []
+    assert [*outdated_pages(tmp_path, machines)] == []
     written[-1].write_text(written[-1].read_text().replace("50.0 ms", "49.0 ms"))
-    ((path, why),) = amiss_pages(tmp_path, machines)
+    ((path, why),) = outdated_pages(tmp_path, machines)
     assert (path, why.partition(";")[0]) == (written[-1], "the rows give another page")
 
 

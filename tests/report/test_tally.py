@@ -19,7 +19,7 @@ def test_declined_and_missing_are_neither_passed_nor_asked():
         ]
     )
 
-    assert (counts.passed, counts.asked, counts.failures, counts.known) == (1, 3, 1, 1)
+    assert (counts.passed, counts.run, counts.failures, counts.known) == (1, 3, 1, 1)
     assert str(counts) == "1/3 (unsupported 1)"
     assert str(count([outcome(status="unsupported")])) == "unsupported"
     assert str(count([outcome(status="missing")])) == "missing"

@@ -78,7 +78,7 @@ def test_a_row_of_another_run_is_not_compared():
 
     (table,) = tables(rows, BASELINES)
 
-    assert (_row(table, "chunked").verdict, _row(table, "chunked").against) == (ANOTHER_RUN, None)
+    assert (_row(table, "chunked").verdict, _row(table, "chunked").comparison) == (ANOTHER_RUN, None)
     assert _row(table, "flex").verdict == "faster"
 
 
@@ -88,7 +88,7 @@ def test_without_a_time_of_the_baseline_there_are_no_verdicts():
     (table,) = tables([("r", failed), ("r", measured("chunked", seconds=0.05))], BASELINES)
 
     assert [(row.name, timed.verdict(row)) for row in table.measured] == [("chunked", "")]
-    assert timed.absence(_row(table, "matmul").of) == "out of memory"
+    assert timed.absence(_row(table, "matmul").measurement) == "out of memory"
 
 
 def test_the_baseline_of_another_contract_is_none():
@@ -117,14 +117,14 @@ def test_what_is_missing_stands_in_every_table_of_its_device():
 
     on_cuda, ladder, on_cpu = tables([("r", each) for each in rows], BASELINES)
 
-    assert _row(ladder, "jax_nn").of.status == _row(on_cpu, "jax_nn").of.status == "missing"
+    assert _row(ladder, "jax_nn").measurement.status == _row(on_cpu, "jax_nn").measurement.status == "missing"
     assert _row(on_cuda, "jax_nn") is None
 
 
 def test_what_was_measured_after_all_is_not_called_missing():
     (table,) = tables([("r1", about_all()), ("r2", measured("jax_nn"))], BASELINES)
 
-    assert [row.of.status for row in table.rows] == ["measured"]
+    assert [row.measurement.status for row in table.rows] == ["measured"]
 
 
 def test_a_long_name_comes_after_a_shorter_number():

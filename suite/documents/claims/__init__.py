@@ -72,7 +72,7 @@ RANGES: Mapping[str, Callable[..., Range]] = {
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredValue:
     """One number with its interval, and the samples and numbers behind it."""
 
     interval: Interval
@@ -81,15 +81,15 @@ class Measured:
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
-def number(value: float, detail: str = "", numbers: Mapping[str, float] | None = None) -> Measured:
+def number(value: float, detail: str = "", numbers: Mapping[str, float] | None = None) -> MeasuredValue:
     """A number that is exact."""
     exact = float(value)  # an integer, too
-    return Measured(Interval(exact, exact, exact), (), detail, numbers or {})
+    return MeasuredValue(Interval(exact, exact, exact), (), detail, numbers or {})
 
 
-def sampled(values: Sequence[float], detail: str = "", numbers: Mapping[str, float] | None = None) -> Measured:
+def sampled(values: Sequence[float], detail: str = "", numbers: Mapping[str, float] | None = None) -> MeasuredValue:
     """The median of independent samples."""
-    return Measured(interval(values), tuple(values), detail, numbers or {})
+    return MeasuredValue(interval(values), tuple(values), detail, numbers or {})
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Claim:
     """What `measure` measures, in words."""
     expected: Range
     evidence: Evidence
-    measure: Callable[[], Measured]
+    measure: Callable[[], MeasuredValue]
 
     @property
     def topic(self) -> str:
@@ -132,7 +132,7 @@ class Claim:
             return self._row(started, Holds.ERROR, f"{type(error).__name__}: {error}")
         return self._row(started, self.expected.judge(measured.interval), measured.detail, measured)
 
-    def _row(self, started: float, holds: Holds, detail: str, measured: Measured | None = None) -> Claimed:
+    def _row(self, started: float, holds: Holds, detail: str, measured: MeasuredValue | None = None) -> Claimed:
         interval = measured.interval if measured else None
         return Claimed(
             self.implementation,
@@ -151,7 +151,7 @@ class Claim:
         )
 
 
-def every() -> list[Claim]:
+def all_claims() -> list[Claim]:
     """All claims, by topic."""
     return list(_table())
 
@@ -168,8 +168,8 @@ def _claim(
     kind, *numbers = range
     module, _, function = measure.partition(".")
 
-    def run() -> Measured:
-        measured: Measured = getattr(import_module(f"{__name__}.{module}"), function)(**(arguments or {}))
+    def run() -> MeasuredValue:
+        measured: MeasuredValue = getattr(import_module(f"{__name__}.{module}"), function)(**(arguments or {}))
         return measured
 
     return Claim(name, **texts, expected=RANGES[kind](*numbers), evidence=Evidence(module), measure=run)
@@ -180,7 +180,7 @@ def claims(patterns: Sequence[str] = (), evidence: Sequence[str] = ()) -> list[C
 
     Raises UsageError for a pattern or a kind that matches none.
     """
-    table = every()
+    table = all_claims()
     kinds = sorted({claim.evidence for claim in table})
     for kind in evidence:
         if kind not in kinds:

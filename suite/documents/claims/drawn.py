@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Generator, Tensor, nn
 
-from attnsuite.documents.claims import Measured, sampled
+from attnsuite.documents.claims import MeasuredValue, sampled
 from attnsuite.documents.claims.exact import GRID, KEEP, RUNS, STEPS_BACK, estimates, network, points, randomised
 from attnsuite.documents.claims.trained import Model, Small, loss, seeded, sequences
 from attnsuite.implementations.recurrent_gradient.closed_form import recurrent_gradient
@@ -56,7 +56,7 @@ def _consistency(random: Generator) -> float:
     return few / many
 
 
-def kernel_regression(quantity: str) -> Measured:
+def kernel_regression(quantity: str) -> MeasuredValue:
     """The similarity, roughness or consistency of estimates."""
     statistic = {"similarity": _similarity, "roughness": _roughness, "consistency": _consistency}[quantity]
     random = Generator().manual_seed(9)
@@ -76,7 +76,7 @@ def gradient_of_weights(width: int, scaled: bool, random: Generator) -> float:
     return float(derivatives.flatten(1).norm(dim=1).mean())
 
 
-def softmax_gradients(seed: int, width: int, scaled: bool) -> Measured:
+def softmax_gradients(seed: int, width: int, scaled: bool) -> MeasuredValue:
     """The gradient at width 512 with scores divided by √d, as a multiple of that of another width or without."""
     random = Generator().manual_seed(seed)
 
@@ -87,7 +87,7 @@ def softmax_gradients(seed: int, width: int, scaled: bool) -> Measured:
     return sampled([ratio() for _ in range(DRAWS)], f"means over {DRAWS} queries{widths}")
 
 
-def variance_of_products(width: int) -> Measured:
+def variance_of_products(width: int) -> MeasuredValue:
     """The variance of q · k over the width. The variance of 20,000 products is known to one per cent."""
     random, shape = Generator().manual_seed(width), (20_000, width)
 
@@ -118,12 +118,12 @@ def _growth(raw: bool) -> list[float]:
     return powers
 
 
-def growth_of_linear() -> Measured:
+def growth_of_linear() -> MeasuredValue:
     """The power of the width in the size of the outputs of the library's linear layer."""
     return sampled(_growth(raw=False), f"16 draws, widths {', '.join(map(str, WIDTHS))}")
 
 
-def growth_of_raw() -> Measured:
+def growth_of_raw() -> MeasuredValue:
     """The growth of raw draws' outputs from the smallest width to the largest, as a multiple of the library's."""
     times = WIDTHS[-1] / WIDTHS[0]
     return sampled([times ** (raw - linear) for raw, linear in zip(_growth(True), _growth(False), strict=True)])
@@ -139,7 +139,7 @@ def _last_gradient(norms: str, seed: int) -> float:
         return float(last.weight.grad.norm())
 
 
-def gradient_of_norms() -> Measured:
+def gradient_of_norms() -> MeasuredValue:
     """The last block's gradient with normalisation after sums, as a multiple of that with it before."""
     ratios = [_last_gradient("post", seed) / _last_gradient("pre", seed) for seed in range(16)]
     return sampled(ratios, "16 seeds, 16 blocks, before training")
@@ -148,7 +148,7 @@ def gradient_of_norms() -> Measured:
 # Token masking, and backpropagation through time
 
 
-def masked_tokens() -> Measured:
+def masked_tokens() -> MeasuredValue:
     """The share of tokens that become the mask token, by draw. Few of 1,000 words become it by chance."""
     tokens, shares = torch.randint(999, (40, 500), generator=Generator().manual_seed(23)), []
     with _torch_seed(23):
@@ -172,7 +172,7 @@ def _networks(seed: int, statistic: Callable[[tuple[Tensor, ...], Tensor], float
         return [statistic(tensors, recurrent_gradient(*tensors)) for tensors in networks]
 
 
-def error_of_randomised() -> Measured:
+def error_of_randomised() -> MeasuredValue:
     """The error of randomised gradients, as a multiple of that of truncated ones, by network."""
 
     def statistic(tensors: tuple[Tensor, ...], whole: Tensor) -> float:
@@ -183,7 +183,7 @@ def error_of_randomised() -> Measured:
     return sampled(_networks(11, statistic), steps)
 
 
-def mean_of_randomised() -> Measured:
+def mean_of_randomised() -> MeasuredValue:
     """The share of the whole gradient in the mean of randomised ones, by network."""
 
     def statistic(tensors: tuple[Tensor, ...], whole: Tensor) -> float:

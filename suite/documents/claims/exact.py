@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnsuite.contracts.sources import documents
-from attnsuite.documents.claims import Measured, number
+from attnsuite.documents.claims import MeasuredValue, number
 from attnsuite.documents.claims.layers import LAYERS, SIDES, STEPS, Sizes, decoder, inputs, patches, scores, vision_step
 from attnsuite.implementations.attention.matmul import attention
 from attnsuite.implementations.attention_scores.matmul import attention_scores
@@ -107,7 +107,7 @@ def largest_bytes(call: Callable[[], Any]) -> int:
     return largest.bytes
 
 
-def _power(sizes: Sequence[int], counts: Sequence[int], detail: str) -> Measured:
+def _power(sizes: Sequence[int], counts: Sequence[int], detail: str) -> MeasuredValue:
     """The power of the size by which counts grow."""
     value = exponent(sizes, counts)
     assert value is not None
@@ -118,7 +118,7 @@ def _listed(numbers: Sequence[float]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def _largest(difference: Tensor, detail: str = "") -> Measured:
+def _largest(difference: Tensor, detail: str = "") -> MeasuredValue:
     """The largest magnitude of a difference."""
     return number(float(difference.abs().max()), detail)
 
@@ -136,14 +136,14 @@ COUNTED = {"length": (32, 64, 128, 256), "width": (32, 64, 128, 256), "kernel": 
 """The sizes at which FLOPs are counted; the others are the defaults of `Sizes`."""
 
 
-def growth_of_flops(layer: str, variable: str) -> Measured:
+def growth_of_flops(layer: str, variable: str) -> MeasuredValue:
     """The power of a size by which the FLOPs of a layer's products grow."""
     varied = [replace(Sizes(), **{variable: size}) for size in COUNTED[variable]]
     counts = [flops(partial(LAYERS[layer](sizes), inputs(sizes))) for sizes in varied]
     return _power(COUNTED[variable], counts, f"FLOPs at {LETTERS[variable]} = {_listed(COUNTED[variable])}")
 
 
-def sequential_steps(layer: str) -> Measured:
+def sequential_steps(layer: str) -> MeasuredValue:
     """The power of n in the longest chain of products of a layer."""
     lengths = (8, 16, 32, 64)
     sizes = [Sizes(length, width=8) for length in lengths]
@@ -151,27 +151,27 @@ def sequential_steps(layer: str) -> Measured:
     return _power(lengths, chains, f"products in a row at n = {_listed(lengths)}")
 
 
-def flops_of_images() -> Measured:
+def flops_of_images() -> MeasuredValue:
     """The power of the number of patches by which the FLOPs of a vision transformer's training step grow."""
     counts = [flops(vision_step(side)) for side in SIDES]
     return _power(list(map(patches, SIDES)), counts, f"FLOPs at sides {_listed(SIDES)}")
 
 
-def flops_of_attention() -> Measured:
+def flops_of_attention() -> MeasuredValue:
     """The power of the number of positions by which the FLOPs of attention's own products grow."""
     sizes = (16, 64, 256)
     counts = [flops(partial(softmax_attention, *[torch.zeros(1, 8, size, 16)] * 3)) for size in sizes]
     return _power(sizes, counts, f"FLOPs of {_listed(sizes)} positions")
 
 
-def memory_of_scores() -> Measured:
+def memory_of_scores() -> MeasuredValue:
     """The largest tensor of additive scores, as a multiple of that of dot products."""
     with torch.no_grad():
         sizes = {score: largest_bytes(scores(score)) for score in ("additive", "dot")}
     return number(sizes["additive"] / sizes["dot"], ", ".join(f"{score} {sizes[score]:,} B" for score in sizes))
 
 
-def chain_of_decoders() -> Measured:
+def chain_of_decoders() -> MeasuredValue:
     """The longest chain of a decoder that waits for the context, as a multiple of one that attends afterwards."""
     waits, follows = (longest_chain(decoder(waits)()) for waits in (True, False))
     return number(waits / follows, f"{waits} products in a row against {follows} in {STEPS} steps")
@@ -190,19 +190,19 @@ def _layers(layer: str, sizes: Sizes) -> int:
     return layers_until(lambda sees: bool(sees.all()), LAYERS[layer](sizes, torch.float64), x, most=sizes.length)
 
 
-def path_by_length(layer: str) -> Measured:
+def path_by_length(layer: str) -> MeasuredValue:
     """The power of n in the number of layers until all outputs depend on all inputs."""
     counts = [_layers(layer, Sizes(length, width=2)) for length in LENGTHS]
     return _power(LENGTHS, counts, f"layers at n = {_listed(LENGTHS)}")
 
 
-def path_by_kernel() -> Measured:
+def path_by_kernel() -> MeasuredValue:
     """The power of k in the number of convolutions until all outputs depend on all inputs."""
     counts = [_layers("convolution", Sizes(65, width=2, kernel=kernel)) for kernel in KERNELS]
     return _power(KERNELS, counts, f"layers at k = {_listed(KERNELS)}, n = 65")
 
 
-def path_of_recurrence() -> Measured:
+def path_of_recurrence() -> MeasuredValue:
     """The power of n in the products between the first input and the last output of a recurrent layer."""
     chains = []
     for length in LENGTHS:
@@ -212,14 +212,14 @@ def path_of_recurrence() -> Measured:
     return _power(LENGTHS, chains, f"products at n = {_listed(LENGTHS)}")
 
 
-def convolutions_until_ends_meet() -> Measured:
+def convolutions_until_ends_meet() -> MeasuredValue:
     """How many convolutions of kernel 3 it takes until a position depends on both the first and the fifth input."""
     sizes = Sizes(length=5, width=2)
     layer, x = LAYERS["convolution"](sizes, torch.float64), inputs(sizes, torch.float64)
     return number(layers_until(lambda sees: bool((sees[:, 0] & sees[:, 4]).any()), layer, x, most=5))
 
 
-def causal_dependence(on: str) -> Measured:
+def causal_dependence(on: str) -> MeasuredValue:
     """How many outputs of causal attention depend on a later input, or on the one at their own position."""
     x = inputs(Sizes(8, width=4), torch.float64)
     sees = dependence(lambda x: attention(*[x[None, None]] * 3, is_causal=True)[0, 0], x)
@@ -229,14 +229,14 @@ def causal_dependence(on: str) -> Measured:
 # Softmax, weights and values
 
 
-def derivative(gap: float, dtype: str) -> Measured:
+def derivative(gap: float, dtype: str) -> MeasuredValue:
     """The largest entry of the derivative of two keys' weights with respect to scores this far apart."""
     scores = torch.tensor([0.0, gap], dtype=getattr(torch, dtype))
     weights: Tensor = torch.autograd.functional.jacobian(lambda x: x.softmax(-1), scores).abs().max()
     return number(float(weights), f"{weights:.2g} at a gap of {gap:g} in {dtype}")
 
 
-def accepted_values(varied: str) -> Measured:
+def accepted_values(varied: str) -> MeasuredValue:
     """How many widths of values, or numbers of values, the product of weights and values accepts for 3 keys."""
     (key,) = _normal(7, (3, 3))
     weights, sizes, accepted = (key @ key.mT).softmax(-1), (1, 2, 3, 5, 8), 0
@@ -249,7 +249,7 @@ def accepted_values(varied: str) -> Measured:
     return number(accepted, f"of {_listed(sizes)} for 3 keys of width 3")
 
 
-def pooling(quantity: str) -> Measured:
+def pooling(quantity: str) -> MeasuredValue:
     """A quantity of attention on 20 queries, 12 keys and 12 values of width 16."""
     query, key, value = _normal(20, (1, 1, 20, 16), (1, 1, 12, 16), (1, 1, 12, 16), dtype=torch.float64)
     if quantity == "outside":  # how far an output lies outside the range of the values
@@ -267,7 +267,7 @@ def pooling(quantity: str) -> Measured:
     return number(float(norms.std() / norms.mean()))
 
 
-def dropout_factor() -> Measured:
+def dropout_factor() -> MeasuredValue:
     """The factor by which dropout at p = 0.1 multiplies. At the document's p, a half, both rules give 2."""
     with torch.random.fork_rng():
         torch.manual_seed(123)
@@ -281,14 +281,14 @@ def _example() -> list[Tensor]:
     return [torch.tensor(given[name], dtype=torch.float64) for name in ("query", "key", "value")]
 
 
-def unscaled() -> Measured:
+def unscaled() -> MeasuredValue:
     """The difference between the product without scaling and the library's result."""
     query, key, value = _example()
     library = functional.scaled_dot_product_attention(query, key, value)
     return _largest((query @ key.mT).softmax(-1) @ value - library)
 
 
-def causal_ways() -> Measured:
+def causal_ways() -> MeasuredValue:
     """The largest difference between a mask of 1 and −∞ by hand, the same by the library, and the library's flag."""
     query, key, value = _example()
     keep = torch.ones(2, 2, dtype=torch.float64).tril()
@@ -309,7 +309,7 @@ def _sinusoids(rows: int) -> Tensor:
     return positional_encoding(torch.zeros(1, rows, 32, dtype=torch.float64), base=10000.0)[0]
 
 
-def shifted_positions() -> Measured:
+def shifted_positions() -> MeasuredValue:
     """The difference between the encoding of i + δ and that of i with each pair turned by an angle of δ alone."""
     rows, shifts, differences = 1000, (1, 7, 100), []
     table, rates = _sinusoids(rows), 10000.0 ** (-torch.arange(0, 32, 2, dtype=torch.float64) / 32)
@@ -321,7 +321,7 @@ def shifted_positions() -> Measured:
     return number(max(differences), f"shifts of {_listed(shifts)} over {rows:,} positions")
 
 
-def reordered(with_positions: bool) -> Measured:
+def reordered(with_positions: bool) -> MeasuredValue:
     """The difference between self-attention of reordered inputs and its reordered outputs."""
     random = Generator().manual_seed(8)
     x, order = torch.randn(12, 32, generator=random, dtype=torch.float64), torch.randperm(12, generator=random)
@@ -335,7 +335,7 @@ def reordered(with_positions: bool) -> Measured:
     return _largest(attend(x[order]) - attend(x)[order])
 
 
-def odd_columns() -> Measured:
+def odd_columns() -> MeasuredValue:
     """The largest number in the odd columns of position 0, where sines are 0 and cosines 1."""
     return _largest(positional_encoding(torch.zeros(1, 1, 8))[0, 0, 1::2])
 
@@ -355,7 +355,7 @@ def estimates(x: Tensor, y: Tensor, kernel: str = "gaussian", width: float = 1.0
     return kernel_pooling(at, x, y[:, None], kernel=kernel, width=width)[:, 0]
 
 
-def kernel_regression(quantity: str) -> Measured:
+def kernel_regression(quantity: str) -> MeasuredValue:
     """The constant kernel's estimates less the mean, or the effect of an equal shift of queries and keys."""
     x, y = points(Generator().manual_seed(10), 40)
     if quantity == "constant":
@@ -363,14 +363,14 @@ def kernel_regression(quantity: str) -> Measured:
     return _largest(estimates(x + 3, y, at=GRID + 3) - estimates(x, y))
 
 
-def equal_rows() -> Measured:
+def equal_rows() -> MeasuredValue:
     """The difference between the feed-forward network's outputs of equal positions."""
     w1, w2, b1, b2 = _normal(21, (8, 4), (4, 8), (4,), (8,))
     output = positionwise_ffn(torch.ones(1, 3, 8), w1, b1, w2, b2)
     return _largest(output - output[:, :1])
 
 
-def channels() -> Measured:
+def channels() -> MeasuredValue:
     """How many channels an output of the patches' convolution depends on."""
     images, weights = _normal(22, (1, 3, 4, 4), (8, 3, 4, 4))
     output = patch_embedding(images.requires_grad_(), weights, torch.zeros(8))
@@ -378,7 +378,7 @@ def channels() -> Measured:
     return number(int((gradient.abs().sum((0, 2, 3)) > 0).sum()), "of 3")
 
 
-def other_samples(norm: str) -> Measured:
+def other_samples(norm: str) -> MeasuredValue:
     """How much one sample's normalised numbers change with another sample of its batch."""
     batch = torch.tensor([[1.0, 2.0], [2.0, 3.0], [4.0, 1.0]])
     changed = batch * torch.tensor([[1.0], [1.0], [10.0]])
@@ -406,7 +406,7 @@ def randomised(network: tuple[Tensor, ...]) -> Tensor:
     return torch.stack([recurrent_gradient(*network, keep=KEEP) for _ in range(RUNS)])
 
 
-def spread_of_randomised() -> Measured:
+def spread_of_randomised() -> MeasuredValue:
     """The standard deviation of randomised gradients of one network, over the whole gradient's norm."""
     tensors = network(Generator().manual_seed(15))
     with torch.random.fork_rng():
@@ -415,7 +415,7 @@ def spread_of_randomised() -> Measured:
     return number(float(spread.norm() / recurrent_gradient(*tensors).norm()))
 
 
-def growth_through_time(eigenvalue: float) -> Measured:
+def growth_through_time(eigenvalue: float) -> MeasuredValue:
     """The norm of the 40th power of a matrix whose eigenvalues have this size."""
     turn = torch.linalg.qr(_normal(17, (UNITS, UNITS), dtype=torch.float64)[0])[0]
     power = torch.linalg.matrix_power(eigenvalue * turn, 40)

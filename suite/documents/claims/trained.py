@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
-from attnsuite.documents.claims import Measured, sampled
+from attnsuite.documents.claims import MeasuredValue, sampled
 from attnsuite.documents.learning.data import PAD, bleu, greedy, tokens
 from attnsuite.documents.learning.tasks import Translator, divided, translator
 from attnsuite.implementations.transformer.eager import transformer
@@ -146,7 +146,7 @@ def _accuracies(positions: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return once, twice
 
 
-def shift_learned(positions: str, times: int) -> Measured:
+def shift_learned(positions: str, times: int) -> MeasuredValue:
     """The share of right tokens at this multiple of the length of training."""
     length = f"sequences of {times * LENGTH} (trained on {LENGTH})"
     return sampled(_accuracies(positions)[times - 1], f"{SEEDS} seeds, {STEPS} steps, {TOKENS} tokens, {length}")
@@ -161,7 +161,7 @@ def _mean_loss(norms: str, seed: int) -> float:
     return min(means)
 
 
-def loss_of_norms() -> Measured:
+def loss_of_norms() -> MeasuredValue:
     """The mean loss with normalisation after sums, as a multiple of that with it before, by seed."""
     pairs = [(_mean_loss("post", seed), _mean_loss("pre", seed)) for seed in range(SEEDS)]
     post, pre = map(fmean, zip(*pairs, strict=True))
@@ -232,14 +232,14 @@ def ranked(importance: Importance) -> list[Head]:
     return sorted(importance, key=lambda head: float(importance[head][0].mean()))
 
 
-def least_important(changes: Importance | None = None) -> Measured:
+def least_important(changes: Importance | None = None) -> MeasuredValue:
     """The change of held-out sentences' loss without the least important head."""
     changes = changes or importance()
     head = ranked(changes)[0]
     return sampled(changes[head][1].tolist(), f"head {head[1]} of {head[0]}")
 
 
-def difference_of_heads(changes: Importance | None = None) -> Measured:
+def difference_of_heads(changes: Importance | None = None) -> MeasuredValue:
     """The change of held-out sentences' loss without the most important head, less that without the least."""
     changes = changes or importance()
     first, *_, last = ranked(changes)
@@ -257,7 +257,7 @@ def _bleu(by: Translator, weights: Weights, pairs: Sequence[Pair]) -> list[float
     return [bleu(translation, tokens(reference)) for translation, (_, reference) in zip(words, pairs, strict=True)]
 
 
-def score_without_head() -> Measured:
+def score_without_head() -> MeasuredValue:
     """The change of held-out sentences' BLEU without the least important head."""
     by, (_, pairs), least = translator("transformer", 0), divided(), ranked(importance())[0]
     scores = {h: _bleu(by, without(by.weights, *h, by.config["heads"]), pairs) for h in heads(by.config)}

@@ -32,9 +32,9 @@ from attnsuite.documents.figures.pictures import (
     Colours,
     Curves,
     HeatMaps,
+    LineStyle,
     Panel,
     Picture,
-    Way,
     heat_map,
     numbered,
     rounded,
@@ -45,7 +45,7 @@ from attnsuite.report.cells import plain
 
 
 @dataclass(frozen=True)
-class DrawnFigure:
+class Figure:
     """A figure that can be drawn."""
 
     title: str
@@ -59,7 +59,7 @@ class DrawnFigure:
     """The translator that it shows, which is trained unless the cache has it; empty for figures without one."""
 
 
-_figures: dict[str, DrawnFigure] = {}
+_figures: dict[str, Figure] = {}
 
 
 def _figure(
@@ -71,13 +71,13 @@ def _figure(
         def picture(**options: Any) -> Picture:
             return replace(draw(**options), title=title)
 
-        _figures[name or draw.__name__] = DrawnFigure(title, source, picture, takes, trains)
+        _figures[name or draw.__name__] = Figure(title, source, picture, takes, trains)
         return draw
 
     return register
 
 
-def chosen(wanted: Sequence[str]) -> list[str]:
+def select_figures(wanted: Sequence[str]) -> list[str]:
     """The figures of these names or shell patterns, each once; all of them without a name.
 
     Raises UsageError, which lists the figures, for a name that matches none.
@@ -355,8 +355,8 @@ def kernel_matrix(kernel: str, width: float) -> Tensor:
 def _regressions(choices: dict[Choice, str]) -> Curves:
     """A panel for each choice: the truth dashed, the estimate, and the training points."""
     x, y, queries = points()
-    truth = series("truth, 2 sin x + x", queries.tolist(), 2 * queries.sin() + queries, Way.DASHED)
-    training = series("training points", x.tolist(), y, Way.POINTS)
+    truth = series("truth, 2 sin x + x", queries.tolist(), 2 * queries.sin() + queries, LineStyle.DASHED)
+    training = series("training points", x.tolist(), y, LineStyle.POINTS)
 
     def panel(choice: Choice, name: str) -> Panel:
         return Panel(name, (series("estimate", queries.tolist(), estimate(*choice)), truth, training))
@@ -473,5 +473,5 @@ def weights(
     return HeatMaps(by, (heat_map(matrix),), *axes, domain=domain, **size)
 
 
-FIGURES: Mapping[str, DrawnFigure] = dict(sorted(_figures.items()))
+FIGURES: Mapping[str, Figure] = dict(sorted(_figures.items()))
 """Every figure by its name."""

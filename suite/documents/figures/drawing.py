@@ -21,7 +21,7 @@ from xml.sax.saxutils import escape
 import altair as alt
 import vl_convert
 
-from attnsuite.documents.figures.pictures import Axis, Colours, Curves, HeatMap, HeatMaps, Picture, Series, Way
+from attnsuite.documents.figures.pictures import Axis, Colours, Curves, HeatMap, HeatMaps, LineStyle, Picture, Series
 from attnsuite.model import UsageError
 from attnsuite.model.files import one_line, read_bytes, replace_bytes
 from attnsuite.report.charting import COLOURS, CONFIG, FONT, INK, load_fonts, svg_of
@@ -165,23 +165,25 @@ def _curves(picture: Curves) -> Any:
     return chart.resolve_scale(color="shared", shape="shared", strokeDash="shared", x=x, y="shared")
 
 
-def _panel(picture: Curves, place: int, ways: dict[str, Way]) -> Any:
+def _panel(picture: Curves, place: int, ways: dict[str, LineStyle]) -> Any:
     panel, first = picture.panels[place], place % picture.columns == 0
     x = alt.X("x:Q", title=panel.across or picture.across, axis=alt.Axis(tickCount=5, grid=False))
     y = alt.Y("y:Q", title=picture.up if first else None, axis=alt.Axis(tickCount=5, labels=first, ticks=first))
-    points_first = sorted(panel.series, key=lambda series: series.way is not Way.POINTS)  # lines are drawn over them
+    points_first = sorted(
+        panel.series, key=lambda series: series.way is not LineStyle.POINTS
+    )  # lines are drawn over them
     layers = [_marks(series).encode(x, y, *_styles(series, ways)) for series in points_first]
     return _titled(layers, panel.title, *picture.size)
 
 
 def _marks(series: Series) -> Any:
     chart = alt.Chart(alt.Data(values=[{"name": series.name, "x": x, "y": y} for x, y in series.points]))
-    if series.way is Way.POINTS:
+    if series.way is LineStyle.POINTS:
         return chart.mark_point(size=28, opacity=0.6, filled=True)
     return chart.mark_line(strokeWidth=2)
 
 
-def _styles(series: Series, ways: dict[str, Way]) -> list[Any]:
+def _styles(series: Series, ways: dict[str, LineStyle]) -> list[Any]:
     """Colour, and dashes or shape, all by name, so that they make one legend; a single name needs none."""
 
     def scale(values: list[Any]) -> Any:
@@ -189,12 +191,12 @@ def _styles(series: Series, ways: dict[str, Way]) -> list[Any]:
 
     legend = alt.Legend(title=None, orient="bottom", symbolSize=80, symbolOpacity=1) if len(ways) > 1 else None
     others = cycle(colour for colour in COLOURS if colour != MAGENTA)
-    colours = [MAGENTA if way is Way.DASHED else next(others) for way in ways.values()]
+    colours = [MAGENTA if way is LineStyle.DASHED else next(others) for way in ways.values()]
     colour = alt.Color("name:N", scale=scale(colours), legend=legend)
-    if series.way is Way.POINTS:
-        shapes = ["circle" if way is Way.POINTS else "stroke" for way in ways.values()]
+    if series.way is LineStyle.POINTS:
+        shapes = ["circle" if way is LineStyle.POINTS else "stroke" for way in ways.values()]
         return [colour, alt.Shape("name:N", scale=scale(shapes), legend=legend)]
-    dashes = [[5, 4] if way is Way.DASHED else [1, 0] for way in ways.values()]
+    dashes = [[5, 4] if way is LineStyle.DASHED else [1, 0] for way in ways.values()]
     return [colour, alt.StrokeDash("name:N", scale=scale(dashes), legend=legend)]
 
 

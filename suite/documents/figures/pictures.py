@@ -68,7 +68,7 @@ class HeatMaps:
         return f"{one.title or 'Heat map'}: {size}, the largest {self.bar} is {value:g} in {place}."
 
 
-class Way(StrEnum):
+class LineStyle(StrEnum):
     """How a series of points is drawn."""
 
     LINE = "line"
@@ -82,7 +82,7 @@ class Series:
 
     name: str
     points: tuple[tuple[float, float], ...]
-    way: Way = Way.LINE
+    way: LineStyle = LineStyle.LINE
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def heat_map(matrix: Tensor, title: str = "") -> HeatMap:
     return HeatMap(tuple(tuple(map(rounded, row)) for row in matrix.tolist()), title)
 
 
-def series(name: str, x: Iterable[float], y: Tensor | Sequence[float], way: Way = Way.LINE) -> Series:
+def series(name: str, x: Iterable[float], y: Tensor | Sequence[float], way: LineStyle = LineStyle.LINE) -> Series:
     """A series of points."""
     heights = y.tolist() if isinstance(y, Tensor) else y
     return Series(name, tuple((rounded(at), rounded(height)) for at, height in zip(x, heights, strict=True)), way)

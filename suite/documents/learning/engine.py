@@ -79,7 +79,7 @@ class Task:
     """The documents' scores, by the names that `scores` has."""
 
     @property
-    def stands_in(self) -> str:
+    def recorded_name(self) -> str:
         """The task that its rows name."""
         return self.table or self.name
 
@@ -93,7 +93,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Finished:
+class TrainingResult:
     """A training that has ended: the weights, the mean loss of each epoch, and the scores."""
 
     weights: Mapping[str, Tensor]
@@ -117,7 +117,7 @@ def train(
     *,
     checkpoint: Checkpoint | None = None,
     watch: Watch = lambda epoch, epochs: None,
-) -> Finished:
+) -> TrainingResult:
     """Train a task's model, from its checkpoint if there is one, and score it.
 
     Raises UsageError when the loss or its gradient is not finite (the last epoch's checkpoint stays), and for a
@@ -142,7 +142,7 @@ def train(
         with torch.no_grad():
             weights = {name: tensor.detach() for name, tensor in training.weights.items()}
             scores, baselines = dict(training.scores()), dict(training.baselines())
-            return Finished(weights, tuple(loop.curve), scores, baselines, loop.seconds)
+            return TrainingResult(weights, tuple(loop.curve), scores, baselines, loop.seconds)
 
 
 @contextmanager

@@ -24,9 +24,9 @@ from attnsuite.documents.learning.engine import (
     Attention,
     Batch,
     Checkpoint,
-    Finished,
     Task,
     Training,
+    TrainingResult,
     Watch,
     generator,
     train,
@@ -378,9 +378,9 @@ def task_named(name: str) -> Task:
     return known[name]
 
 
-def of_table(name: str) -> list[Task]:
+def tasks_of_table(name: str) -> list[Task]:
     """All tasks of the table of this name, or else the task of this name. Raises UsageError for an unknown name."""
-    return [task for task in tasks().values() if task.stands_in == name] or [task_named(name)]
+    return [task for task in tasks().values() if task.recorded_name == name] or [task_named(name)]
 
 
 # Trainings, and the trained translators
@@ -421,7 +421,7 @@ class Job:
         """The attention to train with. Raises UsageError for one that lacks what the task needs."""
         return backend(self.declaration, self.task) if self.declaration else Backend(no_attention)
 
-    def run(self, attention: Attention, folder: Path | None = None, watch: Watch | None = None) -> Finished:
+    def run(self, attention: Attention, folder: Path | None = None, watch: Watch | None = None) -> TrainingResult:
         """Train, from the checkpoint if there is one."""
         options: dict[str, Any] = {} if watch is None else {"watch": watch}
         return train(self.task, self.seed, attention, checkpoint=self.checkpoint(folder), **options)
