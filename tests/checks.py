@@ -29,7 +29,7 @@ NOWHERE = Declaration("attention", "mine", "attention", "")
 
 def implementation(function: Function, **declared: Any) -> Implementation:
     """An implementation that runs the function in this process, with other declarations or ways to run."""
-    run = partial(worker.ask, function)
+    run = partial(worker.run_calls, function)
     ways = {"run": run, "run_isolated": run} | {name: declared.pop(name) for name in WAYS if name in declared}
     declaration = replace(registry.from_function(function).declaration, name="mine", **declared)
     return Implementation(declaration, CONTRACT, **ways)

@@ -11,8 +11,8 @@ import torch
 from clocks import Time
 
 from attnsuite.benchmark.busy import Load
-from attnsuite.benchmark.entry import Answered, Entry, Witnessed
-from attnsuite.benchmark.measure.messages import Failed, Found, Prepared
+from attnsuite.benchmark.entry import Entry, ProofTimes, Sample
+from attnsuite.benchmark.measure.messages import NoResult, OutputRows, PreparedTask
 from attnsuite.benchmark.race import race as race_of
 
 Asked = tuple[str, str, Any]
@@ -56,7 +56,9 @@ class Fake:
         self.process = process
 
     def found(self, rows: Any) -> Any:
-        return self._answer("found", rows) or Found({"output": torch.tensor(float(self.number), dtype=torch.float64)})
+        return self._answer("found", rows) or OutputRows(
+            {"output": torch.tensor(float(self.number), dtype=torch.float64)}
+        )
 
     def anew(self) -> float:
         """Seconds of a call on inputs that it has not seen."""
@@ -72,17 +74,17 @@ class Fake:
         idle = [self.idles() for _ in numbers]
         seconds = [self.anew() + each for each in idle]
         self.now.now += sum(seconds) + sum(idle)
-        return Answered(seconds, idle, {"output": torch.full((4, 1), float(kept), dtype=torch.float64)})
+        return ProofTimes(seconds, idle, {"output": torch.full((4, 1), float(kept), dtype=torch.float64)})
 
     def _answer(self, verb: str, asked: Any) -> Any:
         self.log.append((self.name, verb, asked))
         return self.says.get((verb, self.turn))
 
-    def _sampled(self, calls: int) -> Witnessed | Failed:
+    def _sampled(self, calls: int) -> Sample | NoResult:
         seconds = self.takes(self.turn)
         self.now.now += seconds * calls + 0.002
         claimed = seconds * self.claims
-        return Witnessed(claimed, 0.0, 0.0, (seconds if self.witnessed else claimed) * calls + 0.001, 0.001)
+        return Sample(claimed, 0.0, 0.0, (seconds if self.witnessed else claimed) * calls + 0.001, 0.001)
 
 
 class Slower(Fake):
@@ -101,20 +103,20 @@ def short(turn: int) -> float:
 
 def entry_of(fake: Fake, calls: int = 1, direction: str = "forward", cache: str = "hot") -> Entry:
     """A fake's entry in a table."""
-    return Entry(fake, Prepared({}, 1.0, 0.1, 0.005, calls, fake.head_start), direction, cache)
+    return Entry(fake, PreparedTask({}, 1.0, 0.1, 0.005, calls, fake.head_start), direction, cache)
 
 
 def race(
     *fakes: Fake,
     budget: float = 0.02,
     seed: int = 0,
-    yardstick: Fake | None = None,
+    reference: Fake | None = None,
     load: Load | None = None,
     **prepared: Any,
 ) -> list[Entry]:
     """The entries of a race against the first, on a machine with this load; idle by default."""
     entries = [entry_of(fake, **prepared) for fake in fakes]
-    beside = entry_of(yardstick, **prepared) if yardstick else None
+    beside = entry_of(reference, **prepared) if reference else None
     race_of(entries, fakes[0].name, {"output": [3]}, budget, Random(seed), beside, load=lambda: load or Load())
     return entries
 

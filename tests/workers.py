@@ -41,7 +41,7 @@ def call(mode: str = "", value: Tensor | None = None, **more: Any) -> Call:
 
 def findings(worker: Worker, mode: str, place: object = "", process: int = 0) -> Any:
     """What the submission `misbehaves.py` found out in this mode."""
-    raised = answered(worker.ask([call(mode, options={"place": str(place), "process": process})]))[0].error
+    raised = answered(worker.run_calls([call(mode, options={"place": str(place), "process": process})]))[0].error
     assert raised.startswith("RuntimeError: "), raised
     return literal_eval(raised.removeprefix("RuntimeError: "))
 
@@ -55,7 +55,7 @@ def answered(answer: object) -> tuple[Reply, ...]:
 def told(worker: Worker, of: str) -> str:
     """What the submission `tells.py` says of its process."""
     tensors = {name: torch.ones(1) for name in ("query", "key", "value")}
-    return answered(worker.ask([Call(tensors, {"of": of})]))[0].error
+    return answered(worker.run_calls([Call(tensors, {"of": of})]))[0].error
 
 
 def parent_of(worker: Worker) -> int:

@@ -18,8 +18,8 @@ from attnsuite.model.statistics import interval
 
 BUSY = 1.25
 """The machine is busy where a call takes this many times as long on what other processes leave of the cores. Daemons
-and a desktop take a few per cent; the system counts processor time in ticks of up to 10 ms, which is some per cent of
-a short table."""
+and a desktop take a few per cent; the system counts processor time in ticks of up to 10 ms, which is some per cent
+of a short table."""
 LEAST_LEFT = 0.02
 """The share of the cores that is assumed to be left in any case: beyond 50 processes a core nothing is explained."""
 IDLE = ("idle", "iowait", "guest", "guest_nice")

@@ -11,14 +11,14 @@ import torch
 
 from attnsuite.benchmark.measure.bench import Bench
 from attnsuite.benchmark.measure.failures import says_out_of_memory
-from attnsuite.benchmark.measure.messages import AnyAnswer, Done, Exchanged, Failed, Layout, read
+from attnsuite.benchmark.measure.messages import AnyAnswer, Done, Exchanged, Layout, NoResult, read
 from attnsuite.model import Status
 from attnsuite.worker import Crash, Failure, Ready, Worker
 from attnsuite.worker.messages import STORAGE_LIMIT
 from attnsuite.worker.process import REPLY_SHARE
 from attnsuite.worker.turns import Taken, Turn
 
-Turns = tuple[list[Taken], Exchanged] | Failed
+Turns = tuple[list[Taken], Exchanged] | NoResult
 """Each turn's seconds and bytes, and how the tensors lie in these."""
 
 
@@ -28,7 +28,7 @@ class Here:
     def __init__(self, function: Callable[..., Any], device: str, threads: int) -> None:
         self._bench, self._threads = Bench(function, device, threads=threads), threads
 
-    def ask(self, kind: type[AnyAnswer], verb: str, stay: bool = False, **arguments: Any) -> AnyAnswer | Failed:
+    def ask(self, kind: type[AnyAnswer], verb: str, stay: bool = False, **arguments: Any) -> AnyAnswer | NoResult:
         """The answer to a verb, or why there is none."""
         with self._its_threads():
             return read(kind, self._bench(verb, arguments))
@@ -67,7 +67,7 @@ class Elsewhere:
         self._awake = False
         """Whether the last verb left it awake."""
 
-    def ask(self, kind: type[AnyAnswer], verb: str, stay: bool = False, **arguments: Any) -> AnyAnswer | Failed:
+    def ask(self, kind: type[AnyAnswer], verb: str, stay: bool = False, **arguments: Any) -> AnyAnswer | NoResult:
         """The answer to a verb, or why there is none. With `stay` the process stays awake for the next verb.
 
         On a GPU it first gives back the memory that its library keeps for later: others will need it.
@@ -90,11 +90,11 @@ class Elsewhere:
             if isinstance(answers, Failure):
                 return lost(answers)
             layout = read(Exchanged, answers[1])
-            return layout if isinstance(layout, Failed) else (answers[0], layout)
+            return layout if isinstance(layout, NoResult) else (answers[0], layout)
         finally:
             self._pause()
 
-    def _wake(self) -> Failed | None:
+    def _wake(self) -> NoResult | None:
         """Let its process go on, and configure it if it is new; why that is not possible."""
         if not self._awake:  # to find all that a sandboxed one has started takes a while, and a clock is running
             self.worker.resume()
@@ -106,7 +106,7 @@ class Elsewhere:
         self._configured = self.worker.pid
         self.worker.move(self._cores)
         configured = self._request(Done, "configure", self._configuration)
-        return configured if isinstance(configured, Failed) else None
+        return configured if isinstance(configured, NoResult) else None
 
     def _pause(self) -> None:
         self._awake = False
@@ -123,15 +123,15 @@ class Elsewhere:
                 return sum(each.user + each.system + each.children_user + each.children_system for each in times)
         return 0.0
 
-    def _request(self, kind: type[AnyAnswer], verb: str, arguments: dict[str, Any]) -> AnyAnswer | Failed:
+    def _request(self, kind: type[AnyAnswer], verb: str, arguments: dict[str, Any]) -> AnyAnswer | NoResult:
         answer = self.worker.request(verb, arguments)
         return lost(answer) if isinstance(answer, Failure) else read(kind, answer)
 
 
-def lost(failure: Failure) -> Failed:
+def lost(failure: Failure) -> NoResult:
     """Why a worker gave no answer."""
     if not isinstance(failure, Crash):
-        return Failed(failure.status, str(failure))
+        return NoResult(failure.status, str(failure))
     killed = "; the system may have been out of memory" if failure.how == "SIGKILL" else ""
     status = Status.OUT_OF_MEMORY if says_out_of_memory(failure.printed) else failure.status
-    return Failed(status, f"{failure}{killed}")
+    return NoResult(status, f"{failure}{killed}")

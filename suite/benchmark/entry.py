@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from attnsuite.benchmark.measure.messages import Failed, Prepared, Rows
+from attnsuite.benchmark.measure.messages import NoResult, PreparedTask, Rows
 from attnsuite.model import Status
 
 STALL_FACTOR = 20
-"""Samples may take, in all, this many times as long as the calls in them (and `STALL_SECONDS` more). Between the calls
-lie new inputs and their copies, which take a few times as long as a short call."""
+"""Samples may take, in all, this many times as long as the calls in them (and `STALL_SECONDS` more). Between the
+calls lie new inputs and their copies, which take a few times as long as a short call."""
 STALL_SECONDS = 10.0
 """Seconds that may be added to that: a busy machine may stall for as long."""
 
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Witnessed:
+class Sample:
     """One sample as its process reports it, and its time by this process's clock. All are seconds."""
 
     seconds: float
@@ -39,7 +39,7 @@ class Witnessed:
 
 
 @dataclass(frozen=True)
-class Answered:
+class ProofTimes:
     """The times of answers to inputs that came one by one from this process, by its clock, and one of the answers."""
 
     seconds: Sequence[float]
@@ -64,14 +64,14 @@ class Entry:
 
     participant: Any
     """A `Participant`, or in tests what stands in for one."""
-    prepared: Prepared
+    prepared: PreparedTask
     direction: str
     cache: str
     calls: int = 0
     """How many calls make a sample; at first the number for which it was prepared."""
     seconds: list[float] = field(default_factory=list)
     """Of one call, by sample, as the participant claims."""
-    samples: list[Witnessed] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     """All of each sample, its time by the suite's own clock included."""
     processes: str = ""
     """Which process took each sample, a digit for each; empty where there is one."""
@@ -94,7 +94,7 @@ class Entry:
     """The errors of what is verified, relative to the oracle's values, as its workload reports them."""
     error_ratio: float | None = None
     """The largest error of all excerpts, in bounds, once they are verified."""
-    failed: Failed | None = None
+    failed: NoResult | None = None
     took_more_cores: bool = False
     """Whether it used more cores than it was given, so that the others' times cannot be trusted."""
     stopped: str = ""
@@ -145,14 +145,14 @@ class Entry:
 
     def refuse(self, detail: str) -> None:
         """Let it drop out, because its times cannot be believed."""
-        self.failed = Failed(Status.REFUSED, detail)
+        self.failed = NoResult(Status.REFUSED, detail)
 
-    def ask(self, question: Callable[[], Result | Failed]) -> Result | None:
+    def ask(self, question: Callable[[], Result | NoResult]) -> Result | None:
         """The participant's answer, whose time is counted. None where it drops out by its answer."""
         started = perf_counter()
         answer = question()
         self.awake += perf_counter() - started
-        if not isinstance(answer, Failed):
+        if not isinstance(answer, NoResult):
             return answer
         self.failed = answer
         return None

@@ -10,7 +10,7 @@ from threading import Event, Lock
 
 from msgspec import structs
 
-from attnsuite.benchmark.measure.messages import Failed
+from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.processes import MEASURED, cores, cores_of, with_threads
 from attnsuite.benchmark.request import Implementation, declaration_of, function_here
 from attnsuite.benchmark.verdict_cache import VerdictCache, needs_of
@@ -86,7 +86,7 @@ class Gate:
         before, of = sum(self.before.values()), f"{self.wanted} questions that need no more than these workloads use"
         return f"conformance: {of}: {self.wanted - before} now, {before} answered before" if self.wanted else ""
 
-    def refusal(self, name: str, dtype: str, features: frozenset[str]) -> Failed | None:
+    def refusal(self, name: str, dtype: str, features: frozenset[str]) -> NoResult | None:
         """Why an implementation may not be timed in a dtype with these features; None where it may."""
         failed = [
             outcome
@@ -98,7 +98,7 @@ class Gate:
         worst = next((outcome for outcome in failed if outcome.fails), failed[0])
         others = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
         why = f"{worst.status}: {worst.detail.removeprefix(f'{worst.status}: ')}"  # timeouts and crashes say so already
-        return Failed(Status.REFUSED, f"it fails {worst.case} ({worst.dtype}){others}: {why}", known=worst.known)
+        return NoResult(Status.REFUSED, f"it fails {worst.case} ({worst.dtype}){others}: {why}", known=worst.known)
 
     def outcomes(self, name: str) -> list[Outcome]:
         """All outcomes of an implementation."""

@@ -11,7 +11,7 @@ from time import perf_counter
 from msgspec import structs
 
 from attnsuite.benchmark.gate import Gate
-from attnsuite.benchmark.measure.messages import Failed
+from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.participant import Participant, all_ready
 from attnsuite.benchmark.request import Request, Table, with_gradients
 from attnsuite.benchmark.table import TimedTable, Timing, Weight, measured
@@ -47,12 +47,12 @@ class Pair:
 
 @dataclass
 class Interleaved:
-    """A comparison of pairs in one run. `tell` reports progress."""
+    """A comparison of pairs in one run. `progress` reports progress."""
 
     contract: Contract
     pairs: Sequence[Pair]
     request: Request
-    tell: Callable[[str], None] = lambda doing: None
+    progress: Callable[[str], None] = lambda doing: None
     random: Random = field(default_factory=SystemRandom)
     busy: list[str] = field(default_factory=list)
     """For each table of a pair of processes that was timed while the machine was busy, how busy it was."""
@@ -65,11 +65,11 @@ class Interleaved:
         """The tables. UsageError where there is none."""
         return self.request.tables(self.contract)
 
-    def ask(self) -> dict[str, list[Outcome]]:
+    def outcomes(self) -> dict[str, list[Outcome]]:
         """The outcomes, on each side, of all cases that need no more than the tables use."""
         uses = {(table.dtype, table.features(self.contract)) for table in self.tables()}
         for side, gate in self._gates.items():
-            self.tell(f"conformance of the {side} side")
+            self.progress(f"conformance of the {side} side")
             gate.test([pair[side] for pair in self.pairs], uses)
         return {
             side: [
@@ -81,14 +81,14 @@ class Interleaved:
         }
 
     def measure(self, processes: int) -> Iterator[dict[tuple[str, Table], Rows]]:
-        """Time everything in so many pairs of processes, one pair after the other; after `ask`."""
+        """Time everything in so many pairs of processes, one pair after the other; after `outcomes`."""
         started = perf_counter()
         for number in range(processes):
             left = (perf_counter() - started) / number * (processes - number) if number else 0.0
-            self.tell(f"pair {number + 1} of {processes}" + (f", about {left:.0f} s left" if number else ""))
+            self.progress(f"pair {number + 1} of {processes}" + (f", about {left:.0f} s left" if number else ""))
             yield self._in_new_processes(weigh=number < WEIGHED_PAIRS)
 
-    def _refusal(self, name: str, dtype: str, features: frozenset[str]) -> Failed | None:
+    def _refusal(self, name: str, dtype: str, features: frozenset[str]) -> NoResult | None:
         """The refusal by the gate of a side, for participants whose names tell theirs."""
         own = {pair.renamed(side).full_name: (side, pair[side].full_name) for pair in self.pairs for side in (OLD, NEW)}
         side, full_name = own[name]
@@ -114,7 +114,7 @@ class Interleaved:
                     )
         return rows
 
-    def _participants(self, stack: ExitStack) -> tuple[list[Participant], dict[str, Failed], Participant | None]:
+    def _participants(self, stack: ExitStack) -> tuple[list[Participant], dict[str, NoResult], Participant | None]:
         """All that can take part, why the others cannot, and the yardstick where one is needed."""
         tables = self.tables()
         device, threads, limit = self.request.device, tables[0].threads, self.request.time_limit

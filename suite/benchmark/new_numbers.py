@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnsuite.benchmark.busy import Disturbance
 from attnsuite.benchmark.entry import Entry, Excerpt
-from attnsuite.benchmark.measure.messages import Failed, Rows, garbage
+from attnsuite.benchmark.measure.messages import NoResult, Rows, garbage
 from attnsuite.benchmark.own_clock import HELD, Asking, doubt, lasts, margin, quick, unbounded
 from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.cases.tensors import SECRET_NUMBERS
@@ -33,8 +33,8 @@ WARM = 1
 ENOUGH = 0.1
 """Seconds of claimed calls after which no more passes are made, even if there are fewer than `MIN_ROUNDS`."""
 MOST_TIMES, FEWEST_PASSES = 5, 3
-"""Machines are fast and slow by turns, so that an entry which seems to take too long gets so many times as many passes,
-and so many at least."""
+"""Machines are fast and slow by turns, so that an entry which seems to take too long gets so many times as many
+passes, and so many at least."""
 MOST_SPENT = 3.0
 """Seconds that passes took, questions without a call among them, after which there are no more: a call may take a
 thousand times what it claims, and 200 MB of inputs take 0.3 s to cross to a process and a GPU."""
@@ -48,15 +48,16 @@ BACKWARD_TOLERANCE = 6.0
 LONGEST_HEAD_START = 1e-3
 """Seconds that launching may be hidden at most, whatever a process says: flushing a cache of 1 GB takes less."""
 MOST_DRIFT = 2.0
-"""How many times as slow as in the rounds a machine may be by then before rows say that nothing bounds their times: a
-claim of a fraction of the truth would be believed on a slower one."""
+"""How many times as slow as in the rounds a machine may be by then before rows say that nothing bounds their times:
+a claim of a fraction of the truth would be believed on a slower one."""
 WAKING = 5e-3
 """Seconds that a call on several threads may take longer on new numbers: its threads have fallen asleep while these
-came, and in samples are awake. One that wakes beside another that spins waits for its turn, some 4 ms. On both cores of
-a virtual machine calls of 2 ms by PyTorch's kernels took 1.4 to 3.3 times as long so, on one core 1.0 to 1.4 times."""
+came, and in samples are awake. One that wakes beside another that spins waits for its turn, some 4 ms. On both cores
+of a virtual machine calls of 2 ms by PyTorch's kernels took 1.4 to 3.3 times as long so, on one core 1.0 to 1.4
+times."""
 NO_TIME = 10.0
-"""A row gets no time where calls of `HELD` seconds or more took more than this many times as long as claimed, however
-busy the machine is: such a time would be worthless."""
+"""A row gets no time where calls of `HELD` seconds or more took more than this many times as long as claimed,
+however busy the machine is: such a time would be worthless."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,8 @@ class Witness:
     idle: list[float] = field(default_factory=list)
     """Of the same question without a call, in the median of each pass."""
     kept: dict[tuple[float, float], Excerpt] = field(default_factory=dict)
-    """What is verified, by the seconds of this answer and the lot of its pass: the quickest are, and of equally quick
-    ones those with the lowest lots, so that these are the same for all."""
+    """What is verified, by the seconds of this answer and the lot of its pass: the quickest are, and of equally
+    quick ones those with the lowest lots, so that these are the same for all."""
 
     @property
     def calls(self) -> int:
@@ -215,7 +216,7 @@ class Witness:
         if not why:
             entry.refuse(f"it claims {median(entry.seconds):.3g} s for a call, but {words}")
         elif self.held and least > NO_TIME:
-            entry.failed = Failed(Status.UNSUPPORTED, f"not bounded: {why}: {words}")
+            entry.failed = NoResult(Status.UNSUPPORTED, f"not bounded: {why}: {words}")
         else:
             entry.own_clock, entry.unbounded = max(times, entry.own_clock or 0.0), f"{why}: {words}"
             entry.proved = True

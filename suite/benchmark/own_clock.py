@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 
 from attnsuite.benchmark.busy import Disturbance
-from attnsuite.benchmark.entry import Entry, Witnessed
+from attnsuite.benchmark.entry import Entry, Sample
 from attnsuite.model import STEP
 from attnsuite.model.limits import MARGIN, UNBELIEVED
 
 HELD = 2.5e-4
-"""Seconds: calls this long or longer are bounded by their time on new numbers within a share. What is not measured of a
-call, some 5 µs, is 2 % of this."""
+"""Seconds: calls this long or longer are bounded by their time on new numbers within a share. What is not measured
+of a call, some 5 µs, is 2 % of this."""
 SHORT_MARGIN = 1e-4
 """Seconds by which a call may take longer than claimed, where that is more than `MARGIN`: asking varies by as much."""
 MOST_LIE = 2.0
@@ -84,12 +84,12 @@ def lasts(entry: Entry, asking: Asking) -> float:
     return max(claim, median(walls) / entry.calls)
 
 
-def _claimed(sample: Witnessed, entry: Entry) -> float:
+def _claimed(sample: Sample, entry: Entry) -> float:
     """Seconds of all calls of a sample, and of what the suite has made for them where anything is."""
     return sample.seconds * entry.calls + _made(sample, entry)
 
 
-def _made(sample: Witnessed, entry: Entry) -> float:
+def _made(sample: Sample, entry: Entry) -> float:
     """Seconds of a sample in which the suite made what its calls need: the forward of a backward."""
     return sample.made if entry.direction in ("backward", STEP) else 0.0
 

@@ -12,10 +12,10 @@ from msgspec.structs import asdict
 
 from attnsuite import registry
 from attnsuite.benchmark.connection import Elsewhere, Here, lost
-from attnsuite.benchmark.entry import Answered, Witnessed
+from attnsuite.benchmark.entry import ProofTimes, Sample
 from attnsuite.benchmark.measure import messages
 from attnsuite.benchmark.measure.handed import layout_of, tensors_in
-from attnsuite.benchmark.measure.messages import AnyAnswer, Failed, Job, Rows, garbage
+from attnsuite.benchmark.measure.messages import AnyAnswer, Job, NoResult, Rows, garbage
 from attnsuite.benchmark.processes import MEASURED, cores_of, service, timed_as, with_threads
 from attnsuite.benchmark.request import Implementation, declaration_of, function_here, memory_limit
 from attnsuite.benchmark.secret_inputs import Secrets, secrets_of
@@ -30,7 +30,7 @@ from attnsuite.worker.turns import CALL, IDLE
 
 @dataclass
 class Participant:
-    """An implementation and the connections to its benches. Every verb may be answered by `Failed`.
+    """An implementation and the connections to its benches. Every verb may be answered by `NoResult`.
 
     Its processes for time are suspended while others are timed; one of them has its turn, and answers. Memory is
     measured in another process, for a process that has made a call hides what another takes; not so on a GPU, where
@@ -78,7 +78,7 @@ class Participant:
         for each in self._apart:
             each.worker.start()
 
-    def ready(self) -> Failed | None:
+    def ready(self) -> NoResult | None:
         """Wait until the implementation is imported, or say why it cannot be."""
         for each in self._apart:
             state = each.worker.ready()
@@ -92,42 +92,42 @@ class Participant:
         """Let this one of its timed processes, counted from 0, answer from now on."""
         self._turn = process
 
-    def prepare(self, job: Job) -> messages.Prepared | Failed:
+    def prepare(self, job: Job) -> messages.PreparedTask | NoResult:
         """Prepare a task in the first process, whose turn it is then."""
         self.take_turn(0)
         self._secrets = secrets_of(job)
-        return self._ask(messages.Prepared, "prepare", job=asdict(job))
+        return self._ask(messages.PreparedTask, "prepare", job=asdict(job))
 
-    def prepare_others(self, job: Job) -> Failed | None:
+    def prepare_others(self, job: Job) -> NoResult | None:
         """Prepare the same task in the other processes; why one of them cannot."""
         for each in self._timed[1:]:
-            answer = each.ask(messages.Prepared, "prepare", job=asdict(job))
-            if isinstance(answer, Failed):
+            answer = each.ask(messages.PreparedTask, "prepare", job=asdict(job))
+            if isinstance(answer, NoResult):
                 return replace(answer, detail=f"in another process of its own: {answer.detail}")
         return None
 
-    def sample(self, number: int, calls: int) -> Witnessed | Failed:
+    def sample(self, number: int, calls: int) -> Sample | NoResult:
         """One sample on the inputs of a round, and its time by this process's clock, which the other cannot reach."""
         entered = self._ask(messages.Entered, "enter", stay=True, number=number)
-        if isinstance(entered, Failed):
+        if isinstance(entered, NoResult):
             return entered
         began = perf_counter()
         sampled = self._ask(messages.Sampled, "sample", stay=True, calls=calls)
         ended = perf_counter()
         idled = self._ask(messages.Done, "idle")
-        if isinstance(sampled, Failed) or isinstance(idled, Failed):
-            return sampled if isinstance(sampled, Failed) else idled  # type: ignore[return-value]
-        return Witnessed(sampled.seconds, entered.warmed, sampled.made, ended - began, perf_counter() - ended)
+        if isinstance(sampled, NoResult) or isinstance(idled, NoResult):
+            return sampled if isinstance(sampled, NoResult) else idled  # type: ignore[return-value]
+        return Sample(sampled.seconds, entered.warmed, sampled.made, ended - began, perf_counter() - ended)
 
-    def found(self, rows: Rows) -> messages.Found | Failed:
-        return self._ask(messages.Found, "found", rows={name: list(places) for name, places in rows.items()})
+    def found(self, rows: Rows) -> messages.OutputRows | NoResult:
+        return self._ask(messages.OutputRows, "found", rows={name: list(places) for name, places in rows.items()})
 
     @property
     def room(self) -> int:
         """How many secret inputs it can be given at once."""
         return self._inputs.room
 
-    def answers(self, numbers: Sequence[int], kept: int, warm: int) -> Answered | Failed:
+    def answers(self, numbers: Sequence[int], kept: int, warm: int) -> ProofTimes | NoResult:
         """The times of answers to inputs of these secret numbers, one by one, each after `warm` calls on others.
 
         What the call on the number `kept` returned comes with them.
@@ -137,28 +137,28 @@ class Participant:
         turns = [(kind, each) for each in parts for kind in (CALL, IDLE)]
         place = 2 * numbers.index(kept)
         exchanged = self._timed[self._turn].exchange(layout_of(tensors[0]), warm, turns, place)
-        if isinstance(exchanged, Failed):
+        if isinstance(exchanged, NoResult):
             return exchanged
         taken, answer = exchanged
         if (rows := tensors_in(taken[place][1], answer.layout)) is None:
             return garbage("fewer or more bytes than its tensors have")
         seconds = [each for each, _ in taken]
-        return Answered(seconds[::2], seconds[1::2], rows)
+        return ProofTimes(seconds[::2], seconds[1::2], rows)
 
-    def release(self) -> messages.Done | Failed:
+    def release(self) -> messages.Done | NoResult:
         """Let go of the task in all timed processes."""
         *_, last = [each.ask(messages.Done, "release") for each in self._timed]
         return last
 
-    def energy(self, calls: int, seconds: float) -> messages.Energy | Failed:
+    def energy(self, calls: int, seconds: float) -> messages.Energy | NoResult:
         """The telemetry of calls in a row, each of which takes so many seconds."""
         return self._ask(messages.Energy, "energy", calls=calls, seconds=seconds)
 
-    def ceilings(self, dtype: str) -> messages.Ceilings | Failed:
+    def ceilings(self, dtype: str) -> messages.Ceilings | NoResult:
         """What the machine reaches in its process."""
         return self._ask(messages.Ceilings, "ceilings", dtype=dtype)
 
-    def weigh(self, job: Job) -> messages.Weighed | Failed | None:
+    def weigh(self, job: Job) -> messages.Weighed | NoResult | None:
         """The memory of one call; None where it has no process of its own.
 
         A process that made the call itself is of no more use. Its successor makes no small call before: that has
@@ -172,7 +172,7 @@ class Participant:
         answer = self._weighing.ask(messages.Weighed, "weigh", job=asdict(job), rehearse=self._rehearses)
         if isinstance(answer, messages.Weighed) and answer.spent:
             self._rehearses = False
-        if isinstance(answer, Failed) or answer.spent:
+        if isinstance(answer, NoResult) or answer.spent:
             self._close_weighing()
         return answer
 
@@ -210,7 +210,7 @@ class Participant:
     def _apart(self) -> list[Elsewhere]:
         return [each for each in self._timed if isinstance(each, Elsewhere)]
 
-    def _ask(self, kind: type[AnyAnswer], verb: str, stay: bool = False, **arguments: Any) -> AnyAnswer | Failed:
+    def _ask(self, kind: type[AnyAnswer], verb: str, stay: bool = False, **arguments: Any) -> AnyAnswer | NoResult:
         return self._timed[self._turn].ask(kind, verb, stay, **arguments)
 
     def _close_weighing(self) -> None:
@@ -222,7 +222,7 @@ class Participant:
         self, environment: Mapping[str, str], together: Collection[int] = (), weighs: bool = False
     ) -> Elsewhere:
         """A process with this environment, which moves to the cores `together` once it has imported."""
-        walled = not self.trusted and not self.shipped
+        sandboxed = not self.trusted and not self.shipped
         worker = Worker(
             self.declaration,
             self.device,
@@ -231,9 +231,9 @@ class Participant:
             environment={**environment, **with_threads(self.threads)},
             cores=cores_of(self.threads, self.place),
             service=service(self.gradients, weighs),
-            walled=walled,
-            memory_limit=self.memory_limit if walled else 0,  # the system's limit: a process can take back its own
-            watched=False,
+            sandboxed=sandboxed,
+            memory_limit=self.memory_limit if sandboxed else 0,  # the system's limit: a process can take back its own
+            memory_watched=False,
         )
         return Elsewhere(worker, self.threads, self.memory_limit, together)
 
@@ -244,7 +244,7 @@ def participant(implementation: Implementation, **settings: Any) -> Participant:
     return Participant(declaration_of(implementation), function=at_hand, trusted=trusted, **settings)
 
 
-def yardstick(
+def reference(
     contract: str, baseline: str, timed: Sequence[Implementation], stack: ExitStack, **settings: Any
 ) -> Participant | None:
     """The contract's own baseline, which is timed with others, gets no row, and is closed with the stack.
@@ -275,11 +275,11 @@ def all_ready(
     timed: Sequence[Implementation],
     stack: ExitStack,
     **settings: Any,
-) -> tuple[list[Participant], dict[str, Failed], Participant | None]:
+) -> tuple[list[Participant], dict[str, NoResult], Participant | None]:
     """Wait for all imports: the participants that can be timed, why others cannot, and the yardstick if needed."""
     for each in started:
         each.start()
-    beside = yardstick(contract.name, contract.baseline, timed, stack, place=len(started), **settings)
+    beside = reference(contract.name, contract.baseline, timed, stack, place=len(started), **settings)
     failed = {each.name: why for each in started if (why := each.ready())}
     await_servers()  # nothing is imported while others are timed
     return [each for each in started if each.name not in failed], failed, beside

@@ -14,12 +14,13 @@ ROUNDS = 2.0
 ANOTHER = 0.5
 """Seconds to import an implementation in each of its processes after the first."""
 ESTIMATES = {"cpu": (3.0, 0.2, 0.2, "an estimate"), "cuda": (10.0, 2.0, 3.0, "an estimate that no GPU has confirmed")}
-"""By kind of device: the seconds to import and test an implementation, to prepare a row, and to verify it and measure
-its memory; and how the estimate is called. A CPU's fit the profiles `quick` and `standard` on a Xeon with two cores."""
+"""By kind of device: the seconds to import and test an implementation, to prepare a row, and to verify it and
+measure its memory; and how the estimate is called. A CPU's fit the profiles `quick` and `standard` on a Xeon with
+two cores."""
 
 
 @dataclass(frozen=True)
-class Planned:
+class BenchmarkPlan:
     """One contract's part: its tables, the implementations with rows, the reasons of the others, and the rows."""
 
     benchmark: Benchmark
@@ -38,7 +39,7 @@ class Planned:
         return len(self.members) * (start + (processes - 1) * ANOTHER) + self.rows * row
 
 
-def planned(benchmark: Benchmark) -> Planned:
+def plan_of(benchmark: Benchmark) -> BenchmarkPlan:
     """The plan of a benchmark, without importing anything that it times."""
     tables, kind = benchmark.tables(), benchmark.request.kind
     members, left_out, rows = [], [], 0
@@ -52,12 +53,12 @@ def planned(benchmark: Benchmark) -> Planned:
         else:
             why = each.broken or (absent.reason if absent else next(str(reason) for reason in unsupported if reason))
             left_out.append(f"{each.full_name}: {why}")
-    return Planned(benchmark, tables, members, left_out, rows)
+    return BenchmarkPlan(benchmark, tables, members, left_out, rows)
 
 
 def plan_lines(benchmarks: Sequence[Benchmark]) -> Iterator[str]:
     """The plan for people: a line for each group of workloads, and the time of all."""
-    plans = [planned(each) for each in benchmarks]
+    plans = [plan_of(each) for each in benchmarks]
     for plan in plans:
         members = counted(len(plan.members), "implementation")
         yield f"{plan.benchmark.contract.name}: {counted(len(plan.tables), 'table')}, {members}, {plan.rows} rows"

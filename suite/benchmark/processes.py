@@ -10,7 +10,7 @@ import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a pack
 
 from attnsuite.contracts import modules_of_workloads
 from attnsuite.model import UsageError
-from attnsuite.worker import expect
+from attnsuite.worker import prewarm
 from attnsuite.worker.allocator import KEEPS
 
 BENCH, BENCH_OF_GRADIENTS = "attnsuite.benchmark.measure.bench", "attnsuite.benchmark.measure.bench_of_gradients"
@@ -24,14 +24,14 @@ NUMBER = "ATTNSUITE_PROCESS"
 server of its own, so that where PyTorch lies in memory is drawn anew."""
 
 
-def expect_measured(threads: int, contracts: Iterable[str], processes: int = 1, gradients: bool = False) -> None:
+def prewarm_benchmark(threads: int, contracts: Iterable[str], processes: int = 1, gradients: bool = False) -> None:
     """Begin in the background to import what processes with so many threads are forked from.
 
     `contracts` are those whose workloads will be timed, and `gradients` is whether not only forward calls will be.
     """
     rooms = modules_of_workloads(dict.fromkeys(contracts))
     for place, environment in enumerate(map(timed_as, range(processes))):
-        expect({**environment, **with_threads(threads)}, cores_of(threads, place), service(gradients), rooms)
+        prewarm({**environment, **with_threads(threads)}, cores_of(threads, place), service(gradients), rooms)
 
 
 def service(gradients: bool, weighs: bool = False) -> str:

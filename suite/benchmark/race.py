@@ -22,11 +22,11 @@ from attnsuite.model.statistics import interval
 FEWEST_OF_SLOW = 3
 """Rounds that an entry takes part in at least, however slow it is."""
 LONGEST_RACE = 45.0
-"""Seconds of timed calls after which an entry need not have the rounds that a verdict takes: twelve rounds of a call of
-5 s, by twelve implementations, would take 12 minutes."""
+"""Seconds of timed calls after which an entry need not have the rounds that a verdict takes: twelve rounds of a call
+of 5 s, by twelve implementations, would take 12 minutes."""
 SAME_CALLS_WITHIN = 2
-"""Entries up to this many times as fast or slow as the baseline make as many calls in a sample as it does. Beyond that,
-samples would differ too much in length."""
+"""Entries up to this many times as fast or slow as the baseline make as many calls in a sample as it does. Beyond
+that, samples would differ too much in length."""
 
 
 def race(
@@ -35,13 +35,13 @@ def race(
     rows: Rows,
     budget: float,
     random: Random,
-    yardstick: Entry | None = None,
+    reference: Entry | None = None,
     load: Callable[[], Load] = Load,
 ) -> int:
     """Sample all entries round by round until their comparisons are narrow or their budgets spent, then prove them.
 
     `budget` is seconds of timed calls for each. Every entry keeps these `rows` of one round, the same for all, chosen
-    with equal chance. The `yardstick` is sampled as long as others are, and is neither compared nor proved. `load`
+    with equal chance. The `reference` is sampled as long as others are, and is neither compared nor proved. `load`
     measures the use of the machine by other processes meanwhile. Returns the number of rounds.
     """
     _align_calls(entries, baseline)
@@ -50,7 +50,7 @@ def race(
     taken = 0
     while racing:
         taken += 1
-        beside = [yardstick] if yardstick and _tells_more(yardstick, budget) else []
+        beside = [reference] if reference and _tells_more(reference, budget) else []
         _round([*racing, *beside], keep=random.random() * taken < 1, rows=rows, random=random)  # reservoir sampling
         racing = [entry for entry in racing if not entry.failed]
         _stop(racing, taken, fewest, baseline, budget)
@@ -59,7 +59,7 @@ def race(
                 entry.stopped = entry.stopped or "budget"
         racing = [entry for entry in racing if not entry.stopped]
     own = (entry for entry in entries if entry.name == baseline and entry.participant.shipped)
-    trusted = next(own, yardstick if yardstick and yardstick.seconds else None)
+    trusted = next(own, reference if reference and reference.seconds else None)
     asking = Asking.of(entries)
     disturbance = Disturbance(load, trusted.seconds if trusted else ())
     for entry in entries:
@@ -68,9 +68,9 @@ def race(
     return taken
 
 
-def _tells_more(yardstick: Entry, budget: float) -> bool:
+def _tells_more(reference: Entry, budget: float) -> bool:
     """Whether the yardstick is sampled again: as often as any other at least, beyond that within the budget."""
-    return not yardstick.failed and (len(yardstick.seconds) < FEWEST_OF_SLOW or yardstick.spent <= budget)
+    return not reference.failed and (len(reference.seconds) < FEWEST_OF_SLOW or reference.spent <= budget)
 
 
 def _round(racing: Sequence[Entry], *, keep: bool, rows: Rows, random: Random) -> None:

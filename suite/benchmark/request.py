@@ -11,7 +11,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
-from attnsuite.benchmark.measure.messages import Failed, Job
+from attnsuite.benchmark.measure.messages import Job, NoResult
 from attnsuite.benchmark.processes import check_threads, cores
 from attnsuite.cases import ALL_CORES, Contract, Workload
 from attnsuite.conformance.request import check_device
@@ -22,13 +22,13 @@ from attnsuite.model.options import check_cache, check_dtypes, check_processes, 
 from attnsuite.registry import Declaration, Loaded
 
 BUDGETS = {"quick": 0.3, "standard": 2.5, "full": 2.5}
-"""Seconds of timed calls for each implementation in each table, by profile. Every table gets the rounds without which
-no verdict is possible in any case."""
+"""Seconds of timed calls for each implementation in each table, by profile. Every table gets the rounds without
+which no verdict is possible in any case."""
 BUDGET_OF_NAMED = BUDGETS["quick"]
 """The same where workloads are named and no profile, so that work on a kernel gets a verdict in seconds."""
 SLOWEST = {"quick": 1.0, "standard": 5.5, "full": 20.0}
-"""Seconds that a call may take, by profile; without one, as in `standard`. With twelve rounds of each call, a table of
-a slower implementation would take longer than the whole profile has."""
+"""Seconds that a call may take, by profile; without one, as in `standard`. With twelve rounds of each call, a table
+of a slower implementation would take longer than the whole profile has."""
 ON_GPU = {"full": (0.5, 1.0)}
 """The budget and the slowest call on a GPU where they differ: so `full` fits into two hours there."""
 PROCESSES = 2
@@ -65,7 +65,7 @@ class Table:
     cache: str
 
     @property
-    def says(self) -> str:
+    def title(self) -> str:
         """The workload and the direction, in words."""
         return f"{self.workload.name} {self.direction.replace('_', ' and ')}"
 
@@ -78,7 +78,7 @@ class Table:
         """The same by the conventions that an implementation declares."""
         return replace(self, workload=self.workload.under(declaration.conventions))
 
-    def row(self, name: str, contract: str, device: str, failed: Failed | None = None) -> Measurement:
+    def row(self, name: str, contract: str, device: str, failed: NoResult | None = None) -> Measurement:
         """The row of an implementation that failed, or, yet without times, of one that is measured."""
         key = name, contract, self.workload.name, self.dtype, device, self.threads, self.direction, self.cache
         return Measurement(*key, Status.MEASURED) if failed is None else Measurement(*key, **vars(failed))
@@ -87,20 +87,20 @@ class Table:
         """The features that a call needs."""
         return contract.needs((self.workload.call(self.dtype, self.direction, device="meta"),))
 
-    def unsupported(self, declaration: Declaration, contract: Contract, kind: str) -> Failed | None:
+    def unsupported(self, declaration: Declaration, contract: Contract, kind: str) -> NoResult | None:
         """Why an implementation does not support this on that kind of device, by its signature or declaration.
 
         None where it does. A model that promises no error bound is timed under any conventions.
         """
         call = self.workload.call(self.dtype, self.direction, device="meta")
         if declaration.parameters is not None and (untaken := call.arguments - frozenset(declaration.parameters)):
-            return Failed(Status.UNSUPPORTED, f"takes no {' and no '.join(sorted(untaken))}")
+            return NoResult(Status.UNSUPPORTED, f"takes no {' and no '.join(sorted(untaken))}")
         features, conventions = self.features(contract), declaration.conventions
         needs = features | {self.dtype, kind}
         lacks = [f"lacks {gap}: {why}" for gap, why in declaration.lacks.items() if gap in needs]
         undefined = "" if contract.is_model else contract.unanswerable(self.workload, features, conventions)
         reasons = [reason for reason in (*lacks, undefined) if reason]
-        return Failed(Status.UNSUPPORTED, reasons[0]) if reasons else None
+        return NoResult(Status.UNSUPPORTED, reasons[0]) if reasons else None
 
 
 @dataclass(frozen=True)

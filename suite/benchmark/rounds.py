@@ -11,8 +11,8 @@ MIN_ROUNDS = 12
 """Rounds, each one sample of every implementation: no fewer are timed. They are the fewest whose interval leaves out
 the fastest and the slowest one."""
 CHECK_EVERY = 4
-"""Rounds from one look whether intervals are narrow to the next: each look is one more chance to stop where they are so
-by luck, and at most three rounds more are timed than are needed."""
+"""Rounds from one look whether intervals are narrow to the next: each look is one more chance to stop where they are
+so by luck, and at most three rounds more are timed than are needed."""
 NARROW_INTERVAL = MARGIN / 2
 """A ratio to the median: an interval with a smaller half-width needs no more rounds. It is half of what counts as no
 difference, so that two such intervals can be told apart or called the same."""

@@ -19,9 +19,9 @@ from attnsuite import registry
 from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.gate import Gate
-from attnsuite.benchmark.measure.messages import Energy, Failed
+from attnsuite.benchmark.measure.messages import Energy, NoResult
 from attnsuite.benchmark.participant import Participant, all_ready, participant
-from attnsuite.benchmark.processes import expect_measured
+from attnsuite.benchmark.processes import prewarm_benchmark
 from attnsuite.benchmark.request import Implementation, Request, Table, declaration_of, memory_limit, with_gradients
 from attnsuite.benchmark.table import TimedTable, Timing, Weight, measured
 from attnsuite.benchmark.verdict_cache import VerdictCache
@@ -33,8 +33,8 @@ from attnsuite.registry import Loaded
 
 RATE_SLACK = 2.5
 """The largest rate, as a multiple of the ceiling of the same run. PyTorch's product may use half of a processor's
-vector width (MKL on AMD: AVX2, where ONNX Runtime uses AVX-512 and reaches 1.75 times as much), and the half second in
-which the ceiling was measured may have been a quarter slower than the rest of the run."""
+vector width (MKL on AMD: AVX2, where ONNX Runtime uses AVX-512 and reaches 1.75 times as much), and the half second
+in which the ceiling was measured may have been a quarter slower than the rest of the run."""
 AGED_SLACK = 3.0
 """The same for a ceiling of an earlier run, in which the machine may have been busy."""
 HELD_TO_PRODUCTS = ("float64", "float32")
@@ -65,9 +65,9 @@ class Benchmark:
     """Verdicts of earlier runs."""
     random: Random = field(default_factory=SystemRandom)
     """Draws what no submission may foresee, so it is not computed from earlier draws."""
-    tell: Callable[[str], None] = lambda doing: None
+    progress: Callable[[str], None] = lambda doing: None
     """Reports progress."""
-    introduce: Callable[[str], None] = lambda line: None
+    announce: Callable[[str], None] = lambda line: None
     """Reports the signature that an implementation was taken to have, where that is not the contract's own."""
     ceilings: dict[tuple[str, int], dict[str, float]] = field(default_factory=dict)
     busy: list[str] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Benchmark:
                 for table in tables:
                     yield table, self._timed(table, able, beside, timing)
 
-    def again(self, done: Collection[Key]) -> set[Key]:
+    def keys_to_measure(self, done: Collection[Key]) -> set[Key]:
         """The keys of the rows that `run` will yield, of what is done as well: a table is measured as a whole."""
         return {key for table in self._todo(done) for key in self._keys(table)}
 
@@ -126,11 +126,11 @@ class Benchmark:
         threads = max((table.threads for table in todo), default=0)
         request, of = self.request, self.contract
         gate = Gate(of, request.device, request.time_limit, self.earlier, self.cache, threads, self.sampled)
-        self.tell(f"conformance of {of.name}")
+        self.progress(f"conformance of {of.name}")
         uses = {(table.dtype, table.features(of)) for table in todo}
         gate.test([each for each in self.implementations if not _is_absent(each)], uses)
         for line in filter(None, (*(gate.signed[name] for name in sorted(gate.signed)), gate.summary)):
-            self.introduce(line)
+            self.announce(line)
         return gate
 
     def _settings(self, threads: int) -> dict[str, Any]:
@@ -147,9 +147,9 @@ class Benchmark:
 
         On a GPU they begin later: each would take memory from those that are tested.
         """
-        self.tell("starting processes")
+        self.progress("starting processes")
         if self.request.kind == "cpu":
-            expect_measured(threads, [self.contract.name], self.request.in_processes, with_gradients(self.tables()))
+            prewarm_benchmark(threads, [self.contract.name], self.request.in_processes, with_gradients(self.tables()))
         limits = {"memory_limit": memory_limit(), "in_processes": self.request.in_processes}
         started = [
             participant(each, place=place, **limits, **self._settings(threads))
@@ -165,7 +165,7 @@ class Benchmark:
         self, table: Table, participants: Sequence[Participant], beside: Participant | None, timing: Timing
     ) -> list[Measurement]:
         """The rows of a table, in the order of the participants."""
-        self.tell(f"{table.workload.name} {table.dtype} {table.direction}")
+        self.progress(f"{table.workload.name} {table.dtype} {table.direction}")
         timed = timing.time(table, participants, beside)
         self.busy += filter(None, [timed.load.says(table.threads)])
         able = [entry for entry in timed.entries if not entry.failed]
@@ -210,7 +210,7 @@ class Benchmark:
         participants = [entry.participant for entry in able]
         trusted = next((each for each in participants if each.shipped), participants[0])
         answer = trusted.ceilings(table.dtype)
-        if not isinstance(answer, Failed):
+        if not isinstance(answer, NoResult):
             before = self.ceilings.get(self._key(table), {})
             now = {name: max(rate, before.get(name, 0.0)) for name, rate in answer.ceilings.items()}
             self.ceilings[self._key(table)] = now
@@ -239,9 +239,9 @@ class Benchmark:
         reached, rate = row.ceilings["flops"], row.work["attended"] / median(row.seconds)
         claims = f"it claims {rate:.3g} FLOPs per second, where a matrix product reaches {reached:.3g}"
         if _is_beyond(row, AGED_SLACK * load.slowdown(table.threads)):
-            return self._row(table, row.implementation, Failed(Status.REFUSED, claims))
+            return self._row(table, row.implementation, NoResult(Status.REFUSED, claims))
         why = f"not bounded: {load.says(table.threads)}: {claims}"
-        return self._row(table, row.implementation, Failed(Status.UNSUPPORTED, why))
+        return self._row(table, row.implementation, NoResult(Status.UNSUPPORTED, why))
 
     def _telemetry(self, entry: Entry, timed: TimedTable) -> dict[str, Any]:
         """The device's telemetry of calls in a row, joules of one call included, and of all rounds."""
@@ -255,10 +255,10 @@ class Benchmark:
             return {**answer.telemetry, **in_rounds}
         return {"joules": None, "joules_absent": str(answer), **in_rounds}
 
-    def _row(self, table: Table, name: str, failed: Failed | None = None) -> Measurement:
+    def _row(self, table: Table, name: str, failed: NoResult | None = None) -> Measurement:
         return table.row(name, self.contract.name, self.request.device, failed)
 
-    def _about_all(self, name: str, failed: Failed) -> Measurement:
+    def _about_all(self, name: str, failed: NoResult) -> Measurement:
         """A row about every workload."""
         every = EVERY_CASE
         key = name, self.contract.name, every, every, self.request.device, 0, every, every
@@ -285,12 +285,12 @@ def bench(
 ) -> list[Measurement]:
     """Time a function, or several against each other, on a contract's workloads and return a Measurement for each.
 
-    `workloads` are names, groups or patterns (`"ladder"`), by default those of the profile `quick`. Each function
-    is timed in a process of its own; one that no other process can import (a lambda, a closure) is timed in this one,
-    and its rows say so. `cache` is hot or cold, `threads` are thread counts on a CPU, `budget` is in seconds of timed
-    calls for each in each table, `time_limit` in seconds for an answer. `backward` times gradients too, `step`
-    training steps, of models and blocks that have one. A function that fails the contract there is `refused`. Functions
-    of one name get numbers: `attention`, `attention-2`. Raises UsageError for an unknown contract, workload, profile or
+    `workloads` are names, groups or patterns (`"ladder"`), by default those of the profile `quick`. Each function is
+    timed in a process of its own; one that no other process can import (a lambda, a closure) is timed in this one, and
+    its rows say so. `cache` is hot or cold, `threads` are thread counts on a CPU, `budget` is in seconds of timed calls
+    for each in each table, `time_limit` in seconds for an answer. `backward` times gradients too, `step` training
+    steps, of models and blocks that have one. A function that fails the contract there is `refused`. Functions of one
+    name get numbers: `attention`, `attention-2`. Raises UsageError for an unknown contract, workload, profile or
     device.
     """
     given: object = function

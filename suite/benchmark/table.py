@@ -15,7 +15,7 @@ from torch import Tensor
 from attnsuite.benchmark.busy import Load, LoadMeter
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.measure.memory import device_uuid
-from attnsuite.benchmark.measure.messages import Failed, Prepared, Rows, Weighed
+from attnsuite.benchmark.measure.messages import NoResult, PreparedTask, Rows, Weighed
 from attnsuite.benchmark.participant import Participant, is_approximate
 from attnsuite.benchmark.processes import cores
 from attnsuite.benchmark.race import race
@@ -29,17 +29,17 @@ TELLING = 0.1
 """A call of this share of the longest allowed, or more, tells how long more work will take, in proportion. A shorter
 one may take most of its time for something else than its work."""
 HOPELESS = 2.0
-"""A call that would in this proportion take more than this many times the longest allowed is not tried. It is more than
-1 because the proportion is not exact."""
+"""A call that would in this proportion take more than this many times the longest allowed is not tried. It is more
+than 1 because the proportion is not exact."""
 MORE_CORES = 1.25
-"""An entry used more cores than it was given if its processor time is more than this many times what those have to give
-(and `CPU_TIME_ERROR` more)."""
+"""An entry used more cores than it was given if its processor time is more than this many times what those have to
+give (and `CPU_TIME_ERROR` more)."""
 CPU_TIME_ERROR = 0.1
 """Seconds by which the system's count of processor time may be off: it counts in ticks, for every thread."""
 
-Weight = Weighed | Failed | None
+Weight = Weighed | NoResult | None
 """The memory of a call; None where the participant has no process of its own."""
-Refusal = Callable[[str, str, frozenset[str]], Failed | None]
+Refusal = Callable[[str, str, frozenset[str]], NoResult | None]
 """Why an implementation of this name may not be timed in a dtype with these features; None where it may."""
 
 
@@ -66,7 +66,7 @@ class TimedTable:
     """A table that was timed: its entries, why others have none, the device's telemetry, and the load meanwhile."""
 
     entries: Sequence[Entry]
-    failed: Mapping[str, Failed]
+    failed: Mapping[str, NoResult]
     telemetry: Mapping[str, Any]
     load: Load = field(default_factory=Load)
 
@@ -87,15 +87,15 @@ class Timing:
     """The memory by implementation, workload, dtype, threads, and whether it is forward alone."""
 
     def time(
-        self, table: Table, participants: Sequence[Participant], yardstick: Participant | None = None
+        self, table: Table, participants: Sequence[Participant], reference: Participant | None = None
     ) -> TimedTable:
         """Time a table, and again without those that took cores from the others.
 
-        The `yardstick` is timed with them where it can be, and is no part of the result.
+        The `reference` is timed with them where it can be, and is no part of the result.
         """
-        failed: dict[str, Failed] = {}
+        failed: dict[str, NoResult] = {}
         while True:
-            timed = self._raced(table, [each for each in participants if each.name not in failed], yardstick)
+            timed = self._raced(table, [each for each in participants if each.name not in failed], reference)
             failed |= timed.failed
             took_cores = [entry for entry in timed.entries if entry.took_more_cores]
             if not took_cores:
@@ -121,13 +121,13 @@ class Timing:
             self.weights[call] = entry.participant.weigh(table.job(self.contract, entry.participant.declaration))
         return self.weights[call]
 
-    def _raced(self, table: Table, participants: Sequence[Participant], yardstick: Participant | None) -> TimedTable:
+    def _raced(self, table: Table, participants: Sequence[Participant], reference: Participant | None) -> TimedTable:
         """Time all that can take part."""
         entries: list[Entry] = []
-        failed: dict[str, Failed] = {}
+        failed: dict[str, NoResult] = {}
         for each in participants:
             prepared = self._prepared(each, table)
-            if isinstance(prepared, Failed):
+            if isinstance(prepared, NoResult):
                 failed[each.name] = prepared
                 if prepared.status != Status.UNSUPPORTED and not each.shipped:
                     each.restart()  # the processes that it has started would run next to the others
@@ -135,26 +135,26 @@ class Timing:
                 entries.append(Entry(each, prepared, table.direction, table.cache))
         if not entries:
             return TimedTable([], failed, {})
-        beside = self._prepared_beside(yardstick, table) if yardstick else None
+        beside = self._prepared_beside(reference, table) if reference else None
         with Meter(device_uuid(self.request.device) or self.request.device) as meter:
             load = self._race(table, entries, beside)
         if beside:
             beside.participant.release()
         return TimedTable(entries, failed, meter.telemetry, load)
 
-    def _prepared_beside(self, yardstick: Participant, table: Table) -> Entry | None:
+    def _prepared_beside(self, reference: Participant, table: Table) -> Entry | None:
         """The yardstick's entry; None where it cannot be timed here, or takes longer than others may."""
-        if table.unsupported(yardstick.declaration, self.contract, self.request.kind):
+        if table.unsupported(reference.declaration, self.contract, self.request.kind):
             return None
-        answer = yardstick.prepare(table.job(self.contract, yardstick.declaration))
-        if isinstance(answer, Failed):
+        answer = reference.prepare(table.job(self.contract, reference.declaration))
+        if isinstance(answer, NoResult):
             return None
         if takes_too_long(answer.expected, self.request.slowest):
-            yardstick.release()
+            reference.release()
             return None
-        return Entry(yardstick, answer, table.direction, table.cache)
+        return Entry(reference, answer, table.direction, table.cache)
 
-    def _prepared(self, each: Participant, table: Table) -> Prepared | Failed:
+    def _prepared(self, each: Participant, table: Table) -> PreparedTask | NoResult:
         """The participant's task, warmed up; or why it takes no part."""
         unsupported = table.unsupported(each.declaration, self.contract, self.request.kind)
         if failed := unsupported or self.refusal(each.name, table.dtype, table.features(self.contract)):
@@ -166,11 +166,11 @@ class Timing:
             return too_slow(detail)
         job = table.job(self.contract, each.declaration)
         answer = each.prepare(job)
-        if isinstance(answer, Failed):
+        if isinstance(answer, NoResult):
             if answer.status == Status.TIMEOUT:
-                self._hung[each.name, table.threads] = LongestCall(table.says, self.request.time_limit, work)
+                self._hung[each.name, table.threads] = LongestCall(table.title, self.request.time_limit, work)
             return answer
-        now = LongestCall(table.says, answer.expected, work)
+        now = LongestCall(table.title, answer.expected, work)
         self._longest[group] = max(longest, now, key=lambda call: call.seconds)
         failed = takes_too_long(answer.expected, self.request.slowest) or each.prepare_others(job)
         if failed:
@@ -184,12 +184,12 @@ class Timing:
             return ""
         return f"as much work as {hung.table}, or more, of which there was no result within the time limit"
 
-    def _race(self, table: Table, entries: Sequence[Entry], yardstick: Entry | None) -> Load:
+    def _race(self, table: Table, entries: Sequence[Entry], reference: Entry | None) -> Load:
         """Race and verify them; the load meanwhile."""
         rows = table.workload.rows(table.direction, self.random)
         used = {entry.name: entry.participant.used() for entry in entries}
         baseline, meter = f"{self.contract.name}/{self.contract.baseline}", LoadMeter()
-        race(entries, baseline, rows, self.request.seconds, self.random, yardstick, meter.load)
+        race(entries, baseline, rows, self.request.seconds, self.random, reference, meter.load)
         load = meter.load()
         for entry in entries:
             spent = entry.participant.used() - used[entry.name]
@@ -213,7 +213,7 @@ def verify(table: Table, entry: Entry, rows: Rows, used: float, approximate: boo
         if entry.failed:
             break
         ratio = verified(table, excerpt.number, rows, excerpt.rows, when, approximate)
-        if isinstance(ratio, Failed):
+        if isinstance(ratio, NoResult):
             entry.failed = ratio
         else:
             ratios.append(ratio)
@@ -230,11 +230,11 @@ def verify(table: Table, entry: Entry, rows: Rows, used: float, approximate: boo
 
 def verified(
     table: Table, number: int, rows: Rows, output: Mapping[str, Tensor], when: str, approximate: bool = False
-) -> float | Failed:
+) -> float | NoResult:
     """The largest error, in bounds, of rows of the output in a round; or a refusal that says `when` it was wrong."""
     verdict = table.workload.verdict(table.dtype, table.direction, number, rows, output)
     if verdict.status != Status.PASSED and not (approximate and verdict.error_ratio is not None):
-        return Failed(Status.REFUSED, f"{when}: {verdict.detail}", verdict.error_ratio)
+        return NoResult(Status.REFUSED, f"{when}: {verdict.detail}", verdict.error_ratio)
     return verdict.error_ratio or 0.0
 
 
@@ -242,7 +242,7 @@ def measured(row: Measurement, entry: Entry, weight: Weight, notes: Sequence[str
     """The row of an entry that has not failed, with its samples, errors and memory."""
     known = weight if isinstance(weight, Weighed) else None
     doubt = entry.unbounded and f"{NOT_BOUNDED}: {entry.unbounded}"
-    note = f"no memory: {weight}" if isinstance(weight, Failed) else ""
+    note = f"no memory: {weight}" if isinstance(weight, NoResult) else ""
     return structs.replace(
         row,
         detail="; ".join(filter(None, (doubt, *notes, note))),
@@ -261,11 +261,11 @@ def measured(row: Measurement, entry: Entry, weight: Weight, notes: Sequence[str
     )
 
 
-def takes_too_long(seconds: float, slowest: float) -> Failed | None:
+def takes_too_long(seconds: float, slowest: float) -> NoResult | None:
     """Why a call of `seconds` is not timed where one may take `slowest`; None where it is."""
     return too_slow(f"a call takes {seconds:.3g} s, more than {slowest:g} s") if seconds > slowest else None
 
 
-def too_slow(detail: str) -> Failed:
+def too_slow(detail: str) -> NoResult:
     """The failure of a call that takes longer than there is time for."""
-    return Failed(Status.UNSUPPORTED, f"too slow to time here: {detail}", reason=Reason.TOO_SLOW)
+    return NoResult(Status.UNSUPPORTED, f"too slow to time here: {detail}", reason=Reason.TOO_SLOW)

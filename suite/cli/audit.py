@@ -118,14 +118,14 @@ def audit_between_runs(results: Path, runs: int, pause: float = 0.0, plan: Plan 
     """Time the same code in so many runs, `pause` seconds apart, store each, and print how far they lie apart."""
     if runs > MOST_RUNS:
         raise UsageError(f"--between-runs is the number of runs, 1 to {MOST_RUNS}, not {runs}")
-    from attnsuite.benchmark.stopwatch.audit import Plan, one_run
+    from attnsuite.benchmark.stopwatch.audit import Plan, time_once
 
     with open_run(results, machine.new_run({}, machine.suite_hash(), "audit --between-runs")) as writer:
         for number in range(runs):
             time.sleep(pause if number else 0.0)
             told(f"run {number + 1} of {runs}")
             started = datetime.now(UTC).isoformat(timespec="seconds")
-            for row in one_run(started, plan or Plan(), told):
+            for row in time_once(started, plan or Plan(), told):
                 writer.write(row)
         writer.finish()
     rows = read_machine(results, writer.run.machine.name).repeats

@@ -84,11 +84,11 @@ def _foresee(options: Bench, named: Sequence[Declaration] = ()) -> None:
 
         begin_detection()
     if options.device == "cpu":
-        from attnsuite.benchmark.processes import expect_measured
+        from attnsuite.benchmark.processes import prewarm_benchmark
 
         gradients = options.backward or options.step or options.profile in ("standard", "full")
         contracts = [each.contract for each in named]
-        expect_measured(next(iter(options.threads), 1), contracts, gradients=gradients)
+        prewarm_benchmark(next(iter(options.threads), 1), contracts, gradients=gradients)
 
 
 def _named(options: Bench) -> list[Declaration]:

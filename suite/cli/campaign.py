@@ -150,12 +150,12 @@ def _outcomes(
 def bench(benchmarks: Sequence[Benchmark], writer: RunWriter, shown: Shown) -> list[Measurement]:
     """Time the tables that have no rows yet, write each row at once, and return all."""
     stored = writer.stored(Measurement)
-    again = set[tuple[str, ...]]().union(*(benchmark.again(stored.keys()) for benchmark in benchmarks))
+    again = set[tuple[str, ...]]().union(*(benchmark.keys_to_measure(stored.keys()) for benchmark in benchmarks))
     rows = [measurement for measurement in stored.values() if measurement.key not in again]
     for row in rows:
         shown.row(row)
     for benchmark in benchmarks:
-        benchmark.tell, benchmark.introduce = shown.begins, shown.introduced
+        benchmark.progress, benchmark.announce = shown.begins, shown.introduced
         for table, new in benchmark.run(stored.keys()):
             for measurement in new:
                 writer.write(measurement)

@@ -40,7 +40,7 @@ from attnsuite.model.uncollected import importing
 from attnsuite.registry import Declaration, Loaded
 from attnsuite.report import refuse_foreign_index
 from attnsuite.results import RunWriter, open_run
-from attnsuite.worker import expect
+from attnsuite.worker import prewarm
 from attnsuite.worker.allocator import keep_freed_memory
 from attnsuite.worker.sandbox import begin_detection
 
@@ -80,7 +80,7 @@ def _run(options: Check) -> int:
     if submissions := not all(declaration.shipped for declaration in declarations):
         begin_detection()
     if options.device == "cpu" and (options.isolate or not options.cases or submissions):
-        expect({})  # workers need PyTorch, which is imported here meanwhile
+        prewarm({})  # workers need PyTorch, which is imported here meanwhile
     with importing():  # to look through libraries for garbage takes some per cent of a check
         import attnsuite.conformance.session  # noqa: F401  with all that it needs
     heed()

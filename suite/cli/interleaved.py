@@ -48,7 +48,7 @@ def compared(options: Compare) -> tuple[Compared, KeyboardInterrupt | None]:
     with ExitStack() as stack:
         old, new = (_side(stack, word, options.contract) for word in (options.old, options.new))
         timing = _interleaved(options, old, new)
-        tables, asked = timing.tables(), timing.ask()
+        tables, asked = timing.tables(), timing.outcomes()
         processes = options.pairs or paired.pairs_of(len(tables) * len(timing.pairs))
         done: list[Mapping[tuple[str, Table], Rows]] = []
         stopped: KeyboardInterrupt | None = None
@@ -96,7 +96,7 @@ def _counts(done: int, processes: int, rows: Mapping[tuple[str, Table], Sequence
     for (name, table), pairs in rows.items():
         if 0 < (timed := len(_timed(pairs))) < len(pairs):
             skipped = f"{len(pairs) - timed} of {len(pairs)} pairs are skipped, because one of both has no time"
-            yield f"{name} {table.says}: {skipped}"
+            yield f"{name} {table.title}: {skipped}"
 
 
 def _load(busy: Sequence[str]) -> Iterator[str]:

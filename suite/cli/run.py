@@ -118,9 +118,9 @@ def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
 
 def _plan(job: Job) -> Iterator[str]:
     """What will be tested and timed, about how long that takes, what compiles, and what is tested on a sample."""
-    from attnsuite.benchmark.plan import duration, planned
+    from attnsuite.benchmark.plan import duration, plan_of
 
-    timing = sum(planned(each).seconds for each in job.benchmarks)
+    timing = sum(plan_of(each).seconds for each in job.benchmarks)
     about = duration(START_AND_END + SECONDS_PER_TEST * job.tests / job.processes + timing)
     count, cores = len(job.declarations), job.processes
     tests = f"{job.tests:,} tests of {count} implementation{'s' * (count != 1)}"

@@ -42,7 +42,7 @@ from attnsuite.model import (
     UsageError,
 )
 from attnsuite.registry import from_function
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 Kill = tuple[str, str, str]
 """A mutant, the case that killed it, and the dtype."""
@@ -146,7 +146,7 @@ def _kills(name: str, places: Sequence[int]) -> tuple[list[Kill], list[str]]:
 
 def failure(case: Case, calls: tuple[Call, ...], expected: object, function: Callable[..., object]) -> Verdict | None:
     """The verdict on a function if it fails the case, else None."""
-    replies = ask(function, calls)
+    replies = run_calls(function, calls)
     if any(reply.unsupported for reply in replies):
         return None
     verdict = case.verdict(calls, replies, expected)
@@ -201,7 +201,7 @@ def variant_implementation(variant: Variant, contract: Contract) -> Implementati
     """A correct variant, which runs in this process: it is part of the suite, and does not crash."""
     declaration = from_function(variant.function, contract.name, variant.name).declaration
     declaration = replace(declaration, contract="variants", lacks=variant.lacks, conventions=variant.conventions)
-    run = partial(ask, variant.function)
+    run = partial(run_calls, variant.function)
     return Implementation(declaration, contract, run, run)
 
 

@@ -17,7 +17,7 @@ from attnsuite.cases.draws import replayed_draws
 from attnsuite.cases.mutants import together
 from attnsuite.conformance.float32 import IN_FLOAT32, in_float32
 from attnsuite.model import Status
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 MAX_EXAMINED = 12
 """Wrong results that are compared with every mutant. Later ones are compared only with mutants that matched before: an
@@ -138,7 +138,7 @@ class WrongResult:
 
     def effect_of(self, function: Callable[..., Any], least: float = CLEARLY_WRONG) -> Effect:
         with replayed_draws(self.draws):
-            replies = ask(function, self.calls)
+            replies = run_calls(function, self.calls)
         if any(reply.output is None for reply in replies) or not self.is_wrong(replies, least):
             return Effect.NONE
         same = self.case.alike(self.calls, self.replies, replies, self.expected)
@@ -303,7 +303,7 @@ class Diagnostician:
         return {
             mutant.name
             for mutant in mutants
-            if all(test.is_wrong(ask(function, calls)) for function in (mutant.function, *mutant.others))
+            if all(test.is_wrong(run_calls(function, calls)) for function in (mutant.function, *mutant.others))
         }
 
     def _named(self, mutants: list[Mutant], wrong: WrongResult) -> Diagnosis:

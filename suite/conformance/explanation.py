@@ -21,7 +21,7 @@ from attnsuite.conformance.hints import plain_outcomes
 from attnsuite.conformance.shared_features import FeatureTest, where_failing
 from attnsuite.model import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
 from attnsuite.registry import import_lines
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 from attnsuite.worker.sandbox import in_short
 
 MAX_REPRODUCTIONS = 2
@@ -145,7 +145,7 @@ class Explainer:
     def _is_explained(self, outcome: Outcome, outcomes: Sequence[Outcome]) -> bool:
         """Whether a mutant that is named elsewhere fails this test, too."""
         test = self._test(outcome)
-        replies = (ask(mutant.function, test.calls) for mutant in self._named_mutants(outcomes))
+        replies = (run_calls(mutant.function, test.calls) for mutant in self._named_mutants(outcomes))
         return any(test.case.verdict(test.calls, each, test.expected).status in FAILURES for each in replies)
 
     def _named_mutants(self, outcomes: Sequence[Outcome]) -> list[Mutant]:

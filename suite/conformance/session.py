@@ -28,7 +28,7 @@ from attnsuite.model.limits import IMPORT_LIMIT
 from attnsuite.registry import Broken, Declaration, Loaded
 from attnsuite.registry.signatures import in_signature, laid
 from attnsuite.registry.signatures import signature as signature_named
-from attnsuite.worker import Ready, Worker, ask
+from attnsuite.worker import Ready, Worker, run_calls
 from attnsuite.worker.sandbox.limits import memory_limit
 
 Target = Declaration | Loaded
@@ -243,19 +243,19 @@ class Session:
         if isinstance(found, Outcome):
             return found
         declaration, function = found
-        here: Run | None = None if function is None else partial(ask, function, device=device)
+        here: Run | None = None if function is None else partial(run_calls, function, device=device)
         isolated, mechanisms = here, None
         if declaration.module or declaration.file:
             worker = stack.enter_context(self._worker(declaration, trusted=function is not None))
             if foresee:
-                worker.foresee()  # while the first tests run here
+                worker.prestart()  # while the first tests run here
             if here is None:
                 state = worker.ready()
                 if not isinstance(state, Ready):
                     return cannot_run(state, device, declaration)
                 declaration = state.declaration
                 mechanisms = None if declaration.shipped else worker.mechanisms
-            isolated = worker.ask
+            isolated = worker.run_calls
         assert isolated is not None, "a declaration has a function, a module or a file"
         run_here, run_isolated = (_laid_out(run, declaration.signature) for run in (here or isolated, isolated))
         return Implementation(
@@ -283,7 +283,7 @@ class Session:
 
     def _worker(self, declaration: Declaration, trusted: bool) -> Worker:
         """A process for an implementation. Code that runs in this process as well is trusted, and needs no sandbox."""
-        walled = not trusted and not declaration.shipped
+        sandboxed = not trusted and not declaration.shipped
         return Worker(
             declaration,
             device=self.request.device,
@@ -291,9 +291,9 @@ class Session:
             start_limit=max(IMPORT_LIMIT, self.request.time_limit),
             environment=self.environment,
             cores=self.cores,
-            walled=walled,
-            memory_limit=memory_limit() if walled else 0,
-            over=self.over,
+            sandboxed=sandboxed,
+            memory_limit=memory_limit() if sandboxed else 0,
+            cancelled=self.over,
         )
 
 

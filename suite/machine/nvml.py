@@ -24,8 +24,8 @@ SILENT = "NVIDIA device that does not answer"
 TOOL = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 """The driver's own tool, which uses NVML, so that it gives the same names."""
 DRIVERS = tuple(map(Path, ("/dev/nvidiactl", "/dev/dxg")))
-"""Files of an NVIDIA driver on Linux, its own or that of Windows below. Without one, PyTorch is not imported for names,
-because that takes seconds."""
+"""Files of an NVIDIA driver on Linux, its own or that of Windows below. Without one, PyTorch is not imported for
+names, because that takes seconds."""
 ASK_TORCH = "import torch; print(*map(torch.cuda.get_device_name, range(torch.cuda.device_count())), sep='\\n')"
 """A program, because a process that has used a device can make no copies of itself."""
 UUID = re.compile(r"(GPU-|MIG-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|MIG-GPU-[0-9a-f-]{36}/\d+/\d+", re.IGNORECASE)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from attnsuite.worker.forkserver import await_servers, expect, forget_servers
+from attnsuite.worker.forkserver import await_servers, forget_servers, prewarm
 
 if TYPE_CHECKING:
-    from attnsuite.worker.asking import ask as ask
+    from attnsuite.worker.calling import run_calls as run_calls
     from attnsuite.worker.messages import storage_of as storage_of
     from attnsuite.worker.snapshots import fingerprint as fingerprint
     from attnsuite.worker.snapshots import placed as placed
@@ -28,19 +28,19 @@ __all__ = [
     "Ready",
     "Timeout",
     "Worker",
-    "ask",
     "await_servers",
-    "expect",
     "fingerprint",
     "forget_servers",
     "placed",
+    "prewarm",
+    "run_calls",
     "storage_of",
 ]  # fmt: skip
 
 _HOMES = {
     **dict.fromkeys(("Crash", "Failure", "Timeout", "Ready", "Worker"), "worker"),
     **dict.fromkeys(("fingerprint", "placed"), "snapshots"),
-    "ask": "asking",
+    "run_calls": "calling",
     "storage_of": "messages",
 }
 

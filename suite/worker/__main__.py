@@ -16,7 +16,7 @@ from typing import Any
 from attnsuite.model import UsageError
 from attnsuite.registry import Declaration, Loaded, Missing, load
 from attnsuite.registry.loading import in_one_line
-from attnsuite.worker import asking
+from attnsuite.worker import calling
 from attnsuite.worker.children import make_importable
 from attnsuite.worker.compiling import announce
 from attnsuite.worker.device import lost
@@ -71,7 +71,7 @@ def serve(channel: socket.socket) -> None:
         response = Response(request.id)
         try:
             if request.verb == ASK:
-                response.answer = asking.serve(function, hello.device, request.arguments)
+                response.answer = calling.serve(function, hello.device, request.arguments)
             elif service is None:
                 raise ValueError(f"unknown verb {request.verb!r}; this worker answers {ASK!r} alone")
             else:

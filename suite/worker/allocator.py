@@ -9,8 +9,8 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """Options of glibc's mallopt: the bytes at the end of its memory that it keeps, and the size from which on an
 allocation has memory of its own."""
 MOST_KEPT, LARGEST_THRESHOLD, RETURNED = 2**30, 2**25, 2**16
-"""Bytes that are kept at most, the largest size that glibc takes for MMAP_THRESHOLD, and the size from which on blocks
-are given back where freed memory is."""
+"""Bytes that are kept at most, the largest size that glibc takes for MMAP_THRESHOLD, and the size from which on
+blocks are given back where freed memory is."""
 
 KEEPS = {"MALLOC_MMAP_THRESHOLD_": str(LARGEST_THRESHOLD), "MALLOC_TRIM_THRESHOLD_": str(MOST_KEPT)}
 """The environment of a process that keeps freed memory from its start."""

@@ -21,8 +21,8 @@ PROGRAMS = frozenset({"cc1", "cc1plus", "as", "ld", "collect2", "ninja", "nvcc",
 SET_NAME = 15
 """An option of `prctl`."""
 THREAD = b"has a compiler"
-"""The name of one of a worker's threads, at most 15 bytes, once it has imported one of the modules. The worker cannot
-send a message while a call runs; the name of a thread can be read at any time."""
+"""The name of one of a worker's threads, at most 15 bytes, once it has imported one of the modules. The worker
+cannot send a message while a call runs; the name of a thread can be read at any time."""
 
 
 def announce() -> None:

@@ -9,10 +9,10 @@ def lost(device: str) -> str:
     """Why this process can use the device no more, in one line; empty where it can.
 
     A kernel that reads where it may not (`misaligned address`, `illegal memory access`) takes the CUDA context of its
-    process with it: every later call of any kernel fails with the same error. Waits until the device is done, so
-    that it is the last call's error and not the next one's.
-    Source: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html, of the errors that leave a process
-    in an inconsistent state.
+    process with it: every later call of any kernel fails with the same error. Waits until the device is done, so that
+    it is the last call's error and not the next one's. Source:
+    https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html, of the errors that leave a process in an
+    inconsistent state.
     """
     if not _in_use(device):
         return ""

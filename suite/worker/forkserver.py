@@ -32,11 +32,11 @@ from attnsuite.worker.sandbox.processes import die_with_the_parent
 from attnsuite.worker.sandbox.supervisor import surround
 
 MAX_SERVERS = 8
-"""Servers that are kept, those used last: each holds an interpreter with PyTorch in it. A benchmark on one thread and
-on all cores uses five: one for the contract, and two for each number of threads where two processes are timed."""
+"""Servers that are kept, those used last: each holds an interpreter with PyTorch in it. A benchmark on one thread
+and on all cores uses five: one for the contract, and two for each number of threads where two processes are timed."""
 SET_LATER = {"KMP_DUPLICATE_LIB_OK": "True"}
-"""What importing threadpoolctl sets in the environment. It is set from the start: a server that is begun before would
-have another environment than the one that is needed later, and import PyTorch for nothing."""
+"""What importing threadpoolctl sets in the environment. It is set from the start: a server that is begun before
+would have another environment than the one that is needed later, and import PyTorch for nothing."""
 MARK, MARK_LENGTH = "ATTNSUITE_WORKER", 32
 """An environment variable with another value in each worker, by which all that a worker started is found; and the
 characters of that, the digits of a UUID. A forked worker writes it over the one of its server, in place."""
@@ -45,8 +45,8 @@ MAX_MESSAGE = 1 << 16
 WORKER = "attnsuite.worker.__main__"
 """The module that every worker runs."""
 PASSED_ON = ("PYTEST_CURRENT_TEST", "ATTNSUITE_CACHE")
-"""Variables that change from test to test and that no library reads as it starts. They are sent with each fork, so that
-not every test needs a server of its own."""
+"""Variables that change from test to test and that no library reads as it starts. They are sent with each fork, so
+that not every test needs a server of its own."""
 _MAIN = "import sys; from attnsuite.worker.forkserver import main; main(*map(int, sys.argv[1:3]))"
 
 
@@ -132,14 +132,14 @@ class ForkServer:
             os.close(life)
         self.pid = popen.pid
         self.end = weakref.finalize(self, _end, popen, os.getpid(), self._control, held)
-        self.expect([WORKER, *([service] if service else [])], then_collect=bool(service))  # a service may be timed
+        self.prewarm([WORKER, *([service] if service else [])], then_collect=bool(service))  # a service may be timed
 
     @property
     def alive(self) -> bool:
         """Whether the server runs."""
         return self.end.alive and not _is_ready(self._control.fileno(), 0)  # it has hung up where it has ended
 
-    def expect(self, modules: Collection[str], then_collect: bool = False) -> None:
+    def prewarm(self, modules: Collection[str], then_collect: bool = False) -> None:
         """Have it import these as soon as it can. Nothing is awaited."""
         if new := [module for module in modules if module not in self._imported]:
             self._imported |= set(new)
@@ -207,13 +207,13 @@ def server_of(added: Mapping[str, str], cores: Collection[int] = (), service: st
     return server
 
 
-def expect(added: Mapping[str, str], cores: Collection[int] = (), service: str = "", also: Sequence[str] = ()) -> None:
+def prewarm(added: Mapping[str, str], cores: Collection[int] = (), service: str = "", also: Sequence[str] = ()) -> None:
     """Begin to import what workers with this environment, service and number of cores share, in the background.
 
     The modules named by `also` come after that: what each worker would import by itself to answer its first request.
     """
     if server := server_of(added, cores, service):
-        server.expect(also)
+        server.prewarm(also)
 
 
 def environment_of(added: Mapping[str, str]) -> dict[str, str]:

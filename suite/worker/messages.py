@@ -49,8 +49,8 @@ DTYPES: Mapping[str, torch.dtype] = {
     if isinstance(dtype, torch.dtype) and str(dtype) == f"torch.{name}" and (dtype.is_floating_point or name in _EXACT)
     if not name.endswith("_x2")
 }
-"""Every dtype that can cross, by name: not the quantised ones, nor those narrower than a byte, with which PyTorch does
-not compute."""
+"""Every dtype that can cross, by name: not the quantised ones, nor those narrower than a byte, with which PyTorch
+does not compute."""
 
 Natural = Annotated[int, Meta(ge=0, lt=1 << 62)]
 Sizes = Annotated[list[Natural], Meta(max_length=64)]

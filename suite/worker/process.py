@@ -122,12 +122,12 @@ class Process:
     """A process that runs `attnsuite.worker`, in a session of its own and marked, so that all it starts dies with it.
 
     It is bound to these `cores`, where any are given. A `fresh` one is an interpreter of its own; others are forked,
-    where the system can, from one that has imported what they share: the worker, and the module of their `service`.
-    A `sandboxed` one has a supervisor, whose number `pid` is, and a folder for itself; each of its processes may take
-    `memory` bytes, and all of them together, which is looked at where it is `watched`. 0 is no limit.
+    where the system can, from one that has imported what they share: the worker, and the module of their `service`. A
+    `sandboxed` one has a supervisor, whose number `pid` is, and a folder for itself; each of its processes may take
+    `memory` bytes, and all of them together, which is looked at where it is `memory_watched`. 0 is no limit.
 
-    `send` and `receive` raise EOFError where the process is gone or all is `over`, and TimeoutError at the deadline,
-    which is a time of `time.monotonic`.
+    `send` and `receive` raise EOFError where the process is gone or all is `cancelled`, and TimeoutError at the
+    deadline, which is a time of `time.monotonic`.
     """
 
     def __init__(
@@ -139,14 +139,14 @@ class Process:
         fresh: bool = False,
         sandboxed: bool = False,
         memory: int = 0,
-        watched: bool = True,
-        over: Event | None = None,
+        memory_watched: bool = True,
+        cancelled: Event | None = None,
     ) -> None:
         begun = _start(environment, cores, service, sandboxed, memory, fresh)
         self._begun, self._child, self._channel, self._output = begun, begun.child, begun.channel, begun.output
         self._space = begun.space
-        self._memory, self._watched, self._looked = memory, watched, 0.0
-        self._over = over or Event()
+        self._memory, self._memory_watched, self._looked = memory, memory_watched, 0.0
+        self._cancelled = cancelled or Event()
         self._channel.setblocking(False)
         os.set_blocking(self._output, False)
         self._printed, self._printed_bytes = bytearray(), 0
@@ -318,7 +318,7 @@ class Process:
         """Kill what still runs, and say how the process ended: `SIGSEGV`, `exit status 3`, `closed its channel`."""
         if not self._finish.alive:
             return "ended"
-        waits_until = time.monotonic() + (0.0 if self._over.is_set() else grace)
+        waits_until = time.monotonic() + (0.0 if self._cancelled.is_set() else grace)
         while not self._child.exited() and time.monotonic() < waits_until:
             self._keep_printed()
             time.sleep(0.01)
@@ -351,14 +351,14 @@ class Process:
             self._look_at_limits()
             if remaining <= 0:
                 raise TimeoutError
-            if exited or self._over.is_set():  # has it exited, a child of its own holds the channel open
+            if exited or self._cancelled.is_set():  # has it exited, a child of its own holds the channel open
                 raise EOFError
             exited = self._child.exited()
 
     def _look_at_limits(self) -> None:
         if self._printed_bytes > PRINTED_LIMIT:
             raise TooMuch(f"printed more than {PRINTED_LIMIT >> 20} MiB")
-        if self._memory and self._watched and time.monotonic() - self._looked > LOOK_EVERY:
+        if self._memory and self._memory_watched and time.monotonic() - self._looked > LOOK_EVERY:
             self._looked = time.monotonic()
             if taken(self.pid, Path(self.folder or "/"), self._memory) > self._memory:
                 raise TooMuch(f"took more than {self._memory / (1 << 30):.1f} GiB of memory")

@@ -17,7 +17,7 @@ from attnsuite.model.limits import COMPILE_LIMIT, IMPORT_LIMIT, LAST_WORDS_LIMIT
 from attnsuite.registry import Broken, Declaration, Missing, absent, find
 from attnsuite.worker import messages
 from attnsuite.worker.compiling import may_compile, shape_of
-from attnsuite.worker.forkserver import expect
+from attnsuite.worker.forkserver import prewarm
 from attnsuite.worker.inputs import Left, compared, fingerprints, sent_with
 from attnsuite.worker.process import Process, TooMuch
 from attnsuite.worker.turns import EXCHANGE, Taken, Turn
@@ -97,13 +97,13 @@ class Worker:
     of each shape have `compile_limit`, where that is longer. `environment` is added to this process's own. An
     implementation that could not be started is not tried again. Use it as a context manager, from one thread at a time.
     The process is bound to these `cores`, where the system allows. `service`, `module:function`, names what answers the
-    verbs other than `ask`; see `attnsuite.worker.__main__`. The process is an interpreter of its own on a GPU, whose
-    drivers need not survive a fork; else it may be forked from one that has imported PyTorch.
+    verbs other than `run_calls`; see `attnsuite.worker.__main__`. The process is an interpreter of its own on a GPU,
+    whose drivers need not survive a fork; else it may be forked from one that has imported PyTorch.
 
-    One that is `walled` is in a sandbox, as far as this machine has one, with a folder for itself to work in;
+    One that is `sandboxed` is in a sandbox, as far as this machine has one, with a folder for itself to work in;
     `memory_limit` is in bytes, 0 is none. The system enforces it for each process; that of all together is looked at,
-    unless it is not `watched`: looking takes time from what is timed. Once it is `over`, which another thread may say,
-    no reply is waited for: the process has crashed.
+    unless it is not `memory_watched`: looking takes time from what is timed. Once it is `cancelled`, which another
+    thread may say, no reply is waited for: the process has crashed.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class Worker:
         environment: Mapping[str, str] | None = None,
         cores: Collection[int] = (),
         service: str = "",
-        walled: bool = False,
+        sandboxed: bool = False,
         memory_limit: int = 0,
-        watched: bool = True,
-        over: Event | None = None,
+        memory_watched: bool = True,
+        cancelled: Event | None = None,
     ) -> None:
         self.declaration = _one(target) if isinstance(target, str) else target
         self.device = device
@@ -129,7 +129,12 @@ class Worker:
         self.compile_limit = compile_limit
         self._environment = dict(environment or {})
         self._cores, self._service = frozenset(cores), service
-        self._walled, self._memory_limit, self._watched, self._over = walled, memory_limit, watched, over
+        self._walled, self._memory_limit, self._memory_watched, self._cancelled = (
+            sandboxed,
+            memory_limit,
+            memory_watched,
+            cancelled,
+        )
         self.mechanisms: tuple[str, ...] = ()
         """The names of the mechanisms that sandbox the process, once it has started."""
         self._process: Process | None = None
@@ -152,13 +157,13 @@ class Worker:
         """The process's number, or None while there is none."""
         return self._process.pid if self._process else None
 
-    def foresee(self) -> None:
+    def prestart(self) -> None:
         """Begin, in the background, what takes longest of a start, for a process that is needed later or never.
 
         On a CPU that is the import of PyTorch by the process which workers are forked from: `start` would wait for it.
         """
         if self.device == "cpu":
-            expect(self._environment, self._cores)
+            prewarm(self._environment, self._cores)
         else:
             self.start()
 
@@ -179,8 +184,8 @@ class Worker:
             fresh=self.device != "cpu",
             sandboxed=self._walled,
             memory=self._memory_limit,
-            watched=self._watched,
-            over=self._over,
+            memory_watched=self._memory_watched,
+            cancelled=self._cancelled,
         )
         self.mechanisms = process.mechanisms
         self._starting = Limit(self.start_limit, self.compile_limit)
@@ -205,7 +210,7 @@ class Worker:
             self._state = self._started(greeting) if isinstance(greeting, messages.Greeting) else greeting
         return self._state
 
-    def ask(
+    def run_calls(
         self,
         calls: Sequence[Call],
         meanwhile: Callable[[], object] = lambda: None,
@@ -243,8 +248,8 @@ class Worker:
     ) -> Any | Failure:
         """What a verb answers in the process: data and tensors, as they came.
 
-        Verbs are `ask` and those of the service. `meanwhile` is done here while the process works, and what it takes is
-        added to the time limit: the answer is not looked at before.
+        Verbs are `run_calls` and those of the service. `meanwhile` is done here while the process works, and what it
+        takes is added to the time limit: the answer is not looked at before.
         """
         return self._request(verb, arguments, time_limit, lambda process: meanwhile(), replies=1)
 

@@ -25,7 +25,7 @@ from attnsuite.benchmark import Benchmark, Request, table
 from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.gate import Gate
-from attnsuite.benchmark.measure.messages import Ceilings, Energy, Failed, Job, Prepared
+from attnsuite.benchmark.measure.messages import Ceilings, Energy, Job, NoResult, PreparedTask
 from attnsuite.benchmark.participant import Participant
 from attnsuite.benchmark.series import with_unique_names
 from attnsuite.benchmark.table import LongestCall, TimedTable, Timing
@@ -165,9 +165,9 @@ def test_a_yardstick_is_timed_where_no_baseline_of_the_suite_s_own_takes_part(
 
     def watched(entries: Any, *more: Any) -> int:
         found = real(entries, *more)
-        *_, yardstick, _ = more
-        of = yardstick and yardstick.participant
-        raced.append(of and (of.name, of.shipped, of.function is not None, len(yardstick.seconds) > 1))
+        *_, reference, _ = more
+        of = reference and reference.participant
+        raced.append(of and (of.name, of.shipped, of.function is not None, len(reference.seconds) > 1))
         return found
 
     monkeypatch.setattr(table, "race", watched)
@@ -187,8 +187,8 @@ def test_what_a_stranger_has_started_ends_where_he_cannot_be_timed(status: str, 
     class Raises:
         name, declaration, ends = "attention/raises", Declaration("attention", "raises", "attention", ""), 0
 
-        def prepare(self, job: Job) -> Failed:
-            return Failed(Status(status), "not today")
+        def prepare(self, job: Job) -> NoResult:
+            return NoResult(Status(status), "not today")
 
         def restart(self) -> None:
             self.ends += 1
@@ -211,9 +211,9 @@ def test_what_gave_no_answer_is_not_waited_for_again_on_as_much_work() -> None:
     class Hangs:
         name, declaration = "attention/hangs", Declaration("attention", "hangs", "attention", "")
 
-        def prepare(self, job: Job) -> Failed:
+        def prepare(self, job: Job) -> NoResult:
             prepared.append(job.workload)
-            return Failed(Status.TIMEOUT, "timeout: no answer within 60 s")
+            return NoResult(Status.TIMEOUT, "timeout: no answer within 60 s")
 
     order = ("ladder/2k", "ladder/4k", TINY, "documents/encoder-block")
     of = Benchmark(CONTRACT, [], Request(order))
@@ -310,14 +310,14 @@ def test_what_is_done_is_not_measured_again(passed: Callable[..., list[Outcome]]
     calls.clear()
 
     assert list(of.run(keys)) == []
-    assert of.again(keys) == set()
+    assert of.keys_to_measure(keys) == set()
     assert not calls, "not even the contract is asked again"
 
     half = [row.key for row in whole if row.workload == TINY] + [whole[-1].key]
     again = list(of.run(half))
 
     assert [(table and table.workload.name, len(rows)) for table, rows in again] == [("documents/encoder-block", 2)]
-    assert of.again(half) == {row.key for _, rows in again for row in rows}, "a table is measured as a whole"
+    assert of.keys_to_measure(half) == {row.key for _, rows in again for row in rows}, "a table is measured as a whole"
     assert 6 not in calls
 
 
@@ -372,12 +372,12 @@ class OnAGpu:
     """Stands in for a participant whose device says what it does."""
 
     name = "attention/a"
-    prepared = Prepared({}, 1.0, 0.1, 0.005, 7)
+    prepared = PreparedTask({}, 1.0, 0.1, 0.005, 7)
 
-    def __init__(self, energy: Energy | Failed) -> None:
+    def __init__(self, energy: Energy | NoResult) -> None:
         self.answer, self.asked = energy, list[Any]()
 
-    def energy(self, calls: int, seconds: float) -> Energy | Failed:
+    def energy(self, calls: int, seconds: float) -> Energy | NoResult:
         self.asked.append((calls, seconds))
         return self.answer
 
@@ -386,11 +386,11 @@ class OnAGpu:
     ("answer", "says"),
     [
         (Energy({"joules": 0.5}), {"joules": 0.5}),
-        (Failed(Status.TIMEOUT, "no answer"), {"joules": None, "joules_absent": "timeout: no answer"}),
+        (NoResult(Status.TIMEOUT, "no answer"), {"joules": None, "joules_absent": "timeout: no answer"}),
     ],
 )
 def test_what_a_device_says_of_calls_in_a_row_stands_beside_what_it_said_in_all_rounds(
-    answer: Energy | Failed, says: dict[str, Any]
+    answer: Energy | NoResult, says: dict[str, Any]
 ) -> None:
     of = Benchmark(CONTRACT, [], Request((TINY,)))
     participant: Any = OnAGpu(answer)

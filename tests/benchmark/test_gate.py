@@ -15,7 +15,7 @@ import pytest
 
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.gate import Gate
-from attnsuite.benchmark.measure.messages import Failed
+from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.conformance.check import MAX_CONSECUTIVE_TIMEOUTS, MAX_TIMEOUTS
 from attnsuite.conformance.known import KnownBug
 from attnsuite.conformance.session import Session
@@ -34,14 +34,14 @@ FORWARD, CAUSALLY = frozenset({"float32", "large"}), frozenset({"float32", "caus
 LEARNING = frozenset({"float32", "gradient"})
 
 
-Refusal = Callable[..., Failed | None]
+Refusal = Callable[..., NoResult | None]
 
 
 @pytest.fixture
 def refusal(passed: Callable[..., list[Outcome]]) -> Refusal:
     """Says why the gate refuses one with these outcomes, and by which finding."""
 
-    def of(*outcomes: Outcome, features: frozenset[str] = FORWARD, dtype: str = "float32") -> Failed | None:
+    def of(*outcomes: Outcome, features: frozenset[str] = FORWARD, dtype: str = "float32") -> NoResult | None:
         declaration = Declaration("attention", "x", "x", file="/nowhere.py")
         gate = Gate(CONTRACT, "cpu", 60.0, {"attention/x": passed("attention/x", *outcomes)})
         gate.test([declaration], [("float32", features)])
@@ -57,14 +57,14 @@ def test_what_fails_nothing_is_not_refused(refusal: Refusal) -> None:
 def test_what_fails_a_case_that_needs_nothing_more_is_refused(refusal: Refusal) -> None:
     refused = refusal(failed("attention/x", "plain/small"), failed("attention/x", "keys/17"))
 
-    assert refused == Failed(Status.REFUSED, "it fails plain/small (float32) and 1 more: failed: it is wrong")
+    assert refused == NoResult(Status.REFUSED, "it fails plain/small (float32) and 1 more: failed: it is wrong")
 
 
 def test_what_fails_only_for_causal_is_refused_only_there(refusal: Refusal) -> None:
     wrong = failed("attention/x", "causal/square_5")
 
     assert refusal(wrong, features=FORWARD) is None
-    assert refusal(wrong, features=CAUSALLY) == Failed(
+    assert refusal(wrong, features=CAUSALLY) == NoResult(
         Status.REFUSED, "it fails causal/square_5 (float32): failed: it is wrong"
     )
 
@@ -87,7 +87,7 @@ def test_a_finding_refuses_and_is_named(refusal: Refusal) -> None:
     wrong = failed("attention/x", "plain/small", known="a-finding")
 
     says = "it fails plain/small (float32): failed: it is wrong"
-    assert refusal(wrong) == Failed(Status.REFUSED, says, known="a-finding")
+    assert refusal(wrong) == NoResult(Status.REFUSED, says, known="a-finding")
     new = failed("attention/x", "keys/17")
     assert refusal(wrong, new).known == "", "one failure that no finding knows makes it a failure"
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnsuite.benchmark.connection import Elsewhere
 from attnsuite.benchmark.measure.bench import Bench
-from attnsuite.benchmark.measure.messages import Done, Failed, Job, Sampled, Weighed
+from attnsuite.benchmark.measure.messages import Done, Job, NoResult, Sampled, Weighed
 from attnsuite.benchmark.participant import Participant
 from attnsuite.model import Status
 from attnsuite.model.rows import METERS
@@ -68,7 +68,7 @@ class Process:
     def move(self, cores: object) -> None: ...
 
 
-def rounds(*processes: Process, resting: bool = True) -> list[Sampled | Failed]:
+def rounds(*processes: Process, resting: bool = True) -> list[Sampled | NoResult]:
     """Two rounds of samples, each followed by what the suite asks last, by one process after the other."""
     connections = [Elsewhere(process, 0, 0) for process in processes]  # type: ignore[arg-type]
     answers = []
@@ -109,7 +109,7 @@ def test_nothing_is_asked_of_a_process_that_died() -> None:
 
     process.request = request  # type: ignore[method-assign]
 
-    assert isinstance(connection.ask(Sampled, "sample", calls=1), Failed)
+    assert isinstance(connection.ask(Sampled, "sample", calls=1), NoResult)
     assert process.log == ["configure", "sample", "suspend"]
 
 

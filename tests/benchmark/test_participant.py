@@ -16,11 +16,11 @@ from workers import LINUX, SUBMISSIONS
 from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request
 from attnsuite.benchmark.connection import Elsewhere, lost
-from attnsuite.benchmark.entry import Witnessed
+from attnsuite.benchmark.entry import Sample
 from attnsuite.benchmark.gate import Gate
-from attnsuite.benchmark.measure.messages import Failed, Job, Prepared, Weighed
+from attnsuite.benchmark.measure.messages import Job, NoResult, PreparedTask, Weighed
 from attnsuite.benchmark.participant import Participant, all_ready, is_approximate
-from attnsuite.benchmark.processes import NUMBER, cores_of, expect_measured
+from attnsuite.benchmark.processes import NUMBER, cores_of, prewarm_benchmark
 from attnsuite.benchmark.secret_inputs import secrets_of
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
@@ -104,7 +104,7 @@ def test_what_one_call_leaves_behind_hides_nothing_of_the_next(hoarder: Particip
 def test_a_death_while_memory_is_measured_is_an_answer(hoarder: Participant, workload: str, how: str) -> None:
     answer = hoarder.weigh(Job("attention", workload, "float32", "forward"))
 
-    assert isinstance(answer, Failed)
+    assert isinstance(answer, NoResult)
     assert answer.status == "crashed"
     assert how in answer.detail
     assert weigh(hoarder, "ladder/1k").memory, "the next question gets a process of its own"
@@ -164,14 +164,14 @@ def test_who_is_timed_cannot_take_back_its_limit_of_memory(start: Start) -> None
 
     answer = participant.prepare(Job("attention", "documents/one-sentence", "float32", "forward"))
 
-    assert isinstance(answer, Failed)
+    assert isinstance(answer, NoResult)
     assert answer.detail == "RuntimeError: the limit stays"
 
 
 @LINUX
 def test_a_stranger_is_timed_and_weighed_behind_walls(start: Start) -> None:
     participant = start(SUBMISSIONS / "honest.py", trusted=False)
-    assert isinstance(participant.prepare(Job("attention", "ladder/1k", "float32", "forward")), Prepared)
+    assert isinstance(participant.prepare(Job("attention", "ladder/1k", "float32", "forward")), PreparedTask)
     weighed = weigh(participant, "ladder/1k")
 
     for each in (participant._timing[0], participant._weighing):
@@ -191,11 +191,11 @@ def test_two_processes_take_samples_in_turns_each_forked_from_what_lies_elsewher
     participant.start()
 
     assert participant.ready() is None
-    assert isinstance(participant.prepare(job), Prepared)
+    assert isinstance(participant.prepare(job), PreparedTask)
     assert participant.prepare_others(job) is None
     for process in (0, 1):
         participant.take_turn(process)
-        assert isinstance(participant.sample(2_000_003, 1), Witnessed)
+        assert isinstance(participant.sample(2_000_003, 1), Sample)
 
     both = list(map(process_of, participant._timing))
     assert len({each.pid for each in both}) == len({each.ppid() for each in both}) == 2
@@ -217,7 +217,7 @@ def test_what_fails_in_its_second_process_alone_says_so(start: Start, tmp_path: 
     participant.in_processes = 2
     job = Job("attention", "documents/one-sentence", "float32", "forward")
 
-    assert isinstance(participant.prepare(job), Prepared)
+    assert isinstance(participant.prepare(job), PreparedTask)
     failed = participant.prepare_others(job)
 
     assert failed is not None
@@ -251,7 +251,7 @@ def test_what_is_asked_timed_and_weighed_is_forked_from_what_was_expected(start:
     participant = start("attention/matmul", 2)
     declaration = participant.declaration
     bench = Benchmark(contract("attention"), [declaration], Request(("documents/one-sentence",), "quick", threads=(2,)))
-    expect_measured(2, ["attention"])
+    prewarm_benchmark(2, ["attention"])
     expected = begun()
     gate = Gate(bench.contract, "cpu", 60.0, threads=2)
     with replace(gate._session(), cores=cores_of(2, 0))._worker(declaration, trusted=False) as asked:
@@ -321,7 +321,7 @@ def test_nothing_is_imported_any_more_when_the_first_is_timed(monkeypatch: pytes
     bench = Benchmark(contract("attention"), [declaration], Request(("documents/one-sentence",), "quick"))
     monkeypatch.setenv("ATTNSUITE_TEST", "imports")  # so that no server is there that would do
     before = set(forkserver._servers.values())
-    expect_measured(1, ["attention"])
+    prewarm_benchmark(1, ["attention"])
     with ExitStack() as stack:
         all_ready(bench._started(1, stack), bench.contract, bench.implementations, stack)
         begun = set(forkserver._servers.values()) - before
@@ -334,11 +334,11 @@ def test_from_round_to_round_inputs_and_what_is_allocated_lie_elsewhere(
     file = submission("surveyor.py")
     participant = start(file)
     prepared = participant.prepare(Job("attention", "vit/b16", "float32", "forward"))
-    assert isinstance(prepared, Prepared)
+    assert isinstance(prepared, PreparedTask)
     places: list[list[str]] = []
     for number in range(40):
         file.with_suffix(".txt").unlink()
-        assert isinstance(participant.sample(number, 1), Witnessed)
+        assert isinstance(participant.sample(number, 1), Sample)
         places.append(file.with_suffix(".txt").read_text().splitlines()[-1].split())  # those before warm the cache
 
     for of_round in zip(*places, strict=True):
@@ -352,12 +352,12 @@ def test_it_is_woken_once_for_a_sample_and_not_while_a_clock_runs(
     """What a walled one has started is searched for then, which takes longer than a short sample may be off."""
     participant, woken = start(SUBMISSIONS / "honest.py"), list[Worker]()
     prepared = participant.prepare(Job("attention", "documents/one-sentence", "float32", "forward"))
-    assert isinstance(prepared, Prepared)
+    assert isinstance(prepared, PreparedTask)
     resume = Worker.resume
     monkeypatch.setattr(Worker, "resume", lambda self: (woken.append(self), resume(self)))
 
     for _ in range(3):
-        assert isinstance(participant.sample(5, prepared.calls), Witnessed)
+        assert isinstance(participant.sample(5, prepared.calls), Sample)
 
     assert len(woken) == 3
 

@@ -13,8 +13,8 @@ from clocks import Time
 from racers import Asked, Fake, Slower, asked, noisy, race, short
 
 from attnsuite.benchmark import new_numbers
-from attnsuite.benchmark.entry import Answered
-from attnsuite.benchmark.measure.messages import Failed
+from attnsuite.benchmark.entry import ProofTimes
+from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.model import STEP, Status
@@ -84,7 +84,7 @@ def test_nobody_is_timed_once_he_is_believed(now: Time) -> None:
 
 
 def test_one_that_fails_meanwhile_has_failed(now: Time) -> None:
-    died = Failed(Status.CRASHED, "crashed: SIGSEGV")
+    died = NoResult(Status.CRASHED, "crashed: SIGSEGV")
 
     _, found = race(Fake("base", now), Fake("a", now, says={("answers", MIN_ROUNDS): died}))
 
@@ -99,7 +99,7 @@ ODD += [{"output": torch.zeros(4, 1, dtype=torch.uint8).view(PACKED)}] if PACKED
 
 @pytest.mark.parametrize("rows", ODD, ids=str)
 def test_an_answer_to_something_else_is_garbage(now: Time, rows: dict[str, torch.Tensor]) -> None:
-    (found,) = race(Fake("a", now, says={("answers", MIN_ROUNDS): Answered([0.1], [0.1], rows)}))
+    (found,) = race(Fake("a", now, says={("answers", MIN_ROUNDS): ProofTimes([0.1], [0.1], rows)}))
 
     assert str(found.failed).startswith("refused: answered garbage")
 

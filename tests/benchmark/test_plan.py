@@ -10,7 +10,7 @@ import pytest
 from attnsuite import registry
 from attnsuite.__main__ import app
 from attnsuite.benchmark import request as asking
-from attnsuite.benchmark.plan import plan_lines, planned
+from attnsuite.benchmark.plan import plan_lines, plan_of
 from attnsuite.benchmark.request import Request
 from attnsuite.cases.case import list_tests
 from attnsuite.cli import campaign
@@ -35,7 +35,7 @@ def test_full_is_planned_to_fit_into_two_hours_on_a_gpu() -> None:
     declarations = campaign.with_baseline(campaign.with_workloads(registry.find([])), [])
     benchmarks = campaign.benchmarks_of(declarations, Request(profile="full", device="cuda"))
 
-    plans = [planned(each) for each in benchmarks]
+    plans = [plan_of(each) for each in benchmarks]
 
     assert sum(plan.seconds for plan in plans) <= TWO_HOURS
     assert sum(plan.rows for plan in plans) > 500, "and it is no plan to time next to nothing"

@@ -11,8 +11,8 @@ from clocks import Time
 from racers import Fake, asked, entry_of, noisy, race
 
 from attnsuite.benchmark.busy import Load
-from attnsuite.benchmark.entry import Answered, Witnessed
-from attnsuite.benchmark.measure.messages import Failed
+from attnsuite.benchmark.entry import ProofTimes, Sample
+from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.new_numbers import NO_TIME, WAKING, Terms, Witness
 from attnsuite.benchmark.own_clock import HELD, Asking, hold_samples, lasts, quick
 from attnsuite.benchmark.rounds import MIN_ROUNDS
@@ -51,7 +51,7 @@ class Racer(Fake):
 
     def answers(self, numbers: Any, kept: int, warm: int) -> Any:
         answer = super().answers(numbers, kept, warm)
-        if not isinstance(answer, Answered) or self.idle_waits == (0.0,):
+        if not isinstance(answer, ProofTimes) or self.idle_waits == (0.0,):
             return answer
         return replace(answer, idle=[self.asking + self.draw.choice(self.idle_waits)] * len(numbers))
 
@@ -143,9 +143,9 @@ def test_true_claims_are_proved_and_long_ones_bounded(now: Time, seconds: float,
 def test_only_the_suite_s_own_code_tells_that_a_machine_is_slower(now: Time, seconds: float) -> None:
     """Two submissions are refused together, unless a yardstick of the suite's own is as slow."""
 
-    def proved(yardstick: Racer | None) -> list[bool]:
+    def proved(reference: Racer | None) -> list[bool]:
         racers = [a_racer(now, name, seconds, times=times, shipped=False) for name, times in (("a", 4.0), ("b", 5.0))]
-        return [entry.proved for entry in race(*racers, calls=10, yardstick=yardstick)]
+        return [entry.proved for entry in race(*racers, calls=10, reference=reference)]
 
     assert proved(None) == [False, False]
     assert proved(a_racer(now, "yardstick", seconds)) == [False, False]
@@ -155,12 +155,12 @@ def test_only_the_suite_s_own_code_tells_that_a_machine_is_slower(now: Time, sec
 @pytest.mark.parametrize(("budget", "samples"), [(0.5, 3), (3.5, 4)])
 def test_a_yardstick_is_sampled_no_longer_than_the_others(now: Time, budget: float, samples: int) -> None:
     slow = a_racer(now, "yardstick", 1.0)
-    (entry,) = race(Fake("base", now, noisy(1), shipped=False), yardstick=slow, budget=budget)
+    (entry,) = race(Fake("base", now, noisy(1), shipped=False), reference=slow, budget=budget)
 
     assert (entry.stopped, len(asked(slow.log, "sample"))) == ("budget", samples)
 
-    dies = Fake("yardstick", now, says={("sample", 1): Failed(Status.CRASHED, "it died")})
-    (entry,) = race(Fake("base", now, shipped=False), yardstick=dies)
+    dies = Fake("yardstick", now, says={("sample", 1): NoResult(Status.CRASHED, "it died")})
+    (entry,) = race(Fake("base", now, shipped=False), reference=dies)
     assert (entry.proved, len(dies.log)) == (True, 1), "nor does it hold them up"
 
 
@@ -180,9 +180,9 @@ def test_passes_between_two_turns_of_other_processes_are_enough(now: Time, distu
     assert entry.proved == believed
 
 
-def sample(seconds: float, calls: int = 5) -> Witnessed:
+def sample(seconds: float, calls: int = 5) -> Sample:
     """A true sample of so many calls."""
-    return Witnessed(seconds, 0.0, 0.0, calls * seconds + 0.001, 0.001)
+    return Sample(seconds, 0.0, 0.0, calls * seconds + 0.001, 0.001)
 
 
 @pytest.mark.parametrize(("seconds", "margin"), [(2e-3, 1.1), (1e-3, 1.1), (5e-4, 1.2), (2.5e-4, 1.4), (1e-3, NO_TIME)])
@@ -212,8 +212,8 @@ def test_half_of_what_samples_take_is_not_believed(now: Time, seconds: float, di
     assert "for the calls in its samples, but by the suite's own clock they took" in str(entry.failed)
 
 
-def claimed(claim: float, wall: float, *idles: float) -> list[Witnessed]:
-    return [Witnessed(claim, 0.0, 0.0, wall, idle) for idle in (idles or (0.001,) * 12)]
+def claimed(claim: float, wall: float, *idles: float) -> list[Sample]:
+    return [Sample(claim, 0.0, 0.0, wall, idle) for idle in (idles or (0.001,) * 12)]
 
 
 def test_making_asking_look_long_gains_nothing_and_a_busy_machine_is_no_lie() -> None:
@@ -260,7 +260,7 @@ def test_one_that_stalls_between_its_calls_is_out(now: Time, cache: str) -> None
     _, entry = race(Fake("base", now), Staller("a", now), cache=cache)
 
     says = "its samples took 12 s, the calls in them, as it claims, 0.02 s"
-    assert entry.failed == (Failed(Status.REFUSED, says) if cache == "hot" else None), "a flush takes long too"
+    assert entry.failed == (NoResult(Status.REFUSED, says) if cache == "hot" else None), "a flush takes long too"
 
 
 @pytest.mark.parametrize("cache", ["hot", "cold"])

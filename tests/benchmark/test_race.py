@@ -12,7 +12,7 @@ from clocks import Time
 from racers import Asked, Fake, asked, entry_of, noisy, race
 
 from attnsuite.benchmark import race as race_module
-from attnsuite.benchmark.measure.messages import Failed
+from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.model import Status
 from attnsuite.model.faster import PROCESSES_DIFFER, compare
@@ -78,7 +78,7 @@ def test_nobody_races_on_without_the_baseline(now: Time) -> None:
 
 def test_a_lone_implementation_is_timed_until_its_own_interval_is_narrow(now: Time) -> None:
     alone = race(Fake("a", now), budget=100.0)[0]
-    without_base = race(Fake("gone", now, says={("sample", 1): Failed(Status.CRASHED, "")}), Fake("b", now))
+    without_base = race(Fake("gone", now, says={("sample", 1): NoResult(Status.CRASHED, "")}), Fake("b", now))
 
     assert (len(alone.seconds), alone.stopped) == (12, "narrow")
     assert (without_base[1].stopped, without_base[1].failed) == ("narrow", None)
@@ -87,11 +87,11 @@ def test_a_lone_implementation_is_timed_until_its_own_interval_is_narrow(now: Ti
 @pytest.mark.parametrize("verb", ["sample", "found"])
 def test_one_that_fails_drops_out_and_the_others_go_on(now: Time, verb: str) -> None:
     log: list[Asked] = []
-    bad = Fake("bad", now, says={(verb, 1): Failed(Status.CRASHED, "crashed: SIGSEGV")}, log=log)
+    bad = Fake("bad", now, says={(verb, 1): NoResult(Status.CRASHED, "crashed: SIGSEGV")}, log=log)
 
     found = race(Fake("base", now), bad, Fake("other", now))
 
-    assert found[1].failed == Failed(Status.CRASHED if verb == "sample" else Status.REFUSED, "crashed: SIGSEGV")
+    assert found[1].failed == NoResult(Status.CRASHED if verb == "sample" else Status.REFUSED, "crashed: SIGSEGV")
     assert [len(each.seconds) for each in (found[0], found[2])] == [12, 12]
     assert len(log) == (1 if verb == "sample" else 2), "it is asked nothing more"
 

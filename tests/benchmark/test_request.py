@@ -129,7 +129,7 @@ def test_a_training_step_is_timed_beside_forward() -> None:
     tables = Request(("translator/10",), step=True).tables(contract("seq2seq_attention"))
 
     assert [table.direction for table in tables] == ["forward", "step"]
-    assert tables[1].says == "translator/10 step"
+    assert tables[1].title == "translator/10 step"
 
 
 def test_a_step_of_what_is_not_trained_is_refused_in_one_line() -> None:

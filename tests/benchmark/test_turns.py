@@ -11,8 +11,8 @@ import torch
 from workers import LINUX
 
 from attnsuite import registry
-from attnsuite.benchmark.entry import Answered
-from attnsuite.benchmark.measure.messages import Job, Prepared
+from attnsuite.benchmark.entry import ProofTimes
+from attnsuite.benchmark.measure.messages import Job, PreparedTask
 from attnsuite.benchmark.participant import Participant
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
@@ -54,7 +54,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
                 declaration, threads=1, memory_limit=2**33, time_limit=time_limit, trusted=trusted
             )
             stack.callback(participant.close)
-            assert isinstance(participant.prepare(JOB), Prepared)
+            assert isinstance(participant.prepare(JOB), PreparedTask)
             return participant
 
         yield started
@@ -67,7 +67,7 @@ def test_each_answer_has_its_time_and_one_comes_along(start: Start, trusted: boo
 
     answer = participant.answers(NUMBERS, NUMBERS[3], warm=2)
 
-    assert isinstance(answer, Answered), answer
+    assert isinstance(answer, ProofTimes), answer
     assert (len(answer.seconds), len(answer.idle)) == (5, 5)
     assert min(answer.seconds) >= 0.02
     assert 0 < min(answer.idle) < 0.02
@@ -85,7 +85,7 @@ def test_a_function_in_this_process_answers_likewise() -> None:
 
     answer = participant.answers(NUMBERS, NUMBERS[0], warm=1)
 
-    assert isinstance(answer, Answered)
+    assert isinstance(answer, ProofTimes)
     found = {"output": answer.rows["output"]}
     rows = {"output": list(range(6))}
     assert WORKLOAD.verdict("float32", "forward", NUMBERS[0], rows, found).status == "passed"

@@ -11,7 +11,7 @@ from racers import Fake, entry_of
 
 from attnsuite.benchmark import request
 from attnsuite.benchmark.entry import Excerpt
-from attnsuite.benchmark.measure.messages import Failed
+from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.table import verify
 from attnsuite.contracts import contract
 from attnsuite.model import Status
@@ -39,7 +39,7 @@ def test_more_cores_than_were_given_are_seen_in_the_time_they_worked(threads: in
 
     verify(table, entry, rows, used)
 
-    refusal = Failed(Status.REFUSED, f"it was given {threads} cores and used {used:.2f}")
+    refusal = NoResult(Status.REFUSED, f"it was given {threads} cores and used {used:.2f}")
     assert entry.failed == (refusal if refused else None)
     assert entry.took_more_cores is refused
 
@@ -49,11 +49,11 @@ def test_cores_that_one_took_who_failed_are_seen_too(used: float, took: bool) ->
     """What it left running beside the others is no less than what one takes that is timed."""
     workload = next(workload for workload in CONTRACT.workloads() if workload.name == TINY)
     entry = entry_of(Fake("attention/a", Time()))
-    entry.awake, entry.failed = 1.0, Failed(Status.ERROR, "not today")
+    entry.awake, entry.failed = 1.0, NoResult(Status.ERROR, "not today")
 
     verify(request.Table(workload, "float32", "forward", 1, "hot"), entry, {}, used)
 
-    assert entry.failed == Failed(Status.ERROR, "not today")
+    assert entry.failed == NoResult(Status.ERROR, "not today")
     assert entry.took_more_cores is took
 
 

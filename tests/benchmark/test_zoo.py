@@ -18,7 +18,7 @@ from workers import SUBMISSIONS
 from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request, series, table
 from attnsuite.benchmark.busy import Load, LoadMeter
-from attnsuite.benchmark.measure.messages import Failed, Job, Prepared
+from attnsuite.benchmark.measure.messages import Job, NoResult, PreparedTask
 from attnsuite.benchmark.participant import Participant
 from attnsuite.contracts import contract
 from attnsuite.model import EVERY_CASE, Measurement, Outcome
@@ -68,7 +68,7 @@ def zoo(passed: Callable[..., list[Outcome]]) -> Zoo:
         start(self)
         started.append(self._timing[0].worker.pid)  # type: ignore[union-attr]
 
-    def hurried(self: Participant, job: Job) -> Prepared | Failed:
+    def hurried(self: Participant, job: Job) -> PreparedTask | NoResult:
         prepared = prepare(self, job)
         hangs = self.name == "attention/zoo.fatal" and job.workload == "documents/encoder-block"
         self._timing[0].worker.time_limit = LIMIT if hangs else LONG_LIMIT  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ import pytest
 import attnsuite
 from attnsuite.cases.backends import BackendCall, ExpectedBackendCall
 from attnsuite.contracts import contract
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 EXPECTED = ExpectedBackendCall((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 6), "float32")
 SHAPES = {"query": [2, 4, 3, 8], "key": [2, 4, 5, 8], "value": [2, 4, 5, 6]}
@@ -118,6 +118,6 @@ def test_an_error_in_the_backend_is_an_error_of_the_function() -> None:
 
     case = next(each for each in contract("multi_head_attention").cases() if each.name == "plug/called")
     calls = case.calls("float32")
-    replies = ask(bends_the_mask, calls)
+    replies = run_calls(bends_the_mask, calls)
 
     assert case.verdict(calls, replies, case.expected(calls, {})).status == "error"

@@ -14,7 +14,7 @@ from attnsuite.cases.bad_input import BadInputCase
 from attnsuite.contracts import contract, names
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import BAD_INPUT, Status
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 FEWER_KEYS = CASES["bad_input/more_values_than_keys"]
 
@@ -83,7 +83,7 @@ def test_bad_input_must_raise_and_reads_and_writes_outside_of_it_are_worse(
 ) -> None:
     calls = FEWER_KEYS.calls("float32")
 
-    assert FEWER_KEYS.verdict(calls, ask(function, calls), None) == verdict
+    assert FEWER_KEYS.verdict(calls, run_calls(function, calls), None) == verdict
 
 
 @pytest.mark.parametrize("name", names())

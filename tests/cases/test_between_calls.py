@@ -12,7 +12,7 @@ import attnsuite
 from attnsuite.cases.formula import RepeatedCase
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.blocks.positionwise_ffn import Network
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 
 def detail(function: Callable[..., Any]) -> str:
@@ -33,7 +33,7 @@ def test_the_third_call_has_other_numbers_in_the_tensors_of_the_second() -> None
     first, second, third = case.calls("float32")
     places: list[int] = []
 
-    ask(lambda x, *weights: places.append(x.data_ptr()), (first, second, third))
+    run_calls(lambda x, *weights: places.append(x.data_ptr()), (first, second, third))
 
     assert not any(torch.equal(first.tensors[name], second.tensors[name]) for name in first.tensors)
     assert not any(torch.equal(second.tensors[name], third.tensors[name]) for name in first.tensors)

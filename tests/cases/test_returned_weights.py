@@ -13,7 +13,7 @@ from attnsuite.cases.returned_weights import JUDGED_KEYS, WEIGHTS_RIGHT, identit
 from attnsuite.contracts import contract
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 Change = Callable[[Tensor], Tensor]
 CASES = {case.name: case for case in contract("attention").cases()}
@@ -27,7 +27,7 @@ def verdict(name: str, change: Change = lambda weights: weights, dtype: str = "f
         return weights @ value, change(weights)
 
     calls = CASES[name].calls(dtype)
-    return CASES[name].verdict(calls, ask(attention, calls), CASES[name].expected(calls, {}))
+    return CASES[name].verdict(calls, run_calls(attention, calls), CASES[name].expected(calls, {}))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -127,13 +127,13 @@ def test_what_is_imported_ahead_is_what_is_asked_for_later() -> None:
 import attnsuite.worker
 from attnsuite.worker import forkserver
 started = []
-server = type("Server", (), {"alive": True, "expect": lambda self, also: None})()
+server = type("Server", (), {"alive": True, "prewarm": lambda self, also: None})()
 forkserver.ForkServer = lambda *of: started.append(of) or server
-attnsuite.worker.expect({"FOR": "a benchmark"}, [0], "attnsuite.benchmark.measure.bench:begin")
+attnsuite.worker.prewarm({"FOR": "a benchmark"}, [0], "attnsuite.benchmark.measure.bench:begin")
 import attnsuite.cli.bench, attnsuite.benchmark, attnsuite.conformance.session, threadpoolctl
 import attnsuite.registry
 attnsuite.registry.load(*attnsuite.registry.find(["attention/matmul"]))
-attnsuite.worker.expect({"FOR": "a benchmark"}, [0], "attnsuite.benchmark.measure.bench:begin")
+attnsuite.worker.prewarm({"FOR": "a benchmark"}, [0], "attnsuite.benchmark.measure.bench:begin")
 print(len(started))
 """
     put = {"KMP_DUPLICATE_LIB_OK", "ORT_DISABLE_TELEMETRY", "XLA_PYTHON_CLIENT_PREALLOCATE"}

@@ -200,7 +200,7 @@ def in_pairs(new_seconds, number=8, then=None):
 def test_what_is_stopped_gives_the_verdict_over_the_pairs_that_are_done(
     stopped, status, write, status_of, capsys, monkeypatch, tmp_path
 ):
-    monkeypatch.setattr(Interleaved, "ask", lambda self: {"old": [], "new": []})
+    monkeypatch.setattr(Interleaved, "outcomes", lambda self: {"old": [], "new": []})
     monkeypatch.setattr(Interleaved, "measure", in_pairs(0.13, 11, stopped))
     for name in ("old.py", "new.py"):
         write(name, PLAIN.format(""))

@@ -102,7 +102,7 @@ def test_the_tables_of_a_workload_are_timed_in_one_shard() -> None:
 
     parts = [Request(profile="quick", backward=True, shard=Shard(index, 3)).tables(of) for index in (1, 2, 3)]
 
-    asked = [Counter((of.says, of.dtype, of.threads, of.cache) for of in each) for each in (whole, chain(*parts))]
+    asked = [Counter((of.title, of.dtype, of.threads, of.cache) for of in each) for each in (whole, chain(*parts))]
     assert asked[0] == asked[1]
     names = [{table.workload.name for table in part} for part in parts]
     assert sum(map(len, names)) == len(set().union(*names))

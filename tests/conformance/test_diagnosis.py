@@ -21,7 +21,7 @@ from attnsuite.conformance.request import requested
 from attnsuite.conformance.session import Session
 from attnsuite.model import Outcome, Status
 from attnsuite.registry import from_function
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 # Wrong kernels, as their authors would write them
 
@@ -143,7 +143,7 @@ def test_a_mutant_that_breaks_a_relation_matches_each_reply() -> None:
 def off_by(bounds: float) -> Outcome:
     """The outcome of a result that forgets the scale, brought to within so many error bounds of the expected one."""
     test = CaseTests(CONTRACT, keep=False).test(CASES["plain/small"], "float32", {})
-    (reply,), (wrong,) = ask(scaled_dot_product_attention, test.calls), ask(forgets_the_scale, test.calls)
+    (reply,), (wrong,) = run_calls(scaled_dot_product_attention, test.calls), run_calls(forgets_the_scale, test.calls)
     assert reply.output is not None
     assert wrong.output is not None
     if bounds < math.inf:
@@ -168,7 +168,7 @@ def wrong(name: str, function: Callable[..., Any], dtype: str = "float32") -> tu
     """A case, its calls, the replies of a function, and the expected values."""
     case = CASES[name]
     calls = case.calls(dtype)
-    return case, calls, ask(function, calls), case.expected(calls, {})
+    return case, calls, run_calls(function, calls), case.expected(calls, {})
 
 
 def seen(function: Callable[..., Any], *cases: str) -> Diagnostician:
@@ -417,7 +417,7 @@ def one_key_too_many(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bo
 def test_mutants_follow_the_declared_conventions(name: str) -> None:
     declared, case = {"causal": "lower_right"}, CASES[name]
     calls = case.calls("float32")
-    replies = ask(one_key_too_many, calls)
+    replies = run_calls(one_key_too_many, calls)
 
     diagnosis = Diagnostician(CONTRACT, declared).diagnose(case, calls, replies, case.expected(calls, declared))
 
@@ -440,7 +440,7 @@ def test_of_two_conventions_the_broken_one_is_named() -> None:
 
     says = (
         Diagnostician(CONTRACT, declared)
-        .diagnose(case, calls, ask(first_key, calls), case.expected(calls, declared))
+        .diagnose(case, calls, run_calls(first_key, calls), case.expected(calls, declared))
         .says
     )
 

@@ -15,7 +15,7 @@ import attnsuite
 from attnsuite.cases import Calls, Case, Mutant
 from attnsuite.conformance.float32 import in_float32
 from attnsuite.contracts import contract
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 FAMILIES = ("plain", "causal", "keys", "gradients", "float_mask", "bool_mask", "metamorphic", "documents", "behaviour")
 OTHERS = ("float_mask", "causal", "gradients", "numerics", "gradient_numerics", "eps", "size", "batch")
@@ -80,7 +80,7 @@ class Asked:
 def told(asked: Asked, deviation: Mutant) -> bool:
     """Whether the wrong result of a mutant is taken for one that was computed in float32."""
     case, calls, truth = asked.case, asked.calls, asked.truth
-    replies = ask(deviation.function, calls)
+    replies = run_calls(deviation.function, calls)
     wrong = case.verdict(calls, replies, truth).output_wrong
     return wrong and in_float32(case, calls, replies, truth, {})
 

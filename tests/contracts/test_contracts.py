@@ -24,7 +24,7 @@ from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract, names
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import Outcome
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 NAMES = [name for name in names() if name != "attention"]
 REGISTERED = registry.find([f"{name}/*" for name in NAMES])
@@ -84,7 +84,7 @@ def every_test(name: str) -> list[CaseTest]:
 
 
 def verdict(test: CaseTest, function: Any) -> Verdict:
-    return test.case.verdict(test.calls, ask(function, test.calls), test.expected)
+    return test.case.verdict(test.calls, run_calls(function, test.calls), test.expected)
 
 
 @dataclass
@@ -327,8 +327,8 @@ def test_a_mutant_is_recognised_by_its_results(name: str) -> None:
         for test in each.wrong[:WRONG_RESULTS]:
             key = test.case.name, test.dtype
             if key not in correct:
-                correct[key] = ask(control, test.calls)
-            wrong = ask(each.mutant.function, test.calls)
+                correct[key] = run_calls(control, test.calls)
+            wrong = run_calls(each.mutant.function, test.calls)
             if each.mutant.name == REMEMBERS and any(reply.error for reply in wrong):
                 continue
             assert test.case.alike(test.calls, wrong, wrong, test.expected), (each.mutant.name, *key)

@@ -14,7 +14,7 @@ from torch import Tensor
 from attnsuite.cases.formula import FormulaCase
 from attnsuite.contracts import contract
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 DRAWS = 200
 UNITS = {"float64": 2.0**-53, "float32": 2.0**-24}
@@ -28,7 +28,7 @@ def verdicts(contract_name: str, case: str, dtype: str, function: Callable[..., 
     for number in range(draws):
         drawn = replace(of, name=f"{case} {number}")
         calls = drawn.calls(dtype)
-        found.append(drawn.verdict(calls, ask(function, calls), drawn.expected(calls, {})))
+        found.append(drawn.verdict(calls, run_calls(function, calls), drawn.expected(calls, {})))
     return found
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from attnsuite.cases import Case
 from attnsuite.contracts import contract, names
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 MISCALLED = re.compile(r"TypeError: .*(positional argument|unexpected keyword argument)")
 FAMILIES = 6
@@ -34,7 +34,7 @@ def test_no_mutation_is_called_with_other_parameters(name: str) -> None:
         (mutant.name, reply.error)
         for mutant in contract(name).mutants()
         for calls in cases
-        for reply in ask(mutant.function, calls)
+        for reply in run_calls(mutant.function, calls)
         if MISCALLED.match(reply.error)
     ]
 

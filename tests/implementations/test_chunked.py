@@ -9,7 +9,7 @@ import attnsuite
 from attnsuite.contracts import contract
 from attnsuite.implementations.attention import chunked
 from attnsuite.implementations.attention._chunks import FLASH_TILE, Chunks, chosen
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 TILES = [Chunks(1, 2, 3, 5, 5, one=False), Chunks(2, 3, 8, 16, 16, one=False)]
 FAMILIES = (
@@ -65,7 +65,7 @@ def test_with_dropout_a_backward_whose_tiles_draw_other_numbers_is_wrong(monkeyp
     (case,) = (each for each in contract("attention").cases() if each.name == "dropout/gradient")
     calls = case.calls("float64")
 
-    found = case.verdict(calls, ask(chunked.attention, calls), case.expected(calls, {}))
+    found = case.verdict(calls, run_calls(chunked.attention, calls), case.expected(calls, {}))
 
     assert found.status == "failed"
 

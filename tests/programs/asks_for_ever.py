@@ -10,4 +10,4 @@ from attnsuite.worker import Worker
 worker = Worker(sys.argv[1])
 worker.ready()
 print(worker.pid, psutil.Process(worker.pid).ppid(), flush=True)
-worker.ask([call("loops")])
+worker.run_calls([call("loops")])

@@ -6,7 +6,7 @@ from workers import call
 
 from attnsuite.worker import Worker
 
-worker = Worker(sys.argv[1], walled=True)
+worker = Worker(sys.argv[1], sandboxed=True)
 worker.ready()
 print(worker._process.folder, worker.pid, flush=True)
-worker.ask([call(sys.argv[2])])
+worker.run_calls([call(sys.argv[2])])

@@ -9,4 +9,4 @@ from attnsuite.worker import Worker
 
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 with Worker(sys.argv[1]) as worker:
-    print(worker.ask([call("exits")]).how)
+    print(worker.run_calls([call("exits")]).how)

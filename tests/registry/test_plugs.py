@@ -16,7 +16,7 @@ from attnsuite.contracts import contract
 from attnsuite.model import FAILURES, UsageError
 from attnsuite.registry import Broken, Declaration, Loaded, Missing
 from attnsuite.registry.plugging import plugged, takes_plug
-from attnsuite.worker import Worker, ask
+from attnsuite.worker import Worker, run_calls
 
 Write = Callable[[str, str], Path]
 
@@ -201,9 +201,9 @@ def test_the_plugged_attention_is_the_one_that_is_called(write: Write) -> None:
 
     loaded = registry.load(declaration)
     assert isinstance(loaded, Loaded)
-    assert ask(loaded.function, calls)[0].error == "ArithmeticError: here I am"
+    assert run_calls(loaded.function, calls)[0].error == "ArithmeticError: here I am"
     with Worker(declaration) as worker:
-        replies = worker.ask(calls)
+        replies = worker.run_calls(calls)
     assert isinstance(replies, tuple)
     assert replies[0].error == "ArithmeticError: here I am"
 

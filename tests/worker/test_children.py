@@ -62,8 +62,8 @@ def test_a_spawned_process_imports_the_file(write: Write, name: str) -> None:
         """
     write("helper.py", "def twice(number): return 2 * number")
     file = write(name, text)
-    with Worker(str(file), time_limit=LIMIT, walled=True) as worker:
-        (reply,) = answered(worker.ask([call()]))
+    with Worker(str(file), time_limit=LIMIT, sandboxed=True) as worker:
+        (reply,) = answered(worker.run_calls([call()]))
 
     stem = name.removesuffix(".py").replace(".", "_")
     assert reply.error.startswith("ValueError: (42, 'attnsuite_file_")

@@ -39,16 +39,16 @@ def test_the_first_call_of_each_shape_may_take_as_long_as_a_compiler_may(write: 
         assert isinstance(worker.ready(), Ready)
         time.sleep(1.2)  # it has then said that a compiler is loaded
 
-        answered(worker.ask([call()]))
-        answered(worker.ask([call(value=torch.zeros(5))]))
-        answered(worker.ask([call()], time_limit=LIMIT))
-        assert worker.ask([call()]) == Timeout(0.2)
+        answered(worker.run_calls([call()]))
+        answered(worker.run_calls([call(value=torch.zeros(5))]))
+        answered(worker.run_calls([call()], time_limit=LIMIT))
+        assert worker.run_calls([call()]) == Timeout(0.2)
 
 
 def test_what_hangs_with_a_compiler_loaded_is_ended_at_the_compiler_s_limit(write: Write) -> None:
     text = f"{HAS_A_COMPILER}def attention(query, key, value, *, mode=0): time.sleep(600)"
     with Worker(str(write("kernel.py", text)), time_limit=1.5, compile_limit=2) as worker:
-        hung = worker.ask([call()])
+        hung = worker.run_calls([call()])
 
     assert str(hung) == "timeout: no result within 2 s (compiling); --time-limit 4 allows more"
 
@@ -57,7 +57,7 @@ def test_what_hangs_with_a_compiler_loaded_is_ended_at_the_compiler_s_limit(writ
 def test_an_import_may_take_as_long_as_a_compiler_may(write: Write) -> None:
     text = f"{HAS_A_COMPILER}time.sleep(6)\ndef attention(query, key, value, *, mode=0): return value.clone()"
     with Worker(str(write("kernel.py", text)), start_limit=4, compile_limit=LIMIT) as worker:
-        answered(worker.ask([call()]))
+        answered(worker.run_calls([call()]))
 
 
 @pytest.mark.slow
@@ -66,7 +66,7 @@ def test_torch_compile_is_waited_for(write: Write) -> None:
         "import torch\n@torch.compile\ndef attention(query, key, value, *, mode=0): return torch.softmax(value, -1) + 1"
     )
     with Worker(str(write("kernel.py", text)), time_limit=1, compile_limit=600) as worker:
-        (reply,) = answered(worker.ask([call()]))
+        (reply,) = answered(worker.run_calls([call()]))
 
     assert reply.output is not None, reply.error
 

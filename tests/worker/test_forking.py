@@ -25,7 +25,7 @@ from workers import (
     told,
 )
 
-from attnsuite.worker import Crash, Worker, await_servers, expect, forget_servers, forkserver
+from attnsuite.worker import Crash, Worker, await_servers, forget_servers, forkserver, prewarm
 
 Write = Callable[[str, str], Path]
 
@@ -117,9 +117,9 @@ def test_a_server_that_stalls_is_left_and_nobody_is_said_to_hang(monkeypatch: py
         os.kill(server, signal.SIGSTOP)
         with Worker(MISBEHAVES, time_limit=LIMIT, start_limit=LIMIT, environment=stalls) as another:
             assert parent_of(another) not in (server, os.getpid())
-            assert answered(another.ask([call()]))
+            assert answered(another.run_calls([call()]))
         assert gone(server)
-        assert answered(worker.ask([call()]))
+        assert answered(worker.run_calls([call()]))
 
 
 def test_a_number_that_may_be_another_s_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def pid_of_last() -> int:
 
 
 def test_a_forked_process_uses_the_servers_of_its_parent_which_outlive_it(tmp_path: Path) -> None:
-    expect({})
+    prewarm({})
     server = pid_of_last()
 
     assert [parent_in_a_fork(tmp_path / name) for name in ("one", "other")] == [server, server]
@@ -185,7 +185,7 @@ def test_a_forked_process_uses_the_servers_of_its_parent_which_outlive_it(tmp_pa
 
 @pytest.mark.slow
 def test_a_forked_process_whose_parent_s_server_has_failed_starts_another(tmp_path: Path) -> None:
-    expect({})
+    prewarm({})
     server = pid_of_last()
     await_servers()
     os.kill(server, signal.SIGKILL)
@@ -194,7 +194,7 @@ def test_a_forked_process_whose_parent_s_server_has_failed_starts_another(tmp_pa
 
 
 def test_servers_that_were_expected_can_be_awaited() -> None:
-    expect({"ATTNSUITE_TEST": "awaited"})
+    prewarm({"ATTNSUITE_TEST": "awaited"})
     server = list(forkserver._servers.values())[-1]
     await_servers()
     assert server._ready, "it has answered"
@@ -227,9 +227,9 @@ def test_what_workers_are_forked_from_may_die() -> None:
     with Worker(MISBEHAVES, time_limit=LIMIT) as worker:
         server = parent_of(worker)
         os.kill(server, signal.SIGKILL)
-        assert answered(worker.ask([call()])), "those that live go on"
-        crash = worker.ask([call("exits")])
+        assert answered(worker.run_calls([call()])), "those that live go on"
+        crash = worker.run_calls([call("exits")])
         assert crash == Crash("nobody is left who knows how")
-        assert answered(worker.ask([call()])), "and others start"
+        assert answered(worker.run_calls([call()])), "and others start"
     with Worker(MISBEHAVES, time_limit=LIMIT) as worker:
         assert parent_of(worker) not in (server, os.getpid())

@@ -37,7 +37,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
     def begin(*lacking: str, target: str = MISBEHAVES, **more: Any) -> Worker:
         monkeypatch.setattr(process, "wanted", lambda: [name for name in ALL if name not in lacking])
-        begun.append(Worker(target, time_limit=LIMIT, start_limit=5 * LIMIT, walled=True, **more))
+        begun.append(Worker(target, time_limit=LIMIT, start_limit=5 * LIMIT, sandboxed=True, **more))
         return begun[-1]
 
     yield begin
@@ -177,22 +177,22 @@ def test_a_death_is_said_through_the_supervisor_and_the_next_call_is_answered(
     worker = start(*lacking, memory_limit=1 << 30)
     if mode in ("fill_files", "share_memory", "take_memory"):
         needs(worker, MOUNT, LIMITS)
-    crash = worker.ask([call(mode)])
+    crash = worker.run_calls([call(mode)])
     assert isinstance(crash, Crash)
     assert crash.how == how
     assert len(crash.printed) < 10_000
-    assert answered(worker.ask([call()]))[0].output is not None
+    assert answered(worker.run_calls([call()]))[0].output is not None
 
 
 def test_a_forged_reply_is_found_out_at_once(start: Start) -> None:
     worker = start()
     worker.ready()
     before = time.monotonic()
-    assert isinstance(worker.ask([call("reply_early")]), Crash)
+    assert isinstance(worker.run_calls([call("reply_early")]), Crash)
     assert time.monotonic() - before < LIMIT / 2
     assert findings(worker, "reply_later") == "soon"
     time.sleep(1.5)
-    crash = worker.ask([call()])
+    crash = worker.run_calls([call()])
     assert isinstance(crash, Crash)
     assert crash.how == GARBAGE
 
@@ -200,7 +200,7 @@ def test_a_forged_reply_is_found_out_at_once(start: Start) -> None:
 def test_memory_is_limited_in_one_process(start: Start) -> None:
     worker = start(memory_limit=1 << 30)
     needs(worker, LIMITS)
-    assert "memory" in answered(worker.ask([call("take_own_memory")]))[0].error
+    assert "memory" in answered(worker.run_calls([call("take_own_memory")]))[0].error
 
 
 @pytest.mark.slow
@@ -208,7 +208,7 @@ def test_memory_is_counted_of_a_process_that_answers_at_once(start: Start) -> No
     """Each call takes less time than a look at the memory is made after, where the machine is idle."""
     worker = start(memory_limit=1 << 30)
     for _ in range(45):  # 1.4 GB
-        answer = worker.ask([call("grow")])
+        answer = worker.run_calls([call("grow")])
         time.sleep(LOOK_EVERY / 5)
         if isinstance(answer, Crash):
             break
@@ -232,7 +232,7 @@ def test_the_system_ends_it_before_others_and_it_cannot_change_that(start: Start
 
 
 def test_a_call_without_an_answer_is_ended(start: Start) -> None:
-    assert start().ask([call("sleep")], time_limit=1) == Timeout(1)
+    assert start().run_calls([call("sleep")], time_limit=1) == Timeout(1)
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds nothing to a core")
@@ -266,7 +266,7 @@ def test_a_folder_of_its_own_is_there_and_goes(
     assert findings(worker, "where")[0] == folder, "the next call finds it where it was"
     with suppress(AssertionError):
         assert findings(worker, "remove_room") == "removed"
-    worker.ask([call()])
+    worker.run_calls([call()])
     worker.close()
     assert not Path(folder).exists()
     assert not list(tmp_path.glob(f"{PREFIX}*"))
@@ -274,12 +274,12 @@ def test_a_folder_of_its_own_is_there_and_goes(
 
 def test_replaced_functions_hide_nothing(start: Start) -> None:
     writes = start(target=str(SUBMISSIONS / "hostile_mutation.py"))
-    (reply,) = answered(writes.ask([replace(call(), options={})]))
+    (reply,) = answered(writes.run_calls([replace(call(), options={})]))
     assert "query" in reply.changed
     later = start()
     with suppress(AssertionError):
         findings(later, "replace_functions")
-    assert isinstance(later.ask([call()]), Crash), "without the worker's own tools there is no answer"
+    assert isinstance(later.run_calls([call()]), Crash), "without the worker's own tools there is no answer"
 
 
 @pytest.mark.parametrize("lacking", [(), (PID,), ALL], ids=["all", "descent", "none"])

@@ -184,7 +184,7 @@ def asked(response: object) -> Any:
     """What comes of a call where the process answers so."""
     worker = Worker("attention/matmul")
     worker._state, worker._process = Ready(worker.declaration), Forger(response)  # type: ignore[assignment]
-    return worker.ask([call()])
+    return worker.run_calls([call()])
 
 
 def reply(**forged: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Call
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 NUMBERS = torch.arange(6.0).reshape(2, 3)
 
@@ -29,7 +29,7 @@ def test_a_backward_pass_may_run_later_and_more_than_once() -> None:
     forward = replace(first, gradient_of=(), output_gradient=None, requires_gradient=("query",))
     again = replace(first, backward_of=0, output_gradient=torch.full((2, 3), 2.0))
 
-    one, between, back, twice = ask(weighed, [forward, call(), replace(first, backward_of=0), again])
+    one, between, back, twice = run_calls(weighed, [forward, call(), replace(first, backward_of=0), again])
 
     assert (one.gradients, between.gradients) == ({}, {})
     assert back.output is not None
@@ -46,7 +46,7 @@ def test_there_is_no_way_back_through_a_call_that_failed() -> None:
 
     learning = call(gradient_of=("query",), output_gradient=torch.ones(2, 3))
 
-    first, back = ask(fails, [learning, replace(learning, backward_of=0)])
+    first, back = run_calls(fails, [learning, replace(learning, backward_of=0)])
 
     assert first.error == "ValueError: no"
     assert back.error == "RuntimeError: there is no way back, for call 1 gave no output"
@@ -67,7 +67,7 @@ def test_a_gradient_that_a_later_call_changes_is_told() -> None:
     one = call(gradient_of=("query",), output_gradient=torch.ones(2, 3))
     other = replace(one, output_gradient=torch.full((2, 3), 2.0))
 
-    first, second = ask(lambda query, key, value: Reusing.apply(query), [one, other])
+    first, second = run_calls(lambda query, key, value: Reusing.apply(query), [one, other])
 
     assert (first.gradients_overwritten, second.gradients_overwritten) == (("query",), ())
 
@@ -82,7 +82,7 @@ def test_a_call_is_made_as_it_wants_it_and_everything_is_restored() -> None:
     before = torch.get_num_threads(), torch.get_default_dtype(), False
     wants = [call(threads=3), call(default_dtype="float64"), call(inference=True), call()]
 
-    replies = ask(look, wants)
+    replies = run_calls(look, wants)
 
     assert seen == [(3, *before[1:]), (before[0], torch.float64, False), (*before[:2], True), before]
     assert (torch.get_num_threads(), torch.get_default_dtype(), False) == before
@@ -98,7 +98,7 @@ def test_calls_at_once_are_made_in_threads_of_their_own_and_answered_in_order() 
 
     asked = [call(value=torch.full((2, 3), float(number)), at_once=True) for number in range(3)]
 
-    replies = ask(note, [call(), *asked, call()])
+    replies = run_calls(note, [call(), *asked, call()])
 
     assert len(threads) == 4
     assert [float(reply.output[0, 0]) for reply in replies[1:4] if reply.output is not None] == [0.0, 1.0, 2.0]
@@ -111,7 +111,7 @@ def test_of_answers_that_differ_the_odd_one_is_judged() -> None:
         made.append(1)
         return value + (1 if len(made) == 5 else 0)
 
-    (reply,) = ask(seldom_wrong, [call(value=torch.zeros(2, 3), at_once=True)])
+    (reply,) = run_calls(seldom_wrong, [call(value=torch.zeros(2, 3), at_once=True)])
 
     assert reply.output is not None
     assert bool((reply.output == 1).all())
@@ -120,8 +120,8 @@ def test_of_answers_that_differ_the_odd_one_is_judged() -> None:
 def test_whoever_owns_an_output_may_write_to_it() -> None:
     kept = torch.zeros(2, 3)
 
-    shared = ask(lambda query, key, value: kept, [call(written=True), call()])
-    one_place = ask(lambda query, key, value: torch.zeros(()).expand(2, 3), [call(written=True)])
+    shared = run_calls(lambda query, key, value: kept, [call(written=True), call()])
+    one_place = run_calls(lambda query, key, value: torch.zeros(()).expand(2, 3), [call(written=True)])
 
     assert [bool(reply.output.any()) for reply in shared if reply.output is not None] == [False, True]
     assert not any(reply.overwritten for reply in shared), "its owner has written to it, no later call"

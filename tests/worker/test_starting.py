@@ -30,7 +30,7 @@ def test_starting_happens_in_the_background(
     with Worker(str(SUBMISSIONS / "waits_at_import" / "kernel.py"), time_limit=LIMIT) as worker:
         worker.start()
         started.touch()  # a start that waits for the import does not come to this
-        reply = answered(worker.ask([call()]))[0]
+        reply = answered(worker.run_calls([call()]))[0]
     assert reply.output is not None, reply.error
     assert reply.output.dtype == torch.float32, "what an import changes is undone, here as in the parent"
     assert capfd.readouterr() == ("", "")
@@ -52,7 +52,7 @@ def test_an_import_that_fails_is_every_answer(write: Write, text: str, answer: s
     with Worker(str(file), start_limit=limit) as worker:
         assert str(worker.ready()) == answer
         before = time.monotonic()
-        assert str(worker.ask([call()])) == answer
+        assert str(worker.run_calls([call()])) == answer
         assert time.monotonic() - before < 1, "it is not tried again"
 
 
@@ -61,7 +61,7 @@ def test_missing_and_broken_implementations_say_so(write: Write) -> None:
         "m.py", "from attnsuite import implementation\n@implementation(requires=['nosuch'])\ndef attention(): ..."
     )
     with Worker(str(missing)) as worker:
-        assert worker.ask([call()]) == Missing(worker.declaration, "No module named 'nosuch'")
+        assert worker.run_calls([call()]) == Missing(worker.declaration, "No module named 'nosuch'")
     broken = write("b.py", "def attention(:")
     with Worker(str(broken)) as worker:
         assert isinstance(worker.ready(), Broken)

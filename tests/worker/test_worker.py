@@ -18,7 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from workers import LIMIT, MISBEHAVES, PROGRAMS, SUBMISSIONS, answered, call, descriptors, gone, run_program, same
 
 from attnsuite.cases import Call
-from attnsuite.worker import Crash, Ready, Timeout, Worker, ask, process
+from attnsuite.worker import Crash, Ready, Timeout, Worker, process, run_calls
 from attnsuite.worker.forkserver import server_of
 from attnsuite.worker.messages import DTYPES
 from attnsuite.worker.sandbox.processes import descendants
@@ -54,9 +54,9 @@ def test_a_worker_answers_as_this_process_does() -> None:
         *(replace(plain, at_once=True), replace(plain, at_once=True), replace(plain, written=True)),
     ]
 
-    here = ask(scaled_dot_product_attention, calls)
+    here = run_calls(scaled_dot_product_attention, calls)
     with Worker("torch.nn.functional:scaled_dot_product_attention", time_limit=LIMIT) as worker:
-        there = answered(worker.ask(calls))
+        there = answered(worker.run_calls(calls))
 
     for one, other in zip(here, there, strict=True):
         assert same(one.output, other.output)
@@ -80,16 +80,16 @@ DEATHS = {
 
 @pytest.mark.parametrize("mode", DEATHS)
 def test_a_death_is_an_answer_and_the_next_call_gets_a_fresh_process(worker: Worker, mode: str) -> None:
-    crash = worker.ask([call(), call(mode)])
+    crash = worker.run_calls([call(), call(mode)])
     assert isinstance(crash, Crash)
     assert str(crash) == DEATHS[mode]
-    assert answered(worker.ask([call()]))[0].output is not None
+    assert answered(worker.run_calls([call()]))[0].output is not None
 
 
 def test_an_endless_loop_ends_at_the_time_limit(worker: Worker) -> None:
     worker.ready()
     before = time.monotonic()
-    hung = worker.ask([call("loops")], time_limit=1)
+    hung = worker.run_calls([call("loops")], time_limit=1)
     assert 1 <= time.monotonic() - before < 10
     assert hung == Timeout(1)
     assert str(hung) == "timeout: no result within 1 s; --time-limit 2 allows more"
@@ -104,28 +104,28 @@ def test_what_is_done_meanwhile_is_not_held_against_the_process(worker: Worker) 
         time.sleep(1.2)
         worker.resume()
 
-    assert answered(worker.ask([call()], keeps_it_from_answering, time_limit=1))
-    assert worker.ask([call("loops")], lambda: time.sleep(0.5), time_limit=1) == Timeout(1)
+    assert answered(worker.run_calls([call()], keeps_it_from_answering, time_limit=1))
+    assert worker.run_calls([call("loops")], lambda: time.sleep(0.5), time_limit=1) == Timeout(1)
 
 
 @pytest.mark.slow
 def test_what_fails_meanwhile_is_the_suite_s_and_the_process_answers_the_next_call(worker: Worker) -> None:
     with pytest.raises(ZeroDivisionError):
-        worker.ask([call()], lambda: 1 / 0)
+        worker.run_calls([call()], lambda: 1 / 0)
 
-    assert answered(worker.ask([call()]))
+    assert answered(worker.run_calls([call()]))
 
 
 @pytest.mark.parametrize("mode", ["forks", "escapes"])
 def test_all_that_a_submission_starts_dies_with_it(worker: Worker, tmp_path: Path, mode: str) -> None:
     file = tmp_path / "pid"
-    worker.ask([call(mode, options={"place": str(file)})])
+    worker.run_calls([call(mode, options={"place": str(file)})])
     worker.close()
     assert gone(int(file.read_text()))
 
 
 def test_garbage_on_stdout_disturbs_no_answer(worker: Worker, capfd: pytest.CaptureFixture[str]) -> None:
-    assert same(answered(worker.ask([call("prints_garbage")]))[0].output, call().tensors["value"])
+    assert same(answered(worker.run_calls([call("prints_garbage")]))[0].output, call().tensors["value"])
     assert capfd.readouterr() == ("", "")
 
 
@@ -141,14 +141,14 @@ RAISED = {
 
 @pytest.mark.parametrize("mode", RAISED)
 def test_whatever_is_raised_is_an_answer(worker: Worker, mode: str) -> None:
-    replies = answered(worker.ask([call(mode), call()]))
+    replies = answered(worker.run_calls([call(mode), call()]))
     assert replies[0].error.startswith(RAISED[mode])
     assert bool(replies[0].error) == bool(RAISED[mode])
     assert replies[1].output is not None
 
 
 def test_the_process_has_the_environment_that_was_asked_for(worker: Worker) -> None:
-    (reply,) = answered(worker.ask([call("environment", options={"place": "ATTNSUITE_TEST"})]))
+    (reply,) = answered(worker.run_calls([call("environment", options={"place": "ATTNSUITE_TEST"})]))
     assert reply.error == "RuntimeError: '12'"
 
 
@@ -158,12 +158,12 @@ def test_every_dtype_crosses_bit_by_bit(worker: Worker, dtype: torch.dtype) -> N
     if dtype is torch.bool:
         content = content % 2
     value = content.view(dtype)[: 48 // dtype.itemsize]  # arbitrary bits: NaNs with payloads among them
-    assert same(answered(worker.ask([call(value=value)]))[0].output, value.clone())
+    assert same(answered(worker.run_calls([call(value=value)]))[0].output, value.clone())
 
 
 def test_large_tensors_pass_both_ways(worker: Worker) -> None:
     value = torch.arange(25_000_000, dtype=torch.float32)  # 100 MB, where a socket holds 0.2
-    output = answered(worker.ask([call(value=value)]))[0].output
+    output = answered(worker.run_calls([call(value=value)]))[0].output
     assert output is not None
     assert torch.equal(output, value)
 
@@ -171,7 +171,7 @@ def test_large_tensors_pass_both_ways(worker: Worker) -> None:
 def test_a_call_that_is_not_read_ends_at_the_time_limit(worker: Worker) -> None:
     worker.ready()
     worker.suspend()
-    assert worker.ask([call(value=torch.zeros(25_000_000))], time_limit=1) == Timeout(1)
+    assert worker.run_calls([call(value=torch.zeros(25_000_000))], time_limit=1) == Timeout(1)
 
 
 @pytest.mark.slow
@@ -179,7 +179,7 @@ def test_a_suspended_worker_goes_on(worker: Worker) -> None:
     worker.ready()
     worker.suspend()
     threading.Timer(0.3, worker.resume).start()
-    assert answered(worker.ask([call()]))
+    assert answered(worker.run_calls([call()]))
 
 
 def test_a_worker_without_a_service_answers_calls_alone(worker: Worker) -> None:
@@ -197,7 +197,7 @@ def test_workers_leave_neither_processes_nor_descriptors() -> None:
         for mode in ("exits", ""):
             worker.ready()
             pids.append(worker.pid)
-            worker.ask([call(mode)])
+            worker.run_calls([call(mode)])
     abandoned = Worker(MISBEHAVES)
     abandoned.start()
     pids.append(abandoned.pid)
@@ -221,7 +221,7 @@ def test_a_worker_and_its_server_leave_when_their_parent_is_killed() -> None:
 def test_workers_start_from_many_threads() -> None:
     def work(number: int) -> object:
         with Worker(MISBEHAVES, time_limit=LIMIT) as worker:
-            return worker.ask([call(value=torch.tensor(number))])
+            return worker.run_calls([call(value=torch.tensor(number))])
 
     with ThreadPoolExecutor(3) as pool:
         answers = list(pool.map(work, range(3)))
@@ -234,7 +234,7 @@ def test_a_process_moves_to_other_cores_with_all_that_it_has_started() -> None:
     if first == last:
         pytest.skip("this machine has one core")
     with Worker(str(SUBMISSIONS / "busy_at_import.py"), cores=[first]) as worker:
-        (reply,) = answered(worker.ask([Call({name: torch.zeros(1) for name in ("query", "key", "value")}, {})]))
+        (reply,) = answered(worker.run_calls([Call({name: torch.zeros(1) for name in ("query", "key", "value")}, {})]))
         assert worker.pid is not None
         processes = [worker.pid, *descendants(worker.pid)]
         assert int(reply.output) in processes
@@ -251,12 +251,12 @@ def test_once_all_is_over_no_answer_is_waited_for(importing: bool, write: Write)
     """Ctrl-C does not wait an hour for an answer."""
     sleeps = "import time\ntime.sleep(3600)\ndef attention(query, key, value): ..."
     text = sleeps if importing else "import time\ndef attention(query, key, value, **more): time.sleep(3600)"
-    over = threading.Event()
-    with Worker(str(write("sleeps.py", text)), time_limit=3600.0, start_limit=3600.0, over=over) as worker:
+    cancelled = threading.Event()
+    with Worker(str(write("sleeps.py", text)), time_limit=3600.0, start_limit=3600.0, cancelled=cancelled) as worker:
         if not importing:
             worker.ready()
-        threading.Timer(0.5, over.set).start()
-        assert isinstance(worker.ask([call()]), Crash)
+        threading.Timer(0.5, cancelled.set).start()
+        assert isinstance(worker.run_calls([call()]), Crash)
         assert worker.pid is None
 
 
@@ -274,7 +274,7 @@ def test_a_process_that_can_use_its_device_no_more_is_not_asked_again() -> None:
     with Worker(str(SUBMISSIONS / "loses_its_device.py"), "cuda", time_limit=LIMIT) as worker:
         worker.ready()
         first = worker.pid
-        answered(worker.ask([call()]))  # it is the process's last answer
+        answered(worker.run_calls([call()]))  # it is the process's last answer
         assert first is not None
         assert worker.pid is None
         assert gone(first)

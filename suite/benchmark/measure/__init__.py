@@ -15,13 +15,13 @@ from attnsuite.model.statistics import Interval, interval
 __all__ = ["Escaped", "Stopwatch", "measure", "one_thread"]
 
 SAMPLE = 0.005
-"""Seconds that a sample takes at least: shorter calls are repeated within it. It is long against the clock's resolution
-and a wake-up of the process, and short enough for many samples in a quick profile's 0.3 s."""
+"""Seconds that a sample takes at least: shorter calls are repeated within it. It is long against the clock's
+resolution and a wake-up of the process, and short enough for many samples in a quick profile's 0.3 s."""
 LONGEST_WARMED = 0.02
 """Seconds: before a hot sample a shorter call is made once untimed, to fill the cache again."""
 LONGEST_REFILLED = 1.0
-"""Seconds: on a GPU a shorter call is made once untimed before each sample, because between rounds memory is given back
-to the device. Taking it anew is expected to take milliseconds, which has not been measured."""
+"""Seconds: on a GPU a shorter call is made once untimed before each sample, because between rounds memory is given
+back to the device. Taking it anew is expected to take milliseconds, which has not been measured."""
 MOST_CALLS = 100_000
 """Calls in a sample at most: a function that seems to take no time must not be called for ever."""
 STABLE = 0.97

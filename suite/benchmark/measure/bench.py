@@ -17,7 +17,7 @@ from attnsuite.benchmark.measure.ceilings import ceilings
 from attnsuite.benchmark.measure.failures import Dishonest, Result, attempt, set_threads
 from attnsuite.benchmark.measure.handed import Handed
 from attnsuite.benchmark.measure.memory import device_uuid
-from attnsuite.benchmark.measure.messages import Answer, Failed, Job, Layout, Rows, written
+from attnsuite.benchmark.measure.messages import Answer, Job, Layout, NoResult, Rows, written
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.benchmark.measure.weighing import OwnProcess, Scale, make_task
 from attnsuite.judging import float32
@@ -54,7 +54,7 @@ class Bench:
         if verb == Bench.configure.__name__:
             return written(act())
         answer = self._attempt(act)
-        if isinstance(answer, Failed) and verb == Bench.prepare.__name__:
+        if isinstance(answer, NoResult) and verb == Bench.prepare.__name__:
             gc.collect()  # what was raised may hold inputs in a circle
         return written(answer)
 
@@ -66,7 +66,7 @@ class Bench:
             self._process.limit_memory(memory_limit)
         return messages.Done()
 
-    def prepare(self, job: Job) -> messages.Prepared:
+    def prepare(self, job: Job) -> messages.PreparedTask:
         """Make a task, time its first call and warm it up. Raises `Dishonest` where its times cannot be believed."""
         self._prepared = None
         task = make_task(self._function, job, self._device, job.cache)
@@ -78,7 +78,7 @@ class Bench:
             raise Dishonest(remembers)
         calls, expected = task.stopwatch.pace(expected)
         self._prepared = task, expected
-        return messages.Prepared(task.making, first_call, warm_up, expected, calls, task.stopwatch.head_start)
+        return messages.PreparedTask(task.making, first_call, warm_up, expected, calls, task.stopwatch.head_start)
 
     def enter(self, number: int) -> messages.Entered:
         """Make the inputs of a round, and fill the cache."""
@@ -97,9 +97,9 @@ class Bench:
         self._task[0].copy_result()
         return messages.Done()
 
-    def found(self, rows: Rows) -> messages.Found:
+    def found(self, rows: Rows) -> messages.OutputRows:
         """Rows of what the last timed call returned."""
-        return messages.Found(self._task[0].found(rows))
+        return messages.OutputRows(self._task[0].found(rows))
 
     def exchange(self, channel: socket.socket, inputs: Layout, warm: int) -> messages.Exchanged:
         """Answer inputs that come over the channel, turn by turn, from the process that asks and takes the time."""
@@ -109,7 +109,7 @@ class Bench:
 
     def exchange_here(
         self, inputs: Layout, warm: int, turns: Sequence[Turn]
-    ) -> tuple[list[Taken], messages.Exchanged] | Failed:
+    ) -> tuple[list[Taken], messages.Exchanged] | NoResult:
         """The same in the process that asks: each turn's answer, and how the answers lie in their bytes."""
 
         def taken() -> tuple[list[Taken], messages.Exchanged]:
@@ -129,7 +129,7 @@ class Bench:
             torch.cuda.empty_cache()
         return messages.Done()
 
-    def weigh(self, job: Job, rehearse: bool) -> messages.Weighed | Failed:
+    def weigh(self, job: Job, rehearse: bool) -> messages.Weighed | NoResult:
         """The memory and the kernels of one call; see `Scale`. On a GPU it is a call of the task that is prepared."""
         prepared = self._prepared[0] if self._prepared and torch.device(self._device).type == "cuda" else None
         return self._scale.weigh(job, rehearse, prepared)
@@ -153,7 +153,7 @@ class Bench:
         """What the machine reaches in a dtype with this process's threads; the function is not called."""
         return messages.Ceilings(ceilings(dtype, self._device))
 
-    def _attempt(self, act: Callable[[], Result]) -> Result | Failed:
+    def _attempt(self, act: Callable[[], Result]) -> Result | NoResult:
         with float32.exact():
             return attempt(act, self._threads, alone=self._process is not None)
 
@@ -183,7 +183,7 @@ _METHODS = (
     *(Bench.configure, Bench.prepare, Bench.enter, Bench.sample, Bench.idle, Bench.found, Bench.exchange),
     *(Bench.release, Bench.rest, Bench.weigh, Bench.energy, Bench.ceilings),
 )
-VERBS: dict[str, Callable[..., Answer | Failed]] = {method.__name__: method for method in _METHODS}
+VERBS: dict[str, Callable[..., Answer | NoResult]] = {method.__name__: method for method in _METHODS}
 """What a worker answers, by name."""
 
 

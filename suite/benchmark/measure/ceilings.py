@@ -9,8 +9,8 @@ import torch
 from attnsuite.benchmark.measure import measure
 
 SIZES = {"cpu": (1536, 2**28), "cuda": (8192, 2**30)}
-"""By kind of device: the side of the matrices that are multiplied, from which on the rate does not grow, and the bytes
-that are copied, more than the caches hold that one program has to itself."""
+"""By kind of device: the side of the matrices that are multiplied, from which on the rate does not grow, and the
+bytes that are copied, more than the caches hold that one program has to itself."""
 BUDGET = 0.5
 """Seconds of products, and as many of copies."""
 

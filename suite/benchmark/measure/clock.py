@@ -24,10 +24,10 @@ LATEST_END = 1e-4
 FLUSHES = 5
 """Flushes of a device's cache that are timed to know how long one takes: the median counts."""
 HEAD_START = 2e-4
-"""Seconds for which a device flushes its cache before a cold call, at least, so that launching is hidden: estimated at
-10 µs an operator. To write an H100's cache twice over takes 35 µs by its bandwidth. Behind that alone, on a machine
-with other work, calls of 0.1 ms took up to 2.1 times as long as by Triton's stopwatch, which writes 256 MB; behind
-this, on a quiet one, up to 1.009 times."""
+"""Seconds for which a device flushes its cache before a cold call, at least, so that launching is hidden: estimated
+at 10 µs an operator. To write an H100's cache twice over takes 35 µs by its bandwidth. Behind that alone, on a
+machine with other work, calls of 0.1 ms took up to 2.1 times as long as by Triton's stopwatch, which writes 256 MB;
+behind this, on a quiet one, up to 1.009 times."""
 TRIES = 3
 """How often a sample may be taken anew because the device seemed busy after its end: an interruption of this thread
 looks the same, but does not happen three times in a row."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 
 from attnsuite.benchmark.measure.clock import Escaped
-from attnsuite.benchmark.measure.messages import Failed
+from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.model import Status
 from attnsuite.registry.loading import in_one_line
 
@@ -25,7 +25,7 @@ class Dishonest(Exception):
     """The function's times would say nothing about what it computes; the message says why."""
 
 
-def attempt(act: Callable[[], Result], threads: int, *, alone: bool) -> Result | Failed:
+def attempt(act: Callable[[], Result], threads: int, *, alone: bool) -> Result | NoResult:
     """What `act` returns, or why it failed. It may not change PyTorch's threads, which are `threads` where that is not
     0, nor its default dtype; what it changed is put back.
 
@@ -42,21 +42,21 @@ def attempt(act: Callable[[], Result], threads: int, *, alone: bool) -> Result |
         failed = changed
         set_threads(threads)
     if torch.get_default_dtype() != default:
-        failed = Failed(Status.REFUSED, f"it changed the default dtype to {torch.get_default_dtype()}")
+        failed = NoResult(Status.REFUSED, f"it changed the default dtype to {torch.get_default_dtype()}")
         torch.set_default_dtype(default)
     return result if failed is None else failed
 
 
-def failure(error: BaseException) -> Failed:
+def failure(error: BaseException) -> NoResult:
     """The failure of a call that raised."""
     text = in_one_line(error)
     if isinstance(error, NotImplementedError):
-        return Failed(Status.UNSUPPORTED, text.partition(": ")[2] or "NotImplementedError without a reason")
+        return NoResult(Status.UNSUPPORTED, text.partition(": ")[2] or "NotImplementedError without a reason")
     if isinstance(error, Escaped | Dishonest):
-        return Failed(Status.REFUSED, str(error))
+        return NoResult(Status.REFUSED, str(error))
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or says_out_of_memory(text):
-        return Failed(Status.OUT_OF_MEMORY, text)
-    return Failed(Status.ERROR, text)
+        return NoResult(Status.OUT_OF_MEMORY, text)
+    return NoResult(Status.ERROR, text)
 
 
 def says_out_of_memory(text: str) -> bool:
@@ -64,12 +64,12 @@ def says_out_of_memory(text: str) -> bool:
     return any(words in text.lower() for words in _OUT_OF_MEMORY)
 
 
-def changed_threads(threads: int) -> Failed | None:
+def changed_threads(threads: int) -> NoResult | None:
     """The refusal of a function after which PyTorch has another number of threads; None for 0, any number."""
     now = torch.get_num_threads()
     if threads in (0, now):
         return None
-    return Failed(Status.REFUSED, f"it changed the number of threads from {threads} to {now}")
+    return NoResult(Status.REFUSED, f"it changed the number of threads from {threads} to {now}")
 
 
 def set_threads(threads: int) -> None:

@@ -18,8 +18,8 @@ SMALLEST_SEEN = 0.3
 """Where a CPU's operators take less than this share of the call, another library did the work, unseen by the
 profiler."""
 LOOKING, MOST_LOOKS = 0.1, 20
-"""Seconds of calls that are profiled, and how many at most; of these the shortest counts, for an interruption may take
-longer than a call."""
+"""Seconds of calls that are profiled, and how many at most; of these the shortest counts, for an interruption may
+take longer than a call."""
 
 
 def kernels(call: Callable[[], Any], device: str) -> str:

@@ -1,7 +1,7 @@
 """Messages between a benchmark and a process that it measures. Their annotations are their checks.
 
-Each verb of `measure.bench` is answered by one of these structs or by `Failed`. A measured process runs a submission's
-code, so its answers are not trusted.
+Each verb of `measure.bench` is answered by one of these structs or by `NoResult`. A measured process runs a
+submission's code, so its answers are not trusted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Failed:
+class NoResult:
     """Why there is no answer, and so no time: the fields are those of a `Measurement`."""
 
     status: Status
@@ -68,7 +68,7 @@ class Done(msgspec.Struct, frozen=True):
     """The verb was carried out, and there is nothing to report."""
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedTask(msgspec.Struct, frozen=True):
     """A task that is warmed up. `making`, `first_call` and `warm_up` are as in `Measurement`."""
 
     making: dict[str, Number | None]
@@ -95,7 +95,7 @@ class Sampled(msgspec.Struct, frozen=True):
     made: SecondsOrZero
 
 
-class Found(msgspec.Struct, frozen=True):
+class OutputRows(msgspec.Struct, frozen=True):
     """Rows of the tensors that a call returned."""
 
     rows: dict[str, Tensor]
@@ -145,30 +145,30 @@ class _Failure(msgspec.Struct):
             raise ValueError(f"status {str(self.status)!r}")
 
 
-Answer = Done | Prepared | Entered | Sampled | Found | Exchanged | Weighed | Energy | Ceilings
-AnyAnswer = TypeVar("AnyAnswer", Done, Prepared, Entered, Sampled, Found, Exchanged, Weighed, Energy, Ceilings)
+Answer = Done | PreparedTask | Entered | Sampled | OutputRows | Exchanged | Weighed | Energy | Ceilings
+AnyAnswer = TypeVar("AnyAnswer", Done, PreparedTask, Entered, Sampled, OutputRows, Exchanged, Weighed, Energy, Ceilings)
 
 
-def written(answer: Answer | Failed) -> dict[str, Any]:
+def written(answer: Answer | NoResult) -> dict[str, Any]:
     """An answer as plain data and tensors."""
-    if isinstance(answer, Failed):
+    if isinstance(answer, NoResult):
         return {"status": str(answer.status), "detail": answer.detail}
     return msgspec.structs.asdict(answer)
 
 
-def read(kind: type[AnyAnswer], data: object) -> AnyAnswer | Failed:
+def read(kind: type[AnyAnswer], data: object) -> AnyAnswer | NoResult:
     """The answer or the failure in the data. Data that are neither are a failure, too."""
     if not isinstance(data, dict):
-        return Failed(Status.CRASHED, f"answered garbage: {data!r:.80}")
+        return NoResult(Status.CRASHED, f"answered garbage: {data!r:.80}")
     try:
         if "status" not in data:
             return msgspec.convert(data, kind)
         failure = msgspec.convert(data, _Failure)
-        return Failed(failure.status, failure.detail)
+        return NoResult(failure.status, failure.detail)
     except (msgspec.ValidationError, RecursionError) as error:
         return garbage(f"{error}, got {data!r:.80}")
 
 
-def garbage(what: str) -> Failed:
+def garbage(what: str) -> NoResult:
     """The failure of a process whose answer no honest process gives."""
-    return Failed(Status.REFUSED, f"answered garbage: {what}")
+    return NoResult(Status.REFUSED, f"answered garbage: {what}")

@@ -27,8 +27,8 @@ NEW_NUMBERS = 0.2
 SAME = 3
 """Calls on the same numbers, of which the shortest counts: one may be delayed by more than a remembered one takes."""
 REMEMBERS_ABOVE = 2.0
-"""A function remembers outputs if a call on new numbers takes more than this many times as long as the same call again
-(and `TOO_SHORT` more)."""
+"""A function remembers outputs if a call on new numbers takes more than this many times as long as the same call
+again (and `TOO_SHORT` more)."""
 TOO_SHORT = 1e-4
 """Seconds: smaller differences are no sign that outputs are remembered, for new numbers are not in the cache."""
 FIRST_NEW_NUMBER = 1_000_003
@@ -39,13 +39,13 @@ INPUT_RATE = 1.5e9
 """Bytes of inputs that a CPU makes anew in a second, about. The calls of a sample take no less time than making its
 inputs did, so that no run spends most of its time on inputs."""
 COPIED = 2**22
-"""Bytes: an output up to this size is copied as soon as it has been timed. A larger one takes so long to compute that a
-thread still at work on it would not be done when its rows are read."""
+"""Bytes: an output up to this size is copied as soon as it has been timed. A larger one takes so long to compute
+that a thread still at work on it would not be done when its rows are read."""
 BLOCKS, LARGEST_BLOCK = 4, 2**22
-"""How many blocks of random size, and up to how many bytes, are allocated before each round, to shift what is allocated
-after them. Where a process's inputs and buffers lie decides how they share the caches, all its life: identical
-processes differed by up to 8 %. Mytkowicz and others, "Producing wrong data without doing anything obviously wrong"
-(2009); Curtsinger and Berger, "Stabilizer" (2013)."""
+"""How many blocks of random size, and up to how many bytes, are allocated before each round, to shift what is
+allocated after them. Where a process's inputs and buffers lie decides how they share the caches, all its life:
+identical processes differed by up to 8 %. Mytkowicz and others, "Producing wrong data without doing anything
+obviously wrong" (2009); Curtsinger and Berger, "Stabilizer" (2013)."""
 LEARNING_RATE = 1e-3
 """Adam's default in torch.optim: its value makes no difference to the time of a step."""
 EPSILON = 1e-8

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from attnsuite.benchmark.measure import kernels, memory
 from attnsuite.benchmark.measure.failures import attempt
-from attnsuite.benchmark.measure.messages import Failed, Job, Weighed, read, written
+from attnsuite.benchmark.measure.messages import Job, NoResult, Weighed, read, written
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.contracts import contract
 from attnsuite.worker.allocator import return_freed_memory
@@ -65,7 +65,7 @@ class Scale:
         self._rehearsed: set[tuple[str, str]] = set()
         """The contracts and dtypes of which a small call was made."""
 
-    def weigh(self, job: Job, rehearse: bool, prepared: Task | None = None) -> Weighed | Failed:
+    def weigh(self, job: Job, rehearse: bool, prepared: Task | None = None) -> Weighed | NoResult:
         """Bytes by meter of one call, and the kernels that it ran; a call of the task that is `prepared`, if any.
 
         With `rehearse` a small call is made before, so that no copy has to load or to compile what every call needs.

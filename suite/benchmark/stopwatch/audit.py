@@ -20,8 +20,8 @@ from attnsuite.model.stopwatch import Agreement, StopwatchAudit, Trial, percent
 
 Progress = Callable[[str], None]
 IDENTICAL = 3
-"""Implementations identical to the baseline in each table of a repeated run. They share its process, so that more would
-tell little more."""
+"""Implementations identical to the baseline in each table of a repeated run. They share its process, so that more
+would tell little more."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def audit(plan: Plan, progress: Progress = lambda _: None, random: Random | None
     return StopwatchAudit(trials, agreements, failed, absent, perf_counter() - started)
 
 
-def one_run(
+def time_once(
     started: str, plan: Plan, tell: Progress = lambda line: None, random: Random | None = None
 ) -> list[Repeated]:
     """Time the plan's workloads once on each of its numbers of threads, as a benchmark does, in new processes.

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from random import Random
 
 from attnsuite.benchmark.entry import Entry
-from attnsuite.benchmark.measure.messages import Failed, Job
+from attnsuite.benchmark.measure.messages import Job, NoResult
 from attnsuite.benchmark.participant import Participant
 from attnsuite.benchmark.processes import cores
 from attnsuite.benchmark.race import race
@@ -55,7 +55,7 @@ class AuditTable:
             for each in random.sample(participants, len(participants)):
                 job = _job(self.workload.name)
                 prepared = each.prepare(job)
-                if isinstance(prepared, Failed):
+                if isinstance(prepared, NoResult):
                     self._fail(each.name, prepared)
                 else:
                     self.entries.append(Entry(each, prepared, job.direction, job.cache))
@@ -81,8 +81,8 @@ class AuditTable:
         with ThreadPoolExecutor(len(cores())) as pool:
             answers = list(pool.map(lambda each: each.ready() or each.prepare(_job(FIRST_WORKLOAD)), participants))
         for each, answer in zip(participants, answers, strict=True):
-            self._fail(each.name, answer if isinstance(answer, Failed) else None)
-            if not isinstance(answer, Failed):
+            self._fail(each.name, answer if isinstance(answer, NoResult) else None)
+            if not isinstance(answer, NoResult):
                 yield each
 
     def _declarations(self) -> Iterator[Declaration]:
@@ -90,7 +90,7 @@ class AuditTable:
             function = f"slower_{100 * share:.0f}" if share else "plain"
             yield Declaration(CONTRACT, full_name.removeprefix(f"{CONTRACT}/"), function, SLOWED)
 
-    def _fail(self, name: str, failed: Failed | None) -> None:
+    def _fail(self, name: str, failed: NoResult | None) -> None:
         if failed:
             self.failed.append(f"{name} on {self.workload.name}, threads {self.threads}: {failed}")
 

@@ -25,8 +25,8 @@ WRITE, READ, TRUNCATE = 1 << 1, 1 << 2, 1 << 14
 CHANGES = WRITE | sum(1 << bit for bit in range(4, 13))
 """Access rights: to write to files, and to make or remove files, folders and devices. To read a file is another."""
 REFER = 1 << 13
-"""To move files between folders; since version 2. Truncation is since version 3, with which all ways to change a file's
-content are known."""
+"""To move files between folders; since version 2. Truncation is since version 3, with which all ways to change a
+file's content are known."""
 TCP = SCOPES = 3
 """To bind and to connect, since version 4; abstract UNIX sockets and signals stay inside, since version 6."""
 DEVICES = ("null", "zero", "full", "random", "urandom", "shm", "dri", "kfd", "nvidia*", "nvidia-caps")

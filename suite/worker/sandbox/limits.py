@@ -16,8 +16,8 @@ FILES_LIMIT = 1 << 31
 NAMES_LIMIT = 1 << 18
 """Files and folders that a folder in memory may have: each takes a kilobyte of it that no size counts."""
 PROCESSES_LIMIT = 1 << 13
-"""Processes and threads of a worker in namespaces of its own: some libraries' threads on hundreds of cores are fewer.
-Outside, the system counts all of a user's together."""
+"""Processes and threads of a worker in namespaces of its own: some libraries' threads on hundreds of cores are
+fewer. Outside, the system counts all of a user's together."""
 CAPABILITIES_VERSION = 0x20080522
 """Version 3 of the two structures that `capset` reads."""
 

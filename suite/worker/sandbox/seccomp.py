@@ -24,22 +24,22 @@ FORBIDDEN = (
     *("unshare", "setns", "mount"),
     *("shmget", "msgget", "semget", "mq_open", "add_key", "request_key", "keyctl"),
 )
-"""What a worker may not do. The ring of io_uring would do the same past this filter. What System V shares, queues and
-keys are stored by the kernel: no limit of a process counts them, and they may outlive it."""
+"""What a worker may not do. The ring of io_uring would do the same past this filter. What System V shares, queues
+and keys are stored by the kernel: no limit of a process counts them, and they may outlive it."""
 ABSENT = ("clone3", "memfd_create", "memfd_secret")
 """What the kernel seems not to have, so that libraries do without. A filter cannot look where the flags of `clone3`
 lie; the C library calls `clone` instead. A file that is in memory and in no folder is counted only while it is open."""
 IGNORED = ("sched_setaffinity",)
-"""What seems to be done, and is not: the suite alone says on which cores a worker runs, so that one that is timed takes
-no other core. Its processor time shows that only where it does nothing else: sleeping while inputs are made gains twice
-the time. It is no error, because libraries that bind their threads take one for the end."""
+"""What seems to be done, and is not: the suite alone says on which cores a worker runs, so that one that is timed
+takes no other core. Its processor time shows that only where it does nothing else: sleeping while inputs are made
+gains twice the time. It is no error, because libraries that bind their threads take one for the end."""
 DRIVER_FILE, DRIVER_NAME = "memfd_create", "bind"
 """What CUDA does not begin without where NVIDIA's driver is: driver 570 says error 304, "OS call failed"
 (https://github.com/NVIDIA/OpenShell/issues/1696); driver 580, on an H100, makes a UNIX socket and gives it a name,
 under which another process might ask for its memory. No process here can, because `connect` stays forbidden."""
 ITSELF = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "prlimit64")
-"""Outside a PID namespace: what a worker may do to itself alone, whose number stands first among the arguments. Limits
-of another process end it, too."""
+"""Outside a PID namespace: what a worker may do to itself alone, whose number stands first among the arguments.
+Limits of another process end it, too."""
 _NEW = {"pidfd_send_signal": 424, "io_uring_setup": 425, "clone3": 435, "pidfd_getfd": 438, "memfd_secret": 447}
 """Calls whose number is the same on every processor."""
 NUMBERS: Mapping[str, tuple[int, Mapping[str, int]]] = {
@@ -67,13 +67,13 @@ OTHER_CALLS = 0x40000000
 """Numbers from here on are those of x86_64's other calling convention (x32), by which the same could be had."""
 
 SET_OWNER, SET_OWNER_AS, SET_LEASE = 8, 15, 1024
-"""Commands of `fcntl` (F_SETOWN, F_SETOWN_EX, F_SETLEASE): say who gets a file's signals; hold up programs that open it
-to write."""
+"""Commands of `fcntl` (F_SETOWN, F_SETOWN_EX, F_SETLEASE): say who gets a file's signals; hold up programs that open
+it to write."""
 OWNER_REQUESTS = (0x8901, 0x8902)
 """Requests of `ioctl` (FIOSETOWN, SIOCSPGRP) that do the same as the first."""
 CONNECTED, KIND_FLAGS = (int(socket.SOCK_STREAM), 5), 0o2004000
-"""Kinds of sockets (the other is SOCK_SEQPACKET) that send only where they are connected: a datagram goes anywhere. And
-the flags that may be added to a kind, SOCK_CLOEXEC and SOCK_NONBLOCK."""
+"""Kinds of sockets (the other is SOCK_SEQPACKET) that send only where they are connected: a datagram goes anywhere.
+And the flags that may be added to a kind, SOCK_CLOEXEC and SOCK_NONBLOCK."""
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, KEEP_BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 """Instructions: load a word of the call; jump if it is equal to a number, at least that, or has any of its bits; set

@@ -22,10 +22,10 @@ from attnsuite.benchmark.measure.messages import (
     Done,
     Energy,
     Entered,
-    Failed,
-    Found,
     Job,
-    Prepared,
+    NoResult,
+    OutputRows,
+    PreparedTask,
     Sampled,
     Weighed,
     read,
@@ -42,17 +42,17 @@ def bench_of(function: Function, threads: int = 0) -> Bench:
     return Bench(function, "cpu", threads=threads)
 
 
-def ask(bench: Bench | Function, kind: type[AnyAnswer], verb: str, **arguments: Any) -> AnyAnswer | Failed:
+def ask(bench: Bench | Function, kind: type[AnyAnswer], verb: str, **arguments: Any) -> AnyAnswer | NoResult:
     """What a bench, or a new one of the function, answers to a verb."""
     bench = bench if isinstance(bench, Bench) else bench_of(bench)
     return read(kind, bench(verb, arguments))
 
 
-def prepare(bench: Bench | Function, **unusual: Any) -> Prepared | Failed:
-    return ask(bench, Prepared, "prepare", job=asdict(replace(JOB, **unusual)))
+def prepare(bench: Bench | Function, **unusual: Any) -> PreparedTask | NoResult:
+    return ask(bench, PreparedTask, "prepare", job=asdict(replace(JOB, **unusual)))
 
 
-def weigh(function: Function, **unusual: Any) -> Weighed | Failed:
+def weigh(function: Function, **unusual: Any) -> Weighed | NoResult:
     return ask(function, Weighed, "weigh", job=asdict(replace(JOB, **unusual)), rehearse=True)
 
 
@@ -66,7 +66,7 @@ def test_a_task_is_prepared_sampled_and_let_go(direction: str) -> None:
     names = {"forward": {"output"}, "backward": {"query"}}.get(direction, {"output", "query"})
 
     prepared = prepare(bench, direction=direction)
-    assert isinstance(prepared, Prepared)
+    assert isinstance(prepared, PreparedTask)
     assert prepared.making == {}
     assert min(prepared.first_call, prepared.warm_up, prepared.expected, prepared.calls) > 0
     assert isinstance(ask(bench, Entered, "enter", number=3), Entered)
@@ -74,11 +74,11 @@ def test_a_task_is_prepared_sampled_and_let_go(direction: str) -> None:
     assert isinstance(sampled, Sampled)
     assert 0 < sampled.seconds < 1
     assert ask(bench, Done, "idle") == Done()
-    found = ask(bench, Found, "found", rows=rows)
-    assert isinstance(found, Found)
+    found = ask(bench, OutputRows, "found", rows=rows)
+    assert isinstance(found, OutputRows)
     assert set(found.rows) == names
     assert ask(bench, Done, "release") == Done()
-    assert ask(bench, Found, "found", rows=rows) == Failed(Status.ERROR, "RuntimeError: no task is prepared")
+    assert ask(bench, OutputRows, "found", rows=rows) == NoResult(Status.ERROR, "RuntimeError: no task is prepared")
 
 
 def raises(error: BaseException) -> Callable[..., Any]:
@@ -109,7 +109,7 @@ def test_what_a_function_raises_is_the_answer(
 ) -> None:
     failed = act(raises(error))
 
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, NoResult)
     assert failed.status == status
     assert detail is None or failed.detail == detail
 
@@ -119,7 +119,7 @@ def test_a_user_s_interrupt_is_no_answer() -> None:
         prepare(raises(KeyboardInterrupt()))
 
     alone = Bench(raises(KeyboardInterrupt()), "cpu", OwnProcess())
-    assert prepare(alone) == Failed(Status.ERROR, "KeyboardInterrupt"), "in a process of its own it is its own"
+    assert prepare(alone) == NoResult(Status.ERROR, "KeyboardInterrupt"), "in a process of its own it is its own"
 
 
 def test_what_fails_while_a_process_is_configured_is_not_the_function_s_failure() -> None:
@@ -136,7 +136,7 @@ def test_a_function_that_changes_the_thread_count_is_refused_and_nothing_else_is
 
     answer = prepare(bench_of(function, threads))
 
-    assert answer == Failed(Status.REFUSED, f"it changed the number of threads from {threads} to {threads + 1}")
+    assert answer == NoResult(Status.REFUSED, f"it changed the number of threads from {threads} to {threads + 1}")
     assert torch.get_num_threads() == threads
 
 
@@ -147,7 +147,7 @@ def test_a_function_that_changes_the_default_dtype_is_refused_and_nothing_else_i
 
     answer = prepare(function)
 
-    assert answer == Failed(Status.REFUSED, "it changed the default dtype to torch.float64")
+    assert answer == NoResult(Status.REFUSED, "it changed the default dtype to torch.float64")
     assert torch.get_default_dtype() == torch.float32
 
 
@@ -163,7 +163,7 @@ def test_a_function_that_remembers_is_refused() -> None:
 
     answer = prepare(function, workload="documents/encoder-block")
 
-    assert isinstance(answer, Failed)
+    assert isinstance(answer, NoResult)
     assert answer.status == "refused"
     assert answer.detail.startswith("it remembers answers: a call on new numbers takes 0.00")
 
@@ -171,7 +171,7 @@ def test_a_function_that_remembers_is_refused() -> None:
 def test_a_clock_that_stands_still_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "perf_counter", lambda: 7.0)
 
-    assert prepare(honest) == Failed(Status.REFUSED, "no time passes while it is called")
+    assert prepare(honest) == NoResult(Status.REFUSED, "no time passes while it is called")
 
 
 @LINUX
@@ -246,7 +246,7 @@ def test_the_energy_of_a_flush_is_not_a_call_s(monkeypatch: pytest.MonkeyPatch) 
     """Where the cache is flushed before each call, as it is on a GPU, the calls that are metered have no flush."""
     monkeypatch.setattr(bench, "ENERGY_SECONDS", 0.01)
     of = bench_of(honest)
-    ask(of, Prepared, "prepare", job=asdict(replace(JOB, cache="cold")))
+    ask(of, PreparedTask, "prepare", job=asdict(replace(JOB, cache="cold")))
     caches = []
     stopwatch = bench.Stopwatch
     monkeypatch.setattr(

@@ -14,9 +14,9 @@ from attnsuite.benchmark.measure.messages import (
     Energy,
     Entered,
     Exchanged,
-    Failed,
-    Found,
-    Prepared,
+    NoResult,
+    OutputRows,
+    PreparedTask,
     Sampled,
     Weighed,
     read,
@@ -39,13 +39,13 @@ HONEST = {"making": {}, "first_call": 1.0, "warm_up": 0.1, "expected": 0.001, "c
         (Entered, {"warmed": math.nan}, "$.warmed"),
         (Sampled, {"seconds": 1.0, "made": -1.0}, "$.made"),
         (Sampled, {}, "`seconds`"),
-        *((Prepared, {**HONEST, "calls": calls}, "$.calls") for calls in (0, 10**30, 2.5)),
-        (Prepared, {**HONEST, "making": {"factory": -1.0}}, "$.making[...]"),
-        (Prepared, {**HONEST, "first_call": None}, "$.first_call"),
-        (Prepared, {**HONEST, "expected": 0.0}, "$.expected"),
-        (Found, {"rows": {"output": [1.0]}}, "$.rows[...]"),
-        (Found, {"rows": [torch.ones(1)]}, "$.rows"),
-        (Found, {"rows": None}, "$.rows"),
+        *((PreparedTask, {**HONEST, "calls": calls}, "$.calls") for calls in (0, 10**30, 2.5)),
+        (PreparedTask, {**HONEST, "making": {"factory": -1.0}}, "$.making[...]"),
+        (PreparedTask, {**HONEST, "first_call": None}, "$.first_call"),
+        (PreparedTask, {**HONEST, "expected": 0.0}, "$.expected"),
+        (OutputRows, {"rows": {"output": [1.0]}}, "$.rows[...]"),
+        (OutputRows, {"rows": [torch.ones(1)]}, "$.rows"),
+        (OutputRows, {"rows": None}, "$.rows"),
         *(
             (Weighed, {"memory": {**NOTHING, "output": size}, "kernel": "", "spent": False}, "$.memory[...]")
             for size in ("much", math.nan, -1e9, 10**400, True)
@@ -75,7 +75,7 @@ HONEST = {"making": {}, "first_call": 1.0, "warm_up": 0.1, "expected": 0.001, "c
 def test_an_answer_of_another_form_is_refused(kind: type[Any], data: dict[str, Any], where: str) -> None:
     failed = read(kind, data)
 
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, NoResult)
     assert failed.status == "refused"
     assert failed.detail.startswith("answered garbage: ")
     assert where in failed.detail
@@ -83,25 +83,25 @@ def test_an_answer_of_another_form_is_refused(kind: type[Any], data: dict[str, A
 
 
 def test_an_answer_that_is_no_record_at_all_is_a_death() -> None:
-    assert read(Done, None) == Failed(Status.CRASHED, "answered garbage: None")
+    assert read(Done, None) == NoResult(Status.CRASHED, "answered garbage: None")
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        Prepared({"factory": 0.5}, 1.0, 0.1, 0.001, 5),
+        PreparedTask({"factory": 0.5}, 1.0, 0.1, 0.001, 5),
         Entered(0.0),
         Sampled(1e-9, 0.0),
         Weighed({**NOTHING, "retained": 1.5, "driver": None}, "", spent=True),
-        Found({"output": torch.ones(1)}),
+        OutputRows({"output": torch.ones(1)}),
         Ceilings({"flops": 1e12}),
         Exchanged([("output", "float32", [6, 2])]),
         Done(),
-        Failed(Status.ERROR, "ValueError"),
+        NoResult(Status.ERROR, "ValueError"),
     ],
 )
 def test_an_answer_is_read_as_it_was_written(answer: Any) -> None:
-    kind = Done if isinstance(answer, Failed) else type(answer)
+    kind = Done if isinstance(answer, NoResult) else type(answer)
 
     assert read(kind, written(answer)) == answer
 
@@ -109,4 +109,4 @@ def test_an_answer_is_read_as_it_was_written(answer: Any) -> None:
 def test_of_a_failure_nothing_is_believed_but_status_and_detail() -> None:
     data = {"status": "error", "detail": "ValueError", "seconds": (1.0,), "known": "a finding"}
 
-    assert read(Sampled, data) == Failed(Status.ERROR, "ValueError")
+    assert read(Sampled, data) == NoResult(Status.ERROR, "ValueError")

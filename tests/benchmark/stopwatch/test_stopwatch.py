@@ -11,7 +11,7 @@ import torch
 
 from attnsuite import machine, registry
 from attnsuite.benchmark import race
-from attnsuite.benchmark.measure.messages import Failed
+from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.stopwatch import agreement, slowed, tables
 from attnsuite.benchmark.stopwatch.audit import Plan, _turns, audit
 from attnsuite.cli import audit as auditing
@@ -256,7 +256,7 @@ def test_a_participant_that_cannot_be_timed_is_said_and_the_others_are_compared(
     class Failing(tables.Participant):
         def sample(self, number, calls):
             if self.name == "attention/slower_3":
-                return Failed(Status.CRASHED, "SIGKILL")
+                return NoResult(Status.CRASHED, "SIGKILL")
             return super().sample(number, calls)
 
     monkeypatch.setattr(tables, "Participant", Failing)

@@ -14,5 +14,5 @@ from attnsuite.conformance import diagnosis
 def kept_answers() -> Iterator[None]:
     """Diagnosis asks each deviation the same question once in this process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(diagnosis, "ask", KeptAnswers(diagnosis.ask))
+        patch.setattr(diagnosis, "run_calls", KeptAnswers(diagnosis.run_calls))
         yield

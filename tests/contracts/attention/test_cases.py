@@ -32,7 +32,7 @@ from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, widest
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 Array = np.ndarray[Any, Any]
 
@@ -55,7 +55,7 @@ def plain_cases() -> list[AttentionCase]:
 
 def answered(case: asking.Case, function: Callable[..., Tensor], dtype: str) -> Verdict:
     calls = case.calls(dtype)
-    return case.verdict(calls, ask(function, calls), case.expected(calls, {}))
+    return case.verdict(calls, run_calls(function, calls), case.expected(calls, {}))
 
 
 def test_the_plainest_cases_come_first() -> None:
@@ -205,7 +205,7 @@ def test_mistakes_of_indexing_stand_far_above_the_bound_at_every_size(dtype: str
 
 
 def reply_to(call: Call, function: Callable[..., Tensor] = correct_dense) -> Reply:
-    return ask(function, (call,))[0]
+    return run_calls(function, (call,))[0]
 
 
 @pytest.mark.parametrize(

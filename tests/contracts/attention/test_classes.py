@@ -18,7 +18,7 @@ from attnsuite.contracts.attention.contract import NOT_ASKED, page
 from attnsuite.contracts.attention.mutants import CONTROLS, mutants
 from attnsuite.judging.precision import Bounded
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 FAMILIES = ("order", "threads", "state", "roles", "lengths", "gradient_numerics")
 """Those that ask nothing but such classes."""
@@ -101,7 +101,7 @@ def test_correct_computations_pass_all_of_these_families(name: str) -> None:
     for case in (case for case in cases() if case.family in FAMILIES):
         for dtype in case.dtypes:
             calls = case.calls(dtype)
-            verdict = case.verdict(calls, ask(CONTROLS[name], calls), case.expected(calls, {}))
+            verdict = case.verdict(calls, run_calls(CONTROLS[name], calls), case.expected(calls, {}))
             assert verdict.status == "passed", (case.name, dtype, verdict.detail)
 
 
@@ -109,7 +109,7 @@ def test_cases_leave_threads_and_defaults_as_they_were() -> None:
     before = (torch.get_num_threads(), torch.get_default_dtype(), torch.is_inference_mode_enabled())
 
     for case in (case for case in cases() if case.family in ("threads", "state")):
-        ask(CONTROLS["correct_dense"], case.calls("float32"))
+        run_calls(CONTROLS["correct_dense"], case.calls("float32"))
 
     assert before == (torch.get_num_threads(), torch.get_default_dtype(), torch.is_inference_mode_enabled())
 
@@ -161,7 +161,7 @@ def repeated(conventions: dict[str, str], function: Any) -> Verdict:
     case = named(cases)["behaviour/repeated_tiled"]
     assert isinstance(case, Repeated)
     calls = case.calls("float32")
-    return case.verdict(calls, ask(function, calls), case.expected(calls, conventions))
+    return case.verdict(calls, run_calls(function, calls), case.expected(calls, conventions))
 
 
 def test_equal_bits_are_asked_where_they_are_declared_and_only_there() -> None:

@@ -28,7 +28,7 @@ from attnsuite.judging import compare, shares
 from attnsuite.judging.shares import QUESTIONS
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.registry import find
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 Array = np.ndarray[Any, Any]
 
@@ -37,11 +37,11 @@ correct_dense = as_attention(correct)
 
 def verdict_on(case: asking.Case, function: Callable[..., Tensor], dtype: str) -> Verdict:
     calls = case.calls(dtype)
-    return case.verdict(calls, ask(function, calls), case.expected(calls, {}))
+    return case.verdict(calls, run_calls(function, calls), case.expected(calls, {}))
 
 
 def reply_to(call: Call, function: Callable[..., Tensor] = correct_dense) -> Reply:
-    return ask(function, (call,))[0]
+    return run_calls(function, (call,))[0]
 
 
 # Dropout
@@ -52,8 +52,8 @@ def test_of_two_draws_the_weights_that_both_kept_are_compared(other: str, equal:
     functions = {each.name: each.function for each in contract("attention").mutants()} | {"correct": correct_dense}
     case = kept("dropout/kept", "", SMALL)
     calls = case.calls("float32")
-    ours = ask(functions["unscaled"], calls)
-    theirs = ask(functions[other], tuple(replace(call, seed=7) for call in calls))
+    ours = run_calls(functions["unscaled"], calls)
+    theirs = run_calls(functions[other], tuple(replace(call, seed=7) for call in calls))
 
     assert case.verdict(calls, ours, {}).output_wrong
     assert case.alike(calls, ours, theirs, {}) == equal
@@ -63,8 +63,10 @@ def test_right_weights_of_two_draws_and_of_none_that_is_dropped_tell_nothing() -
     functions = {each.name: each.function for each in contract("attention").mutants()}
     case = kept("dropout/kept", "", SMALL)
     calls = case.calls("float32")
-    one, two = (ask(correct_dense, tuple(replace(call, seed=seed) for call in calls)) for seed in (1, 7))
-    unscaled, whole = (ask(functions[name], calls) for name in ("does_not_rescale_kept_weights", "ignores_dropout"))
+    one, two = (run_calls(correct_dense, tuple(replace(call, seed=seed) for call in calls)) for seed in (1, 7))
+    unscaled, whole = (
+        run_calls(functions[name], calls) for name in ("does_not_rescale_kept_weights", "ignores_dropout")
+    )
 
     assert not case.alike(calls, one, two, {})
     assert not case.alike(calls, unscaled, whole, {})
@@ -336,7 +338,7 @@ def test_a_few_visible_weights_may_all_stay_or_all_fall_out(share: float) -> Non
 def test_each_of_two_interleaved_draws_is_held_against_its_own_backward_pass() -> None:
     case = next(case for case in cases() if isinstance(case, Interleaved))
     calls = case.calls("float32")
-    honest = ask(correct_dense, calls)
+    honest = run_calls(correct_dense, calls)
 
     own = case.verdict(calls, honest, {})
     exchanged = case.verdict(

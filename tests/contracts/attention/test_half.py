@@ -26,7 +26,7 @@ from attnsuite.contracts.attention.masks import Mask
 from attnsuite.judging import compare
 from attnsuite.judging.whole import JUDGEMENTS
 from attnsuite.model import Status
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 Style = Callable[..., Tensor]
 unhurried = settings(deadline=None, max_examples=12)
@@ -123,7 +123,7 @@ def test_every_control_and_stranger_stays_far_within_the_limits(case: AttentionC
 
     assert truth[0].wholes
     for function in controls + strangers:
-        replies = ask(function, calls)
+        replies = run_calls(function, calls)
         if not any(reply.unsupported or reply.error for reply in replies):
             assert case.verdict(calls, replies, truth).status == Status.PASSED, function
 
@@ -156,7 +156,7 @@ def test_mistakes_smaller_than_a_rounding_are_seen(name: str, dtype: str) -> Non
     calls = case.calls(dtype)
     truth = case.expected(calls, {})
 
-    assert case.verdict(calls, ask(deviation.function, calls), truth).status == Status.FAILED
+    assert case.verdict(calls, run_calls(deviation.function, calls), truth).status == Status.FAILED
 
 
 @pytest.mark.parametrize("name", [name for name in SEEN if "long_rows" not in name])
@@ -166,7 +166,7 @@ def test_no_bound_of_a_single_number_sees_them_in_bfloat16(name: str) -> None:
     calls = case.calls("bfloat16")
     alone = tuple(replace(truth, wholes={}) for truth in case.expected(calls, {}))
 
-    assert case.verdict(calls, ask(deviation.function, calls), alone).status == Status.PASSED
+    assert case.verdict(calls, run_calls(deviation.function, calls), alone).status == Status.PASSED
 
 
 def test_the_complaint_names_the_key_that_was_left_out() -> None:
@@ -174,7 +174,7 @@ def test_the_complaint_names_the_key_that_was_left_out() -> None:
     calls = case.calls("bfloat16")
     dropped = next(d for d in contract("attention").mutants() if d.name == "drops_one_key_of_1024_in_half")
 
-    said = case.verdict(calls, ask(dropped.function, calls), case.expected(calls, {})).detail
+    said = case.verdict(calls, run_calls(dropped.function, calls), case.expected(calls, {})).detail
 
     assert said.startswith("output as a whole is off by ")
     assert "in the direction of one key left out or counted twice (key 700), " in said
@@ -185,11 +185,11 @@ def test_a_mistake_found_by_errors_together_is_like_itself_and_unlike_the_truth(
     calls = case.calls("bfloat16")
     truth = case.expected(calls, {})
     by_name = {each.name: each.function for each in contract("attention").mutants()}
-    dropped = ask(by_name["drops_one_key_of_1024_in_half"], calls)
+    dropped = run_calls(by_name["drops_one_key_of_1024_in_half"], calls)
 
     assert case.alike(calls, dropped, dropped, truth)
-    assert not case.alike(calls, dropped, ask(all_in_float32, calls), truth)
-    assert not case.alike(calls, dropped, ask(by_name["counts_one_key_of_1024_twice_in_half"], calls), truth)
+    assert not case.alike(calls, dropped, run_calls(all_in_float32, calls), truth)
+    assert not case.alike(calls, dropped, run_calls(by_name["counts_one_key_of_1024_twice_in_half"], calls), truth)
 
 
 # Where nothing is judged together

@@ -19,7 +19,7 @@ from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.contracts.attention.reproduction import reproducing, seed_of, seeded
 from attnsuite.judging import compare
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 SMALL: dict[str, Any] = {"batch": 1, "heads": 2, "queries": 3, "keys": 4, "width": 2}
 attention = as_attention(Dense())
@@ -27,7 +27,7 @@ attention = as_attention(Dense())
 
 def printed(call: Call, reply: Reply | None = None) -> dict[str, Any]:
     """What is known after the lines were run beside a right attention."""
-    (answer,) = ask(attention, (call,)) if reply is None else (reply,)
+    (answer,) = run_calls(attention, (call,)) if reply is None else (reply,)
     lines = reproducing().written(call, answer, due(call, {}), {})
     assert lines
     known: dict[str, Any] = {"torch": torch, "attention": attention}
@@ -75,7 +75,7 @@ def test_what_is_due_is_what_the_oracle_says(unusual: dict[str, Any], dtype: str
 @pytest.mark.parametrize("name", ["query", "key", "value"])
 def test_a_gradient_is_that_of_the_oracle(name: str, unusual: dict[str, Any]) -> None:
     call = AttentionCase("test/reproduction", "", gradient_of=(name,), **(SMALL | unusual)).call("float32")
-    (reply,) = ask(attention, (call,))
+    (reply,) = run_calls(attention, (call,))
     off = Reply(reply.output, gradients={name: reply.gradients[name] + 1})  # type: ignore[operator]
 
     known = printed(call, off)
@@ -103,7 +103,7 @@ def test_what_is_simpler_is_still_a_call_that_attention_takes() -> None:
 
     for candidate in simpler(case.call("float32")):
         if candidate.options.get("enable_gqa") or candidate.tensors["query"].shape[1] == 2:
-            (reply,) = ask(attention, (candidate,))
+            (reply,) = run_calls(attention, (candidate,))
             assert not reply.error
             assert due(candidate, {}).verdict(reply).detail == ""
 

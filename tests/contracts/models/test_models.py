@@ -22,7 +22,7 @@ from attnsuite.contracts.sources import documents
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.rounded import Rounded, Unbounded, concatenated
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 MODELS = ("transformer", "vision_transformer", "seq2seq_attention")
 
@@ -88,7 +88,7 @@ def test_twice_the_worst_of_the_eager_model_is_allowed_everywhere_and_the_floor_
     case = posed("transformer")
     calls = case.calls("bfloat16")
     (truth,) = case.expected(calls, {})
-    eager = compare.numbers(ask(contract("transformer").controls()["correct"], calls)[0].output)  # type: ignore[arg-type]
+    eager = compare.numbers(run_calls(contract("transformer").controls()["correct"], calls)[0].output)  # type: ignore[arg-type]
     off = np.linalg.norm(eager - truth.value, axis=-1)
     size = np.linalg.norm(truth.value, axis=-1)
 
@@ -126,7 +126,7 @@ def test_every_call_of_a_model_is_judged() -> None:
     case = posed("transformer", "sizes/several")
     calls = case.calls("float32")
     truth = case.expected(calls, {})
-    replies = list(ask(contract("transformer").controls()["correct"], calls))
+    replies = list(run_calls(contract("transformer").controls()["correct"], calls))
     assert case.verdict(calls, tuple(replies), truth).status == "passed"
     output = replies[5].output
     assert output is not None

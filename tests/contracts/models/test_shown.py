@@ -19,8 +19,8 @@ from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES
-from attnsuite.worker import ask
-from attnsuite.worker.asking import parted
+from attnsuite.worker import run_calls
+from attnsuite.worker.calling import split_weights
 
 NO_DICTIONARY = (
     "the attention weights are no dictionary, should be one of encoder.0.attention, encoder.1.attention, "
@@ -40,7 +40,7 @@ def of_transformer(change: Callable[[Any], Any], name: str = "weights/usual") ->
         return lambda *inputs: change(model(*inputs))
 
     calls = case.calls("float32")
-    return case.verdict(calls, ask(factory, calls), case.expected(calls, {}))
+    return case.verdict(calls, run_calls(factory, calls), case.expected(calls, {}))
 
 
 def in_weights(change: Callable[[dict[str, Tensor]], Any]) -> Callable[[Any], Any]:
@@ -129,7 +129,7 @@ def test_who_has_no_such_parameter_declines_in_sight() -> None:
     ],
 )
 def test_a_pair_is_parted_into_an_output_and_weights_by_name(returned: Any, due: Any) -> None:
-    assert parted(returned) == due
+    assert split_weights(returned) == due
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -213,7 +213,9 @@ def test_every_token_is_known_in_the_precise_dtypes_and_some_translations_end(na
 
 def test_decoding_with_a_cache_and_without_gives_the_same_tokens() -> None:
     of = contract("transformer").controls()["correct"]
-    answers = [ask(of, greedy_calls("transformer", case, "float32")[1]) for case in ("greedy/usual", "greedy/cached")]
+    answers = [
+        run_calls(of, greedy_calls("transformer", case, "float32")[1]) for case in ("greedy/usual", "greedy/cached")
+    ]
 
     (whole,), (cached,) = answers
     assert whole.output is not None
@@ -223,7 +225,7 @@ def test_decoding_with_a_cache_and_without_gives_the_same_tokens() -> None:
 def test_a_translation_is_what_a_model_chooses_when_it_is_taught_it() -> None:
     case, (call,) = greedy_calls("seq2seq_attention", "greedy/usual", "float64")
     of = contract("seq2seq_attention").controls()["correct"]
-    tokens = ask(of, (call,))[0].output
+    tokens = run_calls(of, (call,))[0].output
     assert tokens is not None
     taught = torch.cat([torch.full((len(tokens), 1), 1), tokens[:, :-1]], 1)
 

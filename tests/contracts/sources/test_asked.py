@@ -16,7 +16,7 @@ from attnsuite.contracts import contract, names
 from attnsuite.contracts.steps._randomised import DocumentedMean
 from attnsuite.judging.shares import FALSE_ALARM, QUESTIONS, exactly, seeds_that_tell
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.worker import ask
+from attnsuite.worker import run_calls
 
 Function = Callable[..., Any]
 
@@ -37,7 +37,7 @@ def verdict(case: Case, function: Function, dtype: str = "", conventions: Conven
     """The judgement on a function that is asked a case."""
     calls = case.calls(dtype or case.dtypes[0])
     truth = case.expected(calls, conventions or {})
-    return case.verdict(calls, ask(function, calls), truth)
+    return case.verdict(calls, run_calls(function, calls), truth)
 
 
 def times_zero(function: Function, is_model: bool) -> Function:

@@ -19,21 +19,21 @@ from workers import (
 
 from attnsuite.cases import Call, Reply
 from attnsuite.cases.backends import BackendCall
-from attnsuite.worker import Worker, ask
-from attnsuite.worker.asking import LOST_BEFORE
+from attnsuite.worker import Worker, run_calls
+from attnsuite.worker.calling import LOST_BEFORE
 from attnsuite.worker.device import lost, with_memory
 from attnsuite.worker.snapshots import fingerprint, is_copy
 
 
 def reply_to(function: Callable[..., Any], *calls: Call) -> Reply:
-    return ask(function, calls or [call()])[-1]
+    return run_calls(function, calls or [call()])[-1]
 
 
 def test_nothing_is_called_in_a_process_whose_device_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    monkeypatch.setattr("attnsuite.worker.asking.lost", lambda device: f"{device} says an error")
+    monkeypatch.setattr("attnsuite.worker.calling.lost", lambda device: f"{device} says an error")
 
-    reply = ask(lambda query, key, value: calls.append("called"), [call()], "cuda")[0]
+    reply = run_calls(lambda query, key, value: calls.append("called"), [call()], "cuda")[0]
 
     assert reply.error == f"{LOST_BEFORE}: cuda says an error"
     assert not calls
@@ -224,7 +224,7 @@ def test_the_user_may_interrupt(own_thread: bool) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ask(function, [call(own_thread=own_thread)])
+        run_calls(function, [call(own_thread=own_thread)])
 
 
 def test_inputs_that_were_changed_are_named() -> None:
@@ -249,10 +249,10 @@ def test_an_output_that_a_later_call_changes_is_named() -> None:
         return workspace[8:32].reshape(2, 3, 4).copy_(value)
 
     value = torch.zeros(2, 3, 4)
-    first, second = ask(shared, [call(), call(value=value)])
+    first, second = run_calls(shared, [call(), call(value=value)])
     assert (first.overwritten, second.overwritten) == (True, False)
     assert torch.equal(first.output, call().tensors["value"])  # type: ignore[arg-type]
-    assert not any(reply.overwritten for reply in ask(shared, [call(), call()]))
+    assert not any(reply.overwritten for reply in run_calls(shared, [call(), call()]))
 
 
 def test_the_same_storage_is_written_again_whatever_its_layout() -> None:
@@ -263,7 +263,7 @@ def test_the_same_storage_is_written_again_whatever_its_layout() -> None:
         return value.clone()
 
     one, two = (torch.full((1, 4), number).expand(3, 4) for number in (1.0, 2.0))
-    replies = ask(function, [call(value=one), call(value=two, same_storage=True)])
+    replies = run_calls(function, [call(value=one), call(value=two, same_storage=True)])
     assert pointers[0] == pointers[1]
     assert torch.equal(replies[1].output, two)  # type: ignore[arg-type]
 
@@ -275,7 +275,7 @@ def test_other_numbers_come_in_the_very_same_tensors() -> None:
         given.append(value)
         return value.clone()
 
-    ask(function, [call(), call(same_storage=True), call()])
+    run_calls(function, [call(), call(same_storage=True), call()])
     assert [value is given[0] for value in given] == [True, True, False]
 
 
@@ -288,7 +288,7 @@ def test_one_tensor_is_given_under_several_names() -> None:
 
     one = torch.ones(2, 3, 4)
     several = replace(call(), tensors=dict.fromkeys(("query", "key", "value"), one))
-    ask(function, [several, replace(several, same_tensor=("query", "key", "value"))])
+    run_calls(function, [several, replace(several, same_tensor=("query", "key", "value"))])
     assert [len({id(tensor) for tensor in tensors}) for tensors in given] == [3, 1]
 
 
@@ -304,7 +304,7 @@ def test_a_factory_s_model_is_built_once_and_called_again(apart: bool) -> None:
     first = Call({"x": x}, {}, ("x",), config={"times": 3}, weights={"scale": torch.tensor(2.0)})
     calls = [first, Call({"x": 2 * x}, {}, ("x",), model_of=0), first]
     with Worker(f"{SUBMISSIONS / 'scaler.py'}:transformer") as worker:
-        replies = answered(worker.ask(calls) if apart else ask(scaler(), calls))
+        replies = answered(worker.run_calls(calls) if apart else run_calls(scaler(), calls))
 
     assert [reply.output.tolist() for reply in replies if reply.output is not None] == [[7, 7], [13, 13], [8, 8]]
 
@@ -313,11 +313,11 @@ def test_a_model_that_cannot_be_built_raises_in_every_call() -> None:
     x = {"x": torch.ones(2)}
     calls = [Call(x, {}, ("x",), config={"times": 3}), Call(x, {}, ("x",), model_of=0)]
 
-    assert [reply.error for reply in ask(scaler(), calls)] == [
+    assert [reply.error for reply in run_calls(scaler(), calls)] == [
         "ValueError: weights lack scale; there are 0",
         "RuntimeError: there is no model, for it could not be built",
     ]
-    (reply,) = ask(lambda config, weights: None, [calls[0]])
+    (reply,) = run_calls(lambda config, weights: None, [calls[0]])
     assert (reply.error, reply.kind, reply.no_model) == ("", "None", True)
 
 
@@ -327,7 +327,7 @@ def test_an_earlier_model_is_called_again() -> None:
         Call(x, {}, ("x",), config={"times": times}, weights={"scale": torch.tensor(2.0)}) for times in (3, 5)
     )
 
-    replies = ask(scaler(), [first, other, Call(x, {}, ("x",), model_of=0)])
+    replies = run_calls(scaler(), [first, other, Call(x, {}, ("x",), model_of=0)])
 
     assert [reply.output.tolist() for reply in replies if reply.output is not None] == [[7, 7], [12, 12], [8, 8]]
 
@@ -341,7 +341,7 @@ def test_a_probe_attends_to_the_values_negatives_and_records_each_call() -> None
     x = torch.randn(1, 1, 3, 4, generator=torch.Generator().manual_seed(0))
     calls = [Call({"x": x}, {"times": times}, ("x",), probed=True) for times in (1, 2)]
 
-    once, twice = ask(function, calls)
+    once, twice = run_calls(function, calls)
 
     assert "attention" in calls[0].arguments
     expected = -scaled_dot_product_attention(x, x, x[..., :1])
@@ -365,7 +365,7 @@ def test_what_a_call_that_raised_gave_the_probe_is_not_counted_in_the_next() -> 
 
     calls = [Call({"x": torch.ones(2, 3)}, {"fails": fails}, ("x",), probed=True) for fails in (True, False)]
 
-    failed, right = ask(function, calls)
+    failed, right = run_calls(function, calls)
 
     assert failed.error == "ValueError: as asked"
     assert len(right.attended) == 1

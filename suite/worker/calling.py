@@ -50,7 +50,7 @@ calls, which would then hardly ever overlap."""
 Result = TypeVar("Result")
 
 
-def ask(
+def run_calls(
     function: Callable[..., Any], calls: Sequence[Call], device: str = "cpu", *, alone: bool = False
 ) -> tuple[Reply, ...]:
     """Make the calls in order and snapshot what they return. Whatever the function raises is its answer.
@@ -69,7 +69,7 @@ def ask(
 
 def serve(function: Callable[..., Any], device: str, arguments: Mapping[str, Any]) -> tuple[Reply, ...]:
     """Answer calls that came as data to the implementation's own process."""
-    return ask(function, calls_from(arguments["calls"]), device, alone=True)
+    return run_calls(function, calls_from(arguments["calls"]), device, alone=True)
 
 
 @dataclass
@@ -332,7 +332,7 @@ def unwritable(output: Tensor) -> str:
     return ""
 
 
-def parted(returned: Any) -> tuple[Any, Mapping[str, Any]]:
+def split_weights(returned: Any) -> tuple[Any, Mapping[str, Any]]:
     """An output and its attention weights by name, of a pair of them; of anything else that itself, and none."""
     if not isinstance(returned, tuple | list) or len(returned) != 2:
         return returned, {}
@@ -352,7 +352,7 @@ def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]
             **call.options,
         )
     if call.need_weights:
-        output, attentions = parted(returned)
+        output, attentions = split_weights(returned)
         return Pass(inputs, output, attentions=attentions)
     return Pass(inputs, output_of(returned), weights_of(returned), is_pair(returned), weights_name(returned))
 
