@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import torch
 
     from attnsuite.cases.case import Traits
-    from attnsuite.contracts.attention.computation.call import Asked
-    from attnsuite.contracts.attention.oracle import Forward, Slopes
+    from attnsuite.contracts.attention.computation.call import AttentionCall
+    from attnsuite.contracts.attention.oracle import BackwardPass, ForwardPass
 
 STAGES = ("source", "score", "visibility", "weights", "output")
 """In the order in which they are computed."""
@@ -75,7 +75,7 @@ class Grid:
         return len(self.rows) == self.queries and len(self.columns) == self.keys
 
     @staticmethod
-    def of(queries: int, keys: int, rows: Any = None) -> Grid:
+    def make(queries: int, keys: int, rows: Any = None) -> Grid:
         """All keys, and all queries or the rows given, in numpy."""
         return Grid(np.arange(queries) if rows is None else np.asarray(rows), np.arange(keys), queries, keys)
 
@@ -87,12 +87,12 @@ Visible = Callable[[Grid, Any, Conventions], Any]
 class Step(NamedTuple):
     """What a feature does at one stage of the oracle, and to the gradients on the way back."""
 
-    forward: Callable[[Forward], None]
-    backward: Callable[[Forward, Slopes], None] | None = None
+    forward: Callable[[ForwardPass], None]
+    backward: Callable[[ForwardPass, BackwardPass], None] | None = None
 
 
 @dataclass(frozen=True)
-class Drawing:
+class DrawContext:
     """What a feature's arguments are drawn from: random numbers, the sizes of the call, and its dtype."""
 
     random: Any
@@ -101,7 +101,7 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Computed:
+class Hooks:
     """What a feature does in the computations that mutants are made of. Each takes the computation first.
 
     `steps` are the parts of it that a mutant may replace, by name.
@@ -124,11 +124,11 @@ class Computed:
     """(weights' shape and dtype, asked) → what weights are multiplied by, or None"""
 
 
-NOTHING_COMPUTED = Computed()
+NO_HOOKS = Hooks()
 
 
 @dataclass(frozen=True)
-class Typed:
+class Syntax:
     """How a feature's value is written in a shape that a user types: `window=64:0`, or its name alone."""
 
     due: str
@@ -192,7 +192,7 @@ class Feature:
     """The same question in the words of a declared convention."""
     unanswerable: Callable[[Case, frozenset[str], Conventions], str] = lambda case, needed, conventions: ""
     """Why a question has no defined answer under these conventions, or empty."""
-    given: Callable[[Any, Drawing], Mapping[str, Any]] | None = None
+    given: Callable[[Any, DrawContext], Mapping[str, Any]] | None = None
     """The arguments for a case's value; the value itself under the argument's name, unless said otherwise."""
     visible: Visible | None = None
     hides: tuple[str, ...] = ()
@@ -203,10 +203,10 @@ class Feature:
     """What is added to the scores of a grid, given the argument's value; None where nothing is."""
     oracle: Mapping[str, Step] = field(default_factory=dict)
     """By stage."""
-    computed: Computed = NOTHING_COMPUTED
+    computed: Hooks = NO_HOOKS
     seeded: bool = False
     """Whether a call with it needs a seed, because it draws random numbers."""
-    refuse: Callable[[Asked], str] = lambda asked: ""
+    refuse: Callable[[AttentionCall], str] = lambda call: ""
     """What is wrong with its argument, or empty."""
     cases: Callable[[], Sequence[Case]] = tuple
     also_called: Mapping[str, str] = field(default_factory=dict)
@@ -218,7 +218,7 @@ class Feature:
     """What is unusual about its value in a case of some sizes, in words by factor: its name, unless said otherwise."""
     says: Callable[[Any], str] = lambda value: ""
     """Its value in a workload, in words for tables."""
-    typed: Typed | None = None
+    typed: Syntax | None = None
     """How a user types its value in a shape; None where a shape cannot have it, or says it by its sizes."""
     counted: float = 1.0
     """Which share of the pairs FlashAttention's convention counts where the feature is on."""
@@ -266,7 +266,7 @@ def arguments() -> tuple[Argument, ...]:
     return tuple(sorted(found, key=lambda each: len(found) if each.place is None else each.place))
 
 
-def given(values: Mapping[str, Any], drawing: Drawing) -> dict[str, Any]:
+def given(values: Mapping[str, Any], drawing: DrawContext) -> dict[str, Any]:
     """The arguments for the values that a case or a workload gives to features. TypeError for what no feature knows."""
     if unknown := set(values) - {each.key for each in features()}:
         raise TypeError(f"no feature takes {' or '.join(sorted(unknown))}")

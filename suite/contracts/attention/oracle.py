@@ -44,11 +44,11 @@ class Problem:
     @property
     def grid(self) -> Grid:
         queries = self.query.shape[-2] if self.queries is None else self.queries
-        return Grid.of(queries, self.key.shape[-2], self.rows)
+        return Grid.make(queries, self.key.shape[-2], self.rows)
 
 
 @dataclass(frozen=True)
-class Truth:
+class OracleResult:
     """What the oracle answers; weights b h l s are those before dropout."""
 
     output: Bounded
@@ -60,7 +60,7 @@ class Truth:
     """Some row had score errors too large for first order, so its bound is the range of the values."""
 
 
-def attention(asked: Problem, precision: Precision, arithmetic: type = np.float64) -> Truth:
+def attention(problem: Problem, precision: Precision, arithmetic: type = np.float64) -> OracleResult:
     """Scaled dot-product attention with its bound (and gradients with theirs), straight from the definition.
 
     The bound is first-order perturbation of the softmax: a score error matters by how far that value lies from the
@@ -68,23 +68,23 @@ def attention(asked: Problem, precision: Precision, arithmetic: type = np.float6
     quarter above it for normally spread values.
     """
     with np.errstate(all="ignore"):
-        forward = Forward(asked, precision, arithmetic)
-        slopes = Slopes(forward) if asked.gradient_of else None
+        forward = ForwardPass(problem, precision, arithmetic)
+        slopes = BackwardPass(forward) if problem.gradient_of else None
         wholes = scatter.wholes(forward, slopes) if precision.half else {}
         output, gradients = Bounded(forward.output, forward.bound), slopes.found if slopes else {}
-        return Truth(output, forward.weights, gradients, wholes, bool(forward.loose.any()))
+        return OracleResult(output, forward.weights, gradients, wholes, bool(forward.loose.any()))
 
 
 def _steps(stage: str) -> Iterator[Step]:
     return (each.oracle[stage] for each in features() if stage in each.oracle)
 
 
-class Forward:
+class ForwardPass:
     """The forward computation, its intermediate quantities kept for the backward one. Features change them."""
 
-    def __init__(self, asked: Problem, precision: Precision, arithmetic: type) -> None:
-        self.asked, self.precision, self.arithmetic = asked, precision, arithmetic
-        self.query, self.key, self.value = (widened(x, arithmetic) for x in (asked.query, asked.key, asked.value))
+    def __init__(self, problem: Problem, precision: Precision, arithmetic: type) -> None:
+        self.problem, self.precision, self.arithmetic = problem, precision, arithmetic
+        self.query, self.key, self.value = (widened(x, arithmetic) for x in (problem.query, problem.key, problem.value))
         self.scale = 1.0  # what products are multiplied by; the feature says it
         self.gathered = self.query.shape[-2]  # how many rows add up in the gradient of a key
         self._walk("source")
@@ -114,11 +114,11 @@ class Forward:
         self.stored = reduce(np.maximum, (abs(double(each)) for each in rounded))
 
     def _visibility(self) -> None:
-        grid, allowed = self.asked.grid, np.ones(self.scores.shape, dtype=bool)
+        grid, allowed = self.problem.grid, np.ones(self.scores.shape, dtype=bool)
         for each in features():
-            value = each.value(self.asked.options)
+            value = each.value(self.problem.options)
             if each.visible and value is not None:
-                allowed &= each.visible(grid, value, self.asked.conventions)
+                allowed &= each.visible(grid, value, self.problem.conventions)
         self.allowed = allowed
         self.all_allowed = bool(allowed.all())
         self.empty = ~allowed.any(axis=-1, keepdims=True)  # b h l 1
@@ -143,17 +143,17 @@ class Forward:
         self._walk("output")
 
 
-class Slopes:
+class BackwardPass:
     """The gradients with the same analysis one step further: g = dP − D, dS = p g.
 
     `slipped` is the error of a weight: ρ p, and up to 1 in rows whose score errors are too large for first order.
     """
 
-    def __init__(self, forward: Forward) -> None:
-        assert forward.asked.output_gradient is not None
+    def __init__(self, forward: ForwardPass) -> None:
+        assert forward.problem.output_gradient is not None
         self.forward = forward
         self.found: dict[str, Bounded] = {}
-        wide = widened(forward.asked.output_gradient, forward.arithmetic)
+        wide = widened(forward.problem.output_gradient, forward.arithmetic)
         self.upstream = np.where(forward.silent, 0, wide)  # b h l v
         self._scores()
         for step in reversed([*_steps("score")]):
@@ -163,39 +163,39 @@ class Slopes:
         for step in reversed([*_steps("source")]):
             if step.backward:
                 step.backward(forward, self)
-        for name in set(self.inputs) & set(forward.asked.gradient_of):
+        for name in set(self.inputs) & set(forward.problem.gradient_of):
             self.found[name] = self.rounded(*self.inputs[name], max(forward.gathered, 1) if name == "value" else 1)
 
     def _scores(self) -> None:
         """The gradient of the scores, dS, and its error."""
-        of = self.forward
-        relative = product(self.upstream, of.value.swapaxes(-1, -2))  # dP: b h l s
-        if not of.sums_to_one:
-            relative = relative * of.survival
-        output = np.where(of.empty, 0, of.output)
+        forward = self.forward
+        relative = product(self.upstream, forward.value.swapaxes(-1, -2))  # dP: b h l s
+        if not forward.sums_to_one:
+            relative = relative * forward.survival
+        output = np.where(forward.empty, 0, forward.output)
         mean = (self.upstream * output).sum(-1, keepdims=True)  # D: b h l 1
         d_weights, relative = abs(double(relative)), relative - mean
-        if of.empty.any():
-            relative = np.where(of.empty, 0, relative)
-        self.scores = of.weights * relative
-        self.slipped, self.error = score_gradient_error(of, self.upstream, output, mean, relative, d_weights)
+        if forward.empty.any():
+            relative = np.where(forward.empty, 0, relative)
+        self.scores = forward.weights * relative
+        self.slipped, self.error = score_gradient_error(forward, self.upstream, output, mean, relative, d_weights)
 
     def _inputs(self) -> None:
         """Gradients of query, key and value, each with its error before it is rounded."""
-        of, u, eta = self.forward, self.forward.precision.unit, self.tiny
-        gathering = summing(of.precision, of.gathered)
-        stored = np.where(of.allowed, eta, 0)
+        forward, u, eta = self.forward, self.forward.precision.unit, self.tiny
+        gathering = summing(forward.precision, forward.gathered)
+        stored = np.where(forward.allowed, eta, 0)
         d_out, d_scores = abs(double(self.upstream)), abs(double(self.scores))
-        q, k = (abs(double(x)) for x in (of.query, of.key))
-        by_query = self.error + (u + summing(of.precision, of.key.shape[-2])) * d_scores + stored
+        q, k = (abs(double(x)) for x in (forward.query, forward.key))
+        by_query = self.error + (u + summing(forward.precision, forward.key.shape[-2])) * d_scores + stored
         by_key = self.error + (u + gathering) * d_scores + stored
-        kept = (self.slipped + double(of.weights) * gathering + stored) * double(np.asarray(of.survival))
+        kept = (self.slipped + double(forward.weights) * gathering + stored) * double(np.asarray(forward.survival))
         of_value = kept.swapaxes(-1, -2) @ d_out
         of_value = of_value + eta * d_out.sum(-2, keepdims=True)  # weights may underflow
         self.inputs = {
-            "query": (product(self.scores, of.key), by_query @ k),
-            "key": (product(self.scores.swapaxes(-1, -2), of.query), by_key.swapaxes(-1, -2) @ q),
-            "value": (product(of.applied.swapaxes(-1, -2), self.upstream), of_value),
+            "query": (product(self.scores, forward.key), by_query @ k),
+            "key": (product(self.scores.swapaxes(-1, -2), forward.query), by_key.swapaxes(-1, -2) @ q),
+            "value": (product(forward.applied.swapaxes(-1, -2), self.upstream), of_value),
         }
 
     @property

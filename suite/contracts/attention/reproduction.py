@@ -16,7 +16,7 @@ from attnsuite.cases.contract import Reproducer
 from attnsuite.cases.expected import Expected, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.returned_weights import WEIGHTS_NAMES
-from attnsuite.contracts.attention.cases.case import due
+from attnsuite.contracts.attention.cases.case import expected_result
 from attnsuite.contracts.attention.feature import Grid, features, visible
 from attnsuite.judging import compare
 
@@ -403,7 +403,7 @@ def _worst(reply: Reply, expected: WithinBounds) -> tuple[str, tuple[int, ...]]:
 
 
 @dataclass(frozen=True)
-class AsCalled(PerCallCase):
+class GivenCalls(PerCallCase):
     """A case of these very calls, each compared with the oracle."""
 
     made: Calls
@@ -414,11 +414,11 @@ class AsCalled(PerCallCase):
         return self.made
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[WithinBounds, ...]:
-        return tuple(due(call, conventions) for call in calls)
+        return tuple(expected_result(call, conventions) for call in calls)
 
 
 def reproducing() -> Reproducer:
     """How the smallest failing call of attention is found and written."""
     simpler = (plainer_ways, fewer_options, fewer_gradients, contiguous, smaller_sizes, fewer_axes, simpler_numbers)
     said = frozenset(point for feature in features() if feature.visible for point in feature.conventions)
-    return Reproducer(AsCalled, simpler, written, said, blank)
+    return Reproducer(GivenCalls, simpler, written, said, blank)

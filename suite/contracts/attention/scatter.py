@@ -11,7 +11,7 @@ import numpy as np
 from attnsuite.judging.whole import Directions, Scatter, Whole, counted, norm, rounding, top
 
 if TYPE_CHECKING:
-    from attnsuite.contracts.attention.oracle import Forward, Slopes
+    from attnsuite.contracts.attention.oracle import BackwardPass, ForwardPass
     from attnsuite.judging.whole import Whole
 
 
@@ -44,7 +44,7 @@ class Part(NamedTuple):
     rows: slice
 
     @staticmethod
-    def of(forward: Forward, *, gradients: bool) -> Part:
+    def choose(forward: ForwardPass, *, gradients: bool) -> Part:
         batch, heads, rows, keys = forward.scores.shape
         most = max(WEIGHTS // keys, min(ENOUGH_ROWS, MOST_WEIGHTS // keys), 1)
         every = 1 if gradients and rows * keys <= MOST_WEIGHTS else -(-rows // most)
@@ -62,13 +62,13 @@ class Part(NamedTuple):
         """The same of an array b h s …, all rows of it."""
         return np.asarray(array[self.items, self.heads], dtype=np.float32)
 
-    def judged(self, of: Forward, weights: Array, behind: Array) -> Array:
+    def judged(self, forward: ForwardPass, weights: Array, behind: Array) -> Array:
         """Which rows can be judged, b h l, given their weights and how far each score lies behind the largest."""
-        known = ~np.asarray(of.empty | of.loose | of.silent)[self.items, self.heads, self.rows, 0]
-        steps = behind / np.float32(of.precision.unit)
+        known = ~np.asarray(forward.empty | forward.loose | forward.silent)[self.items, self.heads, self.rows, 0]
+        steps = behind / np.float32(forward.precision.unit)
         known = known & _spread(weights, steps / np.float32(ALIKE)) & _first(weights)
         together = steps[known[..., None] & (weights > 0)]
-        return np.asarray(known & (not clumped(together, of.precision.unit)))
+        return np.asarray(known & (not clumped(together, forward.precision.unit)))
 
 
 def _spread(weights: Array, steps: Array) -> Array:
@@ -120,24 +120,24 @@ TILE = 64
 SAID = ("the last visible key left out or counted twice", "the key behind the last visible one let in")
 
 
-class OfOutput:
+class OutputErrors:
     """The errors of an output, b h l v, taken together. Rows that are not judged are zeros."""
 
-    def __init__(self, of: Forward, part: Part) -> None:
-        self.of, self.part, self.precision = of, part, of.precision
-        self.third = np.float32(of.precision.unit**2 / 3)  # the variance of one rounding of a number near 1
-        self.value, weights = part.of_keys(of.value), part.of_rows(of.weights)
-        self.behind = part.of_rows(of.scores - of.largest)  # how far each score lies behind the largest
-        self.rows = part.judged(of, weights, self.behind)
+    def __init__(self, forward: ForwardPass, part: Part) -> None:
+        self.forward, self.part, self.precision = forward, part, forward.precision
+        self.third = np.float32(forward.precision.unit**2 / 3)  # the variance of one rounding of a number near 1
+        self.value, weights = part.of_keys(forward.value), part.of_rows(forward.weights)
+        self.behind = part.of_rows(forward.scores - forward.largest)  # how far each score lies behind the largest
+        self.rows = part.judged(forward, weights, self.behind)
         judged = self.rows[..., None]
         self.weights = np.where(judged, weights, np.float32(0))
         self.squares = self.weights**2
         self.norms = (self.value**2).sum(-1)  # of the values: b h s
-        exact = np.where(judged, of.output[part], 0.0)
+        exact = np.where(judged, forward.output[part], 0.0)
         self.output = exact.astype(np.float32)
         # values and outputs without what they have in common, which would cancel badly where they are subtracted
         common = exact.mean(-2, keepdims=True)
-        self.apart = np.asarray(of.value[part[:2]] - common, dtype=np.float32)
+        self.apart = np.asarray(forward.value[part[:2]] - common, dtype=np.float32)
         self.mixed = np.asarray(exact - common, dtype=np.float32)
         self.error, variance = rounding(exact, self.precision)
         self.variance = np.where(judged, variance, 0.0)
@@ -153,15 +153,15 @@ class OfOutput:
         """
         keys = self.weights.shape[-1]
         still = np.sqrt((self.squares @ self.norms[..., None]) / self.value.shape[-1])  # b h l 1
-        largest = abs(self.part.of_rows(np.where(self.of.empty, 0.0, self.of.largest)))
+        largest = abs(self.part.of_rows(np.where(self.forward.empty, 0.0, self.forward.largest)))
         lost = self.precision.accumulator * (keys + largest) * self.rows[..., None]
         return np.asarray(lost * (abs(self.output) + MEANDERS * still) + self.precision.tiny * (keys + 1))
 
     @cached_property
     def of_scores(self) -> Array:
         """The variance of each score, b h l s: rounded at its size, below the largest, and as query and key are."""
-        stored, magnitude = self.part.of_rows(self.of.stored), self.part.of_rows(self.of.magnitude)
-        times = min(SQUARED_SUM / self.of.query.shape[-1], 1.0) * (self._common_query + self._common_keys)
+        stored, magnitude = self.part.of_rows(self.forward.stored), self.part.of_rows(self.forward.magnitude)
+        times = min(SQUARED_SUM / self.forward.query.shape[-1], 1.0) * (self._common_query + self._common_keys)
         inputs = magnitude**2 * times[..., None, None]
         found = self.third * (np.float32(SCORE_ROUNDINGS) * stored**2 + self.behind**2 + inputs)
         return np.where(self.weights > 0, found, np.float32(0))
@@ -169,7 +169,7 @@ class OfOutput:
     @property
     def _common_query(self) -> Array:
         """How many times over the rounding of a key counts because queries point the same way: b h."""
-        query = self.part.of_rows(self.of.query)
+        query = self.part.of_rows(self.forward.query)
         apart = (query**2).sum((-2, -1))
         common = (query.sum(-2) ** 2).sum(-1) / np.where(apart == 0, 1, apart)
         return np.asarray(np.maximum(common, np.float32(1)))
@@ -178,7 +178,7 @@ class OfOutput:
     def _common_keys(self) -> Array:
         """How many times over the rounding of a query counts because values go with keys, Σ p k (v − o): b h."""
         weights = self.weights.mean(-2)[..., None]  # b h s 1
-        key, value = weights * self.part.of_keys(self.of.key), self.apart
+        key, value = weights * self.part.of_keys(self.forward.key), self.apart
         together = ((key.swapaxes(-1, -2) @ value) ** 2).sum((-2, -1))
         apart = ((key**2).sum(-1) * (value**2).sum(-1)).sum(-1)
         return np.asarray(np.maximum(together / np.where(apart == 0, 1, apart), np.float32(1)))
@@ -217,7 +217,7 @@ class OfOutput:
 
     @property
     def whole(self) -> Whole:
-        counts = np.zeros(self.of.output.shape[:-1])
+        counts = np.zeros(self.forward.output.shape[:-1])
         counts[self.part] = self.counts[..., 0]
         by_row = self.counts[..., 0] * self._noise
         drift = norm(self.drift, self.counts) + self.scale_drift * norm(self.by_scale, self.counts)
@@ -243,7 +243,7 @@ class OfOutput:
     @cached_property
     def scale_drift(self) -> float:
         """By which part the scale may be off, rounded to the dtype, or its root, which queries and keys may share."""
-        scale = abs(self.of.scale)
+        scale = abs(self.forward.scale)
         off = [abs(rounding(np.array([each]), self.precision)[0][0]) / each for each in (scale, np.sqrt(scale)) if each]
         return float(max([*off, 0.0]))
 
@@ -272,9 +272,9 @@ class OfOutput:
 
     def _edges(self) -> list[Directions]:
         """The last key that each row may attend to left out, and the one behind it let in."""
-        if self.of.allowed.all():
+        if self.forward.allowed.all():
             return []
-        allowed = self.of.allowed[self.part]
+        allowed = self.forward.allowed[self.part]
         last = allowed.shape[-1] - 1 - allowed[..., ::-1].argmax(-1)  # b h l
         return [self._one(says, self._towards(key)) for says, key in zip(SAID, (last, last + 1), strict=True)]
 
@@ -319,7 +319,7 @@ GRADIENT_ROUNDINGS = 2.0
 """How often a gradient is rounded: as a sum, and scaled."""
 
 
-class Shared(NamedTuple):
+class SharedErrors(NamedTuple):
     """Errors that a query has in all its terms, and so all keys of a gradient share: Σ_i ε_i c_ij x_i."""
 
     vectors: Array
@@ -338,12 +338,12 @@ class Shared(NamedTuple):
         return float(sum(((c * towards).sum(-1) ** 2 * variance).sum() for c, variance in self.parts))
 
 
-class Terms(NamedTuple):
+class GradientTerms(NamedTuple):
     """What the numbers of a gradient are summed from."""
 
     scatter: Scatter
     """Of its rows, before they are rounded, but for what they share."""
-    shared: Shared
+    shared: SharedErrors
     squares: Array
     """The sum of the squares of each number's terms."""
     number: int
@@ -352,24 +352,24 @@ class Terms(NamedTuple):
     """What the sum is multiplied by."""
 
 
-class OfGradients:
+class GradientErrors:
     """The errors of gradients, taken together: where all rows are judged, and no heads are shared."""
 
-    def __init__(self, output: OfOutput, slopes: Slopes) -> None:
+    def __init__(self, output: OutputErrors, slopes: BackwardPass) -> None:
         self.output, self.slopes, self.part, self.precision = output, slopes, output.part, output.precision
-        self.scale = abs(output.of.scale)
-        self.query, self.key = self.part.of_rows(output.of.query), self.part.of_keys(output.of.key)
+        self.scale = abs(output.forward.scale)
+        self.query, self.key = self.part.of_rows(output.forward.query), self.part.of_keys(output.forward.key)
         self.upstream = self.part.of_rows(slopes.upstream)
         self.weights, self.squares = output.weights, output.squares
 
     @property
     def wholes(self) -> dict[str, Whole]:
-        asked = self.output.of.asked
+        problem = self.output.forward.problem
         all_rows = self.output.rows.all() and self.part.rows.step == 1
-        if not (all_rows and self.scale and asked.key.shape[1] == asked.query.shape[1]) or self._alike:
+        if not (all_rows and self.scale and problem.key.shape[1] == problem.query.shape[1]) or self._alike:
             return {}
         terms = {"query": self._of_query, "key": self._of_key, "value": self._of_value}
-        return {name: self._whole(name, of()) for name, of in terms.items() if name in asked.gradient_of}
+        return {name: self._whole(name, forward()) for name, forward in terms.items() if name in problem.gradient_of}
 
     @property
     def _alike(self) -> bool:
@@ -417,25 +417,27 @@ class OfGradients:
 
     # The three gradients
 
-    def _of_query(self) -> Terms:
+    def _of_query(self) -> GradientTerms:
         common = ((self.weights @ self.key) ** 2).sum(-1) * self.means
         common = common + ((self.scores @ self.key) ** 2).sum(-1) * self.sums
         scatter = Scatter.of(self.of_slopes, self.key) + Scatter(common, common)
-        return Terms(scatter, Shared(self.query), self.scores**2 @ self.key**2, self.key.shape[-2], self.scale)
+        return GradientTerms(
+            scatter, SharedErrors(self.query), self.scores**2 @ self.key**2, self.key.shape[-2], self.scale
+        )
 
-    def _of_key(self) -> Terms:
-        shared = Shared(self.query, ((self.weights, self.means), (self.scores, self.sums)))
+    def _of_key(self) -> GradientTerms:
+        shared = SharedErrors(self.query, ((self.weights, self.means), (self.scores, self.sums)))
         scatter = Scatter.of(self.of_slopes.swapaxes(-1, -2), self.query)
         squares = (self.scores**2).swapaxes(-1, -2) @ self.query**2
-        return Terms(scatter, shared, squares, self.query.shape[-2], self.scale)
+        return GradientTerms(scatter, shared, squares, self.query.shape[-2], self.scale)
 
-    def _of_value(self) -> Terms:
-        shared = Shared(self.upstream, ((self.weights, self.sums),))
+    def _of_value(self) -> GradientTerms:
+        shared = SharedErrors(self.upstream, ((self.weights, self.sums),))
         scatter = Scatter.of(self.of_weights.swapaxes(-1, -2), self.upstream)
         squares = self.squares.swapaxes(-1, -2) @ self.upstream**2
-        return Terms(scatter, shared, squares, self.query.shape[-2], 1.0)
+        return GradientTerms(scatter, shared, squares, self.query.shape[-2], 1.0)
 
-    def _whole(self, name: str, terms: Terms) -> Whole:
+    def _whole(self, name: str, terms: GradientTerms) -> Whole:
         exact = self.slopes.inputs[name][0]
         part = (self.part.items, self.part.heads)
         value, times = exact[part], terms.scale**2
@@ -456,7 +458,7 @@ class OfGradients:
         everywhere[part] = counts[..., 0]
         return Whole(everywhere, part, total, most, off, (size,))
 
-    def _drift(self, value: Array, terms: Terms) -> Array:
+    def _drift(self, value: Array, terms: GradientTerms) -> Array:
         """What float32 may lose of sums, one way, as of the output."""
         partial = abs(value) + MEANDERS * terms.scale * np.sqrt(terms.squares)
         lost = self.precision.accumulator * terms.number * partial
@@ -478,18 +480,18 @@ LARGEST = 1e6
 """Calls with larger values than this are not judged together: variances are computed in float32."""
 
 
-def wholes(of: Forward, slopes: Slopes | None) -> dict[str, Whole]:
+def wholes(forward: ForwardPass, slopes: BackwardPass | None) -> dict[str, Whole]:
     """The limits of output and gradients taken together, of those that can be judged so."""
-    if not _enough(of):
+    if not _enough(forward):
         return {}
-    output = OfOutput(of, Part.of(of, gradients=slopes is not None))
+    output = OutputErrors(forward, Part.choose(forward, gradients=slopes is not None))
     if output.rows.sum() < FEWEST_ROWS:
         return {}
-    return {"output": output.whole} | (OfGradients(output, slopes).wholes if slopes else {})
+    return {"output": output.whole} | (GradientErrors(output, slopes).wholes if slopes else {})
 
 
-def _enough(of: Forward) -> bool:
+def _enough(forward: ForwardPass) -> bool:
     """Whether there may be something to judge. Under dropout there is not: other numbers are judged there."""
-    *_, rows, keys = of.scores.shape
-    many = of.output.size >= FEWEST_NUMBERS and of.output[..., 0].size >= FEWEST_ROWS
-    return bool(many and rows and keys > 1 and not np.ndim(of.survival) and abs(of.value).max() <= LARGEST)
+    *_, rows, keys = forward.scores.shape
+    many = forward.output.size >= FEWEST_NUMBERS and forward.output[..., 0].size >= FEWEST_ROWS
+    return bool(many and rows and keys > 1 and not np.ndim(forward.survival) and abs(forward.value).max() <= LARGEST)

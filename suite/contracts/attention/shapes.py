@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
-from attnsuite.contracts.attention.feature import Typed, features
+from attnsuite.contracts.attention.feature import Syntax, features
 from attnsuite.model import UsageError
 
 WIDTH = 64
@@ -42,7 +42,7 @@ def read(text: str) -> tuple[dict[str, int], dict[str, Any]]:
 
 
 @cache
-def typed() -> Mapping[str, Typed]:
+def typed() -> Mapping[str, Syntax]:
     """The features that a shape may have, by name."""
     return {each.name: each.typed for each in features() if each.typed}
 
@@ -83,7 +83,7 @@ def _size(name: str, text: str) -> int:
     return int(text)
 
 
-def _value(name: str, of: Typed, text: str) -> Any:
+def _value(name: str, of: Syntax, text: str) -> Any:
     try:
         return of.read(text or name)
     except ValueError:

@@ -13,7 +13,7 @@ from attnsuite.contracts.attention.maxima import over, runs
 from attnsuite.judging.precision import Precision
 
 if TYPE_CHECKING:
-    from attnsuite.contracts.attention.oracle import Forward
+    from attnsuite.contracts.attention.oracle import ForwardPass
 
 Array = np.ndarray[Any, Any]
 
@@ -28,17 +28,17 @@ SPLIT = 16.0
 cut numbers after 11 bits and leave out the product of what was cut off, at most 2⁻¹⁰ of each: 2⁻²⁰ of the product."""
 
 
-def score_error(of: Forward) -> Array:
+def score_error(forward: ForwardPass) -> Array:
     """How far each score of an honest computation may be off: b h l s, in float64."""
-    u, a, width = of.precision.unit, of.precision.accumulator, of.asked.query.shape[-1]
+    u, a, width = forward.precision.unit, forward.precision.accumulator, forward.problem.query.shape[-1]
     summed = a * (np.sqrt(width) + 4)
-    product = summed + _split(of.precision, width)
-    delta = 2 * u * of.stored + product * of.magnitude
-    delta += summed * of.begun + 2 * u
-    if of.precision.half:
-        behind = of.scores - of.largest
+    product = summed + _split(forward.precision, width)
+    delta = 2 * u * forward.stored + product * forward.magnitude
+    delta += summed * forward.begun + 2 * u
+    if forward.precision.half:
+        behind = forward.scores - forward.largest
         delta += 2 * u * np.abs(behind, out=behind)
-    return delta if of.all_allowed else np.where(of.allowed, delta, 0)
+    return delta if forward.all_allowed else np.where(forward.allowed, delta, 0)
 
 
 class OutputError(NamedTuple):
@@ -53,116 +53,118 @@ class OutputError(NamedTuple):
     """The rows with score errors too large for first order: b h l 1."""
 
 
-def output_error(of: Forward, exact: Array) -> OutputError:
+def output_error(forward: ForwardPass, exact: Array) -> OutputError:
     """How far the output may be off, from what the errors of scores, weights and sums of products come to."""
-    u, a, eta = of.precision.unit, of.precision.accumulator, of.precision.tiny
-    keys = of.key.shape[-2]
-    seen = double(of.allowed[..., :1, :] if of.all_allowed else of.allowed)  # one row where all are alike
-    value, output = double(of.value), double(exact)
-    magnitude = double(of.applied) @ abs(value)
+    u, a, eta = forward.precision.unit, forward.precision.accumulator, forward.precision.tiny
+    keys = forward.key.shape[-2]
+    seen = double(
+        forward.allowed[..., :1, :] if forward.all_allowed else forward.allowed
+    )  # one row where all are alike
+    value, output = double(forward.value), double(exact)
+    magnitude = double(forward.applied) @ abs(value)
     spread = Spread(value, output)
-    moved, loose = _moved(of, spread, value, magnitude)
+    moved, loose = _moved(forward, spread, value, magnitude)
     # weights may underflow, and so may each product of weight and value where subnormal numbers are flushed
     underflow = eta * (spread.by(seen) + keys + 1)
     # exp(score − logsumexp) is an honest style, whose rounded logsumexp moves all weights of a row together
-    shared = a * double(np.where(of.empty, 0, abs(of.largest)))
-    normaliser = summing(of.precision, keys) + shared
+    shared = a * double(np.where(forward.empty, 0, abs(forward.largest)))
+    normaliser = summing(forward.precision, keys) + shared
     drift = normaliser * magnitude + underflow  # has no sign of its own
     before = moved + 2 * u * magnitude + drift
     bound = before + u * (abs(output) + before)
-    return OutputError(np.where(of.silent, 0, bound), normaliser, magnitude, loose)
+    return OutputError(np.where(forward.silent, 0, bound), normaliser, magnitude, loose)
 
 
-def _moved(of: Forward, spread: Spread, value: Array, magnitude: Array) -> tuple[Array, Array]:
+def _moved(forward: ForwardPass, spread: Spread, value: Array, magnitude: Array) -> tuple[Array, Array]:
     """How far the errors of the scores may move the output, and in which rows they are too large for first order."""
-    weights = double(of.weights)
-    large = of.delta.max(initial=0.0) > FIRST_ORDER
-    slipped = weights * (np.minimum(of.delta, 1) if large else of.delta)
-    if of.sums_to_one:
+    weights = double(forward.weights)
+    large = forward.delta.max(initial=0.0) > FIRST_ORDER
+    slipped = weights * (np.minimum(forward.delta, 1) if large else forward.delta)
+    if forward.sums_to_one:
         moved = spread.by(slipped)
     else:
-        moved = (slipped * double(of.survival)) @ abs(value) + slipped.sum(-1, keepdims=True) * magnitude
-    loose = np.zeros_like(of.empty)
+        moved = (slipped * double(forward.survival)) @ abs(value) + slipped.sum(-1, keepdims=True) * magnitude
+    loose = np.zeros_like(forward.empty)
     if large:
         # a weight below any rounding of the sum cannot matter, however wrong its score
-        matters = weights * np.exp(np.minimum(2 * of.delta, 700)) > of.precision.unit
-        loose = ((of.delta > FIRST_ORDER) & matters).any(axis=-1, keepdims=True)
+        matters = weights * np.exp(np.minimum(2 * forward.delta, 700)) > forward.precision.unit
+        loose = ((forward.delta > FIRST_ORDER) & matters).any(axis=-1, keepdims=True)
     if loose.any():
-        moved = np.where(loose, spread.by(double(of.allowed)), moved)
+        moved = np.where(loose, spread.by(double(forward.allowed)), moved)
     return moved, loose
 
 
 def score_gradient_error(
-    of: Forward, upstream: Array, output: Array, mean: Array, relative: Array, d_weights: Array
+    forward: ForwardPass, upstream: Array, output: Array, mean: Array, relative: Array, d_weights: Array
 ) -> tuple[Array, Array]:
     """How far a weight may be off, and how far p (dP − D), the gradient of its score: both b h l s.
 
     `mean` is D, `relative` is dP − D, `d_weights` is |dP|. The error of a weight is ρ p, and up to 1 in rows whose
     score errors are too large for first order.
     """
-    u, a, eta = of.precision.unit, of.precision.accumulator, of.precision.tiny
-    value_width = of.asked.value.shape[-1]
-    p, g = double(of.weights), abs(double(relative))
+    u, a, eta = forward.precision.unit, forward.precision.accumulator, forward.precision.tiny
+    value_width = forward.problem.value.shape[-1]
+    p, g = double(forward.weights), abs(double(relative))
     d_out, size = abs(double(upstream)), abs(double(output))
-    v, survival = abs(double(of.value)), double(np.asarray(of.survival))
-    slip = np.minimum(of.delta, 1)
+    v, survival = abs(double(forward.value)), double(np.asarray(forward.survival))
+    slip = np.minimum(forward.delta, 1)
     rho = np.minimum(slip + (p * slip).sum(-1, keepdims=True), 1)
-    rho += 2 * u + of.normaliser
+    rho += 2 * u + forward.normaliser
     slipped = p * rho
-    if of.loose.any():
-        slipped = np.where(of.loose & of.allowed, 1, slipped)
+    if forward.loose.any():
+        slipped = np.where(forward.loose & forward.allowed, 1, slipped)
     products = survival * (d_out @ v.swapaxes(-1, -2))  # Σ |dO| |V|: b h l s
-    of_weights = (u + summing(of.precision, value_width)) * products
+    of_weights = (u + summing(forward.precision, value_width)) * products
     of_product = 2 * u + a * value_width
     of_mean = of_product * (d_out * size).sum(-1, keepdims=True)
-    of_mean = of_mean + (d_out * of.bound).sum(-1, keepdims=True)
+    of_mean = of_mean + (d_out * forward.bound).sum(-1, keepdims=True)
     # a weight may underflow where it is stored, which costs eta in each factor of what follows
     of_relative = of_weights + of_mean
-    error = slipped * (g + of.loose * of_relative if of.loose.any() else g)
+    error = slipped * (g + forward.loose * of_relative if forward.loose.any() else g)
     error += p * (of_relative + 2 * u * g)
     error += eta * (1 + g)
-    error += of_product * _of_parts(of, p, d_out, v, survival)
-    error += _of_maximum(of, d_weights, g, abs(double(mean)), products, (d_out * size).sum(-1, keepdims=True))
-    return slipped, error if of.all_allowed else np.where(of.allowed, error, 0)
+    error += of_product * _of_parts(forward, p, d_out, v, survival)
+    error += _of_maximum(forward, d_weights, g, abs(double(mean)), products, (d_out * size).sum(-1, keepdims=True))
+    return slipped, error if forward.all_allowed else np.where(forward.allowed, error, 0)
 
 
-def _of_parts(of: Forward, weights: Array, upstream: Array, value: Array, survival: Array) -> Array:
+def _of_parts(forward: ForwardPass, weights: Array, upstream: Array, value: Array, survival: Array) -> Array:
     """How large the terms may be of which an honest backward makes p (dP − D): b h l s.
 
     Where parts of the keys are merged by their log-sum-exp, it is p (dP − E) + p (E − D), E the mean of dP over one
     part. |E| is at most the largest |dP|, and p |E| at most Σ p |dP|, since p is at most the share of its part.
     """
-    seen = np.asarray(of.allowed.any(axis=-2))[..., None]  # b h s 1
+    seen = np.asarray(forward.allowed.any(axis=-2))[..., None]  # b h s 1
     largest = np.where(seen, value, 0).max(axis=-2, keepdims=True, initial=0) * survival.max(initial=0)  # b h 1 v
-    all_terms = (upstream * of.terms).sum(-1, keepdims=True)
+    all_terms = (upstream * forward.terms).sum(-1, keepdims=True)
     return np.asarray(np.minimum(weights * (upstream @ largest.swapaxes(-1, -2)), all_terms))
 
 
-def _of_maximum(of: Forward, dp: Array, g: Array, mean: Array, products: Array, outputs: Array) -> Array:
+def _of_maximum(forward: ForwardPass, dp: Array, g: Array, mean: Array, products: Array, outputs: Array) -> Array:
     """The residual of the derivative with respect to a maximum, at the key that attains it: b h l s.
 
     The derivative is 0. An implementation that keeps the maximum in its graph computes it as a difference of two
     sums, whose roundings are left. `maxima` derives the coefficients. The arguments are |dP|, |dP − D|, |D|,
     Σ |dO| |V| and Σ |dO| |o|.
     """
-    u, a = of.precision.unit, of.precision.accumulator
-    width, keys, allowed = of.asked.value.shape[-1], of.key.shape[-2], of.allowed
-    stored = u if of.precision.half else 0.0  # where that is more than the accumulator's
-    split = _split(of.precision, width) + _split(of.precision, 1)  # dO·V, and p V of few keys
+    u, a = forward.precision.unit, forward.precision.accumulator
+    width, keys, allowed = forward.problem.value.shape[-1], forward.key.shape[-2], forward.allowed
+    stored = u if forward.precision.half else 0.0  # where that is more than the accumulator's
+    split = _split(forward.precision, width) + _split(forward.precision, 1)  # dO·V, and p V of few keys
     fixed = (a * (2 * width + 8) + split + stored) * products + a * (width + 8) * outputs + 2 * stored * dp
     per_key = a * (1.5 * products + g + 1.5 * mean)
-    fixed, per_key, weights = (np.where(allowed, each, 0) for each in (fixed, per_key, double(of.weights)))
-    scores = np.where(allowed, double(of.scores), -np.inf)
-    low, high = scores - of.delta, scores + of.delta
+    fixed, per_key, weights = (np.where(allowed, each, 0) for each in (fixed, per_key, double(forward.weights)))
+    scores = np.where(allowed, double(forward.scores), -np.inf)
+    low, high = scores - forward.delta, scores + forward.delta
     run = runs(low, high)
     residual = over(run, weights * fixed) + run.length * over(run, weights * per_key)
     of_row = dp + 2 * g + 2 * mean + 5 * np.maximum(dp, outputs)
     everything = high >= low.max(-1, keepdims=True, initial=-np.inf)
     residual += stored * everything * (weights * of_row).sum(-1, keepdims=True)
-    if of.loose.any():  # any weights may stand there, so the mean of the sizes is at most the largest
+    if forward.loose.any():  # any weights may stand there, so the mean of the sizes is at most the largest
         most = (fixed + keys * per_key + stored * np.where(allowed, of_row, 0)).max(-1, keepdims=True, initial=0)
-        residual = np.where(of.loose, most, residual)
-    return np.asarray(residual + of.precision.tiny * run.length * (1 + dp.max(-1, keepdims=True, initial=0)))
+        residual = np.where(forward.loose, most, residual)
+    return np.asarray(residual + forward.precision.tiny * run.length * (1 + dp.max(-1, keepdims=True, initial=0)))
 
 
 def summing(precision: Precision, terms: int) -> float:

@@ -18,7 +18,7 @@ from attnsuite.cases import Call, Conventions
 from attnsuite.cases.tensors import generator, grown, moved
 from attnsuite.contracts.attention import feature, oracle
 from attnsuite.contracts.attention.cases.draws import Sizes
-from attnsuite.contracts.attention.feature import Drawing, Feature, Grid
+from attnsuite.contracts.attention.feature import DrawContext, Feature, Grid
 from attnsuite.contracts.attention.tolerance import ACCEPT_GRADIENT, ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
@@ -146,7 +146,7 @@ class Workload(asking.Workload):
     def _given(self, dtype: str, device: str) -> dict[str, Any]:
         """The features' arguments."""
         random = None if device == "meta" else generator(self.name)
-        return feature.given(self.values, Drawing(random, self.sizes, getattr(torch, dtype)))
+        return feature.given(self.values, DrawContext(random, self.sizes, getattr(torch, dtype)))
 
     def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
         found = {name: moved(call.tensors[name], number, place) for place, name in enumerate(GRADIENTS)}
@@ -220,13 +220,13 @@ class Workload(asking.Workload):
                 pairs.append((f"gradient of {name}{where}", compare.numbers(found[name]), due, ACCEPT_GRADIENT))
         return closest(pairs)
 
-    def bounded(self, truth: oracle.Truth, value: oracle.Array, numbers: int) -> Bounded:
+    def bounded(self, truth: oracle.OracleResult, value: oracle.Array, numbers: int) -> Bounded:
         """The expected output with its bound: of `numbers` that are judged in all, with values s v."""
         return truth.output
 
     def _truth(
         self, call: Call, dtype: str, pair: int, rows: Sequence[int], gradient_of: tuple[str, ...]
-    ) -> oracle.Truth:
+    ) -> oracle.OracleResult:
         """The oracle on some query rows of one batch item and head."""
         batch, head = divmod(pair, self.heads)
 
@@ -240,7 +240,7 @@ class Workload(asking.Workload):
         problem = oracle.Problem(query, key, value, options, rows=np.asarray(rows), output_gradient=upstream)
         return self._oracle(dtype, replace(problem, gradient_of=gradient_of))
 
-    def _oracle(self, dtype: str, problem: oracle.Problem) -> oracle.Truth:
+    def _oracle(self, dtype: str, problem: oracle.Problem) -> oracle.OracleResult:
         """The oracle's result for some query rows of this workload."""
         problem = replace(problem, queries=self.queries, conventions=self.conventions)
         return oracle.attention(problem, PRECISIONS[dtype], widest(dtype))
@@ -286,7 +286,7 @@ def _pairs(workload: Workload) -> float:
     for start in range(0, workload.queries, BLOCK):
         rows = range(start, min(start + BLOCK, workload.queries))
         pairs = every * len(rows) * workload.keys
-        seen = feature.visible(options, Grid.of(workload.queries, workload.keys, rows), workload.conventions)
+        seen = feature.visible(options, Grid.make(workload.queries, workload.keys, rows), workload.conventions)
         found += pairs if seen is None else int(seen.sum()) * (pairs / max(seen.size, 1))
     return found
 
@@ -322,12 +322,12 @@ CHANCE = 1e-9
 """The probability with which an honest implementation may be accused in one round."""
 
 
-class Dropped(Workload):
+class DropoutWorkload(Workload):
     """A workload with dropout. Its gradients are not timed: they depend on the weights that were dropped."""
 
     directions = ("forward",)
 
-    def bounded(self, truth: oracle.Truth, value: oracle.Array, numbers: int) -> Bounded:
+    def bounded(self, truth: oracle.OracleResult, value: oracle.Array, numbers: int) -> Bounded:
         """The output without dropout, and beside rounding how far a draw may lead away from it.
 
         `value` is s v, and `numbers` are judged in all. An output is a sum of independent draws with that mean, p_j v_j

@@ -9,7 +9,7 @@ from typing import Any
 from attnsuite.cases import ALL_CORES
 from attnsuite.contracts.attention.feature import features
 from attnsuite.contracts.attention.shapes import SIZES, WIDTH, read, typed
-from attnsuite.contracts.attention.workload import Dropped, Workload
+from attnsuite.contracts.attention.workload import DropoutWorkload, Workload
 from attnsuite.model import PASSES, SHAPE
 
 CPU, HALF = ("float32",), ("float16", "bfloat16")
@@ -107,7 +107,7 @@ def shaped(text: str) -> Workload:
     batch, heads, queries = sizes.get("b", 1), sizes.get("h", 1), sizes["l"]
     key_heads, keys, width = sizes.get("g", heads), sizes.get("s", queries), sizes.get("e", WIDTH)
     given = {each.key: values[each.name] for each in features() if each.name in values}
-    kind = Dropped if given.get("dropout_p") else Workload
+    kind = DropoutWorkload if given.get("dropout_p") else Workload
     return kind(
         SHAPE + _plain(sizes, values),
         "a shape of one's own",

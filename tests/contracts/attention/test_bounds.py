@@ -15,7 +15,14 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnsuite.cases import Call
 from attnsuite.cases.expected import WithinBounds
-from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due, on_rows, sampled_rows
+from attnsuite.contracts.attention.cases.case import (
+    AttentionCase,
+    as_problem,
+    expected_result,
+    on_rows,
+    oracle_result,
+    sampled_rows,
+)
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.contracts.attention.maxima import over, runs
 from attnsuite.contracts.attention.oracle import attention
@@ -120,7 +127,7 @@ def test_honest_computations_stay_within_one_bound(dtype: str) -> None:
     for seed in range(40):
         case = some_case(seed, dtype)
         call = case.call(dtype)
-        truth = due(call, {})
+        truth = expected_result(call, {})
         for function in HONEST:
             assert ratios(answers(function, call), truth)[0] < 1, (case, function)
 
@@ -132,7 +139,7 @@ def test_honest_gradients_stay_within_half_a_bound(dtype: str) -> None:
         if "mask" in case.values and case.values["mask"].kind == "float":
             case = case.but(gradient_of=(*INPUTS, "attn_mask"))
         call = case.call(dtype)
-        truth = due(call, {})
+        truth = expected_result(call, {})
         for function in HONEST:
             forward, backward = ratios(answers(function, call), truth)
             assert forward < 1, (case, function)
@@ -151,7 +158,7 @@ def test_one_dropped_key_of_1024_stands_above_the_bound(dtype: str, multiple: fl
 
     found = wider(*(t if name == "query" else t[..., :-1, :] for name, t in call.tensors.items()))
 
-    assert ratios({"output": compare.numbers(found)}, due(call, {}))[0] > multiple * ACCEPT_OUTPUT
+    assert ratios({"output": compare.numbers(found)}, expected_result(call, {}))[0] > multiple * ACCEPT_OUTPUT
 
 
 @pytest.mark.parametrize("keys", [7, 64, 1024])
@@ -161,7 +168,7 @@ def test_weights_rounded_to_bfloat16_inside_float32_stand_above_the_bound(keys: 
 
     found = (query @ key.mT / 4).softmax(-1).bfloat16().float() @ value
 
-    assert ratios({"output": compare.numbers(found)}, due(call, {}))[0] > 5 * ACCEPT_OUTPUT
+    assert ratios({"output": compare.numbers(found)}, expected_result(call, {}))[0] > 5 * ACCEPT_OUTPUT
 
 
 @pytest.mark.parametrize("of", INPUTS)
@@ -173,7 +180,7 @@ def test_a_gradient_one_percent_off_stands_above_the_bound(of: str, keys: int, d
 
     found[of] = found[of] * 1.01
 
-    assert ratios(found, due(call, {}))[1] > 2 * ACCEPT_GRADIENT
+    assert ratios(found, expected_result(call, {}))[1] > 2 * ACCEPT_GRADIENT
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -192,7 +199,7 @@ def test_a_gradient_without_its_row_mean_stands_above_the_bound(dtype: str, keys
         "key": (of_scores.mT @ query / 8**0.5).numpy(),
     }
 
-    assert ratios(found, due(call, {}))[1] > 2 * ACCEPT_GRADIENT
+    assert ratios(found, expected_result(call, {}))[1] > 2 * ACCEPT_GRADIENT
 
 
 # Sampled rows
@@ -219,7 +226,7 @@ def test_a_gradient_without_its_row_mean_stands_above_the_bound(dtype: str, keys
 def test_sampled_rows_have_the_truth_of_the_whole(case: AttentionCase, dtype: str) -> None:
     call = case.call(dtype)
 
-    some, everything = due(call, {}), answered(call, {})
+    some, everything = expected_result(call, {}), oracle_result(call, {})
 
     assert some.rows is not None
     assert {0, 1, 2, case.queries - 3, case.queries - 2, case.queries - 1} <= set(some.rows.tolist())
@@ -229,7 +236,7 @@ def test_sampled_rows_have_the_truth_of_the_whole(case: AttentionCase, dtype: st
 
 
 def test_kept_weights_are_sampled_with_their_rows() -> None:
-    asked = as_asked(AttentionCase("rows/kept", "", batch=1, heads=1, queries=600, keys=300).call("float32"), {})
+    asked = as_problem(AttentionCase("rows/kept", "", batch=1, heads=1, queries=600, keys=300).call("float32"), {})
     kept = np.random.default_rng(3).random((1, 1, 600, 300)) < 0.5
     asked = replace(asked, kept=kept, options={"dropout_p": 0.5})
     rows = sampled_rows(asked, "float32")
@@ -242,7 +249,7 @@ def test_kept_weights_are_sampled_with_their_rows() -> None:
 
 @pytest.mark.parametrize("queries", [1, 5, 24])
 def test_few_rows_are_never_sampled(queries: int) -> None:
-    asked = as_asked(AttentionCase("rows/few", "", batch=1, queries=queries, keys=9000).call("float32"), {})
+    asked = as_problem(AttentionCase("rows/few", "", batch=1, queries=queries, keys=9000).call("float32"), {})
 
     assert sampled_rows(asked, "float32") is None
 
@@ -250,7 +257,7 @@ def test_few_rows_are_never_sampled(queries: int) -> None:
 def test_gradients_are_judged_on_all_rows() -> None:
     case = AttentionCase("rows/gradient", "", batch=1, heads=1, queries=500, keys=300, gradient_of=("value",))
 
-    assert due(case.call("float32"), {}).rows is None
+    assert expected_result(case.call("float32"), {}).rows is None
 
 
 # A maximum that stays in the graph
@@ -266,7 +273,7 @@ def test_gradients_through_a_maximum_stay_within_half_a_bound(style: str, dtype:
             gradient_of=("query", "key"),
         )  # fmt: skip
         call = case.call(dtype)
-        assert ratios(answers(attention_of(MAXIMA[style][1]), call), due(call, {}))[1] < 0.5, case.name
+        assert ratios(answers(attention_of(MAXIMA[style][1]), call), expected_result(call, {}))[1] < 0.5, case.name
 
 
 @pytest.mark.parametrize("keys", [1, 2, 3, 5, 8, 13])

@@ -21,7 +21,7 @@ from attnsuite import cases as asking
 from attnsuite.cases import Call, Reply
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases import cases
-from attnsuite.contracts.attention.cases.case import AttentionCase, as_asked, due, on_rows, sampled_rows
+from attnsuite.contracts.attention.cases.case import AttentionCase, as_problem, expected_result, on_rows, sampled_rows
 from attnsuite.contracts.attention.cases.draws import Sizes
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import correct
@@ -187,7 +187,7 @@ def test_mistakes_of_indexing_stand_far_above_the_bound_at_every_size(dtype: str
     for case in plain_cases():
         if case.family not in ("keys", "queries"):
             continue
-        asked = as_asked(case.call(dtype), {})
+        asked = as_problem(case.call(dtype), {})
         for mistake, changed in mistakes(asked):
             rows = sampled_rows(asked, dtype)
             pair = (asked, changed) if rows is None else (on_rows(asked, rows), on_rows(changed, rows))
@@ -231,7 +231,7 @@ def reply_to(call: Call, function: Callable[..., Tensor] = correct_dense) -> Rep
 def test_a_reply_is_judged_by_what_it_is_before_its_numbers(changes: dict[str, Any], status: str, says: str) -> None:
     call = AttentionCase("some/reply", "", gradient_of=("key",)).call("float64")
 
-    verdict = due(call, {}).verdict(replace(reply_to(call), **changes))
+    verdict = expected_result(call, {}).verdict(replace(reply_to(call), **changes))
 
     assert verdict.status == status
     assert verdict.detail.startswith(says)
@@ -240,7 +240,7 @@ def test_a_reply_is_judged_by_what_it_is_before_its_numbers(changes: dict[str, A
 
 def test_wrong_numbers_are_measured_in_bounds_and_open_to_diagnosis() -> None:
     call = AttentionCase("some/reply", "", gradient_of=("key",)).call("float32")
-    reply, truth = reply_to(call), due(call, {})
+    reply, truth = reply_to(call), expected_result(call, {})
     assert reply.output is not None
     assert reply.gradients["key"] is not None
 
@@ -260,7 +260,7 @@ def test_wrong_numbers_are_measured_in_bounds_and_open_to_diagnosis() -> None:
 
 def test_nan_never_passes_not_even_in_rows_that_are_not_sampled() -> None:
     call = AttentionCase("some/long", "", batch=1, heads=1, queries=700, keys=300).call("float32")
-    reply, truth = reply_to(call), due(call, {})
+    reply, truth = reply_to(call), expected_result(call, {})
     assert reply.output is not None
     assert truth.rows is not None
     assert truth.verdict(reply).status == "passed"

@@ -12,8 +12,8 @@ import torch
 from attnsuite.cases import Case, Mutant
 from attnsuite.conformance import audit
 from attnsuite.contracts.attention.cases import cases
-from attnsuite.contracts.attention.cases.case import due
-from attnsuite.contracts.attention.cases.several_calls import OneTensor, Repeated, total
+from attnsuite.contracts.attention.cases.case import expected_result
+from attnsuite.contracts.attention.cases.several_calls import RepeatedCall, SharedTensor, total
 from attnsuite.contracts.attention.contract import NOT_ASKED, page
 from attnsuite.contracts.attention.mutants import CONTROLS, mutants
 from attnsuite.judging.precision import Bounded
@@ -119,13 +119,13 @@ def test_cases_leave_threads_and_defaults_as_they_were() -> None:
 
 def test_the_gradient_of_one_tensor_is_the_sum_of_its_roles() -> None:
     case = next(case for case in cases() if case.name == "roles/query_and_key")
-    assert isinstance(case, OneTensor)
+    assert isinstance(case, SharedTensor)
     (call,) = case.calls("float64")
 
     (truth,) = case.expected((call,), {})
 
     assert set(truth.gradients) == set(truth.form.gradients) == {"query", "value"}
-    apart = due(replace(call, gradient_of=("query", "key")), {}).gradients
+    apart = expected_result(replace(call, gradient_of=("query", "key")), {}).gradients
     summed = apart["query"].value + apart["key"].value
     assert (truth.gradients["query"].value == summed).all()
     assert (truth.gradients["query"].bound > apart["query"].bound + apart["key"].bound).all()
@@ -159,7 +159,7 @@ def varying(calls: list[int]) -> Any:
 
 def repeated(conventions: dict[str, str], function: Any) -> Verdict:
     case = named(cases)["behaviour/repeated_tiled"]
-    assert isinstance(case, Repeated)
+    assert isinstance(case, RepeatedCall)
     calls = case.calls("float32")
     return case.verdict(calls, run_calls(function, calls), case.expected(calls, conventions))
 

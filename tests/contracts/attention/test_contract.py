@@ -15,7 +15,7 @@ from attnsuite.cases import Call
 from attnsuite.cases.layouts import LAYOUTS
 from attnsuite.cases.tensors import generator
 from attnsuite.contracts.attention.cases import cases
-from attnsuite.contracts.attention.cases.case import AttentionCase, answered
+from attnsuite.contracts.attention.cases.case import AttentionCase, oracle_result
 from attnsuite.contracts.attention.contract import (
     CONTRACT,
     CONVENTIONS,
@@ -224,7 +224,7 @@ def test_inverting_keeps_everything_else_of_a_call() -> None:
 def test_causal_is_aligned_as_declared() -> None:
     asked = call(queries=3, keys=5, causal=True)
 
-    upper, lower = (answered(asked, conventions).weights for conventions in ({}, {"causal": "lower_right"}))
+    upper, lower = (oracle_result(asked, conventions).weights for conventions in ({}, {"causal": "lower_right"}))
 
     assert ((upper > 0) == np.tril(np.ones((3, 5), dtype=bool))).all()
     assert ((lower > 0) == np.tril(np.ones((3, 5), dtype=bool), 2)).all()
@@ -233,7 +233,7 @@ def test_causal_is_aligned_as_declared() -> None:
 def test_a_window_is_aligned_as_declared() -> None:
     asked = call(queries=3, keys=5, window=(1, 0))
 
-    upper, lower = (answered(asked, conventions).weights for conventions in ({}, {"window": "lower_right"}))
+    upper, lower = (oracle_result(asked, conventions).weights for conventions in ({}, {"window": "lower_right"}))
 
     every = np.ones((3, 5), dtype=bool)
     assert ((upper > 0) == np.tril(np.triu(every, -1))).all()
@@ -252,7 +252,7 @@ def test_empty_rows_answer_as_declared_for_their_kind_of_mask(kind: str) -> None
     lower_right = {"causal": "lower_right"}
 
     zeros, nan, other = (
-        answered(asked, {**lower_right, "empty_row": rule}).output.value[:, :, -1 if kind == "window" else 0]
+        oracle_result(asked, {**lower_right, "empty_row": rule}).output.value[:, :, -1 if kind == "window" else 0]
         for rule in ("zeros", {kind: "nan"}, {one: "nan" for one in kinds() if one != kind})
     )
 
@@ -264,7 +264,7 @@ def test_empty_rows_answer_as_declared_for_their_kind_of_mask(kind: str) -> None
 def test_the_mean_is_that_of_all_values() -> None:
     asked = call(mask=Mask(pattern="nothing"))
 
-    truth = answered(asked, {"empty_row": "mean"}).output
+    truth = oracle_result(asked, {"empty_row": "mean"}).output
 
     mean = asked.tensors["value"].double().mean(-2, keepdim=True).numpy()
     assert (abs(truth.value - mean) <= truth.bound).all()

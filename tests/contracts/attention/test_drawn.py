@@ -15,7 +15,7 @@ from torch import Tensor
 from attnsuite.cases.layouts import JUNK, LAYOUTS
 from attnsuite.cases.tensors import generator
 from attnsuite.contracts.attention.cases import cases
-from attnsuite.contracts.attention.cases.case import AttentionCase, answered
+from attnsuite.contracts.attention.cases.case import AttentionCase, oracle_result
 from attnsuite.contracts.attention.cases.draws import DRAWS, Sizes, targets
 from attnsuite.contracts.attention.contract import needs
 from attnsuite.contracts.attention.masks import PATTERNS, Mask
@@ -205,7 +205,7 @@ def test_identity_draws_show_the_weights() -> None:
 def test_identity_values_return_the_weights_themselves() -> None:
     call = AttentionCase("some/identity", "", draw="identity_values", keys=8).call("float64")
 
-    truth = answered(call, {})
+    truth = oracle_result(call, {})
 
     assert (abs(truth.output.value - truth.weights) <= truth.output.bound).all()
 
@@ -224,6 +224,6 @@ def test_peaked_queries_look_at_the_last_keys_at_their_own_and_at_all_places(siz
 def test_a_peaked_softmax_is_peaked_at_every_size() -> None:
     for case in plain_cases():
         if case.family == "keys" and case.keys > 1:
-            truth = answered(case.call("float32"), {})
+            truth = oracle_result(case.call("float32"), {})
             assert truth.weights.max() > 0.3, case.name
             assert truth.weights.max() * case.keys > 1.5

@@ -17,8 +17,8 @@ from attnsuite.cases import Call, Reply
 from attnsuite.cases.random_cases import CountedCase, DropoutCase
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.attention.cases import cases
-from attnsuite.contracts.attention.cases.case import AttentionCase, answered
-from attnsuite.contracts.attention.cases.dropout import BITS, Coded, Interleaved, kept
+from attnsuite.contracts.attention.cases.case import AttentionCase, oracle_result
+from attnsuite.contracts.attention.cases.dropout import BITS, CodedValues, InterleavedPasses, kept
 from attnsuite.contracts.attention.cases.dropout import KEPT as SMALL
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import correct
@@ -79,7 +79,7 @@ def honest_draw(random: np.random.Generator, p: float, *shape: int) -> Array:
 
 def dropped(call: Call, kept: Array, factor: float) -> Tensor:
     """Attention whose weights are dropped where `kept` says so and multiplied by `factor` elsewhere."""
-    weights = answered(call, {}).weights.astype(np.float64)
+    weights = oracle_result(call, {}).weights.astype(np.float64)
     query, value = call.tensors["query"], compare.numbers(call.tensors["value"])
     if query.ndim > 2:
         value = np.repeat(value, query.shape[-3] // value.shape[-3], axis=-3)
@@ -106,7 +106,7 @@ def said(case: CountedCase, patterns: list[Array]) -> str | None:
 
 def shown(case: CountedCase, pattern: Array) -> Array:
     """An output that shows these weights as kept."""
-    if not isinstance(case.of, Coded):
+    if not isinstance(case.of, CodedValues):
         return pattern
     codes = pattern.reshape(*pattern.shape[:-1], -1, BITS) @ 2.0 ** np.arange(BITS)
     return np.asarray(codes / pattern.shape[-1] / (1 - chance(case)))
@@ -185,7 +185,7 @@ def test_a_statistical_case_never_accuses_an_honest_generator(name: str) -> None
 
 def of_any_size(case: CountedCase) -> bool:
     """Whether nothing about the case depends on how many weights there are: neither who is hidden, nor a code."""
-    return not isinstance(case.of, Coded) and not {"mask", "causal", "window"} & set(inner(case).values)
+    return not isinstance(case.of, CodedValues) and not {"mask", "causal", "window"} & set(inner(case).values)
 
 
 def _size(case: CountedCase) -> tuple[int, ...]:
@@ -336,7 +336,7 @@ def test_a_few_visible_weights_may_all_stay_or_all_fall_out(share: float) -> Non
 
 
 def test_each_of_two_interleaved_draws_is_held_against_its_own_backward_pass() -> None:
-    case = next(case for case in cases() if isinstance(case, Interleaved))
+    case = next(case for case in cases() if isinstance(case, InterleavedPasses))
     calls = case.calls("float32")
     honest = run_calls(correct_dense, calls)
 

@@ -20,7 +20,7 @@ from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import HALF
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.cases import cases
-from attnsuite.contracts.attention.cases.case import AttentionCase, due
+from attnsuite.contracts.attention.cases.case import AttentionCase, expected_result
 from attnsuite.contracts.attention.cases.one_call import extreme
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.judging import compare
@@ -106,7 +106,7 @@ def test_honest_roundings_never_reach_the_limits(dtype: str, style: Style, seed:
         causal=bool(random.integers(2)), dtypes=HALF,
     )  # fmt: skip
     call = case.call(dtype)
-    truth = due(call, {})
+    truth = expected_result(call, {})
 
     if "output" in truth.wholes:
         assert ratio(style, call, truth) < 0.8
@@ -214,33 +214,33 @@ def test_rows_whose_roundings_may_be_tied_are_left_to_their_bounds(unusual: dict
     usual: dict[str, Any] = {"batch": 1, "heads": 2, "queries": 128, "keys": 40, "value_width": 64}
     call = AttentionCase("half/silent", "", **(usual | unusual)).call(dtype)
 
-    assert not due(call, {}).wholes
+    assert not expected_result(call, {}).wholes
 
 
 @pytest.mark.parametrize("dtype", HALF)
 def test_scores_on_a_lattice_are_rounded_alike_and_left_to_their_bounds(dtype: str) -> None:
     call = AttentionCase("half/lattice", "", queries=128, keys=40, width=16, value_width=64).call(dtype)
-    assert due(call, {}).wholes
+    assert expected_result(call, {}).wholes
 
     for name in ("query", "key"):
         call.tensors[name].round_()
 
-    assert not due(call, {}).wholes
+    assert not expected_result(call, {}).wholes
 
 
 def test_gradients_of_equal_output_gradients_are_rounded_alike_and_left_to_their_bounds() -> None:
     case = AttentionCase("half/equal_rows", "", queries=128, keys=40, value_width=64, gradient_of=INPUTS, batch=1)
-    assert set(due(case.call("bfloat16"), {}).wholes) == {"output", *INPUTS}
+    assert set(expected_result(case.call("bfloat16"), {}).wholes) == {"output", *INPUTS}
 
     equal = case.but(layout={"output_gradient": "expanded_rows"}).call("bfloat16")
 
-    assert set(due(equal, {}).wholes) == {"output"}
+    assert set(expected_result(equal, {}).wholes) == {"output"}
 
 
 def test_weights_that_dropout_kept_are_left_to_their_bounds() -> None:
     call = AttentionCase("half/dropped", "", queries=128, keys=40, value_width=64, dropout_p=0.5).call("bfloat16")
 
-    assert not due(call, {}, np.ones((2, 2, 128, 40), dtype=bool)).wholes
+    assert not expected_result(call, {}, np.ones((2, 2, 128, 40), dtype=bool)).wholes
 
 
 def test_empty_rows_and_rows_alike_do_not_count() -> None:
@@ -252,7 +252,7 @@ def test_empty_rows_and_rows_alike_do_not_count() -> None:
     call.tensors["query"][:, :, 20:30] = call.tensors["query"][:, :, 20:21]
     call.tensors["attn_mask"][..., 20:30, :] = True
 
-    counts = due(call, {}).wholes["output"].counts
+    counts = expected_result(call, {}).wholes["output"].counts
 
     assert not counts[:, :, :10].any()
     assert (np.count_nonzero(counts[:, :, 20:30], axis=-1) <= 1).all()
@@ -261,7 +261,9 @@ def test_empty_rows_and_rows_alike_do_not_count() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_wider_types_are_judged_by_their_bounds_alone(dtype: str) -> None:
-    assert not due(AttentionCase("half/wide", "", queries=128, keys=8, value_width=64).call(dtype), {}).wholes
+    assert not expected_result(
+        AttentionCase("half/wide", "", queries=128, keys=8, value_width=64).call(dtype), {}
+    ).wholes
 
 
 def test_a_run_judges_fewer_answers_together_than_its_share_of_chance_allows() -> None:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from attnsuite.cases.expected import WithinBounds
 from attnsuite.contracts.attention.cases import cases
-from attnsuite.contracts.attention.cases.case import AttentionCase, answered, as_asked, due
+from attnsuite.contracts.attention.cases.case import AttentionCase, as_problem, expected_result, oracle_result
 from attnsuite.contracts.attention.cases.draws import DRAWS
 from attnsuite.contracts.attention.masks import Mask
-from attnsuite.contracts.attention.oracle import Problem, Truth, attention
+from attnsuite.contracts.attention.oracle import OracleResult, Problem, attention
 from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT, Spread
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, widened, widest
@@ -332,19 +332,19 @@ def test_mpmath_numbers_judge_every_kind_of_case(monkeypatch: pytest.MonkeyPatch
         ):
             chosen.setdefault((case.family, bool(case.gradient_of), "mask" not in case.values), case)
     small = [case for case in chosen.values() if case.queries * case.keys < 400]
-    expected = {case.name: answered(case.call("float64"), {}) for case in small}
+    expected = {case.name: oracle_result(case.call("float64"), {}) for case in small}
 
     monkeypatch.setattr("attnsuite.contracts.attention.cases.case.widest", lambda dtype: np.object_)
 
     for case in small:
         call = case.call("float64")
-        truth = answered(call, {})
+        truth = oracle_result(call, {})
         assert not disagreement(truth, expected[case.name], 0.51), case.name  # longdouble itself errs by 2⁻¹¹ bounds
         assert disagreement(truth, wrong(expected[case.name]), ACCEPT_OUTPUT), case.name
     assert len({case.family for case in small}) > 10
 
 
-def disagreement(truth: Truth, other: Truth, accept: float) -> list[str]:
+def disagreement(truth: OracleResult, other: OracleResult, accept: float) -> list[str]:
     pairs = [(truth.output, other.output), *((truth.gradients[of], other.gradients[of]) for of in truth.gradients)]
     complaints = (
         compare.difference(its.value.astype(np.float64), one.value, one.bound, accept=accept) for one, its in pairs
@@ -352,7 +352,7 @@ def disagreement(truth: Truth, other: Truth, accept: float) -> list[str]:
     return [complaint for complaint in complaints if complaint]
 
 
-def wrong(truth: Truth) -> Truth:
+def wrong(truth: OracleResult) -> OracleResult:
     return replace(truth, output=replace(truth.output, value=truth.output.value * (1 + 1e-12) + 1e-250))
 
 
@@ -398,7 +398,7 @@ def test_bounds_of_every_draw_are_numbers_and_none_is_negative(draw: str, dtype:
     for mask in masks:
         for rule in ("zeros", "nan", "mean"):
             case = AttentionCase("bounds/any", "", draw=draw, mask=mask, gradient_of=INPUTS)
-            truth = answered(case.call(dtype), {"empty_row": rule})
+            truth = oracle_result(case.call(dtype), {"empty_row": rule})
             for found in (truth.output, *truth.gradients.values()):
                 assert np.isfinite(found.bound).all()
                 assert (found.bound >= 0).all()
@@ -419,7 +419,7 @@ def test_every_case_has_finite_bounds_under_every_other_convention() -> None:
             assert not any(is_misjudged(conventions, truth) for truth in found), (case.name, conventions)
 
 
-def is_misjudged(conventions: dict[str, str], truth: Truth | WithinBounds) -> bool:
+def is_misjudged(conventions: dict[str, str], truth: OracleResult | WithinBounds) -> bool:
     """Whether a bound is infinite, negative, or of another shape than its numbers, or a number is no number."""
     return any(
         not np.isfinite(found.bound).all()
@@ -441,10 +441,10 @@ def seen() -> dict[tuple[str, str], tuple[bool, bool]]:
     return found
 
 
-def truths(found: Any) -> list[Truth | WithinBounds]:
+def truths(found: Any) -> list[OracleResult | WithinBounds]:
     """The oracle's answers in whatever a case keeps as its truth."""
     each = found if isinstance(found, tuple | list) else []
-    return [one for one in each if isinstance(one, Truth | WithinBounds)]
+    return [one for one in each if isinstance(one, OracleResult | WithinBounds)]
 
 
 def test_a_hidden_key_moves_neither_output_nor_bound() -> None:
@@ -485,18 +485,18 @@ def test_huge_logits_in_half_precision_are_bounded_by_the_range_of_the_values() 
 def test_a_loose_bound_reaches_every_value_of_its_row(dtype: str) -> None:
     case = AttentionCase("loose/any", "", draw="huge_logits", width=16)
     call = case.call(dtype)
-    truth = answered(call, {})
+    truth = oracle_result(call, {})
     value = compare.numbers(call.tensors["value"])
 
     assert truth.loose
-    assert not case.counts([due(call, {})])
+    assert not case.counts([expected_result(call, {})])
     rows = truth.output.bound / abs(value[:, :, None] - truth.output.value[:, :, :, None]).max(-2)
     assert (rows.max(-1) >= 1).all()
 
 
 def test_a_score_that_cannot_matter_loosens_nothing() -> None:
     call = AttentionCase("loose/never", "", keys=4).call("bfloat16")
-    asked = as_asked(call, {})
+    asked = as_problem(call, {})
     far = asked.key.copy()
     far[:, :, 1:] = asked.query.mean(-2, keepdims=True) * -200  # negligible weights, wherever rounding puts them
     near = replace(asked, query=np.broadcast_to(asked.query.mean(-2, keepdims=True), asked.query.shape), key=far)

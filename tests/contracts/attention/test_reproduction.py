@@ -13,7 +13,7 @@ import torch
 
 from attnsuite.cases import Call
 from attnsuite.cases.call import Reply
-from attnsuite.contracts.attention.cases.case import AttentionCase, due
+from attnsuite.contracts.attention.cases.case import AttentionCase, expected_result
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.attention.masks import Mask
@@ -28,7 +28,7 @@ attention = as_attention(Dense())
 def printed(call: Call, reply: Reply | None = None) -> dict[str, Any]:
     """What is known after the lines were run beside a right attention."""
     (answer,) = run_calls(attention, (call,)) if reply is None else (reply,)
-    lines = reproducing().written(call, answer, due(call, {}), {})
+    lines = reproducing().written(call, answer, expected_result(call, {}), {})
     assert lines
     known: dict[str, Any] = {"torch": torch, "attention": attention}
     with contextlib.redirect_stdout(io.StringIO()):
@@ -65,7 +65,7 @@ def test_what_is_due_is_what_the_oracle_says(unusual: dict[str, Any], dtype: str
 
     known = printed(call)
 
-    truth = due(call, {})
+    truth = expected_result(call, {})
     assert compare.difference(known["expected"].numpy(), truth.numbers, truth.room) is None
     assert torch.equal(known["query"], call.tensors["query"])
     assert 0 in known["key"].shape or known["key"].stride() == call.tensors["key"].stride()
@@ -80,7 +80,7 @@ def test_a_gradient_is_that_of_the_oracle(name: str, unusual: dict[str, Any]) ->
 
     known = printed(call, off)
 
-    bounded = due(call, {}).gradients[name]
+    bounded = expected_result(call, {}).gradients[name]
     assert np.allclose(known["expected"].numpy(), bounded.value.astype(np.float64), atol=1e-5)
     assert np.allclose(known["actual"].numpy(), bounded.value.astype(np.float64), atol=1e-4)
 
@@ -88,7 +88,7 @@ def test_a_gradient_is_that_of_the_oracle(name: str, unusual: dict[str, Any]) ->
 def test_what_is_dropped_by_chance_cannot_be_written() -> None:
     call = AttentionCase("test/reproduction", "", dropout_p=0.5, **SMALL).call("float32")
 
-    assert reproducing().written(call, Reply(torch.zeros(1, 2, 3, 2)), due(call, {}), {}) == ()
+    assert reproducing().written(call, Reply(torch.zeros(1, 2, 3, 2)), expected_result(call, {}), {}) == ()
 
 
 def simpler(call: Call) -> Iterator[Call]:
@@ -105,7 +105,7 @@ def test_what_is_simpler_is_still_a_call_that_attention_takes() -> None:
         if candidate.options.get("enable_gqa") or candidate.tensors["query"].shape[1] == 2:
             (reply,) = run_calls(attention, (candidate,))
             assert not reply.error
-            assert due(candidate, {}).verdict(reply).detail == ""
+            assert expected_result(candidate, {}).verdict(reply).detail == ""
 
 
 def test_as_many_queries_as_keys_become_fewer_together() -> None:

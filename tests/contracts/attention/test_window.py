@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnsuite.cases import Call
-from attnsuite.contracts.attention.cases.case import AttentionCase, answered
+from attnsuite.contracts.attention.cases.case import AttentionCase, oracle_result
 from attnsuite.contracts.attention.contract import needs
 from attnsuite.contracts.attention.workload import Workload
 
@@ -17,7 +17,7 @@ def call(**changes: object) -> Call:
 
 
 def seen(asked: Call) -> np.ndarray:
-    return answered(asked, {}).weights[0, 0] > 0
+    return oracle_result(asked, {}).weights[0, 0] > 0
 
 
 @pytest.mark.parametrize("window", [(0, 0), (2, 0), (0, 3), (2, 1), (None, 1), (3, None), (None, None)])

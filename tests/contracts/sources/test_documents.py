@@ -16,8 +16,8 @@ from attnsuite.cases.tensors import numbers
 from attnsuite.conformance.coverage import cases_by_example, coverage
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases import cases
-from attnsuite.contracts.attention.cases.case import as_asked
-from attnsuite.contracts.attention.cases.documents import Slope, arrays, options, printed_examples
+from attnsuite.contracts.attention.cases.case import as_problem
+from attnsuite.contracts.attention.cases.documents import KeyGradient, arrays, options, printed_examples
 from attnsuite.contracts.attention.contract import CONTRACT, needs
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
@@ -35,7 +35,9 @@ FIELDS = (
 
 CASES = {case.name: case for case in printed_examples()}
 PRINTED = {
-    name: case for name, case in CASES.items() if isinstance(case, DocumentedNumbers) and not isinstance(case, Slope)
+    name: case
+    for name, case in CASES.items()
+    if isinstance(case, DocumentedNumbers) and not isinstance(case, KeyGradient)
 }
 EMPTY_ROW = "doc-001/sdpa-empty-row"
 
@@ -161,7 +163,7 @@ def test_the_oracle_in_float64_reproduces_every_digit(name: str) -> None:
     case = PRINTED[name]
     call = case.calls("float64")[0]
 
-    truth = oracle.attention(as_asked(call, {}), PRECISIONS["float64"], np.float64)
+    truth = oracle.attention(as_problem(call, {}), PRECISIONS["float64"], np.float64)
 
     source = case.figures.source
     example = documents.examples()[source.example]
@@ -181,7 +183,7 @@ def test_the_steps_on_the_way_reproduce_every_digit(id: str) -> None:
     scores = query @ key.swapaxes(-1, -2)
     scale = options(example).get("scale", query.shape[-1] ** -0.5)
     call = next(case for case in PRINTED.values() if case.figures.source.example == id).calls("float64")[0]
-    weights = oracle.attention(as_asked(call, {}), PRECISIONS["float64"]).weights.reshape(scores.shape)
+    weights = oracle.attention(as_problem(call, {}), PRECISIONS["float64"]).weights.reshape(scores.shape)
     found = {"query": query, "key": key, "scores": scores, "scaled_scores": scale * scores, "weights": weights}
     found["row_sums"] = weights.sum(-1)
     if "value" in given:
@@ -300,7 +302,7 @@ def test_a_keep_mask_is_boolean_and_true_may_attend() -> None:
 
 
 def test_printed_digits_are_compared_in_float32_and_float64_only() -> None:
-    usual = [case for case in CASES.values() if not isinstance(case, Slope)]
+    usual = [case for case in CASES.values() if not isinstance(case, KeyGradient)]
 
     assert all(case.dtypes == ("float64", "float32") for case in usual)
     assert len(usual) == len(CASES) - 1, "one derivative is below what float32 holds"

@@ -21,7 +21,7 @@ from attnsuite.cases.tensors import Array, as_tensor, dtype_of
 from attnsuite.contracts.attention import feature, oracle
 from attnsuite.contracts.attention.cases.draws import Sizes, drawn
 from attnsuite.contracts.attention.cases.traits import traits
-from attnsuite.contracts.attention.feature import Drawing
+from attnsuite.contracts.attention.feature import DrawContext
 from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
@@ -90,7 +90,7 @@ class AttentionCase(PerCallCase):
         precision = getattr(torch, dtype)
         arrays, upstream, random = drawn(self.name, self.draw, self.sizes, dtype)
         tensors = {name: as_tensor(array, dtype) for name, array in zip(INPUTS, arrays, strict=True)}
-        given = feature.given(self.values, Drawing(random, self.sizes, precision))
+        given = feature.given(self.values, DrawContext(random, self.sizes, precision))
         options = self.defaults | {name: value for name, value in given.items() if not isinstance(value, Tensor)}
         leading = (slice(None),) * 4 if self.rank == 4 else (0,) * (4 - self.rank)
         tensors = {name: tensor[leading] for name, tensor in tensors.items()}
@@ -118,7 +118,7 @@ class AttentionCase(PerCallCase):
         return {each.name: each.default for each in known if each.name != "attn_mask"}
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[WithinBounds, ...]:
-        return tuple(due(call, conventions) for call in calls)
+        return tuple(expected_result(call, conventions) for call in calls)
 
     def traits(self, dtype: str) -> Traits:
         return traits(self, dtype)
@@ -135,14 +135,16 @@ def form(call: Call) -> Form:
     return Form((*query.shape[:-1], value.shape[-1]), query.dtype, gradients, weights)
 
 
-def due(call: Call, conventions: Conventions, kept: Array | None = None, *, decided: bool = False) -> WithinBounds:
+def expected_result(
+    call: Call, conventions: Conventions, kept: Array | None = None, *, decided: bool = False
+) -> WithinBounds:
     """What is due of a call, on sampled query rows where it is large. `kept` says which weights survived dropout.
 
     Where empty rows are is found out on request: there the contract decides, not a document.
     """
-    dtype, of, asked = dtype_of(call), form(call), as_asked(call, conventions, kept)
-    rows = None if call.gradient_of else sampled_rows(asked, dtype)
-    truth = _answered(asked if rows is None else on_rows(asked, rows), dtype)
+    dtype, of, problem = dtype_of(call), form(call), as_problem(call, conventions, kept)
+    rows = None if call.gradient_of else sampled_rows(problem, dtype)
+    truth = _oracle_result(problem if rows is None else on_rows(problem, rows), dtype)
     empty = truth.weights.astype(np.float64).sum(-1, keepdims=True) == 0 if decided else None
     return WithinBounds(
         of,
@@ -150,11 +152,11 @@ def due(call: Call, conventions: Conventions, kept: Array | None = None, *, deci
         ACCEPT_OUTPUT,
         {name: _reshaped(truth.gradients[name], of.gradients[name]) for name in call.gradient_of},
         rows,
-        size=_largest(asked.value),
+        size=_largest(problem.value),
         loose=truth.loose,
         wholes=truth.wholes,
         decided=None if empty is None else np.broadcast_to(empty, truth.output.value.shape).reshape(of.shape),
-        weights=None if call.options.get("dropout_p") else partial(_weights, asked, rows, dtype),
+        weights=None if call.options.get("dropout_p") else partial(_weights, problem, rows, dtype),
     )
 
 
@@ -163,23 +165,23 @@ def _largest(array: Array) -> float:
     return min(float(np.fmax.reduce(abs(array), axis=None, initial=0.0)), sys.float_info.max)
 
 
-def _weights(asked: oracle.Problem, rows: Array | None, dtype: str) -> Bounded:
+def _weights(problem: oracle.Problem, rows: Array | None, dtype: str) -> Bounded:
     """The weights before dropout, which are the answer over the identity."""
-    *lead, keys, _ = asked.value.shape
-    alone = replace(asked, value=identity_values_of(lead, keys), output_gradient=None, gradient_of=())
-    return _answered(alone if rows is None else on_rows(alone, rows), dtype).output
+    *lead, keys, _ = problem.value.shape
+    alone = replace(problem, value=identity_values_of(lead, keys), output_gradient=None, gradient_of=())
+    return _oracle_result(alone if rows is None else on_rows(alone, rows), dtype).output
 
 
-def answered(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.Truth:
+def oracle_result(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.OracleResult:
     """What the oracle says of a whole call."""
-    return _answered(as_asked(call, conventions, kept), dtype_of(call))
+    return _oracle_result(as_problem(call, conventions, kept), dtype_of(call))
 
 
-def _answered(asked: oracle.Problem, dtype: str) -> oracle.Truth:
-    return oracle.attention(asked, PRECISIONS[dtype], widest(dtype))
+def _oracle_result(problem: oracle.Problem, dtype: str) -> oracle.OracleResult:
+    return oracle.attention(problem, PRECISIONS[dtype], widest(dtype))
 
 
-def as_asked(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.Problem:
+def as_problem(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.Problem:
     """A call in the oracle's words: four axes, and arrays."""
     query, key, value = (four_axes(compare.numbers(call.tensors[name])) for name in INPUTS)
     upstream = None if call.output_gradient is None else four_axes(compare.numbers(call.output_gradient))
@@ -196,10 +198,10 @@ def as_asked(call: Call, conventions: Conventions, kept: Array | None = None) ->
     )
 
 
-def sampled_rows(asked: oracle.Problem, dtype: str) -> Array | None:
+def sampled_rows(problem: oracle.Problem, dtype: str) -> Array | None:
     """Rows to judge when all are too many: the first, the last, and as many evenly between as there is time for."""
-    *lead, queries, _ = asked.query.shape
-    per_row = int(np.prod(lead)) * asked.key.shape[-2]
+    *lead, queries, _ = problem.query.shape
+    per_row = int(np.prod(lead)) * problem.key.shape[-2]
     judged = JUDGED_ELEMENTS if widest(dtype) is np.float64 else JUDGED_IN_EXTENDED_PRECISION
     count = max(SAMPLED_ROWS, judged // max(per_row, 1))
     if queries <= count:
@@ -208,12 +210,12 @@ def sampled_rows(asked: oracle.Problem, dtype: str) -> Array | None:
     return np.unique([*edges, *np.linspace(3, queries - 4, count - len(edges)).astype(int)])
 
 
-def on_rows(asked: oracle.Problem, rows: Array) -> oracle.Problem:
+def on_rows(problem: oracle.Problem, rows: Array) -> oracle.Problem:
     """The same question about some of its queries."""
-    kept = asked.kept
+    kept = problem.kept
     if kept is not None and kept.ndim > 1:
         kept = kept[..., rows, :]
-    return replace(asked, query=asked.query[..., rows, :], kept=kept, rows=rows, queries=asked.query.shape[-2])
+    return replace(problem, query=problem.query[..., rows, :], kept=kept, rows=rows, queries=problem.query.shape[-2])
 
 
 def four_axes(array: Array) -> Array:

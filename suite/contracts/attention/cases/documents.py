@@ -16,8 +16,8 @@ from attnsuite.cases.formula import Formula, FormulaCase
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import Array, Generator, Inputs, numbers, valid
 from attnsuite.contracts.attention import feature
-from attnsuite.contracts.attention.cases.case import due
-from attnsuite.contracts.attention.feature import Drawing
+from attnsuite.contracts.attention.cases.case import expected_result
+from attnsuite.contracts.attention.feature import DrawContext
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging import compare
@@ -28,7 +28,7 @@ class Attention(Formula):
     """The contract as a formula, whose oracle is not written in `Rounded` numbers."""
 
     def due(self, call: Call, conventions: Conventions, **told: Any) -> WithinBounds:
-        return due(call, conventions, decided=True)
+        return expected_result(call, conventions, decided=True)
 
 
 def drawn(random: Generator, **shapes: tuple[int, ...]) -> Inputs:
@@ -80,7 +80,7 @@ def _quantity(example: Excerpt, quantity: str) -> DocumentedNumbers:
     )
 
 
-class Slope(DocumentedNumbers):
+class KeyGradient(DocumentedNumbers):
     """A gradient of the key, which of a query of 1 is that of its scores; judged in float64, relatively alone."""
 
     def __init__(self, of: FormulaCase, figures: Figures, select: Callable[[Array], Array]) -> None:
@@ -108,13 +108,13 @@ class Slope(DocumentedNumbers):
         return np.asarray(DERIVED * abs(self.printed) + room)
 
 
-def _saturated() -> Slope:
+def _saturated() -> KeyGradient:
     """How little one weight changes with the other's score, 100 below: a gradient that vanishes, but not to 0."""
     example = documents.examples()[SATURATED]
     (quantity,), scores = example.expected, numbers(example.inputs["scores"])
     asked = {"query": np.ones((1, 1)), "key": scores[:, None], "value": np.eye(len(scores))[:, :1]}
     case = attention.given(*example.named(quantity), asked)
-    return Slope(case, example.gives(quantity), lambda gradient: gradient.reshape(-1)[1])
+    return KeyGradient(case, example.gives(quantity), lambda gradient: gradient.reshape(-1)[1])
 
 
 def _shaped() -> Iterator[DocumentedShape]:
@@ -175,4 +175,4 @@ def options(example: Excerpt) -> dict[str, Any]:
     scale = parameters.get("scale", 1.0)
     if abs(scale - width**-0.5) > 1e-9:
         chosen["scale"] = scale
-    return chosen | feature.given({"causal": parameters.get("causal")}, Drawing(None, None, torch.float64))
+    return chosen | feature.given({"causal": parameters.get("causal")}, DrawContext(None, None, torch.float64))

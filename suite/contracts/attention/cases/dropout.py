@@ -15,7 +15,7 @@ from attnsuite.cases.layouts import INPUTS, LayoutCase
 from attnsuite.cases.random_cases import SEED, CountedCase, DropoutCase, DropoutReader
 from attnsuite.cases.tensors import FAST, Array, dtype_of
 from attnsuite.contracts.attention.cases.bad_input import BadInput, of_rank
-from attnsuite.contracts.attention.cases.case import AttentionCase, answered, due, form
+from attnsuite.contracts.attention.cases.case import AttentionCase, expected_result, form, oracle_result
 from attnsuite.contracts.attention.cases.several_calls import forward_of, interleave
 from attnsuite.contracts.attention.feature import Grid, visible
 from attnsuite.contracts.attention.masks import Mask
@@ -41,7 +41,7 @@ BITS = 4
 """As many keys are read off one column of coded values: numbers up to 15 survive the rounding of every half type."""
 
 
-class DroppedByAttention(DropoutReader):
+class KeptWeights(DropoutReader):
     """How the kept weights are read off: values are the identity, so the output is the weights after dropout."""
 
     def form(self, call: Call) -> Form:
@@ -59,11 +59,11 @@ class DroppedByAttention(DropoutReader):
 
     def certain(self, call: Call, kept: Array, conventions: Conventions) -> Array:
         """Where a query attends to a key with a weight that no dtype rounds to zero."""
-        weights = answered(replace(call, gradient_of=()), conventions).weights
+        weights = oracle_result(replace(call, gradient_of=()), conventions).weights
         return np.asarray(weights > SURELY_NOT_ZERO * PRECISIONS[dtype_of(call)].tiny).reshape(kept.shape)
 
     def due(self, call: Call, kept: Array, conventions: Conventions) -> WithinBounds:
-        return due(call, conventions, kept)
+        return expected_result(call, conventions, kept)
 
 
 def _grid(call: Call) -> Grid:
@@ -73,7 +73,7 @@ def _grid(call: Call) -> Grid:
 
 def kept(name: str, why: str, of: AttentionCase, dtypes: tuple[str, ...] = DTYPES) -> DropoutCase:
     """A case over identity values, whose output shows which weights were kept."""
-    return DropoutCase(of.but(name=name, why=why, dtypes=dtypes), DroppedByAttention())
+    return DropoutCase(of.but(name=name, why=why, dtypes=dtypes), KeptWeights())
 
 
 def counted(
@@ -95,10 +95,10 @@ def counted(
         name, why, batch=batch, heads=heads, queries=queries or size, keys=size, width=size, draw="uniform_identity",
         dropout_p=p, dtypes=dtypes, **values,
     )  # fmt: skip
-    return CountedCase(of, form, DroppedByAttention().count(judge, p, seeds), seeds)
+    return CountedCase(of, form, KeptWeights().count(judge, p, seeds), seeds)
 
 
-class Coded(AttentionCase):
+class CodedValues(AttentionCase):
     """Equal weights over so many keys that identity values would take gigabytes.
 
     A column of the values holds the powers of two 1, 2, 4, 8 for four keys, so that it shows as a number of four
@@ -114,7 +114,7 @@ class Coded(AttentionCase):
         return Call({"query": query, "key": key, "value": value}, {"dropout_p": self.values["dropout_p"]}, seed=SEED)
 
 
-class DroppedOfMany(DroppedByAttention):
+class KeptOfCodedValues(KeptWeights):
     """How the kept weights are read off coded values."""
 
     def kept(self, call: Call, output: Array) -> Array:
@@ -127,22 +127,22 @@ class DroppedOfMany(DroppedByAttention):
 
 def of_many(name: str, why: str, judge: Judge, p: float, dtypes: tuple[str, ...] = ("float32",)) -> CountedCase:
     """The draw over 1,024 keys in 32 heads."""
-    of = Coded(name, why, batch=2, heads=32, queries=2, keys=1024, dropout_p=p, dtypes=dtypes)
-    return CountedCase(of, form, DroppedOfMany().count(judge, p, (SEED,)))
+    of = CodedValues(name, why, batch=2, heads=32, queries=2, keys=1024, dropout_p=p, dtypes=dtypes)
+    return CountedCase(of, form, KeptOfCodedValues().count(judge, p, (SEED,)))
 
 
-class Interleaved(DropoutCase):
+class InterleavedPasses(DropoutCase):
     """Two draws of a case, whose backward passes run after both forward passes."""
 
     def __init__(self, name: str, why: str, of: AttentionCase) -> None:
-        super().__init__(of.but(name=name, why=why), DroppedByAttention())
+        super().__init__(of.but(name=name, why=why), KeptWeights())
 
     def calls(self, dtype: str) -> Calls:
         (call,) = self.of.calls(dtype)
         return interleave((call, replace(call, seed=2)))
 
 
-class Training(CountedCase):
+class TrainingSteps(CountedCase):
     """Calls with gradients, one after the other, none of which may drop what another does.
 
     The backward pass of the first runs between those of the others, and must leave the random source as it is.
@@ -150,7 +150,7 @@ class Training(CountedCase):
 
     def __init__(self, of: AttentionCase, order: Callable[[Call], Calls]) -> None:
         seeds, p = (SEED, None, None), float(of.values["dropout_p"])
-        super().__init__(of, form, DroppedByAttention().count(repeated, p, seeds), seeds)
+        super().__init__(of, form, KeptWeights().count(repeated, p, seeds), seeds)
         self.order = order
 
     def calls(self, dtype: str) -> Calls:
@@ -241,9 +241,9 @@ def training() -> Sequence[Case]:
     learning = AttentionCase("", "", batch=4, heads=4, queries=16, keys=16, width=16, draw="uniform_identity", dropout_p=0.5, gradient_of=INPUTS, dtypes=("float32",))  # fmt: skip
     one, between = "dropout/successive_training", "dropout/backward_between"
     return [
-        Training(learning.but(name=one, why="each step of a training draws anew"), one_by_one),
-        Interleaved("order/dropout", "forward A, forward B, backward A, backward B: each drops what it dropped", KEPT.but(gradient_of=INPUTS)),
-        Training(learning.but(name=between, why="a backward pass does not turn the generator back"), backward_between),
+        TrainingSteps(learning.but(name=one, why="each step of a training draws anew"), one_by_one),
+        InterleavedPasses("order/dropout", "forward A, forward B, backward A, backward B: each drops what it dropped", KEPT.but(gradient_of=INPUTS)),
+        TrainingSteps(learning.but(name=between, why="a backward pass does not turn the generator back"), backward_between),
     ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from attnsuite.contracts.attention.cases.relations import (
     same,
     with_tensors,
 )
-from attnsuite.contracts.attention.cases.several_calls import SMALL, InARow, same_storage
+from attnsuite.contracts.attention.cases.several_calls import SMALL, CallSequence, same_storage
 from attnsuite.contracts.attention.masks import Mask
 
 WITH_MASK = (*INPUTS, "attn_mask")
@@ -112,7 +112,7 @@ def special() -> Sequence[Case]:
         AttentionCase("mask_gradient/tiles", "across tiles", gradient_of=WITH_MASK, batch=1, heads=2, queries=70, keys=130, mask=Mask("float", axes="1hls"), dtypes=FAST),
         Relation("metamorphic/poisoned_masked_keys", hidden, poisoned_masked_keys, padded),
         Relation("metamorphic/poisoned_masked_keys_float", hidden, poisoned_masked_keys, padded_float),
-        InARow("behaviour/same_pointers_other_mask", "another mask behind the same pointer", same_storage(SMALL.but(mask=Mask()))),
+        CallSequence("behaviour/same_pointers_other_mask", "another mask behind the same pointer", same_storage(SMALL.but(mask=Mask()))),
     ]  # fmt: skip
 
 

@@ -14,17 +14,17 @@ from attnsuite.cases.case import Traits
 from attnsuite.cases.expected import WithinBounds
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import Array, Generator, dtype_of, generator
-from attnsuite.contracts.attention.cases.case import AttentionCase, answered, form, four_axes
-from attnsuite.contracts.attention.oracle import Truth
+from attnsuite.contracts.attention.cases.case import AttentionCase, form, four_axes, oracle_result
+from attnsuite.contracts.attention.oracle import OracleResult
 from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import Bounded
 from attnsuite.judging.verdicts import Verdict, closest
 from attnsuite.model import DTYPES
 
-Compared = tuple[Array, Array, Array]
+Comparison = tuple[Array, Array, Array]
 """What came, what was due, and how far apart the two may be."""
-Relate = Callable[[Call, Generator], tuple[Sequence[Call], Callable[[list[Array], list[Truth]], Compared]]]
+Relate = Callable[[Call, Generator], tuple[Sequence[Call], Callable[[list[Array], list[OracleResult]], Comparison]]]
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Relation(Case):
     def traits(self, dtype: str) -> Traits:
         return self.of.traits(dtype)
 
-    def expected(self, calls: Calls, conventions: Conventions) -> list[Truth]:
-        return [answered(call, conventions) for call in calls]
+    def expected(self, calls: Calls, conventions: Conventions) -> list[OracleResult]:
+        return [oracle_result(call, conventions) for call in calls]
 
-    def verdict(self, calls: Calls, replies: Replies, truth: list[Truth]) -> Verdict:
+    def verdict(self, calls: Calls, replies: Replies, truth: list[OracleResult]) -> Verdict:
         for call, reply in zip(calls, replies, strict=True):
             if complaint := form(call).unfit(reply):
                 return complaint
@@ -58,12 +58,12 @@ class Relation(Case):
         verdict = closest([("output", actual, Bounded(expected, bound), ACCEPT_OUTPUT)])
         return replace(verdict, detail=f"{self.why}, but {verdict.detail}") if verdict.detail else verdict
 
-    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: list[Truth]) -> bool:
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: list[OracleResult]) -> bool:
         """Every output of its own, beyond what the relation says of all together."""
         dues = [WithinBounds(form(call), of.output, ACCEPT_OUTPUT) for call, of in zip(calls, truth, strict=True)]
         return all(due.alike(*pair) for due, *pair in zip(dues, replies, theirs, strict=True))
 
-    def _related(self, dtype: str) -> tuple[Sequence[Call], Callable[[list[Array], list[Truth]], Compared]]:
+    def _related(self, dtype: str) -> tuple[Sequence[Call], Callable[[list[Array], list[OracleResult]], Comparison]]:
         return self.relate(self.of.but(name=self.name).call(dtype), generator(self.name + "/change"))
 
 
@@ -77,10 +77,10 @@ def without(call: Call, option: str) -> Call:
 
 def same(
     left: Callable[[Array], Array], right: Callable[[Array], Array]
-) -> Callable[[list[Array], list[Truth]], Compared]:
+) -> Callable[[list[Array], list[OracleResult]], Comparison]:
     """The first answer seen through `left` equals the second seen through `right`."""
 
-    def compared(outputs: list[Array], truths: list[Truth]) -> Compared:
+    def compared(outputs: list[Array], truths: list[OracleResult]) -> Comparison:
         bounds = [truth.output.bound for truth in truths]
         return right(outputs[1]), left(outputs[0]), left(bounds[0]) + right(bounds[1])
 
@@ -108,7 +108,7 @@ def linear_in_values(call: Call, random: Generator) -> tuple[Sequence[Call], Any
     first, second = (torch.from_numpy(random.integers(-12, 13, size=shape) / 8).to(dtype) for _ in range(2))
     calls = [with_tensors(call, value=value) for value in (first, second, 2 * first - second)]  # eighths are exact
 
-    def compared(outputs: list[Array], truths: list[Truth]) -> Compared:
+    def compared(outputs: list[Array], truths: list[OracleResult]) -> Comparison:
         bound = 2 * truths[0].output.bound + truths[1].output.bound + truths[2].output.bound
         return outputs[2], 2 * outputs[0] - outputs[1], bound
 
@@ -124,7 +124,7 @@ def split_keys(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
         *(with_tensors(call, **{n: call.tensors[n][..., a:b, :] for n in ("key", "value")}) for a, b in parts),
     ]
 
-    def compared(outputs: list[Array], truths: list[Truth]) -> Compared:
+    def compared(outputs: list[Array], truths: list[OracleResult]) -> Comparison:
         shares = [truths[0].weights[..., a:b].sum(-1, keepdims=True) for a, b in parts]
         merged = shares[0] * outputs[1] + shares[1] * outputs[2]
         bound = shares[0] * truths[1].output.bound + shares[1] * truths[2].output.bound

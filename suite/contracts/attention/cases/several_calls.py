@@ -14,30 +14,30 @@ from attnsuite.cases.case import HOW, ChangedCase, Traits
 from attnsuite.cases.expected import Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS, LayoutCase, as_one_tensor
 from attnsuite.cases.tensors import dtype_of
-from attnsuite.contracts.attention.cases.case import AttentionCase, due
+from attnsuite.contracts.attention.cases.case import AttentionCase, expected_result
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.judging.precision import PRECISIONS, Bounded
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES, Status
 
-Making = Callable[[Callable[[AttentionCase], Call]], Calls]
+MakeCalls = Callable[[Callable[[AttentionCase], Call]], Calls]
 """Makes the calls of a case, given a function that draws the call of an `AttentionCase` in the dtype under test."""
 
 
 @dataclass(frozen=True)
-class InARow(PerCallCase):
+class CallSequence(PerCallCase):
     """Several calls in a row, each held against the oracle."""
 
     name: str
     why: str
-    making: Making
+    making: MakeCalls
     dtypes: tuple[str, ...] = DTYPES
 
     def calls(self, dtype: str) -> Calls:
         return self.making(lambda case: case.but(name=case.name or self.name).call(dtype))
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[WithinBounds, ...]:
-        return tuple(due(call, conventions) for call in calls)
+        return tuple(expected_result(call, conventions) for call in calls)
 
     def traits(self, dtype: str) -> Traits:
         """Those of all its calls, found without drawing their numbers."""
@@ -61,7 +61,7 @@ class InARow(PerCallCase):
         return merged
 
 
-class Repeated(ChangedCase):
+class RepeatedCall(ChangedCase):
     """The same call several times, whose bits have to be equal where that is declared."""
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Any, bool]:
@@ -103,45 +103,45 @@ def behaviour() -> list[Case]:
     tiled = AttentionCase("behaviour/tiled", "", queries=130, keys=200)
     learning = SMALL.but(gradient_of=INPUTS)
     return [
-        Repeated(InARow("behaviour/repeated", "the same call again gives the same answer", repeat(SMALL, 3))),
-        Repeated(InARow("behaviour/repeated_tiled", "the same call again, where there are several tiles", repeat(tiled, 3))),
-        Repeated(InARow("behaviour/repeated_gradient", "a second backward pass", repeat(learning, 2))),
-        InARow("behaviour/alternating_shapes", "shapes A, B, A: nothing stale is used", each(SMALL, other, SMALL)),
-        InARow("behaviour/alternating_keys", "only the number of keys alternates", each(SMALL, SMALL.but(keys=4), SMALL)),
-        InARow("behaviour/other_numbers", "the same shape with other numbers", each(SMALL, SMALL.but(name="behaviour/small_too"))),
-        InARow("behaviour/same_pointers", "other numbers behind the same pointers", same_storage(SMALL)),
-        InARow("behaviour/one_tensor", "one tensor is given as query, key and value", one_tensor(SMALL)),
-        InARow("behaviour/second_thread", "another thread", two_threads(SMALL)),
-        InARow("behaviour/second_thread_gradient", "gradients in another thread", two_threads(learning)),
-        InARow("behaviour/without_gradients", "no_grad agrees with grad mode", modes(SMALL)),
+        RepeatedCall(CallSequence("behaviour/repeated", "the same call again gives the same answer", repeat(SMALL, 3))),
+        RepeatedCall(CallSequence("behaviour/repeated_tiled", "the same call again, where there are several tiles", repeat(tiled, 3))),
+        RepeatedCall(CallSequence("behaviour/repeated_gradient", "a second backward pass", repeat(learning, 2))),
+        CallSequence("behaviour/alternating_shapes", "shapes A, B, A: nothing stale is used", each(SMALL, other, SMALL)),
+        CallSequence("behaviour/alternating_keys", "only the number of keys alternates", each(SMALL, SMALL.but(keys=4), SMALL)),
+        CallSequence("behaviour/other_numbers", "the same shape with other numbers", each(SMALL, SMALL.but(name="behaviour/small_too"))),
+        CallSequence("behaviour/same_pointers", "other numbers behind the same pointers", same_storage(SMALL)),
+        CallSequence("behaviour/one_tensor", "one tensor is given as query, key and value", one_tensor(SMALL)),
+        CallSequence("behaviour/second_thread", "another thread", two_threads(SMALL)),
+        CallSequence("behaviour/second_thread_gradient", "gradients in another thread", two_threads(learning)),
+        CallSequence("behaviour/without_gradients", "no_grad agrees with grad mode", modes(SMALL)),
         AttentionCase("behaviour/one_key_one_query", "the output of one key is a copy of its value, not the value", queries=1, keys=1),
         AttentionCase("behaviour/options_spelled_out", "every option at its default, as callers pass them on", spelled_out=True),
         AttentionCase("behaviour/one_key", "a single value handed to every query", keys=1),
     ]  # fmt: skip
 
 
-def repeat(case: AttentionCase, times: int) -> Making:
+def repeat(case: AttentionCase, times: int) -> MakeCalls:
     return lambda draw: (draw(case),) * times
 
 
-def each(*cases: AttentionCase) -> Making:
+def each(*cases: AttentionCase) -> MakeCalls:
     return lambda draw: tuple(draw(case) for case in cases)
 
 
-def same_storage(case: AttentionCase) -> Making:
+def same_storage(case: AttentionCase) -> MakeCalls:
     changed = case.but(name=case.name + "_changed")
     return lambda draw: (draw(case), replace(draw(changed), same_storage=True))
 
 
-def one_tensor(case: AttentionCase) -> Making:
+def one_tensor(case: AttentionCase) -> MakeCalls:
     return lambda draw: (as_one_tensor(draw(case.but(name="", keys=case.queries))),)
 
 
-def two_threads(case: AttentionCase) -> Making:
+def two_threads(case: AttentionCase) -> MakeCalls:
     return lambda draw: (draw(case), replace(draw(case), own_thread=True))
 
 
-def modes(case: AttentionCase) -> Making:
+def modes(case: AttentionCase) -> MakeCalls:
     learning = case.but(gradient_of=INPUTS)
     return lambda draw: (draw(learning), replace(draw(case), grad_mode=False))
 
@@ -153,16 +153,16 @@ TILED = AttentionCase("order/tiled", "", batch=1, queries=70, keys=130, width=16
 def order() -> list[Case]:
     """Backward passes run after other calls, twice, or in another thread; gradients outlive all of them."""
     return [
-        InARow("order/first_goes_back_first", "forward A, forward B, backward A, backward B", interleaved(LEARNING)),
-        InARow("order/last_goes_back_first", "forward A, forward B, backward B, backward A", interleaved(LEARNING, (1, 0))),
-        InARow("order/other_options_between", "a call with other options, between forward and backward", interleaved(LEARNING, (0,), scale=-0.6)),
-        InARow("order/causal_between", "a causal call, between forward and backward", interleaved(LEARNING, causal=True)),
-        InARow("order/tiled", "across tiles", interleaved(TILED), ("float32", "float16")),
-        InARow("order/evaluated_between", "a call without gradients, between forward and backward", evaluated_between),
-        InARow("order/twice", "the backward pass runs twice through a graph that is kept", twice(LEARNING), DTYPES),
-        InARow("order/twice_tiled", "the same across tiles", twice(TILED), ("float32", "float16")),
-        InARow("order/backward_in_another_thread", "forward here, backward there", in_another_thread),
-        InARow("order/gradients_outlive_calls", "gradients are the caller's, whatever is called later", in_a_row(LEARNING, 3)),
+        CallSequence("order/first_goes_back_first", "forward A, forward B, backward A, backward B", interleaved(LEARNING)),
+        CallSequence("order/last_goes_back_first", "forward A, forward B, backward B, backward A", interleaved(LEARNING, (1, 0))),
+        CallSequence("order/other_options_between", "a call with other options, between forward and backward", interleaved(LEARNING, (0,), scale=-0.6)),
+        CallSequence("order/causal_between", "a causal call, between forward and backward", interleaved(LEARNING, causal=True)),
+        CallSequence("order/tiled", "across tiles", interleaved(TILED), ("float32", "float16")),
+        CallSequence("order/evaluated_between", "a call without gradients, between forward and backward", evaluated_between),
+        CallSequence("order/twice", "the backward pass runs twice through a graph that is kept", twice(LEARNING), DTYPES),
+        CallSequence("order/twice_tiled", "the same across tiles", twice(TILED), ("float32", "float16")),
+        CallSequence("order/backward_in_another_thread", "forward here, backward there", in_another_thread),
+        CallSequence("order/gradients_outlive_calls", "gradients are the caller's, whatever is called later", in_a_row(LEARNING, 3)),
     ]  # fmt: skip
 
 
@@ -176,7 +176,7 @@ def interleave(calls: Calls, order: tuple[int, ...] = (0, 1)) -> Calls:
     return (*map(forward_of, calls), *(replace(calls[number], backward_of=number) for number in order))
 
 
-def interleaved(case: AttentionCase, order: tuple[int, ...] = (0, 1), **unusual: object) -> Making:
+def interleaved(case: AttentionCase, order: tuple[int, ...] = (0, 1), **unusual: object) -> MakeCalls:
     """Two calls of a case, of other numbers and with something unusual about the second."""
     other = case.but(name=case.name + "_other", **unusual)
     return lambda draw: interleave((draw(case), draw(other)), order)
@@ -188,7 +188,7 @@ def evaluated_between(draw: Callable[[AttentionCase], Call]) -> Calls:
     return (forward_of(learning), evaluated, replace(learning, backward_of=0))
 
 
-def twice(case: AttentionCase) -> Making:
+def twice(case: AttentionCase) -> MakeCalls:
     """The second time with another output gradient."""
     other = case.but(name=case.name + "_other")
     return lambda draw: (draw(case), replace(draw(case), output_gradient=draw(other).output_gradient, backward_of=0))
@@ -199,12 +199,12 @@ def in_another_thread(draw: Callable[[AttentionCase], Call]) -> Calls:
     return (forward_of(learning), replace(learning, backward_of=0, own_thread=True))
 
 
-def in_a_row(case: AttentionCase, times: int) -> Making:
+def in_a_row(case: AttentionCase, times: int) -> MakeCalls:
     return lambda draw: tuple(draw(case.but(name=f"{case.name}_{number}")) for number in range(times))
 
 
 @dataclass(frozen=True)
-class OneTensor(PerCallCase):
+class SharedTensor(PerCallCase):
     """A call in which several inputs are one tensor, whose gradient is asked under the first of their names."""
 
     name: str
@@ -224,7 +224,7 @@ class OneTensor(PerCallCase):
         return tuple(self._summed(call, conventions) for call in calls)
 
     def _summed(self, call: Call, conventions: Conventions) -> WithinBounds:
-        apart = due(replace(call, gradient_of=INPUTS), conventions)
+        apart = expected_result(replace(call, gradient_of=INPUTS), conventions)
         unit = PRECISIONS[dtype_of(call)].unit
         gradients = {name: each for name, each in apart.gradients.items() if name in call.gradient_of}
         gradients[self.roles[0]] = total([apart.gradients[role] for role in self.roles], unit)
@@ -244,16 +244,18 @@ def total(parts: Sequence[Bounded], unit: float) -> Bounded:
     return Bounded(value, bound + (len(parts) - 1) * unit * size)
 
 
-def roles() -> list[OneTensor]:
+def roles() -> list[SharedTensor]:
     """Self-attention with one tensor, as a layer without projections calls it."""
     square = AttentionCase("roles/square", "", queries=7, gradient_of=INPUTS)
     return [
-        OneTensor("roles/all_three", "one tensor is query, key and value", INPUTS, square),
-        OneTensor("roles/query_and_key", "one tensor is query and key", ("query", "key"), square),
-        OneTensor("roles/key_and_value", "one tensor is key and value", ("key", "value"), square),
-        OneTensor("roles/query_and_value", "one tensor is query and value", ("query", "value"), square),
-        OneTensor("roles/causal", "all three under causal", INPUTS, square.but(causal=True)),
-        OneTensor("roles/grouped", "key and value of fewer heads", ("key", "value"), square.but(heads=4, key_heads=2)),
+        SharedTensor("roles/all_three", "one tensor is query, key and value", INPUTS, square),
+        SharedTensor("roles/query_and_key", "one tensor is query and key", ("query", "key"), square),
+        SharedTensor("roles/key_and_value", "one tensor is key and value", ("key", "value"), square),
+        SharedTensor("roles/query_and_value", "one tensor is query and value", ("query", "value"), square),
+        SharedTensor("roles/causal", "all three under causal", INPUTS, square.but(causal=True)),
+        SharedTensor(
+            "roles/grouped", "key and value of fewer heads", ("key", "value"), square.but(heads=4, key_heads=2)
+        ),
     ]
 
 
@@ -273,7 +275,7 @@ def threads() -> list[Case]:
     at_once = AttentionCase("threads/called_at_once", "", batch=1, heads=2, queries=130, keys=130, width=16)
     return [
         *(LayoutCase(case.but(name=f"{case.name}_on_{count}"), _on(count)) for case in several for count in (2, 3)),
-        InARow("threads/called_at_once", "four threads call at the same moment, each with numbers of its own", together(at_once, 4), ("float32",)),
+        CallSequence("threads/called_at_once", "four threads call at the same moment, each with numbers of its own", together(at_once, 4), ("float32",)),
     ]  # fmt: skip
 
 
@@ -281,7 +283,7 @@ def _on(count: int) -> Callable[[Call], Call]:
     return lambda call: replace(call, threads=count)
 
 
-def together(case: AttentionCase, count: int) -> Making:
+def together(case: AttentionCase, count: int) -> MakeCalls:
     calls = [case.but(name=f"{case.name}_{number}") for number in range(count)]
     return lambda draw: tuple(replace(draw(each), at_once=True) for each in calls)
 
@@ -303,16 +305,16 @@ def state() -> list[Case]:
     empty = SMALL.but(keys=0)
     hidden = SMALL.but(mask=Mask(pattern="nothing", axes="b11s"))
     return [
-        *(InARow(f"state/no_grad_{name}", f"no_grad agrees with grad mode: {name}", modes(SMALL.but(**unusual))) for name, unusual in MET.items()),
+        *(CallSequence(f"state/no_grad_{name}", f"no_grad agrees with grad mode: {name}", modes(SMALL.but(**unusual))) for name, unusual in MET.items()),
         *(_under(f"state/default_{dtype}", f"torch's default dtype is {dtype}", SMALL, dtype) for dtype in ("bfloat16", "float64")),
         *(_under(f"state/default_{dtype}_{name}", f"the same: {name}", SMALL.but(**unusual), dtype) for name, unusual in MET.items() for dtype in ("bfloat16", "float64")),
         *(_under(f"state/default_{dtype}_gradient", "the same with gradients", learning, dtype) for dtype in ("bfloat16", "float64")),
         LayoutCase(SMALL.but(name="state/inference", why="under inference_mode"), lambda call: replace(call, inference=True)),
         LayoutCase(SMALL.but(name="state/inference_masked", why="the same with a mask", mask=Mask()), lambda call: replace(call, inference=True)),
-        InARow("state/written_output", "an output is written to, and the call made again", written(SMALL)),
-        InARow("state/written_zeros", "zeros for no keys are written to, and the call made again", written(empty)),
-        InARow("state/written_empty_rows", "zeros for empty rows are written to, and the call made again", written(hidden)),
-        InARow("state/written_mean", "one key answers every query, each in a place of its own", written(SMALL.but(keys=1))),
+        CallSequence("state/written_output", "an output is written to, and the call made again", written(SMALL)),
+        CallSequence("state/written_zeros", "zeros for no keys are written to, and the call made again", written(empty)),
+        CallSequence("state/written_empty_rows", "zeros for empty rows are written to, and the call made again", written(hidden)),
+        CallSequence("state/written_mean", "one key answers every query, each in a place of its own", written(SMALL.but(keys=1))),
     ]  # fmt: skip
 
 
@@ -326,7 +328,7 @@ def _under(name: str, why: str, of: AttentionCase, default: str) -> Case:
     return LayoutCase(of.but(name=name, why=why, dtypes=dtypes), laid)
 
 
-def written(case: AttentionCase) -> Making:
+def written(case: AttentionCase) -> MakeCalls:
     return lambda draw: (replace(draw(case), written=True), draw(case))
 
 

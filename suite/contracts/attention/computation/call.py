@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AttentionCall:
     """The arguments of one call. `asked["scale"]` is an option, given or its default."""
 
     query: Tensor  # ... h l e
@@ -31,23 +31,23 @@ class Asked:
     def __getitem__(self, argument: str) -> Any:
         return self.options[argument]
 
-    def but(self, **options: Any) -> Asked:
+    def but(self, **options: Any) -> AttentionCall:
         """The same call with other options."""
         return replace(self, options={**self.options, **options})
 
-    def with_keys(self, key: Tensor, value: Tensor, change: Callable[[Tensor], Tensor]) -> Asked:
+    def with_keys(self, key: Tensor, value: Tensor, change: Callable[[Tensor], Tensor]) -> AttentionCall:
         """The same call with other keys and values; `change` makes masks that have a column for each key fit them."""
         masks = {name: mask for name, mask in self.options.items() if isinstance(mask, torch.Tensor)}
         fitted = {name: change(m) for name, m in masks.items() if m.dim() and m.shape[-1] == self.keys}
         return replace(self.but(**fitted), key=key, value=value)
 
-    def changed(self, change: Callable[[Tensor], Tensor], *names: str) -> Asked:
+    def changed(self, change: Callable[[Tensor], Tensor], *names: str) -> AttentionCall:
         """The same call with some of query, key and value changed; with all of them where none is named."""
         inputs: dict[str, Any] = {name: change(getattr(self, name)) for name in names or ("query", "key", "value")}
         return replace(self, **inputs)
 
     @property
-    def unmasked(self) -> Asked:
+    def unmasked(self) -> AttentionCall:
         """The same call without anything that hides keys or is added to scores."""
         off = [each.argument for each in feature.features() if each.argument and (each.visible or each.added)]
         return self.but(**{argument.name: argument.default for argument in off})
@@ -117,9 +117,9 @@ class Asked:
         return found
 
 
-def check(asked: Asked) -> None:
+def check(call: AttentionCall) -> None:
     """Raise ValueError for what the contract does not define."""
-    query, key, value = asked.query, asked.key, asked.value
+    query, key, value = call.query, call.key, call.value
     shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
     if not 2 <= query.dim() <= 4 or not query.dim() == key.dim() == value.dim():
         raise ValueError(f"the ranks must be equal, from 2 to 4: {shapes}")
@@ -131,17 +131,19 @@ def check(asked: Asked) -> None:
         raise ValueError(f"key and value must have the same length, heads and leading axes: {shapes}")
     if query.shape[:-3] != key.shape[:-3]:
         raise ValueError(f"query and key must have the same leading axes: {shapes}")
-    _check_features(asked)
+    _check_features(call)
 
 
-def _check_features(asked: Asked) -> None:
+def _check_features(call: AttentionCall) -> None:
     for each in feature.features():
-        if complaint := each.refuse(asked):
+        if complaint := each.refuse(call):
             raise ValueError(complaint)
 
 
 def as_attention(
-    answer: Callable[[Asked], Any], takes: Sequence[str] | None = None, conventions: Conventions = MappingProxyType({})
+    answer: Callable[[AttentionCall], Any],
+    takes: Sequence[str] | None = None,
+    conventions: Conventions = MappingProxyType({}),
 ) -> Callable[..., Any]:
     """The answer as a function with the contract's signature, or with only those of its options that it `takes`."""
     defaults = {each.name: each.default for each in feature.arguments()}
@@ -150,7 +152,7 @@ def as_attention(
     def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
         if unknown := set(options) - set(taken):
             raise TypeError(f"attention takes no {' and no '.join(sorted(unknown))}")
-        return answer(Asked(query, key, value, defaults | options, conventions))
+        return answer(AttentionCall(query, key, value, defaults | options, conventions))
 
     attention.__signature__ = signature(taken)  # type: ignore[attr-defined]
     return attention

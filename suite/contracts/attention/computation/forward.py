@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnsuite.cases import Conventions, Mutant
 from attnsuite.cases.mutants import StepChange, Stepwise, formula
-from attnsuite.contracts.attention.computation.call import Asked, as_attention, check
-from attnsuite.contracts.attention.feature import Computed, Visible, features
+from attnsuite.contracts.attention.computation.call import AttentionCall, as_attention, check
+from attnsuite.contracts.attention.feature import Hooks, Visible, features
 from attnsuite.contracts.attention.lazily import torch
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ WHOLE = "answer"
 
 
 @cache
-def computed() -> tuple[Computed, ...]:
+def computed() -> tuple[Hooks, ...]:
     """What the features compute, in order."""
     return tuple(each.computed for each in features())
 
@@ -55,24 +55,24 @@ class Computation(Stepwise):
             raise AttributeError(f"{type(self).__name__} has no step {name}")
         return named_steps()[name]
 
-    def __call__(self, asked: Asked) -> Any:
+    def __call__(self, call: AttentionCall) -> Any:
         raise NotImplementedError
 
-    def spread(self, key: Tensor, value: Tensor, asked: Asked) -> tuple[Tensor, Tensor]:
+    def spread(self, key: Tensor, value: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
         """The keys and values that each query head reads."""
         for each in computed():
             if each.source:
-                key, value = each.source(self, key, value, asked)
+                key, value = each.source(self, key, value, call)
         return key, value
 
-    def score(self, products: Tensor, asked: Asked, grid: Grid) -> Tensor:
+    def score(self, products: Tensor, call: AttentionCall, grid: Grid) -> Tensor:
         """The scores of the queries and keys of a grid, −∞ where a query may not attend."""
         for each in computed():
             if each.score:
-                products = each.score(self, products, asked, grid)
+                products = each.score(self, products, call, grid)
         for each in computed():
             if each.hide:
-                products = each.hide(self, products, asked, grid)
+                products = each.hide(self, products, call, grid)
         return products
 
     fill = formula(lambda scores, seen: scores.masked_fill(~seen, -math.inf))  # hidden by position
@@ -89,11 +89,11 @@ class Computation(Stepwise):
     @classmethod
     def wrong(cls, step: str, replacement: Replacement | StepChange) -> Callable[..., Any]:
         """The computation with a step replaced or changed, made at its first call, when all features are loaded."""
-        return Late(cls, {step: replacement})
+        return MutatedComputation(cls, {step: replacement})
 
 
 @dataclass(frozen=True, eq=False)
-class Late:
+class MutatedComputation:
     """A computation with steps replaced, called with the contract's signature."""
 
     of: type[Computation]
@@ -118,12 +118,12 @@ class Late:
         assert callable(own), step
         return replacement.of(own) if isinstance(replacement, StepChange) else replacement
 
-    def joined(self, other: Any) -> Late | None:
+    def joined(self, other: Any) -> MutatedComputation | None:
         """The computation in which the mistakes of both are made; None where one step would have to make both.
 
         A step of a feature is the same in every computation, so it goes along with steps of another.
         """
-        if not isinstance(other, Late) or (self.replacements.keys() & other.replacements.keys()):
+        if not isinstance(other, MutatedComputation) or (self.replacements.keys() & other.replacements.keys()):
             return None
         if self.whole or other.whole:
             return other.within(self) if self.whole else self.within(other)
@@ -133,12 +133,12 @@ class Late:
             other, replacements={**self.replacements, **other.replacements}, around=self.around + other.around
         )
 
-    def within(self, whole: Late) -> Late | None:
+    def within(self, whole: MutatedComputation) -> MutatedComputation | None:
         """This computation with a change of the whole around it."""
         changes = [each for each in whole.replacements.values() if isinstance(each, StepChange)]
         return None if self.whole or not changes else replace(self, around=(*self.around, *changes))
 
-    def under(self, conventions: Conventions) -> Late:
+    def under(self, conventions: Conventions) -> MutatedComputation:
         """The same mistakes of who has declared these conventions: those about positions are kept."""
         return replace(self, conventions=conventions)
 
@@ -153,55 +153,57 @@ class Late:
         return self.replacements.keys() <= named_steps().keys()
 
 
-def unless(due: Callable[[Grid, Asked], Any]) -> Callable[[Callable[[Asked], Any]], Callable[[Grid, Asked], Any]]:
+def unless(
+    due: Callable[[Grid, AttentionCall], Any],
+) -> Callable[[Callable[[AttentionCall], Any]], Callable[[Grid, AttentionCall], Any]]:
     """A mistake that ignores a rule of visibility: `unless(due)(ignored)` shows everything where `ignored(asked)`."""
-    return lambda ignored: lambda grid, asked: due(grid, asked) | bool(ignored(asked))
+    return lambda ignored: lambda grid, call: due(grid, call) | bool(ignored(call))
 
 
-def by_position(name: str, argument: str, visible: Visible) -> Computed:
+def by_position(name: str, argument: str, visible: Visible) -> Hooks:
     """What a feature computes that hides keys by position. Its step `name` says what is seen, from (grid, asked).
 
     The positions of the grid are aligned by the convention of that name.
     """
 
-    def hide(of: Computation, scores: Tensor, asked: Asked, grid: Grid) -> Tensor:
-        value = asked[argument]
+    def hide(of: Computation, scores: Tensor, call: AttentionCall, grid: Grid) -> Tensor:
+        value = call[argument]
         if value is None or value is False:
             return scores
-        return of.fill(scores, getattr(of, name)(grid.aligned(asked.conventions.get(name)), asked))
+        return of.fill(scores, getattr(of, name)(grid.aligned(call.conventions.get(name)), call))
 
-    return Computed(hide=hide, steps={name: lambda grid, asked: visible(grid, asked[argument], asked.conventions)})
+    return Hooks(hide=hide, steps={name: lambda grid, call: visible(grid, call[argument], call.conventions)})
 
 
 class Dense(Computation):
     """Attention as it is written down. Scores are ... h l s."""
 
-    def __call__(self, asked: Asked) -> Any:
-        asked = self.receive(asked)
-        self.check(asked)
-        query, key, value = self.widen(asked)
-        key, value = self.spread(key, value, asked)
-        weights = self.softmax(self.score(self.products(query, key), asked, asked.grid()), asked)
+    def __call__(self, call: AttentionCall) -> Any:
+        call = self.receive(call)
+        self.check(call)
+        query, key, value = self.widen(call)
+        key, value = self.spread(key, value, call)
+        weights = self.softmax(self.score(self.products(query, key), call, call.grid()), call)
         for each in computed():
             if each.weigh:
-                weights = each.weigh(self, weights, asked)
-        return self.finish(self.combine(weights, value, asked), asked)
+                weights = each.weigh(self, weights, call)
+        return self.finish(self.combine(weights, value, call), call)
 
-    receive = staticmethod(lambda asked: asked)
-
-    @staticmethod
-    def check(asked: Asked) -> None:
-        check(asked)
+    receive = staticmethod(lambda call: call)
 
     @staticmethod
-    def widen(asked: Asked) -> tuple[Tensor, Tensor, Tensor]:
-        wide = asked.accumulator
-        return asked.query.to(wide), asked.key.to(wide), asked.value.to(wide)
+    def check(call: AttentionCall) -> None:
+        check(call)
+
+    @staticmethod
+    def widen(call: AttentionCall) -> tuple[Tensor, Tensor, Tensor]:
+        wide = call.accumulator
+        return call.query.to(wide), call.key.to(wide), call.value.to(wide)
 
     products = formula(lambda query, key: query @ key.transpose(-1, -2))  # ... h l s
-    softmax = formula(lambda scores, asked: normalised((scores - largest_of(scores)).exp()))
-    combine = formula(lambda weights, value, asked: weights @ value)  # ... h l v
-    finish = staticmethod(lambda output, asked: output.to(asked.query.dtype))
+    softmax = formula(lambda scores, call: normalised((scores - largest_of(scores)).exp()))
+    combine = formula(lambda weights, value, call: weights @ value)  # ... h l v
+    finish = staticmethod(lambda output, call: output.to(call.query.dtype))
 
 
 def largest_of(scores: Tensor) -> Tensor:
@@ -224,9 +226,9 @@ correct = Dense()
 class Whole(Computation):
     """The whole answer as one step, for mistakes around the formula."""
 
-    def __call__(self, asked: Asked) -> Any:
-        check(asked)
-        return self.answer(asked)
+    def __call__(self, call: AttentionCall) -> Any:
+        check(call)
+        return self.answer(call)
 
     answer = staticmethod(correct)
 
@@ -257,24 +259,24 @@ class Tiled(Computation):
     query_tile = 128
     key_tile = 32
 
-    def __call__(self, asked: Asked) -> Any:
-        check(asked)
-        query, key, value = Dense.widen(asked)
-        key, value = self.spread(key, value, asked)
-        keep = multiplier(query.new_empty(asked.scores_shape), asked)
+    def __call__(self, call: AttentionCall) -> Any:
+        check(call)
+        query, key, value = Dense.widen(call)
+        key, value = self.spread(key, value, call)
+        keep = multiplier(query.new_empty(call.scores_shape), call)
         rows = []
-        for bounds in self.query_bounds(asked.queries, self.query_tile):
-            parts = [self.stream(asked, (query, key, value), keep, bounds, half) for half in self.halves(asked.keys)]
+        for bounds in self.query_bounds(call.queries, self.query_tile):
+            parts = [self.stream(call, (query, key, value), keep, bounds, half) for half in self.halves(call.keys)]
             rows.append(self.normalise(self.merge(parts)))
-        return torch.cat(rows, dim=-2).to(asked.query.dtype)
+        return torch.cat(rows, dim=-2).to(call.query.dtype)
 
-    def stream(self, asked: Asked, inputs: Inputs, keep: Tensor | float, rows: Bounds, keys: Bounds) -> Partial:
+    def stream(self, call: AttentionCall, inputs: Inputs, keep: Tensor | float, rows: Bounds, keys: Bounds) -> Partial:
         """A tile of queries over some of the keys, one tile after another."""
         (query, key, value), (first, last) = inputs, rows
-        part = self.begin(query[..., first:last, :], asked.value_width)
+        part = self.begin(query[..., first:last, :], call.value_width)
         for start, stop in self.key_bounds(*keys, self.key_tile):
             products = Dense.products(query[..., first:last, :], key[..., start:stop, :])
-            scores = self.score(products, asked, asked.grid(rows, (start, stop)))
+            scores = self.score(products, call, call.grid(rows, (start, stop)))
             kept = keep if isinstance(keep, float) else keep[..., first:last, start:stop]
             part = self.step(part, Tile(scores, value[..., start:stop, :], kept))
         return part
@@ -318,11 +320,11 @@ class Tiled(Computation):
     normalise = formula(lambda part: part.output / part.total.masked_fill(part.total == 0, 1.0))
 
 
-def multiplier(weights: Tensor, asked: Asked) -> Tensor | float:
+def multiplier(weights: Tensor, call: AttentionCall) -> Tensor | float:
     """What features multiply the weights by, all together; 1 where none does."""
     keep: Tensor | float = 1.0
     for each in computed():
-        factor = each.multiplier(weights, asked) if each.multiplier else None
+        factor = each.multiplier(weights, call) if each.multiplier else None
         keep = keep if factor is None else keep * factor
     return keep
 

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnsuite.cases.mutants import formula
-from attnsuite.contracts.attention.computation.call import Asked, check
+from attnsuite.contracts.attention.computation.call import AttentionCall, check
 from attnsuite.contracts.attention.computation.forward import Computation, Dense, computed, correct, multiplier
 from attnsuite.contracts.attention.lazily import torch
 
@@ -24,7 +24,7 @@ Gradients = dict[str, "Tensor | None"]
 class Saved:
     """What the forward keeps for the backward, in the accumulator's dtype and with the query's heads."""
 
-    asked: Asked
+    call: AttentionCall
     query: Tensor  # ... h l e
     key: Tensor  # ... h s e
     value: Tensor  # ... h s v
@@ -46,10 +46,10 @@ class Backward(Computation):
 
     own_gradient = True
 
-    def __call__(self, asked: Asked) -> Any:
-        check(asked)
-        inputs = tensors(asked)
-        return _with_backward().apply(self, asked, tuple(inputs), *inputs.values())
+    def __call__(self, call: AttentionCall) -> Any:
+        check(call)
+        inputs = tensors(call)
+        return _with_backward().apply(self, call, tuple(inputs), *inputs.values())
 
     output_gradient = formula(lambda gradient, saved: gradient.to(saved.value.dtype))
     weights = formula(lambda saved: saved.weights)
@@ -66,14 +66,14 @@ class Backward(Computation):
 
     def run(self, gradient: Tensor, saved: Saved) -> Gradients:
         """The gradients of all inputs, in the query's dtype."""
-        gradients: Gradients = dict.fromkeys(tensors(saved.asked))
+        gradients: Gradients = dict.fromkeys(tensors(saved.call))
         weights, keep = self.weights(saved), self.keep(saved)
         d_output = self.output_gradient(gradient, saved)
         d_weights = self.weights_gradient(d_output, saved.value, keep)
         d_scores = self.scores_gradient(weights, d_weights, self.mean(weights, d_weights, saved))
         flow = Flow(d_scores, self.through_scores(d_scores, saved, gradients))
         gradients |= self.of_inputs(flow, weights * keep, d_output, saved)
-        dtype = saved.asked.query.dtype
+        dtype = saved.call.query.dtype
         gradients = {name: None if each is None else each.to(dtype) for name, each in gradients.items()}
         delivered: Gradients = self.deliver(gradients, saved)
         return delivered
@@ -104,26 +104,28 @@ class Backward(Computation):
         return gradient
 
 
-def tensors(asked: Asked) -> dict[str, Tensor]:
+def tensors(call: AttentionCall) -> dict[str, Tensor]:
     """The inputs that are tensors, by name."""
-    options = {name: value for name, value in asked.options.items() if isinstance(value, torch.Tensor)}
-    return {"query": asked.query, "key": asked.key, "value": asked.value, **options}
+    options = {name: value for name, value in call.options.items() if isinstance(value, torch.Tensor)}
+    return {"query": call.query, "key": call.key, "value": call.value, **options}
 
 
-def ignoring(argument: str, off: Any, where: Callable[[Asked], Any] = lambda asked: True) -> Callable[[Saved], Tensor]:
+def ignoring(
+    argument: str, off: Any, where: Callable[[AttentionCall], Any] = lambda call: True
+) -> Callable[[Saved], Tensor]:
     """The mistake of a backward pass that ignores an argument: its weights are computed without it."""
 
     def weights(saved: Saved) -> Tensor:
-        asked = saved.asked
-        given = asked[argument] is not None and asked[argument] is not False and where(asked)
-        return forward_weights(asked.but(**{argument: off}), saved.query, saved.key) if given else saved.weights
+        call = saved.call
+        given = call[argument] is not None and call[argument] is not False and where(call)
+        return forward_weights(call.but(**{argument: off}), saved.query, saved.key) if given else saved.weights
 
     return weights
 
 
-def forward_weights(asked: Asked, query: Tensor, key: Tensor) -> Tensor:
+def forward_weights(call: AttentionCall, query: Tensor, key: Tensor) -> Tensor:
     """The weights before dropout, of widened queries and keys that have the query's heads."""
-    return Dense.softmax(correct.score(Dense.products(query, key), asked, asked.grid()), asked)
+    return Dense.softmax(correct.score(Dense.products(query, key), call, call.grid()), call)
 
 
 @cache
@@ -132,15 +134,15 @@ def _with_backward() -> Any:
 
     class WithBackward(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, steps: Backward, asked: Asked, names: tuple[str, ...], *inputs: Tensor) -> Tensor:
-            query, key, value = Dense.widen(asked)
-            key, value = correct.spread(key, value, asked)
-            weights = forward_weights(asked, query, key)
-            keep = multiplier(weights, asked)
+        def forward(ctx: Any, steps: Backward, call: AttentionCall, names: tuple[str, ...], *inputs: Tensor) -> Tensor:
+            query, key, value = Dense.widen(call)
+            key, value = correct.spread(key, value, call)
+            weights = forward_weights(call, query, key)
+            keep = multiplier(weights, call)
             wanted = frozenset(name for name, need in zip(names, ctx.needs_input_grad[3:], strict=True) if need)
             ctx.steps, ctx.names = steps, names
-            ctx.saved = Saved(asked, query, key, value, weights, keep, wanted)
-            return ((weights * keep) @ value).to(asked.query.dtype)
+            ctx.saved = Saved(call, query, key, value, weights, keep, wanted)
+            return ((weights * keep) @ value).to(call.query.dtype)
 
         @staticmethod
         def backward(ctx: Any, gradient: Tensor) -> Any:
@@ -155,7 +157,7 @@ def _with_backward() -> Any:
 class Memory:
     """What a forward pass keeps for its backward pass."""
 
-    asked: Asked
+    call: AttentionCall
     state: Tensor
     """That of the random source before the forward pass."""
 
@@ -163,14 +165,14 @@ class Memory:
 class Recomputed(Computation):
     """The dense formula, whose backward pass begins with what it has `kept`."""
 
-    def __call__(self, asked: Asked) -> Any:
-        check(asked)
-        inputs = tensors(asked)
-        return _recomputing().apply(self, asked, tuple(inputs), *inputs.values())
+    def __call__(self, call: AttentionCall) -> Any:
+        check(call)
+        inputs = tensors(call)
+        return _recomputing().apply(self, call, tuple(inputs), *inputs.values())
 
     keep = staticmethod(Memory)  # (asked, state) → memory
     restore = staticmethod(lambda state: torch.set_rng_state(state))  # after the backward pass, the state before it
-    deliver = staticmethod(lambda gradients, asked: gradients)
+    deliver = staticmethod(lambda gradients, call: gradients)
     forget = staticmethod(lambda memory: None)  # once the backward pass has run
 
     def back(self, memory: Memory, gradient: Tensor, wanted: frozenset[str]) -> Gradients:
@@ -178,20 +180,20 @@ class Recomputed(Computation):
         before = torch.get_rng_state()
         torch.set_rng_state(memory.state)
         with torch.enable_grad():
-            asked = renewed(memory.asked, lambda tensor: tensor.detach().requires_grad_(tensor.is_floating_point()))
-            again = correct(asked)
-        named = tensors(asked)
+            call = renewed(memory.call, lambda tensor: tensor.detach().requires_grad_(tensor.is_floating_point()))
+            again = correct(call)
+        named = tensors(call)
         found = torch.autograd.grad(again, [named[name] for name in wanted], gradient, allow_unused=True)
         self.restore(before)
-        gradients: Gradients = self.deliver(dict(zip(wanted, found, strict=True)), memory.asked)
+        gradients: Gradients = self.deliver(dict(zip(wanted, found, strict=True)), memory.call)
         self.forget(memory)
         return gradients
 
 
-def renewed(asked: Asked, change: Callable[[Tensor], Tensor]) -> Asked:
+def renewed(call: AttentionCall, change: Callable[[Tensor], Tensor]) -> AttentionCall:
     """The call with all of its tensors changed."""
-    options = {name: change(value) for name, value in asked.options.items() if isinstance(value, torch.Tensor)}
-    return replace(asked.but(**options), query=change(asked.query), key=change(asked.key), value=change(asked.value))
+    options = {name: change(value) for name, value in call.options.items() if isinstance(value, torch.Tensor)}
+    return replace(call.but(**options), query=change(call.query), key=change(call.key), value=change(call.value))
 
 
 @cache
@@ -200,11 +202,13 @@ def _recomputing() -> Any:
 
     class Recomputing(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, steps: Recomputed, asked: Asked, names: tuple[str, ...], *inputs: Tensor) -> Tensor:
+        def forward(
+            ctx: Any, steps: Recomputed, call: AttentionCall, names: tuple[str, ...], *inputs: Tensor
+        ) -> Tensor:
             ctx.steps, ctx.names = steps, names
             ctx.wanted = frozenset(name for name, need in zip(names, ctx.needs_input_grad[3:], strict=True) if need)
-            ctx.memory = steps.keep(asked, torch.get_rng_state())
-            output: Tensor = correct(asked)
+            ctx.memory = steps.keep(call, torch.get_rng_state())
+            output: Tensor = correct(call)
             return output
 
         @staticmethod

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Mutation, mutants
-from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Whole, by_position, correct, unless
 from attnsuite.contracts.attention.computation.gradients import Backward, ignoring
-from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Typed
+from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Syntax
 from attnsuite.contracts.attention.features import scale
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def cases() -> Sequence[Case]:
     from attnsuite.contracts.attention.cases.dropout import KEPT, kept
     from attnsuite.contracts.attention.cases.one_call import affordable, backward
     from attnsuite.contracts.attention.cases.relations import Relation
-    from attnsuite.contracts.attention.cases.several_calls import SMALL, InARow, modes, one_tensor
+    from attnsuite.contracts.attention.cases.several_calls import SMALL, CallSequence, modes, one_tensor
 
     met: dict[str, dict[str, Any]] = {
         "wide": {"queries": 70, "keys": 130},
@@ -76,8 +76,8 @@ def cases() -> Sequence[Case]:
         kept("dropout/kept_causal", "the same under causal", KEPT.but(causal=True)),
         kept("dropout/gradient_causal", "the same mask backwards under causal", KEPT.but(causal=True, gradient_of=INPUTS)),
         Relation("metamorphic/future_changed", "under causal no query sees the future", _future_changed, AttentionCase("metamorphic/square", "", queries=10, keys=10, causal=True)),
-        InARow("behaviour/one_tensor_causal", "the same under causal", one_tensor(SMALL.but(causal=True))),
-        InARow("behaviour/without_gradients_causal", "no_grad agrees with grad mode under causal", modes(SMALL.but(causal=True))),
+        CallSequence("behaviour/one_tensor_causal", "the same under causal", one_tensor(SMALL.but(causal=True))),
+        CallSequence("behaviour/without_gradients_causal", "no_grad agrees with grad mode under causal", modes(SMALL.but(causal=True))),
     ]  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def _future_changed(call: Any, random: Any) -> Any:
 # Mistakes
 
 
-def _due(grid: Grid, asked: Asked) -> Tensor:
+def _due(grid: Grid, call: AttentionCall) -> Tensor:
     return grid.j <= grid.i  # type: ignore[no-any-return]
 
 
@@ -108,23 +108,23 @@ VISIBLE = mutants(
         "aligns_causal_at_the_end": Mutation(
             "the causal mask is aligned at the lower right: the last query sees the last key; if that is meant, declare "
             'conventions={"causal": "lower_right"}',
-            lambda grid, asked: visible(grid, True, {"causal": "lower_right"}),
+            lambda grid, call: visible(grid, True, {"causal": "lower_right"}),
             "flash-attention issue 282, pytorch issue 108108"
         ),
-        "excludes_the_diagonal": Mutation("a query does not see its own position", lambda grid, asked: grid.j < grid.i, "documents: doc-002 E9"),
-        "allows_one_future_key": Mutation("a query sees one key of the future", lambda grid, asked: grid.j <= grid.i + 1, "transformers issue 39408 (window off by one)"),
-        "ignores_causal": Mutation("is_causal is ignored", _unless(lambda asked: True)),
-        "looks_ahead": Mutation("a query sees the future instead of the past: upper triangle for lower", lambda grid, asked: grid.j >= grid.i),
-        "masks_causal_by_four_queries": Mutation("the causal mask is the same for each group of four queries: the future leaks", lambda grid, asked: grid.j <= grid.i // 4 * 4 + 3, "pytorch issue 195910"),
-        "ignores_causal_beyond_64_queries": Mutation("the causal mask ends with the 64th query", lambda grid, asked: _due(grid, asked) | (grid.i >= 64)),
-        "ignores_causal_with_fewer_queries": Mutation("is_causal is ignored when there are fewer queries than keys", _unless(lambda asked: asked.queries < asked.keys)),
-        "ignores_causal_with_more_queries": Mutation("is_causal is ignored when there are more queries than keys", _unless(lambda asked: asked.queries > asked.keys)),
-        "ignores_causal_for_one_query": Mutation("is_causal is ignored for a single query", _unless(lambda asked: asked.queries == 1), "decoding paths: `is_causal and query_length > 1`"),
-        "ignores_causal_when_grouped": Mutation("is_causal is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
-        "ignores_causal_with_dropout": Mutation("is_causal is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
-        "ignores_causal_in_rank_2": Mutation("is_causal is ignored in rank 2", _unless(lambda asked: asked.rank == 2)),
-        "slides_a_window_of_32": Mutation("only the last 32 keys are seen: a sliding window", lambda grid, asked: _due(grid, asked) & (grid.j > grid.i - 32), "transformers issue 39408"),
-        "forgets_causal_of_one_tensor": Mutation("where one tensor is query, key and value, a fast path forgets the causal mask", _unless(lambda asked: asked.query is asked.key)),
+        "excludes_the_diagonal": Mutation("a query does not see its own position", lambda grid, call: grid.j < grid.i, "documents: doc-002 E9"),
+        "allows_one_future_key": Mutation("a query sees one key of the future", lambda grid, call: grid.j <= grid.i + 1, "transformers issue 39408 (window off by one)"),
+        "ignores_causal": Mutation("is_causal is ignored", _unless(lambda call: True)),
+        "looks_ahead": Mutation("a query sees the future instead of the past: upper triangle for lower", lambda grid, call: grid.j >= grid.i),
+        "masks_causal_by_four_queries": Mutation("the causal mask is the same for each group of four queries: the future leaks", lambda grid, call: grid.j <= grid.i // 4 * 4 + 3, "pytorch issue 195910"),
+        "ignores_causal_beyond_64_queries": Mutation("the causal mask ends with the 64th query", lambda grid, call: _due(grid, call) | (grid.i >= 64)),
+        "ignores_causal_with_fewer_queries": Mutation("is_causal is ignored when there are fewer queries than keys", _unless(lambda call: call.queries < call.keys)),
+        "ignores_causal_with_more_queries": Mutation("is_causal is ignored when there are more queries than keys", _unless(lambda call: call.queries > call.keys)),
+        "ignores_causal_for_one_query": Mutation("is_causal is ignored for a single query", _unless(lambda call: call.queries == 1), "decoding paths: `is_causal and query_length > 1`"),
+        "ignores_causal_when_grouped": Mutation("is_causal is ignored when heads are grouped", _unless(lambda call: call.grouped)),
+        "ignores_causal_with_dropout": Mutation("is_causal is ignored when there is dropout", _unless(lambda call: call["dropout_p"] > 0)),
+        "ignores_causal_in_rank_2": Mutation("is_causal is ignored in rank 2", _unless(lambda call: call.rank == 2)),
+        "slides_a_window_of_32": Mutation("only the last 32 keys are seen: a sliding window", lambda grid, call: _due(grid, call) & (grid.j > grid.i - 32), "transformers issue 39408"),
+        "forgets_causal_of_one_tensor": Mutation("where one tensor is query, key and value, a fast path forgets the causal mask", _unless(lambda call: call.query is call.key)),
     },
 )  # fmt: skip
 
@@ -136,10 +136,10 @@ GENERAL_MUTANTS = [
             "zeroes_future_scores": Mutation("masked scores become 0 instead of −∞", lambda scores, seen: scores.masked_fill(~seen, 0.0), "textbook codes that multiply by a triangle")
         },
         factor={
-            "ignores_scale_when_causal": Mutation("a given scale is ignored when the mask is causal", lambda asked: scale.default(asked) if asked["is_causal"] else scale.factor(asked))
+            "ignores_scale_when_causal": Mutation("a given scale is ignored when the mask is causal", lambda call: scale.default(call) if call["is_causal"] else scale.factor(call))
         },
         receive={
-            "ignores_dropout_when_causal": Mutation("dropout is ignored when the mask is causal", lambda asked: asked.but(dropout_p=0.0) if asked["is_causal"] else asked)
+            "ignores_dropout_when_causal": Mutation("dropout is ignored when the mask is causal", lambda call: call.but(dropout_p=0.0) if call["is_causal"] else call)
         },
     ),
     *mutants(
@@ -150,18 +150,18 @@ GENERAL_MUTANTS = [
 
 
 @Whole.instead("answer", "the future is hidden after the softmax, without renormalising")
-def hides_future_after_softmax(asked: Asked) -> Any:
-    if not asked["is_causal"]:
-        return correct(asked)
+def hides_future_after_softmax(call: AttentionCall) -> Any:
+    if not call["is_causal"]:
+        return correct(call)
     return Dense(
-        causal=lambda grid, asked: grid.j >= 0,
-        softmax=lambda scores, asked: Dense.softmax(scores, asked) * visible(asked.grid(), True, asked.conventions),
-    )(asked)
+        causal=lambda grid, call: grid.j >= 0,
+        softmax=lambda scores, call: Dense.softmax(scores, call) * visible(call.grid(), True, call.conventions),
+    )(call)
 
 
 LEVELS = Levels(
     {"causal": {"not_causal": False, "causal": True}},
-    lambda of: {"causal": of["causal"]},
+    lambda levels: {"causal": levels["causal"]},
     (
         Contradiction("what a mask and is_causal mean together is not defined", {"causal": ("causal",), "mask": ("bool_mask", "float_mask")}),
     ),
@@ -170,7 +170,7 @@ LEVELS = Levels(
 
 def _in_torch(scores: str, value: bool | None, call: Call, conventions: Conventions) -> str:
     rows, columns = (call.tensors[name].shape[-2] for name in ("query", "key"))
-    shift = Grid.of(rows, columns).aligned(conventions.get("causal")).shift
+    shift = Grid.make(rows, columns).aligned(conventions.get("causal")).shift
     triangle = f"torch.ones({rows}, {columns}).tril({shift or ''})"
     return f"({scores}).masked_fill({triangle} < 1, -torch.inf)" if value else scores
 
@@ -195,6 +195,6 @@ FEATURE = Feature(
     in_torch=_in_torch,
     traits=lambda value, sizes: {"causal": ("is_causal",)},
     says=lambda value: "causal",
-    typed=Typed("", bool),
+    typed=Syntax("", bool),
     counted=0.5,
 )

@@ -8,32 +8,32 @@ from attnsuite.cases import Call, Conventions
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.draws import replayed
 from attnsuite.cases.mutants import Mutation, mutants, with_arguments
-from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Partial, Tile, Tiled, Whole, correct, shift
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
-from attnsuite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step, Typed, number_within
+from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step, Syntax, number_within
 from attnsuite.contracts.attention.lazily import np, torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnsuite.contracts.attention.oracle import Forward
+    from attnsuite.contracts.attention.oracle import ForwardPass
 
 
-def _drop(of: Forward) -> None:
+def _drop(forward: ForwardPass) -> None:
     """The oracle's step: what falls out is known from outside, unless it is all."""
-    p = float(of.asked.options.get("dropout_p") or 0.0)
-    kept = np.zeros((), dtype=bool) if p == 1 else of.asked.kept
+    p = float(forward.problem.options.get("dropout_p") or 0.0)
+    kept = np.zeros((), dtype=bool) if p == 1 else forward.problem.kept
     if kept is not None:
-        of.survival = np.where(kept, of.one / (of.one - p) if p < 1 else 0.0, 0.0)  # b h l s
-        of.sums_to_one = False
+        forward.survival = np.where(kept, forward.one / (forward.one - p) if p < 1 else 0.0, 0.0)  # b h l s
+        forward.sums_to_one = False
 
 
 # The computation's step
 
 
-def _refuse(asked: Asked) -> str:
-    p = asked["dropout_p"]
+def _refuse(call: AttentionCall) -> str:
+    p = call["dropout_p"]
     return "" if 0 <= p <= 1 else f"dropout_p must lie in [0, 1], not be {p}"
 
 
@@ -53,13 +53,13 @@ def dropout(weights: Tensor, p: float) -> Tensor:
     return weights * multiplier(weights, p)
 
 
-def _weigh(of: Any, weights: Tensor, asked: Asked) -> Tensor:
-    dropped: Tensor = of.dropout(weights, asked["dropout_p"]) if asked["dropout_p"] > 0 else weights
+def _weigh(computation: Any, weights: Tensor, call: AttentionCall) -> Tensor:
+    dropped: Tensor = computation.dropout(weights, call["dropout_p"]) if call["dropout_p"] > 0 else weights
     return dropped
 
 
-def _multiplier(weights: Tensor, asked: Asked) -> Tensor | None:
-    return multiplier(weights, asked["dropout_p"]) if asked["dropout_p"] > 0 else None
+def _multiplier(weights: Tensor, call: AttentionCall) -> Tensor | None:
+    return multiplier(weights, call["dropout_p"]) if call["dropout_p"] > 0 else None
 
 
 # Mistakes
@@ -158,25 +158,25 @@ DRAWS = mutants(
 )  # fmt: skip
 
 
-def _of_outputs(asked: Asked) -> Any:
-    output, p = correct(asked.but(dropout_p=0.0)), asked["dropout_p"]
+def _of_outputs(call: AttentionCall) -> Any:
+    output, p = correct(call.but(dropout_p=0.0)), call["dropout_p"]
     return output * multiplier(output, p) if p > 0 else output
 
 
-def _of_scores(scores: Tensor, asked: Asked) -> Tensor:
-    keep = torch.rand(scores.shape, device=scores.device) >= asked["dropout_p"]
+def _of_scores(scores: Tensor, call: AttentionCall) -> Tensor:
+    keep = torch.rand(scores.shape, device=scores.device) >= call["dropout_p"]
     dropped = scores.masked_fill(~keep & (scores > -float("inf")), 0.0)
-    return Dense.softmax(dropped if asked["dropout_p"] else scores, asked)
+    return Dense.softmax(dropped if call["dropout_p"] else scores, call)
 
 
-def _in_groups(asked: Asked) -> Any:
+def _in_groups(call: AttentionCall) -> Any:
     """One draw for each key head."""
 
     def step(weights: Tensor, p: float) -> Tensor:
-        if not asked.grouped:
+        if not call.grouped:
             return dropout(weights, p)
-        drawn = multiplier(weights[..., :: asked.heads // asked.key_heads, :, :], p)
-        return weights * drawn.repeat_interleave(asked.heads // asked.key_heads, dim=-3)
+        drawn = multiplier(weights[..., :: call.heads // call.key_heads, :, :], p)
+        return weights * drawn.repeat_interleave(call.heads // call.key_heads, dim=-3)
 
     return step
 
@@ -191,14 +191,14 @@ INSTEAD = mutants(
         ),
         "drops_at_probability_zero": Mutation(
             "without being asked, a tenth of the weights is dropped",
-            with_arguments(asked=lambda asked: asked.but(dropout_p=asked["dropout_p"] or 0.1)),
+            with_arguments(call=lambda call: call.but(dropout_p=call["dropout_p"] or 0.1)),
             "pytorch issue 124464 (dropout in evaluation)",
         ),
-        "ignores_dropout_for_one_query": Mutation("nothing is dropped for a single query", with_arguments(asked=lambda asked: asked.but(dropout_p=0.0) if asked.queries == 1 and asked["dropout_p"] < 1 else asked), "decoding paths"),
-        "drops_alike_in_a_group": Mutation("query heads that share a key head drop the same weights", lambda asked: Dense(dropout=_in_groups(asked))(asked)),
+        "ignores_dropout_for_one_query": Mutation("nothing is dropped for a single query", with_arguments(call=lambda call: call.but(dropout_p=0.0) if call.queries == 1 and call["dropout_p"] < 1 else call), "decoding paths"),
+        "drops_alike_in_a_group": Mutation("query heads that share a key head drop the same weights", lambda call: Dense(dropout=_in_groups(call))(call)),
         "ignores_dropout_without_gradient": Mutation(
             "dropout is ignored when no gradient is wanted",
-            with_arguments(asked=lambda asked: asked if asked.wants_gradient else asked.but(dropout_p=0.0)),
+            with_arguments(call=lambda call: call if call.wants_gradient else call.but(dropout_p=0.0)),
             "kernels that take evaluation for granted",
         ),
     },
@@ -206,7 +206,7 @@ INSTEAD = mutants(
 
 
 def _drawn_anew(saved: Saved) -> Tensor | float:
-    drawn = _multiplier(saved.weights, saved.asked)
+    drawn = _multiplier(saved.weights, saved.call)
     return 1.0 if drawn is None else drawn
 
 
@@ -215,8 +215,8 @@ BACKWARD = mutants(
     keep={
         "backward_drops_anew": Mutation("the backward draws other weights to drop", _drawn_anew, "xformers issue 724"),
         "backward_ignores_dropout": Mutation("the backward ignores dropout", lambda saved: 1.0),
-        "backward_drops_anew_in_groups": Mutation("with grouped heads, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.asked.grouped else saved.keep),
-        "backward_drops_anew_for_one_query": Mutation("for a single query, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.asked.queries == 1 else saved.keep),
+        "backward_drops_anew_in_groups": Mutation("with grouped heads, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.call.grouped else saved.keep),
+        "backward_drops_anew_for_one_query": Mutation("for a single query, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.call.queries == 1 else saved.keep),
     },
 )  # fmt: skip
 
@@ -238,7 +238,7 @@ def mean_ignores_dropout(weights: Tensor, d_weights: Tensor, saved: Saved) -> Te
 
 def _limited(limit: Any) -> Any:
     """A probability that is brought into its range, not refused."""
-    return lambda asked: asked.but(dropout_p=limit(asked["dropout_p"]))
+    return lambda call: call.but(dropout_p=limit(call["dropout_p"]))
 
 
 ACCEPTED = mutants(
@@ -251,7 +251,7 @@ ACCEPTED = mutants(
 
 LEVELS = Levels(
     {"dropout": {"no_dropout": None, "dropout_0": 0.0, "dropout": 0.4}},
-    lambda of: {} if of["dropout"] is None else {"dropout_p": of["dropout"]},
+    lambda levels: {} if levels["dropout"] is None else {"dropout_p": levels["dropout"]},
     (
         Contradiction("what was dropped is read off values that are the identity, which are drawn for nothing else", {"dropout": ("no_dropout", "dropout_0"), "draw": ("identity_values",)}),
         Contradiction("what was dropped is read off values that are the identity", {"dropout": ("dropout",), "draw": ("peaked", "offset_values", "opposite_logits", "uneven_sizes")}),
@@ -278,12 +278,12 @@ FEATURE = Feature(
     decisions={"dropout": "on the weights; kept ones × 1/(1−p); p = 0 is exact; p = 1 gives zeros"},
     words={"dropout": "dropout"},
     oracle={"weights": Step(_drop)},
-    computed=Computed(weigh=_weigh, multiplier=_multiplier, steps={"dropout": dropout}),
+    computed=Hooks(weigh=_weigh, multiplier=_multiplier, steps={"dropout": dropout}),
     seeded=True,
     refuse=_refuse,
     also_called={"dropout_p": "dropout"},
     in_torch=_in_torch,
     traits=lambda p, sizes: {"dropout": ("dropout", f"dropout of {p:g}")},
     says=lambda p: f"dropout {p}",
-    typed=Typed("a number from 0 to 1", number_within(0, 1)),
+    typed=Syntax("a number from 0 to 1", number_within(0, 1)),
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Mutation, mutants
-from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.attention.computation.gradients import Backward
 from attnsuite.contracts.attention.feature import Feature, Grid, Levels, Step, features, visible
@@ -20,7 +20,7 @@ from attnsuite.contracts.attention.masks import Mask
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnsuite.contracts.attention.oracle import Forward
+    from attnsuite.contracts.attention.oracle import ForwardPass
 
 
 def kinds() -> tuple[str, ...]:
@@ -74,28 +74,28 @@ def _unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) 
 # The oracle's steps
 
 
-def _rule(of: Forward) -> str:
+def _rule(forward: ForwardPass) -> str:
     """What is declared for what hides keys in this call. Where that differs, no question is asked."""
-    if of.key.shape[-2] == 0:
-        return rules(of.asked.conventions).get("no_keys", "zeros")
-    hiding = [each for each in features() if each.hides and each.value(of.asked.options) is not None]
+    if forward.key.shape[-2] == 0:
+        return rules(forward.problem.conventions).get("no_keys", "zeros")
+    hiding = [each for each in features() if each.hides and each.value(forward.problem.options) is not None]
     emptying = [each for each in hiding if each.empties is None] or hiding
     if not emptying:
         return "zeros"
-    first, value = emptying[0], emptying[0].value(of.asked.options)
+    first, value = emptying[0], emptying[0].value(forward.problem.options)
     kind = first.hides[0] if len(first.hides) == 1 else first.hides[not is_bool(value)]
-    return rules(of.asked.conventions).get(kind, "zeros")
+    return rules(forward.problem.conventions).get(kind, "zeros")
 
 
-def _weigh(of: Forward) -> None:
-    if _rule(of) == "mean":
-        of.weights = np.where(of.empty, of.one / max(of.key.shape[-2], 1), of.weights)
-        of.silent = np.zeros_like(of.empty)
+def _weigh(forward: ForwardPass) -> None:
+    if _rule(forward) == "mean":
+        forward.weights = np.where(forward.empty, forward.one / max(forward.key.shape[-2], 1), forward.weights)
+        forward.silent = np.zeros_like(forward.empty)
 
 
-def _answer(of: Forward) -> None:
-    if _rule(of) == "nan":
-        of.output = np.where(of.empty, np.nan, of.output)
+def _answer(forward: ForwardPass) -> None:
+    if _rule(forward) == "nan":
+        forward.output = np.where(forward.empty, np.nan, forward.output)
 
 
 # Cases
@@ -141,33 +141,33 @@ def empty(scores: Tensor) -> Tensor:
     return (scores == -math.inf).all(-1, keepdim=True)
 
 
-def _mean(scores: Tensor, asked: Asked) -> Tensor:
-    return Dense.softmax(scores.masked_fill(empty(scores), 0.0), asked)
+def _mean(scores: Tensor, call: AttentionCall) -> Tensor:
+    return Dense.softmax(scores.masked_fill(empty(scores), 0.0), call)
 
 
 def _filled(number: Any) -> Any:
     """An empty row's weights are all `number(asked)`."""
-    return lambda scores, asked: Dense.softmax(scores, asked).masked_fill(empty(scores), number(asked))
+    return lambda scores, call: Dense.softmax(scores, call).masked_fill(empty(scores), number(call))
 
 
-def _has(kind: bool, asked: Asked) -> bool:
-    return asked["attn_mask"] is not None and is_bool(asked["attn_mask"]) == kind
+def _has(kind: bool, call: AttentionCall) -> bool:
+    return call["attn_mask"] is not None and is_bool(call["attn_mask"]) == kind
 
 
 WEIGHTS = mutants(
     Dense,
     softmax={
-        "gives_nan_for_empty_row": Mutation('a query that may attend to nothing gives NaN; if that is meant, declare conventions={"empty_row": "nan"}', _filled(lambda asked: math.nan), "pytorch issue 103963"),
+        "gives_nan_for_empty_row": Mutation('a query that may attend to nothing gives NaN; if that is meant, declare conventions={"empty_row": "nan"}', _filled(lambda call: math.nan), "pytorch issue 103963"),
         "takes_softmax_of_empty_row": Mutation(
             "a query that may attend to nothing goes through the softmax like any other: NaN, and NaN gradients; if that is "
             'meant, declare conventions={"empty_row": "nan"}',
-            lambda scores, asked: scores.softmax(-1),
+            lambda scores, call: scores.softmax(-1),
             "torch.softmax of a row of −∞"
         ),
         "gives_mean_for_empty_row": Mutation("a query that may attend to nothing gives the mean of the values; if that is meant, declare " 'conventions={"empty_row": "mean"}', _mean, "onnxruntime issue 28958"),
         "gives_nan_for_empty_row_of_float_mask": Mutation(
             "a query that a float mask leaves nothing gives NaN",
-            lambda scores, asked: (_filled(lambda asked: math.nan) if _has(False, asked) else Dense.softmax)(scores, asked),
+            lambda scores, call: (_filled(lambda call: math.nan) if _has(False, call) else Dense.softmax)(scores, call),
             "jax.nn (its convention)"
         ),
     },
@@ -175,11 +175,11 @@ WEIGHTS = mutants(
 
 
 @Dense.instead("combine", "a query that may attend to nothing makes gradients NaN: NaN is replaced by 0 in the output only", source="pytorch issue 41508")  # fmt: skip
-def poisons_gradients_by_empty_row(weights: Tensor, value: Tensor, asked: Asked) -> Tensor:
-    if asked.keys == 0 or asked["dropout_p"] > 0:
-        return Dense.combine(weights, value, asked)
+def poisons_gradients_by_empty_row(weights: Tensor, value: Tensor, call: AttentionCall) -> Tensor:
+    if call.keys == 0 or call["dropout_p"] > 0:
+        return Dense.combine(weights, value, call)
     nothing = (weights == 0).all(-1, keepdim=True)
-    return Dense.combine(weights.masked_fill(nothing, math.nan), value, asked).masked_fill(nothing, 0.0)
+    return Dense.combine(weights.masked_fill(nothing, math.nan), value, call).masked_fill(nothing, 0.0)
 
 
 @Backward.instead("scores_gradient", "a query that may attend to nothing has NaN as gradient", source="pytorch issue 41508")  # fmt: skip
@@ -188,9 +188,9 @@ def gives_nan_gradient_for_empty_row(weights: Tensor, d_weights: Tensor, mean: T
     return Backward.scores_gradient(weights, d_weights, mean).masked_fill(nothing, math.nan)
 
 
-def _emptied(of: Mapping[str, Any]) -> Mapping[str, Any]:
+def _emptied(levels: Mapping[str, Any]) -> Mapping[str, Any]:
     """The mask of the row, which hides all keys from some queries, too."""
-    return {"mask": Mask(of["mask"], "empty_rows", of["mask_axes"])} if of["empty_row"] else {}
+    return {"mask": Mask(levels["mask"], "empty_rows", levels["mask_axes"])} if levels["empty_row"] else {}
 
 
 LEVELS = Levels(

@@ -10,31 +10,31 @@ from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.case import Traits
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Mutation, mutants
-from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
-from attnsuite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Levels, Step
+from attnsuite.contracts.attention.feature import Argument, DrawContext, Feature, Hooks, Levels, Step
 from attnsuite.contracts.attention.lazily import np
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnsuite.contracts.attention.oracle import Array, Forward, Slopes
+    from attnsuite.contracts.attention.oracle import Array, BackwardPass, ForwardPass
 
 
 # The oracle's step
 
 
-def _repeat(of: Forward) -> None:
-    groups = of.query.shape[1] // max(of.key.shape[1], 1)
+def _repeat(forward: ForwardPass) -> None:
+    groups = forward.query.shape[1] // max(forward.key.shape[1], 1)
     if groups == 1:
         return
-    of.key, of.value = (np.repeat(each, groups, axis=1) for each in (of.key, of.value))  # b h s e|v
-    of.gathered *= groups
+    forward.key, forward.value = (np.repeat(each, groups, axis=1) for each in (forward.key, forward.value))  # b h s e|v
+    forward.gathered *= groups
 
 
-def _sum_groups(of: Forward, slopes: Slopes) -> None:
-    key_heads = of.asked.key.shape[1]
+def _sum_groups(forward: ForwardPass, slopes: BackwardPass) -> None:
+    key_heads = forward.problem.key.shape[1]
     for name in ("key", "value"):
         value, error = slopes.inputs[name]
         slopes.inputs[name] = (_grouped(value, key_heads), _grouped(error, key_heads))
@@ -52,10 +52,10 @@ def _grouped(array: Array, key_heads: int) -> Array:
 # The computation's steps
 
 
-def _refuse(asked: Asked) -> str:
-    if not asked.grouped or (asked["enable_gqa"] and asked.key_heads and asked.heads % asked.key_heads == 0):
+def _refuse(call: AttentionCall) -> str:
+    if not call.grouped or (call["enable_gqa"] and call.key_heads and call.heads % call.key_heads == 0):
         return ""
-    shapes = f"query {tuple(asked.query.shape)}, key {tuple(asked.key.shape)}, value {tuple(asked.value.shape)}"
+    shapes = f"query {tuple(call.query.shape)}, key {tuple(call.key.shape)}, value {tuple(call.value.shape)}"
     return f"the key's heads must divide the query's, with enable_gqa: {shapes}"
 
 
@@ -68,16 +68,16 @@ def expand_heads(key: Tensor, value: Tensor, heads: int) -> tuple[Tensor, Tensor
 
 def sum_group(gradient: Tensor, saved: Saved) -> Tensor:
     """From the query's heads to the key's."""
-    return by_group(gradient, saved.asked).sum(-3) if saved.asked.grouped else gradient  # ... g s e|v
+    return by_group(gradient, saved.call).sum(-3) if saved.call.grouped else gradient  # ... g s e|v
 
 
-def by_group(gradient: Tensor, asked: Asked) -> Tensor:
+def by_group(gradient: Tensor, call: AttentionCall) -> Tensor:
     """The query's heads as groups of the key's: ... g h/g s e|v."""
     *lead, heads, keys, width = gradient.shape
-    return gradient.reshape(*lead, asked.key_heads, heads // asked.key_heads, keys, width)
+    return gradient.reshape(*lead, call.key_heads, heads // call.key_heads, keys, width)
 
 
-def _given(key_heads: int, drawing: Drawing) -> dict[str, Any]:
+def _given(key_heads: int, drawing: DrawContext) -> dict[str, Any]:
     return {"enable_gqa": True}
 
 
@@ -155,22 +155,22 @@ def refuses_grouped_heads(key: Tensor, value: Tensor, heads: int) -> tuple[Tenso
 
 
 @Whole.instead("answer", "grouped heads are ignored when there is one query: all read the first key head")
-def reads_first_key_head_for_one_query(asked: Asked) -> Any:
-    if not asked.grouped or asked.queries > 1:
-        return correct(asked)
-    key, value = (tensor[..., :1, :, :].expand_as(tensor) for tensor in (asked.key, asked.value))
-    return correct(replace(asked, key=key, value=value))
+def reads_first_key_head_for_one_query(call: AttentionCall) -> Any:
+    if not call.grouped or call.queries > 1:
+        return correct(call)
+    key, value = (tensor[..., :1, :, :].expand_as(tensor) for tensor in (call.key, call.value))
+    return correct(replace(call, key=key, value=value))
 
 
 @Dense.instead("receive", "key heads that do not divide the query heads are accepted: some are shared unevenly")
-def accepts_indivisible_heads(asked: Asked) -> Asked:
-    heads, key_heads = asked.heads, asked.key_heads
-    if not asked["enable_gqa"] or key_heads == 0 or heads % key_heads == 0:
-        return asked
-    if asked.value.shape[:-2] != asked.key.shape[:-2]:
-        return asked
+def accepts_indivisible_heads(call: AttentionCall) -> AttentionCall:
+    heads, key_heads = call.heads, call.key_heads
+    if not call["enable_gqa"] or key_heads == 0 or heads % key_heads == 0:
+        return call
+    if call.value.shape[:-2] != call.key.shape[:-2]:
+        return call
     which = [head * key_heads // heads for head in range(heads)]
-    return replace(asked, key=asked.key[..., which, :, :], value=asked.value[..., which, :, :])
+    return replace(call, key=call.key[..., which, :, :], value=call.value[..., which, :, :])
 
 
 BACKWARD = mutants(
@@ -178,20 +178,20 @@ BACKWARD = mutants(
     sum_group={
         "averages_gradients_of_group": Mutation(
             "the gradients of a key head are averaged over its query heads, not summed",
-            lambda gradient, saved: sum_group(gradient, saved) * (saved.asked.key_heads / max(saved.asked.heads, 1)),
+            lambda gradient, saved: sum_group(gradient, saved) * (saved.call.key_heads / max(saved.call.heads, 1)),
         ),
         "keeps_last_gradient_of_group": Mutation(
             "only the last query head of a group reaches the gradients of its key head",
-            lambda gradient, saved: by_group(gradient, saved.asked)[..., -1, :, :] if saved.asked.grouped else gradient,
+            lambda gradient, saved: by_group(gradient, saved.call)[..., -1, :, :] if saved.call.grouped else gradient,
         ),
     },
 )
 
 
-def _groups(of: Mapping[str, Any]) -> Mapping[str, Any]:
+def _groups(levels: Mapping[str, Any]) -> Mapping[str, Any]:
     """Key heads: half as many as query heads, or one for all of them."""
-    _, heads = of["items"]
-    return {"key_heads": {"half": heads // 2, "one": 1}[of["key_heads"]]} if of["key_heads"] else {}
+    _, heads = levels["items"]
+    return {"key_heads": {"half": heads // 2, "one": 1}[levels["key_heads"]]} if levels["key_heads"] else {}
 
 
 LEVELS = Levels(
@@ -225,9 +225,9 @@ FEATURE = Feature(
     needed=lambda call: ("gqa",) if "enable_gqa" in call.options else (),
     given=_given,
     oracle={"source": Step(_repeat, _sum_groups)},
-    computed=Computed(
-        source=lambda of, key, value, asked: of.expand_heads(key, value, asked.heads),
-        source_gradient=lambda of, gradient, saved: of.sum_group(gradient, saved),
+    computed=Hooks(
+        source=lambda computation, key, value, call: computation.expand_heads(key, value, call.heads),
+        source_gradient=lambda computation, gradient, saved: computation.sum_group(gradient, saved),
         steps={"expand_heads": expand_heads, "sum_group": sum_group},
     ),
     refuse=_refuse,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Conventions
 from attnsuite.cases.case import Traits
 from attnsuite.cases.covering import Contradiction
-from attnsuite.contracts.attention.computation.call import Asked
-from attnsuite.contracts.attention.feature import Argument, Computed, Drawing, Feature, Grid, Levels, Step, Typed
+from attnsuite.contracts.attention.computation.call import AttentionCall
+from attnsuite.contracts.attention.feature import Argument, DrawContext, Feature, Grid, Hooks, Levels, Step, Syntax
 from attnsuite.contracts.attention.lazily import np, torch
 from attnsuite.contracts.attention.masks import TYPED, Mask, read_mask, written_mask
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from attnsuite.contracts.attention.computation.gradients import Gradients, Saved
-    from attnsuite.contracts.attention.oracle import Array, Forward, Slopes
+    from attnsuite.contracts.attention.oracle import Array, BackwardPass, ForwardPass
 
 
 AXES = (
@@ -63,8 +63,8 @@ WITHOUT_COLUMNS = _with(lambda axes: "s" not in axes)
 NOT_RANDOM = tuple(HIDDEN_BY)[1:]
 
 
-def _leveled(of: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"mask": Mask(of["mask"], axes=of["mask_axes"], **of["mask_pattern"])} if of["mask"] else {}
+def _leveled(levels: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"mask": Mask(levels["mask"], axes=levels["mask_axes"], **levels["mask_pattern"])} if levels["mask"] else {}
 
 
 def _only_with_a_mask(name: str) -> tuple[Contradiction, Contradiction]:
@@ -154,21 +154,21 @@ def _adapt(call: Call, conventions: Conventions) -> Call:
 # The oracle's step
 
 
-def _add(of: Forward) -> None:
-    mask = of.asked.options.get("attn_mask")
+def _add(forward: ForwardPass) -> None:
+    mask = forward.problem.options.get("attn_mask")
     if mask is not None and not is_bool(mask):
-        given = cut(mask, of.asked.grid)
+        given = cut(mask, forward.problem.grid)
         bias = np.where(given == -np.inf, 0, given)
-        of.scores, of.begun = of.scores + bias, abs(bias).astype(np.float64)
+        forward.scores, forward.begun = forward.scores + bias, abs(bias).astype(np.float64)
 
 
-def _add_back(of: Forward, slopes: Slopes) -> None:
-    if "attn_mask" not in of.asked.gradient_of:
+def _add_back(forward: ForwardPass, slopes: BackwardPass) -> None:
+    if "attn_mask" not in forward.problem.gradient_of:
         return
-    shape = of.asked.options["attn_mask"].shape
+    shape = forward.problem.options["attn_mask"].shape
     d_scores = abs(slopes.scores).astype(np.float64)
     count = d_scores.size / max(math.prod(shape), 1)
-    u, a = of.precision.unit, of.precision.accumulator
+    u, a = forward.precision.unit, forward.precision.accumulator
     error = _summed(slopes.error + (u + a * count) * d_scores, shape) if count > 1 else slopes.error
     slopes.found["attn_mask"] = slopes.rounded(_summed(slopes.scores, shape), error.reshape(shape))
 
@@ -183,29 +183,29 @@ def _summed(array: Array, shape: tuple[int, ...]) -> Array:
 # The computation's steps
 
 
-def _refuse(asked: Asked) -> str:
-    given, due = asked["attn_mask"], asked.scores_shape
+def _refuse(call: AttentionCall) -> str:
+    given, due = call["attn_mask"], call.scores_shape
     if given is None:
         return ""
-    if given.dtype not in (torch.bool, asked.query.dtype):
-        return f"attn_mask must be bool or {asked.query.dtype}, not {given.dtype}"
+    if given.dtype not in (torch.bool, call.query.dtype):
+        return f"attn_mask must be bool or {call.query.dtype}, not {given.dtype}"
     fits = all(size in (1, wanted) for size, wanted in zip(reversed(given.shape), reversed(due), strict=False))
     if given.dim() > len(due) or not fits:
         return f"attn_mask {tuple(given.shape)} cannot broadcast to the scores {due}"
     return ""
 
 
-def mask(asked: Asked) -> Tensor | None:
+def mask(call: AttentionCall) -> Tensor | None:
     """The mask that is used."""
-    used: Tensor | None = asked["attn_mask"]
+    used: Tensor | None = call["attn_mask"]
     return used
 
 
-def bool_mask(scores: Tensor, mask: Tensor, asked: Asked) -> Tensor:
+def bool_mask(scores: Tensor, mask: Tensor, call: AttentionCall) -> Tensor:
     return scores.masked_fill(~mask, -math.inf)
 
 
-def float_mask(scores: Tensor, mask: Tensor, asked: Asked) -> Tensor:
+def float_mask(scores: Tensor, mask: Tensor, call: AttentionCall) -> Tensor:
     return scores + mask.to(scores.dtype)
 
 
@@ -213,29 +213,29 @@ def mask_gradient(d_scores: Tensor, mask: Tensor) -> Tensor:
     return d_scores.sum_to_size(mask.shape)
 
 
-def _score(of: Any, scores: Tensor, asked: Asked, grid: Grid) -> Tensor:
-    used = of.mask(asked)
+def _score(computation: Any, scores: Tensor, call: AttentionCall, grid: Grid) -> Tensor:
+    used = computation.mask(call)
     if used is None or is_bool(used):
         return scores
-    added: Tensor = of.float_mask(scores, of.mask_part(used, grid), asked)
+    added: Tensor = computation.float_mask(scores, computation.mask_part(used, grid), call)
     return added
 
 
-def _hide(of: Any, scores: Tensor, asked: Asked, grid: Grid) -> Tensor:
-    used = of.mask(asked)
+def _hide(computation: Any, scores: Tensor, call: AttentionCall, grid: Grid) -> Tensor:
+    used = computation.mask(call)
     if used is None or not is_bool(used):
         return scores
-    hidden: Tensor = of.bool_mask(scores, of.mask_part(used, grid), asked)
+    hidden: Tensor = computation.bool_mask(scores, computation.mask_part(used, grid), call)
     return hidden
 
 
-def _score_gradient(of: Any, d_scores: Tensor, saved: Saved, gradients: Gradients) -> Tensor:
+def _score_gradient(computation: Any, d_scores: Tensor, saved: Saved, gradients: Gradients) -> Tensor:
     if "attn_mask" in saved.wanted:
-        gradients["attn_mask"] = of.mask_gradient(d_scores, saved.asked["attn_mask"])
+        gradients["attn_mask"] = computation.mask_gradient(d_scores, saved.call["attn_mask"])
     return d_scores
 
 
-def _given(drawn: Mask, drawing: Drawing) -> dict[str, Tensor]:
+def _given(drawn: Mask, drawing: DrawContext) -> dict[str, Tensor]:
     return {"attn_mask": drawn.draw(drawing.random, drawing.sizes, drawing.dtype)}
 
 
@@ -276,7 +276,7 @@ FEATURE = Feature(
     added=_added,
     hides=("bool_mask", "float_mask"),
     oracle={"score": Step(_add, _add_back)},
-    computed=Computed(
+    computed=Hooks(
         score=_score,
         hide=_hide,
         score_gradient=_score_gradient,
@@ -302,7 +302,7 @@ FEATURE = Feature(
     in_torch=_in_torch,
     traits=_traits,
     says=lambda drawn: f"{drawn.kind} mask" + f", {drawn.pattern}, {drawn.axes}" * (drawn != Mask(drawn.kind)),
-    typed=Typed(
+    typed=Syntax(
         f"bool or float, then .PATTERN of {', '.join(TYPED)}, then .AXES of bhls, 1 for a broadcast one",
         read_mask,
         written_mask,

@@ -9,47 +9,47 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.case import Traits
 from attnsuite.cases.mutants import Mutation, mutants, with_result
-from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
 from attnsuite.contracts.attention.computation.gradients import Backward
-from attnsuite.contracts.attention.feature import Argument, Computed, Feature, Levels, Step, Typed, number_within
+from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step, Syntax, number_within
 from attnsuite.contracts.attention.lazily import torch
 from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnsuite.contracts.attention.oracle import Forward, Slopes
+    from attnsuite.contracts.attention.oracle import BackwardPass, ForwardPass
 
 
 # The oracle's step
 
 
-def _of(forward: Forward) -> float:
-    scale = forward.asked.options.get("scale")
+def _of(forward: ForwardPass) -> float:
+    scale = forward.problem.options.get("scale")
     return 1 / math.sqrt(forward.query.shape[-1]) if scale is None else float(scale)
 
 
-def _multiply(of: Forward) -> None:
-    of.scale = _of(of)
-    of.scores, of.magnitude = of.scale * of.scores, abs(of.scale) * of.magnitude
+def _multiply(forward: ForwardPass) -> None:
+    forward.scale = _of(forward)
+    forward.scores, forward.magnitude = forward.scale * forward.scores, abs(forward.scale) * forward.magnitude
 
 
-def _multiply_back(of: Forward, slopes: Slopes) -> None:
-    slopes.scores, slopes.error = _of(of) * slopes.scores, abs(_of(of)) * slopes.error
+def _multiply_back(forward: ForwardPass, slopes: BackwardPass) -> None:
+    slopes.scores, slopes.error = _of(forward) * slopes.scores, abs(_of(forward)) * slopes.error
 
 
 # The computation's step
 
 
-def factor(asked: Asked) -> float:
+def factor(call: AttentionCall) -> float:
     """What the scores are multiplied by."""
-    scale = asked["scale"]
-    return default(asked) if scale is None else float(scale)
+    scale = call["scale"]
+    return default(call) if scale is None else float(scale)
 
 
-def default(asked: Asked) -> float:
-    return 1 / math.sqrt(asked.width)
+def default(call: AttentionCall) -> float:
+    return 1 / math.sqrt(call.width)
 
 
 # Cases
@@ -87,48 +87,48 @@ def cases() -> Sequence[Case]:
 
 def _by_default(wrong: Any) -> Any:
     """A mistake in the default alone."""
-    return lambda asked: wrong(asked) if asked["scale"] is None else factor(asked)
+    return lambda call: wrong(call) if call["scale"] is None else factor(call)
 
 
 def _if_given(wrong: Any) -> Any:
     """A mistake in a given scale alone."""
-    return lambda asked: factor(asked) if asked["scale"] is None else wrong(asked)
+    return lambda call: factor(call) if call["scale"] is None else wrong(call)
 
 
 FACTORS = mutants(
     Dense,
     factor={
-        "ignores_integer_scale": Mutation("a scale that is no float is ignored", _if_given(lambda asked: factor(asked) if isinstance(asked["scale"], float) else default(asked)), "bindings that check for a double"),
-        "unscaled": Mutation("the scores are not divided by √e", _by_default(lambda asked: 1.0), "documents: doc-000 E1"),
-        "divides_by_width": Mutation("the scores are divided by e instead of √e", _by_default(lambda asked: 1 / asked.width)),
+        "ignores_integer_scale": Mutation("a scale that is no float is ignored", _if_given(lambda call: factor(call) if isinstance(call["scale"], float) else default(call)), "bindings that check for a double"),
+        "unscaled": Mutation("the scores are not divided by √e", _by_default(lambda call: 1.0), "documents: doc-000 E1"),
+        "divides_by_width": Mutation("the scores are divided by e instead of √e", _by_default(lambda call: 1 / call.width)),
         "ignores_scale": Mutation("a given scale is ignored, 1/√e is always used", default, "vendor kernels without a scale argument"),
-        "applies_scale_twice": Mutation("the scale is applied to the query and again to the scores", lambda asked: factor(asked) ** 2),
-        "applies_scale_besides_default": Mutation("a given scale is applied on top of 1/√e", _if_given(lambda asked: asked["scale"] * default(asked))),
-        "divides_by_given_scale": Mutation("a given scale divides the scores instead of multiplying them", _if_given(lambda asked: 1 / asked["scale"] if asked["scale"] else math.inf), "documents: doc-001 divides"),
-        "scales_by_value_width": Mutation("the default scale is 1/√v, from the width of the values", _by_default(lambda asked: asked.value_width**-0.5)),
-        "scales_by_width_of_all_heads": Mutation("the default scale is 1/√(h·e), from the width of all heads together", _by_default(lambda asked: (asked.width * asked.heads) ** -0.5), "documents: doc-001 E3"),
-        "scales_by_padded_width": Mutation("the default scale comes from the width padded to a multiple of 8", _by_default(lambda asked: (-(-asked.width // 8) * 8) ** -0.5), "ipex-llm issue 12619"),
-        "reads_zero_scale_as_none": Mutation("a scale of 0 is read as no scale", lambda asked: asked["scale"] or default(asked), "the idiom `scale or 1/√e`"),
+        "applies_scale_twice": Mutation("the scale is applied to the query and again to the scores", lambda call: factor(call) ** 2),
+        "applies_scale_besides_default": Mutation("a given scale is applied on top of 1/√e", _if_given(lambda call: call["scale"] * default(call))),
+        "divides_by_given_scale": Mutation("a given scale divides the scores instead of multiplying them", _if_given(lambda call: 1 / call["scale"] if call["scale"] else math.inf), "documents: doc-001 divides"),
+        "scales_by_value_width": Mutation("the default scale is 1/√v, from the width of the values", _by_default(lambda call: call.value_width**-0.5)),
+        "scales_by_width_of_all_heads": Mutation("the default scale is 1/√(h·e), from the width of all heads together", _by_default(lambda call: (call.width * call.heads) ** -0.5), "documents: doc-001 E3"),
+        "scales_by_padded_width": Mutation("the default scale comes from the width padded to a multiple of 8", _by_default(lambda call: (-(-call.width // 8) * 8) ** -0.5), "ipex-llm issue 12619"),
+        "reads_zero_scale_as_none": Mutation("a scale of 0 is read as no scale", lambda call: call["scale"] or default(call), "the idiom `scale or 1/√e`"),
         "takes_root_of_scale": Mutation(
             "a negative scale gives NaN: query and key are each multiplied by its root",
-            lambda asked: math.sqrt(factor(asked)) ** 2 if factor(asked) >= 0 else math.nan,
+            lambda call: math.sqrt(factor(call)) ** 2 if factor(call) >= 0 else math.nan,
             "pytorch issue 105190"
         ),
-        "leaves_out_given_scale": Mutation("where a scale is given the scores are not scaled at all", _if_given(lambda asked: 1.0)),
-        "limits_scale_to_one": Mutation("a scale above 1 is cut to 1", lambda asked: min(factor(asked), 1.0)),
-        "rounds_scale_to_half": Mutation("the scale is rounded to float16", lambda asked: float(torch.tensor(factor(asked)).half()), "kernels that take their scalars in half"),
-        "ignores_scale_with_mask": Mutation("a given scale is ignored when there is a mask", lambda asked: factor(asked) if asked["attn_mask"] is None else default(asked)),
-        "ignores_scale_of_grouped_heads": Mutation("a given scale is ignored where heads are grouped", lambda asked: default(asked) if asked.grouped else factor(asked)),
-        "unscaled_when_grouped": Mutation("the default scale is left out when heads are grouped", _by_default(lambda asked: 1.0 if asked.grouped else default(asked))),
-        "ignores_scores_of_width_one": Mutation("a width of 1 gives equal weights", lambda asked: 0.0 if asked.width == 1 else factor(asked)),
+        "leaves_out_given_scale": Mutation("where a scale is given the scores are not scaled at all", _if_given(lambda call: 1.0)),
+        "limits_scale_to_one": Mutation("a scale above 1 is cut to 1", lambda call: min(factor(call), 1.0)),
+        "rounds_scale_to_half": Mutation("the scale is rounded to float16", lambda call: float(torch.tensor(factor(call)).half()), "kernels that take their scalars in half"),
+        "ignores_scale_with_mask": Mutation("a given scale is ignored when there is a mask", lambda call: factor(call) if call["attn_mask"] is None else default(call)),
+        "ignores_scale_of_grouped_heads": Mutation("a given scale is ignored where heads are grouped", lambda call: default(call) if call.grouped else factor(call)),
+        "unscaled_when_grouped": Mutation("the default scale is left out when heads are grouped", _by_default(lambda call: 1.0 if call.grouped else default(call))),
+        "ignores_scores_of_width_one": Mutation("a width of 1 gives equal weights", lambda call: 0.0 if call.width == 1 else factor(call)),
     },
 )  # fmt: skip
 
 
 @Dense.instead("softmax", "a negative scale overflows: the largest score is taken before scaling", source="pytorch issue 105190")  # fmt: skip
-def shifts_by_smallest_for_negative_scale(scores: Tensor, asked: Asked) -> Tensor:
-    if factor(asked) >= 0:
-        return Dense.softmax(scores, asked)
+def shifts_by_smallest_for_negative_scale(scores: Tensor, call: AttentionCall) -> Tensor:
+    if factor(call) >= 0:
+        return Dense.softmax(scores, call)
     shift = -largest_of(-scores)
     return normalised((scores - shift.nan_to_num(neginf=0.0, posinf=0.0)).exp())
 
@@ -138,7 +138,7 @@ GRAD_MODE = mutants(
     factor={
         "unscaled_without_grad_mode": Mutation(
             "without grad mode the scores are not scaled",
-            lambda asked: 1.0 if not torch.is_grad_enabled() and asked["scale"] is None else factor(asked),
+            lambda call: 1.0 if not torch.is_grad_enabled() and call["scale"] is None else factor(call),
             "flash-attention issue 1406",
         )
     },
@@ -146,9 +146,9 @@ GRAD_MODE = mutants(
 BACKWARD = mutants(
     Backward,
     factor={
-        "gradients_lack_scale": Mutation("the gradients of query and key lack the scale", lambda asked: 1.0),
+        "gradients_lack_scale": Mutation("the gradients of query and key lack the scale", lambda call: 1.0),
         "gradients_ignore_given_scale": Mutation("the gradients of query and key use 1/√e although another scale was given", default),
-        "gradients_apply_scale_twice": Mutation("the scale is applied twice to the gradients of query and key", lambda asked: factor(asked) ** 2),
+        "gradients_apply_scale_twice": Mutation("the scale is applied twice to the gradients of query and key", lambda call: factor(call) ** 2),
     },
     query_gradient={
         "query_gradient_lacks_scale": Mutation("the query's gradient lacks the scale", lambda flow, saved: flow.scores @ saved.key),
@@ -157,7 +157,7 @@ BACKWARD = mutants(
         "key_gradient_lacks_scale": Mutation("the key's gradient lacks the scale", lambda flow, saved: flow.scores.transpose(-1, -2) @ saved.query),
         "key_gradient_loses_sign_of_scale": Mutation(
             "the key's gradient has the wrong sign under a negative scale",
-            with_result(lambda gradient, saved: gradient * (-1 if factor(saved.asked) < 0 else 1)),
+            with_result(lambda gradient, saved: gradient * (-1 if factor(saved.call) < 0 else 1)),
             "pytorch issue 105190",
         ),
     },
@@ -172,8 +172,8 @@ LONG_ERROR = {"float64": 8192, "float32": 8192, "float16": 48, "bfloat16": 48}
 
 def _barely(dtype: str, wrong: float, beyond: int = 0) -> Any:
     """A factor that is off in one dtype, beyond a number of keys."""
-    return lambda asked: (
-        factor(asked) * (wrong if asked.keys > beyond and str(asked.query.dtype) == f"torch.{dtype}" else 1.0)
+    return lambda call: (
+        factor(call) * (wrong if call.keys > beyond and str(call.query.dtype) == f"torch.{dtype}" else 1.0)
     )
 
 
@@ -204,7 +204,7 @@ LEVELS = Levels(
             "zero_scale": 0.0,
         }
     },
-    lambda of: {} if of["scale"] is None else {"scale": of["scale"] / math.sqrt(of["width"])},
+    lambda levels: {} if levels["scale"] is None else {"scale": levels["scale"] / math.sqrt(levels["width"])},
 )
 
 
@@ -225,9 +225,9 @@ FEATURE = Feature(
     decisions={"scale": "None means 1/√e; any float or integer is legal, zero and negative included"},
     words={"scale": "an explicit scale"},
     oracle={"score": Step(_multiply, _multiply_back)},
-    computed=Computed(
-        score=lambda of, scores, asked, grid: scores * of.factor(asked),
-        score_gradient=lambda of, d_scores, saved, gradients: d_scores * of.factor(saved.asked),
+    computed=Hooks(
+        score=lambda computation, scores, call, grid: scores * computation.factor(call),
+        score_gradient=lambda computation, d_scores, saved, gradients: d_scores * computation.factor(saved.call),
         steps={"factor": factor},
     ),
     cases=cases,
@@ -235,5 +235,5 @@ FEATURE = Feature(
     traits=_traits,
     in_torch=_in_torch,
     says=lambda value: f"scale {value:g}",
-    typed=Typed("a finite number", number_within(-math.inf, math.inf)),
+    typed=Syntax("a finite number", number_within(-math.inf, math.inf)),
 )

@@ -9,10 +9,10 @@ from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.case import Traits
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Mutation, mutants
-from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Tiled, by_position, unless
 from attnsuite.contracts.attention.computation.gradients import Backward, ignoring
-from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Typed
+from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Syntax
 from attnsuite.contracts.attention.masks import Mask
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def _between(i: Any, j: Any, left: int | None, right: int | None) -> Any:
     return seen if right is None else seen & (j <= i + right)
 
 
-def _refuse(asked: Asked) -> str:
-    value = asked["window"]
+def _refuse(call: AttentionCall) -> str:
+    value = call["window"]
     if value is None:
         return ""
     if not _is_pair(value):
@@ -98,13 +98,13 @@ def cases() -> Sequence[Case]:
 # Mistakes
 
 
-def _due(grid: Grid, asked: Asked) -> Tensor:
-    return visible(grid, asked["window"], asked.conventions)  # type: ignore[no-any-return]
+def _due(grid: Grid, call: AttentionCall) -> Tensor:
+    return visible(grid, call["window"], call.conventions)  # type: ignore[no-any-return]
 
 
 def _wide(change: Any) -> Any:
     """A window of other widths: change(left, right)."""
-    return lambda grid, asked: _between(grid.i, grid.j, *change(*asked["window"]))
+    return lambda grid, call: _between(grid.i, grid.j, *change(*call["window"]))
 
 
 _unless = unless(_due)
@@ -121,18 +121,18 @@ VISIBLE = mutants(
         "sees_one_key_left_of_window": Mutation("a window sees one key too many to the left", _wide(lambda left, right: (_less(left, -1), right)), "flash-attention issue 1133"),
         "sees_one_key_right_of_window": Mutation("a window sees one key too many to the right", _wide(lambda left, right: (left, _less(right, -1)))),
         "swaps_sides_of_window": Mutation("left and right of a window are exchanged", _wide(lambda left, right: (right, left))),
-        "aligns_window_at_the_end": Mutation("a window is aligned at the lower right: the last query is near the last key", lambda grid, asked: visible(grid, asked["window"], {"window": "lower_right"}), "FlashAttention's alignment"),
-        "ignores_window": Mutation("the window is ignored", _unless(lambda asked: True)),
-        "ignores_window_without_mask": Mutation("the window is ignored where there is no mask", _unless(lambda asked: asked["attn_mask"] is None), "jax issue 32300"),
-        "ignores_window_with_mask": Mutation("the window is ignored where there is a mask", _unless(lambda asked: asked["attn_mask"] is not None)),
-        "ignores_window_when_causal": Mutation("the window is ignored under causal", _unless(lambda asked: asked["is_causal"])),
+        "aligns_window_at_the_end": Mutation("a window is aligned at the lower right: the last query is near the last key", lambda grid, call: visible(grid, call["window"], {"window": "lower_right"}), "FlashAttention's alignment"),
+        "ignores_window": Mutation("the window is ignored", _unless(lambda call: True)),
+        "ignores_window_without_mask": Mutation("the window is ignored where there is no mask", _unless(lambda call: call["attn_mask"] is None), "jax issue 32300"),
+        "ignores_window_with_mask": Mutation("the window is ignored where there is a mask", _unless(lambda call: call["attn_mask"] is not None)),
+        "ignores_window_when_causal": Mutation("the window is ignored under causal", _unless(lambda call: call["is_causal"])),
         "ignores_right_of_window": Mutation("the right side of a window is ignored: the future is unbounded", _wide(lambda left, right: (left, None)), "jax pull request 39576"),
         "ignores_left_of_window": Mutation("the left side of a window is ignored: the past is unbounded", _wide(lambda left, right: (None, right))),
         "reads_zero_width_as_unbounded": Mutation("a width of 0 is read as no bound", _wide(lambda left, right: (left or None, right or None)), "the idiom `left or None`"),
-        "ignores_window_for_one_query": Mutation("the window is ignored for a single query", _unless(lambda asked: asked.queries == 1), "decoding paths"),
-        "ignores_window_when_grouped": Mutation("the window is ignored when heads are grouped", _unless(lambda asked: asked.grouped)),
-        "ignores_window_with_dropout": Mutation("the window is ignored when there is dropout", _unless(lambda asked: asked["dropout_p"] > 0)),
-        "attends_to_all_beyond_the_window": Mutation("a query whose window holds no key attends to all keys", lambda grid, asked: _due(grid, asked) | ~_due(grid, asked).any(-1, keepdim=True)),
+        "ignores_window_for_one_query": Mutation("the window is ignored for a single query", _unless(lambda call: call.queries == 1), "decoding paths"),
+        "ignores_window_when_grouped": Mutation("the window is ignored when heads are grouped", _unless(lambda call: call.grouped)),
+        "ignores_window_with_dropout": Mutation("the window is ignored when there is dropout", _unless(lambda call: call["dropout_p"] > 0)),
+        "attends_to_all_beyond_the_window": Mutation("a query whose window holds no key attends to all keys", lambda grid, call: _due(grid, call) | ~_due(grid, call).any(-1, keepdim=True)),
     },
 )  # fmt: skip
 
@@ -148,7 +148,7 @@ TILED = [
 
 def _given(change: Any) -> Any:
     """Bad widths that are brought into range, not refused."""
-    return lambda asked: asked if asked["window"] is None else asked.but(window=change(asked["window"]))
+    return lambda call: call if call["window"] is None else call.but(window=change(call["window"]))
 
 
 BACKWARD = mutants(
@@ -170,11 +170,11 @@ ACCEPTED = mutants(
 )  # fmt: skip
 
 
-def _reach(of: Mapping[str, Any]) -> Mapping[str, Any]:
+def _reach(levels: Mapping[str, Any]) -> Mapping[str, Any]:
     """A window that reaches over shares of the keys, so that it hides some of them at every size."""
-    if of["window"] is None:
+    if levels["window"] is None:
         return {}
-    left, right = (None if share is None else int(share * of["size"][1]) for share in of["window"])
+    left, right = (None if share is None else int(share * levels["size"][1]) for share in levels["window"])
     return {"window": (left, right)}
 
 
@@ -207,7 +207,7 @@ def _traits(value: Window, sizes: Any) -> Traits:
 def _in_torch(scores: str, value: Window | None, call: Call, conventions: Conventions) -> str:
     left, right = value or (None, None)
     rows, columns = (call.tensors[name].shape[-2] for name in ("query", "key"))
-    shift = Grid.of(rows, columns).aligned(conventions.get("window")).shift
+    shift = Grid.make(rows, columns).aligned(conventions.get("window")).shift
     sides = (
         f".triu({shift - left})" if left is not None else "",
         f".tril({shift + right})" if right is not None else "",
@@ -252,5 +252,5 @@ FEATURE = Feature(
     traits=_traits,
     in_torch=_in_torch,
     says=lambda value: f"window {value}".replace("None", "∞"),
-    typed=Typed("LEFT:RIGHT, numbers of keys, nothing for no bound", _read_sides, _written_sides),
+    typed=Syntax("LEFT:RIGHT, numbers of keys, nothing for no bound", _read_sides, _written_sides),
 )

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from attnsuite.cases.mutants import Mutation, mutants, rounded, with_arguments, with_result
-from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
 from attnsuite.contracts.attention.computation.gradients import Gradients, Memory, Recomputed, tensors
 from attnsuite.contracts.attention.features.scale import factor
@@ -28,19 +28,19 @@ def touch(tensor: Tensor | None) -> None:
 
 
 @Whole.instead("answer", "the query is scaled in place: the caller's tensor changes")
-def scales_query_in_place(asked: Asked) -> Any:
-    output = correct(asked)
-    if 0 in asked.query.stride():  # no kernel can scale an expanded tensor in place
-        touch(asked.query)
+def scales_query_in_place(call: AttentionCall) -> Any:
+    output = correct(call)
+    if 0 in call.query.stride():  # no kernel can scale an expanded tensor in place
+        touch(call.query)
     else:
-        asked.query.data.mul_(0.5)
+        call.query.data.mul_(0.5)
     return output
 
 
 @Whole.instead("answer", "with a single key the value itself is returned, not a copy")
-def returns_value_itself_for_one_key(asked: Asked) -> Any:
-    plain = asked.keys == 1 and asked["attn_mask"] is None and not asked["dropout_p"] and not asked.grouped
-    return asked.value.expand(asked.output_shape) if plain else correct(asked)
+def returns_value_itself_for_one_key(call: AttentionCall) -> Any:
+    plain = call.keys == 1 and call["attn_mask"] is None and not call["dropout_p"] and not call.grouped
+    return call.value.expand(call.output_shape) if plain else correct(call)
 
 
 _LEFT: dict[Any, Any] = {}
@@ -48,8 +48,8 @@ _LEFT: dict[Any, Any] = {}
 
 
 @Whole.instead("answer", "the output lies in a buffer that the next call overwrites")
-def returns_reused_buffer(asked: Asked) -> Any:
-    output = correct(asked)
+def returns_reused_buffer(call: AttentionCall) -> Any:
+    output = correct(call)
     if output.requires_grad:
         return output
     kind = "buffer", output.dtype, output.device
@@ -61,67 +61,67 @@ def returns_reused_buffer(asked: Asked) -> Any:
 class _Last(threading.local):
     """The call before, as long as its output's memory lives: stale state that cannot outlast one question."""
 
-    asked: Asked | None = None
-    before: Asked | None = None
+    call: AttentionCall | None = None
+    before: AttentionCall | None = None
     memory: StorageWeakRef | None = None
 
-    def alive(self) -> Asked | None:
+    def alive(self) -> AttentionCall | None:
         if self.memory is None or self.memory.expired():
-            self.asked = self.before = self.memory = None
-        return self.asked
+            self.call = self.before = self.memory = None
+        return self.call
 
-    def remember(self, asked: Asked, output: Tensor) -> Tensor:
-        self.before, self.asked = self.alive(), asked
+    def remember(self, call: AttentionCall, output: Tensor) -> Tensor:
+        self.before, self.call = self.alive(), call
         self.memory = StorageWeakRef(output.untyped_storage())
         return output
 
 
-def _pointers(asked: Asked) -> list[tuple[int, ...]]:
-    return [(tensor.data_ptr(), *tensor.shape) for tensor in (asked.query, asked.key, asked.value)]
+def _pointers(call: AttentionCall) -> list[tuple[int, ...]]:
+    return [(tensor.data_ptr(), *tensor.shape) for tensor in (call.query, call.key, call.value)]
 
 
 _planned, _alternating, _counted = _Last(), _Last(), _Last()
 
 
 @Whole.instead("answer", "the last output is replayed when the pointers are the same, whatever they point to", source="flashinfer starter-kit 21")  # fmt: skip
-def replays_output_by_pointer(asked: Asked) -> Any:
-    if "replay" not in _LEFT or _pointers(_LEFT["replay"][0]) != _pointers(asked):
-        _LEFT["replay"] = asked, correct(asked)  # the call's tensors stay, so no other tensor can get their pointers
+def replays_output_by_pointer(call: AttentionCall) -> Any:
+    if "replay" not in _LEFT or _pointers(_LEFT["replay"][0]) != _pointers(call):
+        _LEFT["replay"] = call, correct(call)  # the call's tensors stay, so no other tensor can get their pointers
     return _LEFT["replay"][1]
 
 
 @Whole.instead("answer", "a call with the same shapes as the one before reuses its options", source="flash-attention issue 2143")  # fmt: skip
-def keeps_flags_for_same_shapes(asked: Asked) -> Any:
+def keeps_flags_for_same_shapes(call: AttentionCall) -> Any:
     last = _planned.alive()
     plain = last is not None and not any(
-        isinstance(value, Tensor) for one in (last, asked) for value in one.options.values()
+        isinstance(value, Tensor) for one in (last, call) for value in one.options.values()
     )
-    if last is not None and plain and last.scores_shape == asked.scores_shape:
-        asked = asked.but(**last.options)
-    return _planned.remember(asked, correct(asked))
+    if last is not None and plain and last.scores_shape == call.scores_shape:
+        call = call.but(**last.options)
+    return _planned.remember(call, correct(call))
 
 
 @Whole.instead("answer", "when shapes alternate, A, B, A, the third call reads as many keys as the second", source="flash-attention issue 2143")  # fmt: skip
-def keeps_length_when_shapes_alternate(asked: Asked) -> Any:
+def keeps_length_when_shapes_alternate(call: AttentionCall) -> Any:
     last, before = _alternating.alive(), _alternating.before
-    answered = asked
-    if last is not None and before is not None and before.keys == asked.keys > last.keys > 0:
-        answered = with_first_keys(asked, last.keys)
-    return _alternating.remember(asked, correct(answered))
+    answered = call
+    if last is not None and before is not None and before.keys == call.keys > last.keys > 0:
+        answered = with_first_keys(call, last.keys)
+    return _alternating.remember(call, correct(answered))
 
 
 @Whole.instead("answer", "the second call in a row misses the last key, as in a race", source="flash-attention issues 414, 2244")  # fmt: skip
-def varies_between_calls(asked: Asked) -> Any:
-    again = _counted.alive() is not None and asked.keys > 1
-    return _counted.remember(asked, correct(with_first_keys(asked, asked.keys - 1) if again else asked))
+def varies_between_calls(call: AttentionCall) -> Any:
+    again = _counted.alive() is not None and call.keys > 1
+    return _counted.remember(call, correct(with_first_keys(call, call.keys - 1) if again else call))
 
 
 def writes_into(name: str) -> Mutation:
     """The answer is right, and then the caller's tensor is changed."""
 
-    def answer(asked: Asked) -> Any:
-        output = correct(asked.changed(Tensor.clone, name))
-        touch(getattr(asked, name))
+    def answer(call: AttentionCall) -> Any:
+        output = correct(call.changed(Tensor.clone, name))
+        touch(getattr(call, name))
         return output
 
     return Mutation(f"the {name} is written to: the caller's tensor changes", answer)
@@ -130,23 +130,23 @@ def writes_into(name: str) -> Mutation:
 def refuses_rank(rank: int, message: str) -> Mutation:
     """Tensors of this rank raise an error."""
 
-    def refused(asked: Asked) -> Asked:
-        if asked.rank == rank:
+    def refused(call: AttentionCall) -> AttentionCall:
+        if call.rank == rank:
             raise RuntimeError(message)
-        return asked
+        return call
 
-    return Mutation(f"rank {rank} raises an error", with_arguments(asked=refused))
+    return Mutation(f"rank {rank} raises an error", with_arguments(call=refused))
 
 
 def in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def guesses_layout(asked: Asked) -> Any:
-    alike = len({asked.heads, asked.key_heads, asked.queries, asked.keys}) == 1
-    if asked.rank < 4 or not alike or asked.visible() is not None:
-        return correct(asked)
-    return correct(asked.changed(lambda tensor: tensor.transpose(1, 2))).transpose(1, 2)
+def guesses_layout(call: AttentionCall) -> Any:
+    alike = len({call.heads, call.key_heads, call.queries, call.keys}) == 1
+    if call.rank < 4 or not alike or call.visible() is not None:
+        return correct(call)
+    return correct(call.changed(lambda tensor: tensor.transpose(1, 2))).transpose(1, 2)
 
 
 BEHAVIOUR = mutants(
@@ -155,12 +155,12 @@ BEHAVIOUR = mutants(
         "writes_into_key": writes_into("key"),
         "ignores_masks_without_grad_mode": Mutation(
             "without grad mode the mask is ignored",
-            with_arguments(asked=lambda asked: asked if torch.is_grad_enabled() else asked.unmasked),
+            with_arguments(call=lambda call: call if torch.is_grad_enabled() else call.unmasked),
             "pytorch issue 86120 (evaluation fast path)",
         ),
         "rounds_output_when_gradient_is_wanted": Mutation(
             "the output is rounded to bfloat16 when a gradient is wanted",
-            with_result(lambda output, asked: rounded(torch.bfloat16)(output) if asked.wants_gradient else output),
+            with_result(lambda output, call: rounded(torch.bfloat16)(output) if call.wants_gradient else output),
             "flash-attention issue 1406",
         ),
         "gives_zeros_outside_main_thread": Mutation("outside the main thread the answer is 0", with_result(lambda output: output if in_main_thread() else output * 0), "flash-attention issue 1957 (wrong stream)"),
@@ -172,7 +172,7 @@ BEHAVIOUR = mutants(
 RETURNED = mutants(
     Dense,
     finish={
-        "returns_float32_for_half": Mutation("half types come back as float32", lambda output, asked: output, dtypes=("float16", "bfloat16")),
+        "returns_float32_for_half": Mutation("half types come back as float32", lambda output, call: output, dtypes=("float16", "bfloat16")),
         "returns_float64": Mutation("the output is float64, whatever the query's type", with_result(Tensor.double)),
         "returns_tuple": Mutation("the output comes as a tuple", with_result(lambda output: (output,))),
         "returns_numpy": Mutation("the output comes as a numpy array", with_result(lambda output: output.detach().cpu().numpy())),
@@ -185,16 +185,16 @@ def _evaluating() -> bool:
     return not torch.is_grad_enabled()
 
 
-def reads_first_head(asked: Asked) -> Asked:
-    if not (_evaluating() and asked.grouped):
-        return asked
-    first = [tensor[..., :1, :, :].expand_as(tensor) for tensor in (asked.key, asked.value)]
-    return replace(asked, key=first[0], value=first[1])
+def reads_first_head(call: AttentionCall) -> AttentionCall:
+    if not (_evaluating() and call.grouped):
+        return call
+    first = [tensor[..., :1, :, :].expand_as(tensor) for tensor in (call.key, call.value)]
+    return replace(call, key=first[0], value=first[1])
 
 
 def _without(option: str, default: Any) -> Any:
     """The mistake of a path for evaluation that forgets an option."""
-    return with_arguments(asked=lambda asked: asked.but(**{option: default}) if _evaluating() else asked)
+    return with_arguments(call=lambda call: call.but(**{option: default}) if _evaluating() else call)
 
 
 def asks_for_version(output: Tensor) -> Tensor:
@@ -202,18 +202,18 @@ def asks_for_version(output: Tensor) -> Tensor:
     return output
 
 
-def shared_zeros(output: Tensor, asked: Asked) -> Tensor:
-    if asked.keys or output.requires_grad:
+def shared_zeros(output: Tensor, call: AttentionCall) -> Tensor:
+    if call.keys or output.requires_grad:
         return output
-    fits = output.shape, output.dtype, output.device, asked.query.shape
+    fits = output.shape, output.dtype, output.device, call.query.shape
     zeros: Tensor = _LEFT.get("zeros", {}).get(fits, torch.zeros_like(output))
     _LEFT["zeros"] = {fits: zeros}
     return zeros
 
 
-def one_row_for_all(output: Tensor, asked: Asked) -> Tensor:
-    alike = asked.keys == 1 and asked.visible() is None and not asked["dropout_p"]
-    return output[..., :1, :].expand_as(output) if alike and asked.queries > 1 and not output.requires_grad else output
+def one_row_for_all(output: Tensor, call: AttentionCall) -> Tensor:
+    alike = call.keys == 1 and call.visible() is None and not call["dropout_p"]
+    return output[..., :1, :].expand_as(output) if alike and call.queries > 1 and not output.requires_grad else output
 
 
 def several() -> int:
@@ -221,14 +221,14 @@ def several() -> int:
     return torch.get_num_threads()
 
 
-def but_remainder_of_rows(output: Tensor, asked: Asked) -> Tensor:
-    rest = asked.queries % several()
-    return with_zero_queries(output, asked.queries - rest) if rest and asked.queries > several() else output
+def but_remainder_of_rows(output: Tensor, call: AttentionCall) -> Tensor:
+    rest = call.queries % several()
+    return with_zero_queries(output, call.queries - rest) if rest and call.queries > several() else output
 
 
-def but_remainder_of_items(output: Tensor, asked: Asked) -> Tensor:
+def but_remainder_of_items(output: Tensor, call: AttentionCall) -> Tensor:
     count = output.shape[:-2].numel()
-    if asked.rank < 3 or count <= several() or not count % several():
+    if call.rank < 3 or count <= several() or not count % several():
         return output
     matrices = torch.arange(count, device=output.device).reshape(*output.shape[:-2], 1, 1)
     return output.masked_fill(matrices >= count - count % several(), 0.0)
@@ -239,8 +239,8 @@ WORK = 1e-3
 
 
 @Whole.instead("answer", "the call lies in one place for all threads: called at once, they answer each other's")
-def shares_scratch_between_threads(asked: Asked) -> Any:
-    _LEFT["scratch"] = asked
+def shares_scratch_between_threads(call: AttentionCall) -> Any:
+    _LEFT["scratch"] = call
     if threading.active_count() > 1:
         time.sleep(WORK)
     return correct(_LEFT["scratch"])
@@ -249,7 +249,7 @@ def shares_scratch_between_threads(asked: Asked) -> Any:
 AROUND = mutants(
     Whole,
     answer={
-        "reads_first_key_head_without_grad_mode": Mutation("without grad mode, with grouped heads, all query heads read the first key head", with_arguments(asked=reads_first_head), "paths for evaluation"),
+        "reads_first_key_head_without_grad_mode": Mutation("without grad mode, with grouped heads, all query heads read the first key head", with_arguments(call=reads_first_head), "paths for evaluation"),
         "ignores_causal_without_grad_mode": Mutation("without grad mode is_causal is ignored", _without("is_causal", False)),
         "ignores_scale_without_grad_mode": Mutation("without grad mode a given scale is ignored", _without("scale", None)),
         "ignores_dropout_without_grad_mode": Mutation("without grad mode nothing is dropped", _without("dropout_p", 0.0)),
@@ -263,30 +263,30 @@ AROUND = mutants(
 IN_DEFAULT_DTYPE = mutants(
     Dense,
     factor={
-        "makes_scale_in_default_dtype": Mutation("the scale is a tensor of torch's default dtype, which rounds it", lambda asked: float(torch.tensor(factor(asked))))
+        "makes_scale_in_default_dtype": Mutation("the scale is a tensor of torch's default dtype, which rounds it", lambda call: float(torch.tensor(factor(call))))
     },
     finish={
         "answers_in_default_dtype": Mutation(
             "the output has torch's default dtype where that is wider",
-            lambda output, asked: (
-                Dense.finish(output, asked)
+            lambda output, call: (
+                Dense.finish(output, call)
                 if torch.get_default_dtype() == torch.float32
-                else Dense.finish(output, asked).to(torch.promote_types(asked.query.dtype, torch.get_default_dtype()))
+                else Dense.finish(output, call).to(torch.promote_types(call.query.dtype, torch.get_default_dtype()))
             ),
         )
     },
 )  # fmt: skip
 
 
-def _shapes(asked: Asked) -> list[Any]:
-    return [(name, tensor.shape, tensor.dtype) for name, tensor in tensors(asked).items()]
+def _shapes(call: AttentionCall) -> list[Any]:
+    return [(name, tensor.shape, tensor.dtype) for name, tensor in tensors(call).items()]
 
 
-def in_one_workspace(asked: Asked, state: Tensor) -> Memory:
+def in_one_workspace(call: AttentionCall, state: Tensor) -> Memory:
     last: Memory | None = _LEFT.get("workspace")
-    if last is None or _shapes(last.asked) != _shapes(asked):
-        _LEFT["workspace"] = last = Memory(asked, state)
-    last.asked, last.state = asked, state
+    if last is None or _shapes(last.call) != _shapes(call):
+        _LEFT["workspace"] = last = Memory(call, state)
+    last.call, last.state = call, state
     return last
 
 
@@ -301,34 +301,34 @@ def looked_up(field: str, look: Callable[[Any], Any]) -> type[Memory]:
     return LookedUp
 
 
-def with_one_state_for_all(asked: Asked, state: Tensor) -> Memory:
+def with_one_state_for_all(call: AttentionCall, state: Tensor) -> Memory:
     _LEFT["state"] = state
-    return looked_up("state", lambda own: _LEFT["state"])(asked, state)
+    return looked_up("state", lambda own: _LEFT["state"])(call, state)
 
 
-def with_the_last_scale(asked: Asked, state: Tensor) -> Memory:
-    _LEFT["scale"] = asked["scale"]
-    return looked_up("asked", lambda own: own.but(scale=_LEFT["scale"]))(asked, state)
+def with_the_last_scale(call: AttentionCall, state: Tensor) -> Memory:
+    _LEFT["scale"] = call["scale"]
+    return looked_up("asked", lambda own: own.but(scale=_LEFT["scale"]))(call, state)
 
 
-def of_one_thread(asked: Asked, state: Tensor) -> Memory:
+def of_one_thread(call: AttentionCall, state: Tensor) -> Memory:
     """A memory that only the thread finds which has made it."""
     thread = threading.get_ident()
 
-    def look(own: Asked) -> Asked:
+    def look(own: AttentionCall) -> AttentionCall:
         if threading.get_ident() != thread:
             raise RuntimeError("nothing was kept for the backward pass")
         return own
 
-    return looked_up("asked", look)(asked, state)
+    return looked_up("asked", look)(call, state)
 
 
 def keeps_scratch(memory: Memory) -> None:
     """What was kept of the query is scratch space once it has been read."""
-    memory.asked = memory.asked.changed(torch.zeros_like, "query")
+    memory.call = memory.call.changed(torch.zeros_like, "query")
 
 
-def in_reused_buffers(gradients: Gradients, asked: Asked) -> Gradients:
+def in_reused_buffers(gradients: Gradients, call: AttentionCall) -> Gradients:
     return {name: None if each is None else _reused(name, each) for name, each in gradients.items()}
 
 
@@ -341,8 +341,8 @@ def _reused(name: str, gradient: Tensor) -> Tensor:
 def but_once(first: str, second: str) -> Any:
     """Where two inputs are one tensor, only the first of its roles sends a gradient."""
 
-    def delivered(gradients: Gradients, asked: Asked) -> Gradients:
-        one, other = (getattr(asked, name) for name in (first, second))
+    def delivered(gradients: Gradients, call: AttentionCall) -> Gradients:
+        one, other = (getattr(call, name) for name in (first, second))
         lost = gradients.get(second)
         if lost is None or one.data_ptr() != other.data_ptr() or one.shape != other.shape:
             return gradients
@@ -374,18 +374,18 @@ KEPT = mutants(
 
 
 @Whole.instead("answer", "where a gradient is wanted the generator is not moved on: each step drops the same weights")
-def holds_generator_in_training(asked: Asked) -> Any:
+def holds_generator_in_training(call: AttentionCall) -> Any:
     before = torch.get_rng_state()
-    output = correct(asked)
-    if asked.wants_gradient:
+    output = correct(call)
+    if call.wants_gradient:
         torch.set_rng_state(before)
     return output
 
 
 @Whole.instead("answer", "the backward pass turns the generator back to where its forward pass began")
-def turns_generator_back_in_backward(asked: Asked) -> Any:
+def turns_generator_back_in_backward(call: AttentionCall) -> Any:
     before = torch.get_rng_state()
-    output = correct(asked)
+    output = correct(call)
     if output.requires_grad:
         output.register_hook(lambda gradient: torch.set_rng_state(before))
     return output

@@ -10,32 +10,32 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments, with_result
-from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
 from attnsuite.contracts.attention.features.empty_row import empty
 from attnsuite.contracts.attention.features.scale import default, factor
 
 
-def by_default(wrong: Callable[[Asked], float]) -> Callable[[Asked], float]:
+def by_default(wrong: Callable[[AttentionCall], float]) -> Callable[[AttentionCall], float]:
     """A mistake in the default scale alone."""
-    return lambda asked: wrong(asked) if asked["scale"] is None else factor(asked)
+    return lambda call: wrong(call) if call["scale"] is None else factor(call)
 
 
-def root_of(size: Callable[[Asked], int]) -> Callable[[Asked], float]:
+def root_of(size: Callable[[AttentionCall], int]) -> Callable[[AttentionCall], float]:
     """The default scale is 1/√ of another size than the width."""
-    return by_default(lambda asked: max(size(asked), 1) ** -0.5)
+    return by_default(lambda call: max(size(call), 1) ** -0.5)
 
 
 FACTOR = mutants(
     Dense,
     factor={
-        "multiplies_by_root": Mutation("the scores are multiplied by √e, not divided", by_default(lambda asked: asked.width**0.5)),
-        "divides_by_fourth_root": Mutation("the default scale is e^−¼: a share for query and key each is applied once", by_default(lambda asked: asked.width**-0.25)),
-        "applies_root_of_scale": Mutation("the root of the scale is applied, of its size", lambda asked: abs(factor(asked)) ** 0.5),
-        "scales_by_number_of_keys": Mutation("the default scale is 1/√s, from the number of keys", root_of(lambda asked: asked.keys)),
-        "scales_by_number_of_queries": Mutation("the default scale is 1/√l, from the number of queries", root_of(lambda asked: asked.queries)),
-        "scales_as_if_width_were_64": Mutation("the default scale is 1/8, as of width 64, whatever the width is", root_of(lambda asked: 64)),
-        "adds_scale_to_default": Mutation("a given scale is added to 1/√e", lambda asked: factor(asked) + (0.0 if asked["scale"] is None else default(asked))),
+        "multiplies_by_root": Mutation("the scores are multiplied by √e, not divided", by_default(lambda call: call.width**0.5)),
+        "divides_by_fourth_root": Mutation("the default scale is e^−¼: a share for query and key each is applied once", by_default(lambda call: call.width**-0.25)),
+        "applies_root_of_scale": Mutation("the root of the scale is applied, of its size", lambda call: abs(factor(call)) ** 0.5),
+        "scales_by_number_of_keys": Mutation("the default scale is 1/√s, from the number of keys", root_of(lambda call: call.keys)),
+        "scales_by_number_of_queries": Mutation("the default scale is 1/√l, from the number of queries", root_of(lambda call: call.queries)),
+        "scales_as_if_width_were_64": Mutation("the default scale is 1/8, as of width 64, whatever the width is", root_of(lambda call: 64)),
+        "adds_scale_to_default": Mutation("a given scale is added to 1/√e", lambda call: factor(call) + (0.0 if call["scale"] is None else default(call))),
     },
 )  # fmt: skip
 
@@ -61,15 +61,15 @@ def linear(scores: Tensor) -> Tensor:
 
 def along(axis: int) -> Callable[..., Tensor]:
     """The softmax along another axis, where there is one."""
-    return lambda scores, asked: (
-        Dense.softmax(scores.transpose(axis, -1), asked).transpose(axis, -1)
+    return lambda scores, call: (
+        Dense.softmax(scores.transpose(axis, -1), call).transpose(axis, -1)
         if scores.dim() >= -axis
-        else Dense.softmax(scores, asked)
+        else Dense.softmax(scores, call)
     )
 
 
-def over_whole_matrix(scores: Tensor, asked: Asked) -> Tensor:
-    return Dense.softmax(scores.flatten(-2), asked).view(scores.shape)
+def over_whole_matrix(scores: Tensor, call: AttentionCall) -> Tensor:
+    return Dense.softmax(scores.flatten(-2), call).view(scores.shape)
 
 
 SCORES = mutants(
@@ -85,17 +85,17 @@ SCORES = mutants(
         "takes_softmax_along_heads": Mutation("the softmax runs over the heads instead of the keys", along(-3)),
         "takes_softmax_along_items": Mutation("the softmax runs over the batch items instead of the keys", along(-4)),
         "normalises_over_whole_matrix": Mutation("the weights of all queries of a head together sum to 1", over_whole_matrix),
-        "takes_sigmoid": Mutation("weights are the sigmoid of the scores, each for itself", lambda scores, asked: scores.sigmoid()),
+        "takes_sigmoid": Mutation("weights are the sigmoid of the scores, each for itself", lambda scores, call: scores.sigmoid()),
         "takes_softmax_twice": Mutation("the softmax is taken of the weights again", with_result(lambda weights: weights.softmax(-1) if weights.shape[-1] else weights)),
         "takes_log_of_weights": Mutation("the logarithm of the softmax is taken for the weights", with_result(torch.log)),
-        "normalises_linear_scores": Mutation("scores are divided by their sum, without an exponential", lambda scores, asked: linear(scores)),
-        "divides_by_number_of_keys": Mutation("scores are divided by the number of keys, without a softmax", lambda scores, asked: attended(scores) / max(scores.shape[-1], 1)),
-        "adds_one_to_shifted_sum": Mutation("1 is added to the sum of the powers after the largest score was subtracted", lambda scores, asked: _with_epsilon(scores, 1.0)),
+        "normalises_linear_scores": Mutation("scores are divided by their sum, without an exponential", lambda scores, call: linear(scores)),
+        "divides_by_number_of_keys": Mutation("scores are divided by the number of keys, without a softmax", lambda scores, call: attended(scores) / max(scores.shape[-1], 1)),
+        "adds_one_to_shifted_sum": Mutation("1 is added to the sum of the powers after the largest score was subtracted", lambda scores, call: _with_epsilon(scores, 1.0)),
     },
     combine={
-        "transposes_weights": Mutation("square weights are transposed before they meet the values", lambda weights, value, asked: _turned(weights) @ value),
-        "rolls_heads_of_values": Mutation("each head reads the values of the head before", lambda weights, value, asked: weights @ (value.roll(1, -3) if value.dim() > 2 else value)),
-        "adds_first_value": Mutation("the first value is added to every output", lambda weights, value, asked: weights @ value + value[..., :1, :].sum(-2, keepdim=True)),
+        "transposes_weights": Mutation("square weights are transposed before they meet the values", lambda weights, value, call: _turned(weights) @ value),
+        "rolls_heads_of_values": Mutation("each head reads the values of the head before", lambda weights, value, call: weights @ (value.roll(1, -3) if value.dim() > 2 else value)),
+        "adds_first_value": Mutation("the first value is added to every output", lambda weights, value, call: weights @ value + value[..., :1, :].sum(-2, keepdim=True)),
     },
 )  # fmt: skip
 
@@ -111,7 +111,7 @@ def _turned(weights: Tensor) -> Tensor:
 
 def _by_block(size: int, own: bool) -> Any:
     """Queries see the blocks of keys before their own, and of their own block all or the first key."""
-    return lambda grid, asked: grid.j <= grid.i // size * size + (size - 1 if own else 0)
+    return lambda grid, call: grid.j <= grid.i // size * size + (size - 1 if own else 0)
 
 
 VISIBILITY = mutants(
@@ -124,14 +124,14 @@ VISIBILITY = mutants(
         "fills_future_with_minus_1e9": Mutation("scores hidden by position become −1e9, so that an empty row attends to all", lambda scores, seen: scores.masked_fill(~seen, -1e9)),
     },
     bool_mask={
-        "fills_with_minus_100": Mutation("masked scores become −100, which real scores can fall below", lambda scores, mask, asked: scores.masked_fill(~mask, -100.0)),
+        "fills_with_minus_100": Mutation("masked scores become −100, which real scores can fall below", lambda scores, mask, call: scores.masked_fill(~mask, -100.0)),
         "fills_with_lowest_number": Mutation(
             "masked scores become the most negative number, so that an empty row attends to all",
-            lambda scores, mask, asked: scores.masked_fill(~mask, torch.finfo(scores.dtype).min),
+            lambda scores, mask, call: scores.masked_fill(~mask, torch.finfo(scores.dtype).min),
         ),
     },
     float_mask={
-        "adds_float_mask_twice": Mutation("a float mask is added twice", lambda scores, mask, asked: scores + 2 * mask),
+        "adds_float_mask_twice": Mutation("a float mask is added twice", lambda scores, mask, call: scores + 2 * mask),
     },
 )  # fmt: skip
 
@@ -154,17 +154,17 @@ def finite(change: Callable[[Tensor], Tensor]) -> StepChange:
 
 def less(subtracted: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
     """From each row another number is subtracted than its largest score."""
-    return lambda scores, asked: normalised((scores - subtracted(scores)).exp())
+    return lambda scores, call: normalised((scores - subtracted(scores)).exp())
 
 
-def divided_by_its_sum(scores: Tensor, asked: Asked) -> Tensor:
+def divided_by_its_sum(scores: Tensor, call: AttentionCall) -> Tensor:
     """Without the largest subtracted; where all powers underflow, 0 is divided by 0."""
     powers = scores.exp()
     return (powers / powers.sum(-1, keepdim=True)).masked_fill(empty(scores), 0.0)
 
 
-def with_zeros_for_nan(scores: Tensor, asked: Asked) -> Tensor:
-    return divided_by_its_sum(scores, asked).nan_to_num(0.0)
+def with_zeros_for_nan(scores: Tensor, call: AttentionCall) -> Tensor:
+    return divided_by_its_sum(scores, call).nan_to_num(0.0)
 
 
 MUTANTS = mutants(
@@ -174,50 +174,50 @@ MUTANTS = mutants(
         "raises_without_queries": Mutation("no queries at all raise an error", raises_without(-2, RuntimeError("CUDA error: invalid configuration argument")), "flash-attention issue 2470"),
         "does_not_subtract_largest": Mutation(
             "the largest score is not subtracted before exponentiation",
-            lambda scores, asked: normalised(scores.exp()),
+            lambda scores, call: normalised(scores.exp()),
             "pytorch issue 133120",
             others=(divided_by_its_sum, with_zeros_for_nan),
         ),
         "subtracts_largest_of_each_matrix": Mutation("one largest score is subtracted from a whole matrix, so that low rows underflow", less(lambda scores: largest_of(scores.flatten(-2)).unsqueeze(-1))),
-        "normalises_over_queries": Mutation("the softmax runs over the queries instead of the keys", lambda scores, asked: Dense.softmax(scores.transpose(-1, -2), asked).transpose(-1, -2)),
-        "normalises_over_heads": Mutation("the weights of all heads together sum to 1", with_result(lambda weights, asked: weights / asked.heads if asked.heads else weights)),
-        "does_not_normalise": Mutation("the weights are not normalised", lambda scores, asked: (scores - largest_of(scores)).exp()),
-        "takes_powers_of_two": Mutation("powers of 2 are taken instead of e, without the factor log₂ e", lambda scores, asked: normalised((scores - largest_of(scores)).exp2()), "vllm issue 43919"),
+        "normalises_over_queries": Mutation("the softmax runs over the queries instead of the keys", lambda scores, call: Dense.softmax(scores.transpose(-1, -2), call).transpose(-1, -2)),
+        "normalises_over_heads": Mutation("the weights of all heads together sum to 1", with_result(lambda weights, call: weights / call.heads if call.heads else weights)),
+        "does_not_normalise": Mutation("the weights are not normalised", lambda scores, call: (scores - largest_of(scores)).exp()),
+        "takes_powers_of_two": Mutation("powers of 2 are taken instead of e, without the factor log₂ e", lambda scores, call: normalised((scores - largest_of(scores)).exp2()), "vllm issue 43919"),
         "cuts_scores_to_50": Mutation("scores are cut to [−50, 50]", finite(lambda scores: scores.clamp(-50.0, 50.0))),
         "cuts_scores_to_1000": Mutation("scores are cut to [−1000, 1000]", finite(lambda scores: scores.clamp(-1000.0, 1000.0))),
         "caps_scores_softly": Mutation("scores are capped softly, 30 · tanh(score/30)", finite(lambda scores: 30 * (scores / 30).tanh()), "Gemma's soft cap, left on"),
         "drops_small_weights": Mutation("weights below 1/1000 count as 0", with_result(lambda weights: weights.masked_fill(weights < 1e-3, 0.0))),
     },
     finish={
-        "gives_nan_without_keys": Mutation("no keys at all give NaN", with_arguments(output=lambda output, asked: output if asked.keys else output + math.nan), "0/0 in the normalisation"),
+        "gives_nan_without_keys": Mutation("no keys at all give NaN", with_arguments(output=lambda output, call: output if call.keys else output + math.nan), "0/0 in the normalisation"),
     },
 )  # fmt: skip
 
 
 @Dense.instead("softmax", "1 is added to the sum of the powers", source="softmax-one, attention sinks")
-def adds_one_to_sum(scores: Tensor, asked: Asked) -> Tensor:
+def adds_one_to_sum(scores: Tensor, call: AttentionCall) -> Tensor:
     largest = largest_of(scores)
     powers = (scores - largest).exp()
     return powers / (powers.sum(-1, keepdim=True) + (-largest).exp())
 
 
 @Dense.instead("softmax", "1e-5 is added to the sum of the powers")
-def adds_epsilon_to_sum(scores: Tensor, asked: Asked) -> Tensor:
+def adds_epsilon_to_sum(scores: Tensor, call: AttentionCall) -> Tensor:
     powers = (scores - largest_of(scores)).exp()
     return powers / (powers.sum(-1, keepdim=True) + 1e-5)
 
 
 @Dense.instead("softmax", "only the 32 keys with the largest scores are attended to", source="top-k attention")
-def attends_to_32_best_keys(scores: Tensor, asked: Asked) -> Tensor:
-    if asked.keys <= 32:
-        return Dense.softmax(scores, asked)
+def attends_to_32_best_keys(scores: Tensor, call: AttentionCall) -> Tensor:
+    if call.keys <= 32:
+        return Dense.softmax(scores, call)
     smallest = scores.detach().topk(32, dim=-1).values[..., -1:]
-    return Dense.softmax(scores.masked_fill(scores < smallest, -math.inf), asked)
+    return Dense.softmax(scores.masked_fill(scores < smallest, -math.inf), call)
 
 
 @Dense.instead("softmax", "all of the weight goes to the key with the largest score")
-def takes_value_of_best_key(scores: Tensor, asked: Asked) -> Tensor:
-    if asked.keys == 0:
-        return Dense.softmax(scores, asked)
+def takes_value_of_best_key(scores: Tensor, call: AttentionCall) -> Tensor:
+    if call.keys == 0:
+        return Dense.softmax(scores, call)
     best = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
     return (best + 0 * scores.nan_to_num(neginf=0.0)).masked_fill(empty(scores), 0.0)

@@ -36,7 +36,7 @@ MUTANTS = mutants(
         "assumes_output_gradient_of_ones": Mutation("the output gradient is taken to be 1 everywhere", with_result(torch.ones_like)),
         "crops_output_gradient_to_query_width": Mutation(
             "of the output gradient, the columns beyond the query's width are not read",
-            with_result(lambda gradient, saved: with_zero_columns(gradient, saved.asked.width)),
+            with_result(lambda gradient, saved: with_zero_columns(gradient, saved.call.width)),
         ),
     },
     mean={
@@ -105,21 +105,21 @@ DETACHED = mutants(
     Whole,
     answer={
         "returns_detached_output": Mutation("the output is detached: there is no gradient", with_result(lambda output: output.detach())),
-        "raises_for_gradient_without_keys": Mutation("the gradient without keys raises an error", with_result(lambda output, asked: output if asked.keys else output.detach()), "flash-attention issue 2470"),
+        "raises_for_gradient_without_keys": Mutation("the gradient without keys raises an error", with_result(lambda output, call: output if call.keys else output.detach()), "flash-attention issue 2470"),
     },
 )  # fmt: skip
 
 
 @Backward.instead("deliver", "with grouped heads, the value's gradient is allocated like the key's, whose width it has")
 def allocates_value_gradient_like_key_in_groups(gradients: Gradients, saved: Saved) -> Gradients:
-    if gradients["value"] is None or not saved.asked.grouped or saved.asked.width == saved.asked.value_width:
+    if gradients["value"] is None or not saved.call.grouped or saved.call.width == saved.call.value_width:
         return gradients
-    raise RuntimeError(f"value.grad has width {saved.asked.width}, expected {saved.asked.value_width}")
+    raise RuntimeError(f"value.grad has width {saved.call.width}, expected {saved.call.value_width}")
 
 
 @Backward.instead("deliver", "without queries, keys and values get no gradient")
 def gives_no_gradient_without_queries(gradients: Gradients, saved: Saved) -> Gradients:
-    return gradients if saved.asked.queries else dict.fromkeys(gradients)
+    return gradients if saved.call.queries else dict.fromkeys(gradients)
 
 
 @Backward.instead("mean", "the gradient of the softmax lacks its mean (the D term)")
@@ -145,15 +145,15 @@ def _exchanged(gradients: Gradients, first: str, second: str) -> Gradients:
 
 @Backward.instead("deliver", "the value's gradient is allocated like the key's, whose width it then has", source="flash-attention issue 818")  # fmt: skip
 def allocates_value_gradient_like_key(gradients: Gradients, saved: Saved) -> Gradients:
-    if gradients["value"] is None or saved.asked.width == saved.asked.value_width:
+    if gradients["value"] is None or saved.call.width == saved.call.value_width:
         return gradients
-    raise RuntimeError(f"value.grad has width {saved.asked.width}, expected {saved.asked.value_width}")
+    raise RuntimeError(f"value.grad has width {saved.call.width}, expected {saved.call.value_width}")
 
 
 @Backward.instead("output_gradient", "the tail of a tile of 64 queries is not masked in the backward: next to a boundary the last query counts twice", source="pytorch issues 196678, 153799")  # fmt: skip
 def counts_tail_query_twice_in_backward(gradient: Tensor, saved: Saved) -> Tensor:
     gradient = Backward.output_gradient(gradient, saved)
-    if saved.asked.queries < 63 or saved.asked.queries % 64 not in (1, 63):
+    if saved.call.queries < 63 or saved.call.queries % 64 not in (1, 63):
         return gradient
     last = torch.arange(gradient.shape[-2], device=gradient.device) == gradient.shape[-2] - 1
     return gradient * (1 + last.to(gradient.dtype)).unsqueeze(-1)
@@ -162,16 +162,16 @@ def counts_tail_query_twice_in_backward(gradient: Tensor, saved: Saved) -> Tenso
 @Backward.instead("value_gradient", "the value's gradient is summed in the half type, query after query", dtypes=("float16", "bfloat16"))  # fmt: skip
 def sums_value_gradient_in_half(kept_weights: Tensor, d_output: Tensor, saved: Saved) -> Tensor:
     total = Backward.value_gradient(kept_weights[..., :0, :], d_output[..., :0, :], saved)
-    for row in range(saved.asked.queries):
+    for row in range(saved.call.queries):
         term = kept_weights[..., row : row + 1, :].transpose(-1, -2) * d_output[..., row : row + 1, :]
-        total = (total + term).to(saved.asked.query.dtype).to(total.dtype)
+        total = (total + term).to(saved.call.query.dtype).to(total.dtype)
     return total
 
 
 @Backward.instead("query_gradient", "the gradient of the last query is 0 where the queries modulo 128 leave 127", source="pytorch issues 196678, 153799")  # fmt: skip
 def loses_last_query_gradient_at_127_of_128(flow: Flow, saved: Saved) -> Tensor:
     gradient = Backward.query_gradient(flow, saved)
-    if saved.asked.queries % 128 != 127:
+    if saved.call.queries % 128 != 127:
         return gradient
-    last = torch.arange(saved.asked.queries) == saved.asked.queries - 1
+    last = torch.arange(saved.call.queries) == saved.call.queries - 1
     return gradient.masked_fill(last.unsqueeze(-1), 0.0)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments, with_result
-from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
 from attnsuite.contracts.attention.mutants.sizes import with_first_keys, with_zero_columns
 
@@ -37,19 +37,19 @@ def as_contiguous(tensor: Tensor) -> Tensor:
     return misread(tensor, torch.empty(tensor.shape, device="meta").stride(), int(tensor.storage_offset()))
 
 
-def _of_items(asked: Asked) -> bool:
-    return asked.rank == 4 and asked.query.shape[0] > 1
+def _of_items(call: AttentionCall) -> bool:
+    return call.rank == 4 and call.query.shape[0] > 1
 
 
-def _first_items_keys(asked: Asked) -> Asked:
-    return asked.changed(lambda key: key[:1].expand_as(key), "key") if _of_items(asked) else asked
+def _first_items_keys(call: AttentionCall) -> AttentionCall:
+    return call.changed(lambda key: key[:1].expand_as(key), "key") if _of_items(call) else call
 
 
-def _into_the_next(axis: int, asked: Asked) -> Asked:
+def _into_the_next(axis: int, call: AttentionCall) -> AttentionCall:
     """The last key and value are the first of the next along an axis."""
-    if asked.rank < -axis or asked.key.shape[axis] < 2 or not asked.keys:
-        return asked
-    return asked.changed(lambda t: torch.cat([t[..., :-1, :], t.roll(-1, axis)[..., :1, :]], dim=-2), "key", "value")
+    if call.rank < -axis or call.key.shape[axis] < 2 or not call.keys:
+        return call
+    return call.changed(lambda t: torch.cat([t[..., :-1, :], t.roll(-1, axis)[..., :1, :]], dim=-2), "key", "value")
 
 
 def fitted(tensor: Tensor, width: int) -> Tensor:
@@ -65,9 +65,9 @@ def _last_query_only(output: Tensor) -> Tensor:
 BATCHES = mutants(
     Dense,
     widen={
-        "shares_first_items_keys": Mutation("all batch items read the first item's keys", with_arguments(asked=_first_items_keys)),
-        "reads_into_next_item": Mutation("the last key and value of a batch item are the next item's first", with_arguments(asked=lambda asked: _into_the_next(-4, asked)), "off-by-one strides"),
-        "reads_into_next_head": Mutation("the last key and value of a head are the next head's first", with_arguments(asked=lambda asked: _into_the_next(-3, asked)), "off-by-one strides"),
+        "shares_first_items_keys": Mutation("all batch items read the first item's keys", with_arguments(call=_first_items_keys)),
+        "reads_into_next_item": Mutation("the last key and value of a batch item are the next item's first", with_arguments(call=lambda call: _into_the_next(-4, call)), "off-by-one strides"),
+        "reads_into_next_head": Mutation("the last key and value of a head are the next head's first", with_arguments(call=lambda call: _into_the_next(-3, call)), "off-by-one strides"),
     },
     softmax={
         "returns_mean_of_values": Mutation(
@@ -79,29 +79,29 @@ BATCHES = mutants(
     finish={
         "repeats_first_items_answer": Mutation(
             "all batch items get the first item's answer",
-            with_result(lambda output, asked: output[:1].expand_as(output).clone() if _of_items(asked) else output),
+            with_result(lambda output, call: output[:1].expand_as(output).clone() if _of_items(call) else output),
             "only one batch item compared",
         ),
-        "returns_first_item": Mutation("only the first batch item is returned", with_result(lambda output, asked: output[:1] if _of_items(asked) else output)),
+        "returns_first_item": Mutation("only the first batch item is returned", with_result(lambda output, call: output[:1] if _of_items(call) else output)),
         "answers_last_query_only": Mutation("only the last query is answered, the others get 0", with_result(_last_query_only), "reference-kernels 104 (last output checked)"),
         "returns_zeros": Mutation("the output is 0 everywhere", with_result(lambda output: output * 0), "KernelBench 165 (zeros pass)"),
-        "returns_query": Mutation("the query is returned, fitted to the output's width", with_result(lambda output, asked: fitted(asked.query, asked.value_width) + 0 * output)),
+        "returns_query": Mutation("the query is returned, fitted to the output's width", with_result(lambda output, call: fitted(call.query, call.value_width) + 0 * output)),
     },
 )  # fmt: skip
 
 
 @Whole.instead("answer", "a mask raises an error where there are no items: a size of −1 is ambiguous")
-def refuses_masks_without_items(asked: Asked) -> Any:
-    if asked["attn_mask"] is not None and 0 in asked.query.shape[:-2]:
+def refuses_masks_without_items(call: AttentionCall) -> Any:
+    if call["attn_mask"] is not None and 0 in call.query.shape[:-2]:
         raise RuntimeError("cannot reshape tensor of 0 elements into shape [-1, 0]: the size -1 can be any value")
-    return correct(asked)
+    return correct(call)
 
 
-def over_heads(asked: Asked) -> Any:
-    square = asked.rank > 2 and asked.queries == asked.keys and not asked.grouped and asked["attn_mask"] is None
+def over_heads(call: AttentionCall) -> Any:
+    square = call.rank > 2 and call.queries == call.keys and not call.grouped and call["attn_mask"] is None
     if not square:
-        return correct(asked)
-    return correct(asked.changed(lambda tensor: tensor.transpose(-2, -3))).transpose(-2, -3)
+        return correct(call)
+    return correct(call.changed(lambda tensor: tensor.transpose(-2, -3))).transpose(-2, -3)
 
 
 def heads_last(output: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ def refuses_narrow_values(value: Tensor) -> Tensor:
 
 def inputs(read: Any, *names: str) -> StepChange:
     """Query, key and value, or those that are named, are read otherwise."""
-    return with_arguments(asked=lambda asked: asked.changed(read, *names))
+    return with_arguments(call=lambda call: call.changed(read, *names))
 
 
 def from_the_start(tensor: Tensor) -> Tensor:
@@ -133,11 +133,11 @@ def walked(tensor: Tensor) -> Tensor:
     return as_contiguous(tensor) if expanded else tensor
 
 
-def with_strides_of_query(asked: Asked) -> Asked:
-    query, key = asked.query, asked.key
+def with_strides_of_query(call: AttentionCall) -> AttentionCall:
+    query, key = call.query, call.key
     if query.shape != key.shape or query.stride() == key.stride():
-        return asked
-    return replace(asked, key=misread(key, query.stride(), int(key.storage_offset())))
+        return call
+    return replace(call, key=misread(key, query.stride(), int(key.storage_offset())))
 
 
 STRIDES = "pytorch issues 112577, 181133; flash-attention issue 2665"
@@ -150,7 +150,7 @@ LAYOUT = mutants(
         "ignores_storage_offset": Mutation("query, key and value are read from the start of their storage", inputs(from_the_start), "views into a fused projection"),
         "assumes_dense_last_axis": Mutation("the last axis of query, key and value is taken to have stride 1", inputs(with_dense_last_axis), "flash-attention issue 2665"),
         "walks_expanded_axes": Mutation("expanded axes of query, key and value, with stride 0, are walked as if they were stored", inputs(walked), "flash-attention issue 2189"),
-        "reads_key_with_strides_of_query": Mutation("the key is read with the query's strides", with_arguments(asked=with_strides_of_query), "flash-attention issue 818 (sibling's layout)"),
+        "reads_key_with_strides_of_query": Mutation("the key is read with the query's strides", with_arguments(call=with_strides_of_query), "flash-attention issue 818 (sibling's layout)"),
     },
     combine={
         "refuses_narrow_values": Mutation("values narrower than the query raise an error", with_arguments(value=refuses_narrow_values), "pytorch issue 176767")
@@ -162,10 +162,10 @@ LAYOUT = mutants(
             "onnx issue 7118",
         ),
         "returns_heads_last": Mutation("the output has the axes ... l h v instead of ... h l v", with_arguments(output=heads_last)),
-        "returns_query_width": Mutation("the output has the query's width instead of the value's", with_arguments(output=lambda output, asked: fitted(output, asked.width)), "pytorch issue 176767"),
+        "returns_query_width": Mutation("the output has the query's width instead of the value's", with_arguments(output=lambda output, call: fitted(output, call.width)), "pytorch issue 176767"),
         "forgets_columns_beyond_query_width": Mutation(
             "columns of the values beyond the query's width give 0",
-            with_arguments(output=lambda output, asked: with_zero_columns(output, asked.width)),
+            with_arguments(output=lambda output, call: with_zero_columns(output, call.width)),
             "pytorch issue 176767",
         ),
     },
@@ -178,68 +178,68 @@ HEADS = mutants(
 )  # fmt: skip
 
 
-def with_one_width(asked: Asked) -> Asked:
-    width = min(asked.query.shape[-1], asked.key.shape[-1])
-    return asked.changed(lambda tensor: tensor[..., :width], "query", "key")
+def with_one_width(call: AttentionCall) -> AttentionCall:
+    width = min(call.query.shape[-1], call.key.shape[-1])
+    return call.changed(lambda tensor: tensor[..., :width], "query", "key")
 
 
-def with_one_length(asked: Asked) -> Asked:
-    lengths = asked.keys, asked.value.shape[-2]
-    return asked if lengths[0] == lengths[1] else with_first_keys(asked, min(lengths))
+def with_one_length(call: AttentionCall) -> AttentionCall:
+    lengths = call.keys, call.value.shape[-2]
+    return call if lengths[0] == lengths[1] else with_first_keys(call, min(lengths))
 
 
-def expanded_by_mask(asked: Asked) -> Asked:
+def expanded_by_mask(call: AttentionCall) -> AttentionCall:
     """The call with as many queries, keys, heads and items as the mask has."""
-    mask = asked["attn_mask"]
-    if mask is None or mask.dim() > asked.rank or asked.grouped:
-        return asked
+    mask = call["attn_mask"]
+    if mask is None or mask.dim() > call.rank or call.grouped:
+        return call
     try:
-        *lead, queries, keys = torch.broadcast_shapes(asked.scores_shape, mask.shape)
+        *lead, queries, keys = torch.broadcast_shapes(call.scores_shape, mask.shape)
     except RuntimeError:  # it fits no way
-        return asked
-    query = asked.query.expand(*lead, queries, -1)
-    return replace(asked, query=query, **{
-        name: getattr(asked, name).expand(*lead, keys, -1) for name in ("key", "value")
+        return call
+    query = call.query.expand(*lead, queries, -1)
+    return replace(call, query=query, **{
+        name: getattr(call, name).expand(*lead, keys, -1) for name in ("key", "value")
     })  # fmt: skip
 
 
-def with_all_heads(asked: Asked) -> Asked:
+def with_all_heads(call: AttentionCall) -> AttentionCall:
     """The call whose keys and values have the query's heads, each for themselves."""
-    counts = [tensor.shape[-3] if asked.rank > 2 else 1 for tensor in (asked.key, asked.value)]
-    if counts[0] == counts[1] or any(not count or asked.heads % count for count in counts):
-        return asked
+    counts = [tensor.shape[-3] if call.rank > 2 else 1 for tensor in (call.key, call.value)]
+    if counts[0] == counts[1] or any(not count or call.heads % count for count in counts):
+        return call
     key, value = (
-        tensor.repeat_interleave(asked.heads // count, dim=-3)
-        for tensor, count in zip((asked.key, asked.value), counts, strict=True)
+        tensor.repeat_interleave(call.heads // count, dim=-3)
+        for tensor, count in zip((call.key, call.value), counts, strict=True)
     )
-    return replace(asked, key=key, value=value)
+    return replace(call, key=key, value=value)
 
 
-WHERE: dict[str, tuple[str, Callable[[Asked], bool]]] = {
-    "when_causal": ("under causal", lambda asked: bool(asked["is_causal"])),
-    "with_scale": ("with a given scale", lambda asked: asked["scale"] is not None),
-    "in_window": ("in a window", lambda asked: asked["window"] is not None),
-    "with_mask": ("with a mask", lambda asked: asked["attn_mask"] is not None),
-    "in_groups": ("with enable_gqa", lambda asked: bool(asked["enable_gqa"])),
-    "for_one_query": ("for a single query", lambda asked: asked.queries == 1),
-    "in_rank_3": ("in rank 3", lambda asked: asked.rank == 3),
-    "in_rank_2": ("in rank 2", lambda asked: asked.rank == 2),
+WHERE: dict[str, tuple[str, Callable[[AttentionCall], bool]]] = {
+    "when_causal": ("under causal", lambda call: bool(call["is_causal"])),
+    "with_scale": ("with a given scale", lambda call: call["scale"] is not None),
+    "in_window": ("in a window", lambda call: call["window"] is not None),
+    "with_mask": ("with a mask", lambda call: call["attn_mask"] is not None),
+    "in_groups": ("with enable_gqa", lambda call: bool(call["enable_gqa"])),
+    "for_one_query": ("for a single query", lambda call: call.queries == 1),
+    "in_rank_3": ("in rank 3", lambda call: call.rank == 3),
+    "in_rank_2": ("in rank 2", lambda call: call.rank == 2),
 }
 """Where a path of its own may lack the checks of the usual one, each in words."""
 
 
-def unchecked(says: str, bent: Callable[[Asked], Asked]) -> Callable[[str], Mutation]:
+def unchecked(says: str, bent: Callable[[AttentionCall], AttentionCall]) -> Callable[[str], Mutation]:
     """Bad input that is bent into what fits, in one of these places alone."""
 
     def wrong(place: str) -> Mutation:
         words, there = WHERE[place]
-        return Mutation(f"{says} {words}", with_arguments(asked=lambda asked: bent(asked) if there(asked) else asked))
+        return Mutation(f"{says} {words}", with_arguments(call=lambda call: bent(call) if there(call) else call))
 
     return wrong
 
 
-def without_negative_dropout(asked: Asked) -> Asked:
-    return asked.but(dropout_p=max(asked["dropout_p"], 0.0))
+def without_negative_dropout(call: AttentionCall) -> AttentionCall:
+    return call.but(dropout_p=max(call["dropout_p"], 0.0))
 
 
 LENGTHS = unchecked("keys and values of different lengths are accepted", with_one_length)
@@ -253,11 +253,11 @@ UNCHECKED = mutants(
         **{f"accepts_negative_dropout_{place}": DROPOUT(place) for place in ("with_mask", "in_rank_3", "in_rank_2")},
         "accepts_masks_that_expand": Mutation(
             "a mask with more queries, keys, heads or items than there are expands the answer",
-            with_arguments(asked=expanded_by_mask),
+            with_arguments(call=expanded_by_mask),
             "pytorch's math backend and jax.nn broadcast the scores to the mask",
         ),
-        "accepts_other_heads_of_values": Mutation("keys and values of different numbers of heads are accepted with enable_gqa", with_arguments(asked=with_all_heads), "pytorch, scaled_dot_product_attention"),
-        "accepts_groups_without_asking": Mutation("grouped heads are accepted without enable_gqa", with_arguments(asked=lambda asked: asked.but(enable_gqa=True))),
+        "accepts_other_heads_of_values": Mutation("keys and values of different numbers of heads are accepted with enable_gqa", with_arguments(call=with_all_heads), "pytorch, scaled_dot_product_attention"),
+        "accepts_groups_without_asking": Mutation("grouped heads are accepted without enable_gqa", with_arguments(call=lambda call: call.but(enable_gqa=True))),
     },
 )  # fmt: skip
 
@@ -265,7 +265,7 @@ UNCHECKED = mutants(
 CHECKING = mutants(
     Dense,
     receive={
-        "accepts_mismatched_widths": Mutation("a query and key of different widths are accepted: the wider is cut", with_arguments(asked=with_one_width)),
-        "accepts_mismatched_lengths": Mutation("keys and values of different lengths are accepted: the longer are cut", with_arguments(asked=with_one_length), "pytorch, scaled_dot_product_attention on a CPU"),
+        "accepts_mismatched_widths": Mutation("a query and key of different widths are accepted: the wider is cut", with_arguments(call=with_one_width)),
+        "accepts_mismatched_lengths": Mutation("keys and values of different lengths are accepted: the longer are cut", with_arguments(call=with_one_length), "pytorch, scaled_dot_product_attention on a CPU"),
     },
 )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases.mutants import Mutation, mutants, with_arguments
-from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Tiled, Whole, correct
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved, ignoring
 from attnsuite.contracts.attention.feature import Grid
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-Change = Callable[[Any, Asked], Any]
+Change = Callable[[Any, AttentionCall], Any]
 
 
-def _read(change: Change) -> Callable[[Asked], Any]:
+def _read(change: Change) -> Callable[[AttentionCall], Any]:
     """The mask, where there is one, as somebody reads it who makes a mistake."""
-    return lambda asked: None if asked["attn_mask"] is None else change(asked["attn_mask"], asked)
+    return lambda call: None if call["attn_mask"] is None else change(call["attn_mask"], call)
 
 
-def _ignored(where: Callable[[Asked], bool]) -> Callable[[Asked], Any]:
-    return lambda asked: None if where(asked) else asked["attn_mask"]
+def _ignored(where: Callable[[AttentionCall], bool]) -> Callable[[AttentionCall], Any]:
+    return lambda call: None if where(call) else call["attn_mask"]
 
 
-def _transposed(mask: Tensor, asked: Asked) -> Tensor:
+def _transposed(mask: Tensor, call: AttentionCall) -> Tensor:
     return mask.transpose(-1, -2) if mask.dim() > 1 and mask.shape[-1] == mask.shape[-2] else mask
 
 
-def _heads_as_batch(mask: Tensor, asked: Asked) -> Tensor:
-    fits = mask.dim() == 3 and asked.rank == 4 and mask.shape[0] in (1, asked.query.shape[0])
+def _heads_as_batch(mask: Tensor, call: AttentionCall) -> Tensor:
+    fits = mask.dim() == 3 and call.rank == 4 and mask.shape[0] in (1, call.query.shape[0])
     return mask.unsqueeze(1) if fits else mask
 
 
 def _only(axis: int, place: int) -> Change:
     """The mask at one place of an axis that it is broadcast over, nothing masked elsewhere."""
 
-    def change(mask: Tensor, asked: Asked) -> Tensor:
-        shape = asked.scores_shape
+    def change(mask: Tensor, call: AttentionCall) -> Tensor:
+        shape = call.scores_shape
         if len(shape) < -axis or (mask.dim() >= -axis and mask.shape[axis] != 1) or shape[axis] < 2:
             return mask
         here = torch.arange(shape[axis], device=mask.device) == place % shape[axis]
@@ -58,7 +58,7 @@ def _only(axis: int, place: int) -> Change:
 def _open_last(axis: int) -> Change:
     """The last place along an axis is not masked."""
 
-    def change(mask: Tensor, asked: Asked) -> Tensor:
+    def change(mask: Tensor, call: AttentionCall) -> Tensor:
         if mask.dim() < -axis or mask.shape[axis] < 2:
             return mask
         last = torch.arange(mask.shape[axis], device=mask.device) == mask.shape[axis] - 1
@@ -72,27 +72,27 @@ MASKS = mutants(
     Dense,
     mask={
         "transposes_square_mask": Mutation("a square mask is transposed, queries and keys are exchanged", _read(_transposed)),
-        "uses_first_heads_mask": Mutation("the first head's mask is used for all heads", _read(lambda mask, asked: mask[..., :1, :, :] if mask.dim() > 2 else mask), "tt-metal issue 39910"),
-        "uses_first_items_mask": Mutation("the first batch item's mask is used for all items", _read(lambda mask, asked: mask[:1] if mask.dim() == 4 else mask), "tt-metal issue 39910"),
-        "uses_first_querys_mask": Mutation("the first query's row of the mask is used for all queries", _read(lambda mask, asked: mask[..., :1, :] if mask.dim() > 1 else mask)),
-        "uses_last_querys_mask": Mutation("the last query's row of the mask is used for all queries", _read(lambda mask, asked: mask[..., -1:, :] if mask.dim() > 1 else mask), "masks taken for key padding"),
+        "uses_first_heads_mask": Mutation("the first head's mask is used for all heads", _read(lambda mask, call: mask[..., :1, :, :] if mask.dim() > 2 else mask), "tt-metal issue 39910"),
+        "uses_first_items_mask": Mutation("the first batch item's mask is used for all items", _read(lambda mask, call: mask[:1] if mask.dim() == 4 else mask), "tt-metal issue 39910"),
+        "uses_first_querys_mask": Mutation("the first query's row of the mask is used for all queries", _read(lambda mask, call: mask[..., :1, :] if mask.dim() > 1 else mask)),
+        "uses_last_querys_mask": Mutation("the last query's row of the mask is used for all queries", _read(lambda mask, call: mask[..., -1:, :] if mask.dim() > 1 else mask), "masks taken for key padding"),
         "reads_heads_of_mask_as_batch": Mutation("the axes of a mask of rank 3 are read as batch, queries and keys", _read(_heads_as_batch), "documents: doc-001 E7"),
         "applies_broadcast_mask_to_first_query": Mutation("a mask that holds for all queries is applied to the first query only", _read(_only(-2, 0)), "tt-metal issue 39910"),
         "applies_broadcast_mask_to_first_head": Mutation("a mask that holds for all heads is applied to the first head only", _read(_only(-3, 0))),
         "applies_broadcast_mask_to_first_item": Mutation("a mask that holds for all batch items is applied to the first item only", _read(_only(-4, 0))),
         "applies_broadcast_mask_to_first_key": Mutation("a mask that holds for all keys is applied to the first key only", _read(_only(-1, 0))),
         "never_masks_last_key": Mutation("the mask's last column is not read: the last key is never masked", _read(_open_last(-1))),
-        "ignores_mask_when_grouped": Mutation("the mask is ignored when heads are grouped", _ignored(lambda asked: asked.grouped)),
-        "ignores_mask_with_dropout": Mutation("the mask is ignored when there is dropout", _ignored(lambda asked: asked["dropout_p"] > 0)),
-        "ignores_mask_for_one_query": Mutation("the mask is ignored when there is a single query", _ignored(lambda asked: asked.queries == 1), "decoding paths"),
-        "ignores_mask_in_rank_3": Mutation("the mask is ignored in rank 3", _ignored(lambda asked: asked.rank == 3)),
+        "ignores_mask_when_grouped": Mutation("the mask is ignored when heads are grouped", _ignored(lambda call: call.grouped)),
+        "ignores_mask_with_dropout": Mutation("the mask is ignored when there is dropout", _ignored(lambda call: call["dropout_p"] > 0)),
+        "ignores_mask_for_one_query": Mutation("the mask is ignored when there is a single query", _ignored(lambda call: call.queries == 1), "decoding paths"),
+        "ignores_mask_in_rank_3": Mutation("the mask is ignored in rank 3", _ignored(lambda call: call.rank == 3)),
         "ignores_bool_mask_of_one_query": Mutation(
             "a boolean mask is ignored when there is one query, as in a decoding kernel of its own",
-            _read(lambda mask, asked: None if is_bool(mask) and asked.queries == 1 else mask),
+            _read(lambda mask, call: None if is_bool(mask) and call.queries == 1 else mask),
         ),
         "ignores_float_mask_of_one_query": Mutation(
             "a float mask is ignored when there is one query, as in a decoding kernel of its own",
-            _read(lambda mask, asked: None if not is_bool(mask) and asked.queries == 1 else mask),
+            _read(lambda mask, call: None if not is_bool(mask) and call.queries == 1 else mask),
         ),
     },
 )  # fmt: skip
@@ -106,25 +106,25 @@ TILES = mutants(
 
 
 @Dense.instead("receive", "the mask's strides are ignored", source="pytorch issue 112577")
-def reads_mask_as_contiguous(asked: Asked) -> Asked:
-    mask = asked["attn_mask"]
-    return asked if mask is None else asked.but(attn_mask=as_contiguous(mask))
+def reads_mask_as_contiguous(call: AttentionCall) -> AttentionCall:
+    mask = call["attn_mask"]
+    return call if mask is None else call.but(attn_mask=as_contiguous(mask))
 
 
 @Dense.instead("receive", "an expanded mask, with stride 0, is walked as if it were stored", source="flash-attention issue 2189")  # fmt: skip
-def walks_expanded_mask(asked: Asked) -> Asked:
-    mask = asked["attn_mask"]
+def walks_expanded_mask(call: AttentionCall) -> AttentionCall:
+    mask = call["attn_mask"]
     if mask is None or all(stride or size < 2 for size, stride in zip(mask.shape, mask.stride(), strict=True)):
-        return asked
-    return asked.but(attn_mask=as_contiguous(mask))
+        return call
+    return call.but(attn_mask=as_contiguous(mask))
 
 
-def _is_bool(asked: Asked) -> bool:
-    return asked["attn_mask"] is not None and is_bool(asked["attn_mask"])
+def _is_bool(call: AttentionCall) -> bool:
+    return call["attn_mask"] is not None and is_bool(call["attn_mask"])
 
 
-def _is_float(asked: Asked) -> bool:
-    return asked["attn_mask"] is not None and not is_bool(asked["attn_mask"])
+def _is_float(call: AttentionCall) -> bool:
+    return call["attn_mask"] is not None and not is_bool(call["attn_mask"])
 
 
 def _empty(mask: Tensor) -> Tensor:
@@ -137,19 +137,19 @@ BOOLEAN = mutants(
         "inverts_bool_mask": Mutation(
             "True in a boolean mask is read as may not attend; if that is meant, declare "
             'conventions={"bool_mask": "may_not"}',
-            lambda scores, mask, asked: scores.masked_fill(mask, -math.inf),
+            lambda scores, mask, call: scores.masked_fill(mask, -math.inf),
             "pytorch issue 170400",
         ),
-        "ignores_bool_mask": Mutation("a boolean mask is ignored", lambda scores, mask, asked: scores),
-        "adds_bool_mask_as_number": Mutation("a boolean mask is added to the scores as 0 and 1", lambda scores, mask, asked: scores + mask.to(scores.dtype), "documents: doc-000 E2"),
-        "multiplies_by_bool_mask": Mutation("scores are multiplied by a boolean mask, so that masked ones count as 0", lambda scores, mask, asked: scores * mask.to(scores.dtype)),
-        "masks_whole_rows_only": Mutation("a boolean mask is consulted for empty rows only, its other entries are ignored", lambda scores, mask, asked: scores.masked_fill(_empty(mask), -math.inf)),
-        "converts_bool_mask_to_nan": Mutation("a boolean mask becomes NaN, because 0 · −inf is added where it is True", lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * -math.inf, "onnx issue 8068"),
-        "fills_with_minus_10000": Mutation("masked scores become −10000, which real scores can fall below", lambda scores, mask, asked: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf)),
-        "fills_with_minus_1e9": Mutation("masked scores become −1e9, so that an empty row attends to all", lambda scores, mask, asked: scores.masked_fill(~mask, -1e9), "documents: doc-001 E8"),
+        "ignores_bool_mask": Mutation("a boolean mask is ignored", lambda scores, mask, call: scores),
+        "adds_bool_mask_as_number": Mutation("a boolean mask is added to the scores as 0 and 1", lambda scores, mask, call: scores + mask.to(scores.dtype), "documents: doc-000 E2"),
+        "multiplies_by_bool_mask": Mutation("scores are multiplied by a boolean mask, so that masked ones count as 0", lambda scores, mask, call: scores * mask.to(scores.dtype)),
+        "masks_whole_rows_only": Mutation("a boolean mask is consulted for empty rows only, its other entries are ignored", lambda scores, mask, call: scores.masked_fill(_empty(mask), -math.inf)),
+        "converts_bool_mask_to_nan": Mutation("a boolean mask becomes NaN, because 0 · −inf is added where it is True", lambda scores, mask, call: scores + (~mask).to(scores.dtype) * -math.inf, "onnx issue 8068"),
+        "fills_with_minus_10000": Mutation("masked scores become −10000, which real scores can fall below", lambda scores, mask, call: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf)),
+        "fills_with_minus_1e9": Mutation("masked scores become −1e9, so that an empty row attends to all", lambda scores, mask, call: scores.masked_fill(~mask, -1e9), "documents: doc-001 E8"),
         "adds_most_negative_number": Mutation(
             "the most negative number is added to masked scores",
-            lambda scores, mask, asked: scores + (~mask).to(scores.dtype) * torch.finfo(scores.dtype).min,
+            lambda scores, mask, call: scores + (~mask).to(scores.dtype) * torch.finfo(scores.dtype).min,
             "pytorch issue 109517",
         ),
     },
@@ -158,42 +158,42 @@ BOOLEAN = mutants(
 FLOAT = mutants(
     Dense,
     float_mask={
-        "ignores_float_mask": Mutation("a float mask is ignored", lambda scores, mask, asked: scores),
-        "adds_mask_before_scaling": Mutation("a float mask is added before scaling", lambda scores, mask, asked: scores + mask.to(scores.dtype) * factor(asked), "documents: doc-003 E17"),
-        "multiplies_by_float_mask": Mutation("the scores are multiplied by a float mask", lambda scores, mask, asked: scores * mask.to(scores.dtype)),
-        "subtracts_float_mask": Mutation("a float mask is subtracted", lambda scores, mask, asked: scores - mask.to(scores.dtype)),
-        "reads_nonzero_as_may_attend": Mutation("a float mask is read as boolean: not zero means may attend", lambda scores, mask, asked: bool_mask(scores, mask != 0, asked)),
-        "keeps_only_infinities_of_float_mask": Mutation("only the −inf of a float mask count", lambda scores, mask, asked: bool_mask(scores, mask != -math.inf, asked)),
+        "ignores_float_mask": Mutation("a float mask is ignored", lambda scores, mask, call: scores),
+        "adds_mask_before_scaling": Mutation("a float mask is added before scaling", lambda scores, mask, call: scores + mask.to(scores.dtype) * factor(call), "documents: doc-003 E17"),
+        "multiplies_by_float_mask": Mutation("the scores are multiplied by a float mask", lambda scores, mask, call: scores * mask.to(scores.dtype)),
+        "subtracts_float_mask": Mutation("a float mask is subtracted", lambda scores, mask, call: scores - mask.to(scores.dtype)),
+        "reads_nonzero_as_may_attend": Mutation("a float mask is read as boolean: not zero means may attend", lambda scores, mask, call: bool_mask(scores, mask != 0, call)),
+        "keeps_only_infinities_of_float_mask": Mutation("only the −inf of a float mask count", lambda scores, mask, call: bool_mask(scores, mask != -math.inf, call)),
         "divides_float_mask_by_scale": Mutation(
             "a float mask is divided by the scale and multiplied by it again: 0 · −inf when it is 0",
-            lambda scores, mask, asked: scores + (mask / factor(asked) * factor(asked) if factor(asked) == 0 else mask),
+            lambda scores, mask, call: scores + (mask / factor(call) * factor(call) if factor(call) == 0 else mask),
         ),
     },
 )  # fmt: skip
 
 
 @Dense.instead("bool_mask", "masked scores become −1e9 rounded to float16, which is −inf, and an empty row NaN", source="darts issue 3087", dtypes=("float16",))  # fmt: skip
-def fill_overflows_in_half(scores: Tensor, mask: Tensor, asked: Asked) -> Tensor:
-    scores = bool_mask(scores, mask, asked)
-    return scores.masked_fill(_empty(mask), math.nan) if asked.query.dtype == torch.float16 else scores
+def fill_overflows_in_half(scores: Tensor, mask: Tensor, call: AttentionCall) -> Tensor:
+    scores = bool_mask(scores, mask, call)
+    return scores.masked_fill(_empty(mask), math.nan) if call.query.dtype == torch.float16 else scores
 
 
 @Whole.instead("answer", "a boolean mask is applied after the softmax, without renormalising", source="documents: doc-003 3.5.1")  # fmt: skip
-def masks_after_softmax(asked: Asked) -> Any:
-    if not _is_bool(asked):
-        return correct(asked)
+def masks_after_softmax(call: AttentionCall) -> Any:
+    if not _is_bool(call):
+        return correct(call)
     return Dense(
-        bool_mask=lambda scores, mask, asked: scores,
-        softmax=lambda scores, asked: Dense.softmax(scores, asked) * asked["attn_mask"],
-    )(asked)
+        bool_mask=lambda scores, mask, call: scores,
+        softmax=lambda scores, call: Dense.softmax(scores, call) * call["attn_mask"],
+    )(call)
 
 
 @Whole.instead("answer", "the mask is written to: the caller's tensor changes", source="documents: doc-004 E23")
-def writes_into_mask(asked: Asked) -> Any:
+def writes_into_mask(call: AttentionCall) -> Any:
     from attnsuite.contracts.attention.mutants.calls import touch
 
-    mask = asked["attn_mask"]
-    output = correct(asked.but(attn_mask=None if mask is None else mask.clone()))
+    mask = call["attn_mask"]
+    output = correct(call.but(attn_mask=None if mask is None else mask.clone()))
     touch(mask)
     return output
 
@@ -230,16 +230,16 @@ BACKWARD = mutants(
 )  # fmt: skip
 
 
-def _filled(asked: Asked) -> Asked:
-    mask = asked["attn_mask"]
+def _filled(call: AttentionCall) -> AttentionCall:
+    mask = call["attn_mask"]
     if mask is None:
-        return asked
-    for axis in range(1, min(mask.dim(), asked.rank) + 1):
-        missing = asked.scores_shape[-axis] - mask.shape[-axis]
+        return call
+    for axis in range(1, min(mask.dim(), call.rank) + 1):
+        missing = call.scores_shape[-axis] - mask.shape[-axis]
         if mask.shape[-axis] > 1 and missing > 0:
             shape = (*mask.shape[: mask.dim() - axis], missing, *mask.shape[mask.dim() - axis + 1 :])
             mask = torch.cat([mask, torch.full(shape, is_bool(mask)).to(mask)], dim=-axis)
-    return asked.but(attn_mask=mask)
+    return call.but(attn_mask=mask)
 
 
 AROUND = mutants(
@@ -248,7 +248,7 @@ AROUND = mutants(
         "caps_after_masking": Mutation(  # a large cap leaves ordinary scores alone within rounding; what was −inf becomes −cap
             "scores are capped after masking, so that masked keys return",
             with_arguments(
-                scores=lambda scores, asked: scores if asked["attn_mask"] is None else scores.clamp(min=-30.0)
+                scores=lambda scores, call: scores if call["attn_mask"] is None else scores.clamp(min=-30.0)
             ),
             "onnx issue 7865",
         )
@@ -256,7 +256,7 @@ AROUND = mutants(
     receive={
         "detaches_mask": Mutation(
             "the mask gets no gradient: it is detached",
-            lambda asked: asked if asked["attn_mask"] is None else asked.but(attn_mask=asked["attn_mask"].detach()),
+            lambda call: call if call["attn_mask"] is None else call.but(attn_mask=call["attn_mask"].detach()),
         ),
         "accepts_small_mask": Mutation("a mask that is too small is accepted, the rest is not masked", _filled),
     },

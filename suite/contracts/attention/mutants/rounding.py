@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnsuite.cases.mutants import Mutation, mutants, rounded, with_arguments, with_result
 from attnsuite.cases.tensors import HALF
-from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.features.scale import ROUNDOFF, factor
@@ -34,20 +34,20 @@ def beyond_half(tensor: Tensor) -> Tensor:
 def off_in(dtype: str) -> Mutation:
     """The weights' sum is off, in one dtype."""
     factor = 1 + SUM_ERROR[dtype] * ROUNDOFF[dtype]
-    off = lambda weights, asked: weights * (factor if str(asked.query.dtype) == f"torch.{dtype}" else 1.0)  # noqa: E731
+    off = lambda weights, call: weights * (factor if str(call.query.dtype) == f"torch.{dtype}" else 1.0)  # noqa: E731
     return Mutation(f"in {dtype}, the weights sum to 1 + {factor - 1:.1e}", with_result(off), dtypes=(dtype,))
 
 
-def flushed(value: Tensor, asked: Asked) -> Tensor:
-    small = (value.abs() < 2.0**-14) & (asked.query.dtype == torch.float16)
+def flushed(value: Tensor, call: AttentionCall) -> Tensor:
+    small = (value.abs() < 2.0**-14) & (call.query.dtype == torch.float16)
     return value.masked_fill(small, 0.0)
 
 
-def in_float32(asked: Asked) -> Asked:
-    return asked.changed(Tensor.float)
+def in_float32(call: AttentionCall) -> AttentionCall:
+    return call.changed(Tensor.float)
 
 
-def overflowing_powers(scores: Tensor, asked: Asked) -> Tensor:
+def overflowing_powers(scores: Tensor, call: AttentionCall) -> Tensor:
     return normalised(beyond_half(scores.exp()))
 
 
@@ -55,7 +55,7 @@ in_bfloat16 = rounded(torch.bfloat16)
 ROUNDING = mutants(
     Dense,
     widen={
-        "computes_float64_in_float32": Mutation("float64 is computed in float32", lambda asked: Dense.widen(in_float32(asked)), dtypes=("float64",))
+        "computes_float64_in_float32": Mutation("float64 is computed in float32", lambda call: Dense.widen(in_float32(call)), dtypes=("float64",))
     },
     products={
         "rounds_queries_and_keys_to_half": Mutation("queries and keys are rounded to bfloat16", with_arguments(query=in_bfloat16, key=in_bfloat16)),
@@ -64,7 +64,7 @@ ROUNDING = mutants(
     },
     softmax={
         "rounds_scores_to_half": Mutation("the scores are rounded to float16", with_arguments(scores=rounded(torch.float16))),
-        "computes_float64_softmax_in_float32": Mutation("in float64, the softmax alone is computed in float32", lambda scores, asked: Dense.softmax(scores.float(), asked).to(scores.dtype), dtypes=("float64",)),
+        "computes_float64_softmax_in_float32": Mutation("in float64, the softmax alone is computed in float32", lambda scores, call: Dense.softmax(scores.float(), call).to(scores.dtype), dtypes=("float64",)),
         "overflows_after_scaling": Mutation("scores overflow: they are kept in float16", with_arguments(scores=beyond_half), "pytorch issue 119131", ("float16",)),
         "overflows_in_powers": Mutation("the powers of a row overflow: float16 without subtracting the largest score", overflowing_powers, dtypes=("float16",)),
         **{f"sum_off_by_a_little_in_{dtype}": off_in(dtype) for dtype in SUM_ERROR},
@@ -84,19 +84,19 @@ ROUNDING = mutants(
 
 
 @Dense.instead("combine", "the weighted values are summed in the half type, key after key", dtypes=HALF)
-def sums_values_in_half(weights: Tensor, value: Tensor, asked: Asked) -> Tensor:
-    total = Dense.combine(weights[..., :0], value[..., :0, :], asked)
-    for key in range(asked.keys):
-        total = rounded(asked.query.dtype)(total + weights[..., key : key + 1] * value[..., key : key + 1, :])
+def sums_values_in_half(weights: Tensor, value: Tensor, call: AttentionCall) -> Tensor:
+    total = Dense.combine(weights[..., :0], value[..., :0, :], call)
+    for key in range(call.keys):
+        total = rounded(call.query.dtype)(total + weights[..., key : key + 1] * value[..., key : key + 1, :])
     return total
 
 
 @Dense.instead("softmax", "the powers are summed in the half type, key after key", dtypes=HALF)
-def sums_powers_in_half(scores: Tensor, asked: Asked) -> Tensor:
+def sums_powers_in_half(scores: Tensor, call: AttentionCall) -> Tensor:
     powers = (scores - largest_of(scores)).exp()
     total = powers[..., :0].sum(-1, keepdim=True)
-    for key in range(asked.keys):
-        total = rounded(asked.query.dtype)(total + powers[..., key : key + 1])
+    for key in range(call.keys):
+        total = rounded(call.query.dtype)(total + powers[..., key : key + 1])
     return powers / total.masked_fill(total == 0, 1.0)
 
 
@@ -114,28 +114,28 @@ ONE_KEY = 700
 """The key that is left out or counted twice where there are 1,024."""
 
 
-def is_half(asked: Asked) -> bool:
-    return asked.query.dtype.itemsize == 2
+def is_half(call: AttentionCall) -> bool:
+    return call.query.dtype.itemsize == 2
 
 
 def of_one_key(times: float) -> Any:
     """The softmax with one weight of 1,024 counted so many times."""
 
-    def softmax(weights: Tensor, asked: Asked) -> Tensor:
-        if asked.keys != 1024 or not is_half(asked):
+    def softmax(weights: Tensor, call: AttentionCall) -> Tensor:
+        if call.keys != 1024 or not is_half(call):
             return weights
-        counted = torch.ones(asked.keys)
+        counted = torch.ones(call.keys)
         counted[ONE_KEY] = times
         return normalised(weights * counted)
 
     return with_result(softmax)
 
 
-def of_one_tile(weights: Tensor, asked: Asked) -> Tensor:
+def of_one_tile(weights: Tensor, call: AttentionCall) -> Tensor:
     """The weights with those of the second tile of 64 keys 1 % too large."""
-    counted = torch.ones(asked.keys)
+    counted = torch.ones(call.keys)
     counted[64:128] = 1.01
-    return normalised(weights * counted) if is_half(asked) else weights
+    return normalised(weights * counted) if is_half(call) else weights
 
 
 def cut(numbers: Tensor, dtype: torch.dtype) -> Tensor:
@@ -145,20 +145,20 @@ def cut(numbers: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.where(beyond, torch.nextafter(nearest, torch.zeros_like(nearest)), nearest)
 
 
-def cut_through(numbers: Tensor, asked: Asked) -> Tensor:
+def cut_through(numbers: Tensor, call: AttentionCall) -> Tensor:
     """The same on the way; the gradient passes through."""
-    if not is_half(asked):
+    if not is_half(call):
         return numbers
-    return numbers + (cut(numbers.detach(), asked.query.dtype).to(numbers.dtype) - numbers.detach())
+    return numbers + (cut(numbers.detach(), call.query.dtype).to(numbers.dtype) - numbers.detach())
 
 
 def edge_moved_in_long_rows(by: int) -> Callable[..., Any]:
     """The causal edge, in rows beyond the first ones, moved by some keys."""
-    return lambda grid, asked: grid.j <= grid.i + by * ((grid.i >= LONG) & is_half(asked))
+    return lambda grid, call: grid.j <= grid.i + by * ((grid.i >= LONG) & is_half(call))
 
 
 def by_a_little(gradient: Tensor, saved: Saved) -> Tensor:
-    return gradient * 1.005 if is_half(saved.asked) else gradient
+    return gradient * 1.005 if is_half(saved.call) else gradient
 
 
 IN_HALF = mutants(
@@ -169,17 +169,17 @@ IN_HALF = mutants(
         "weighs_one_tile_too_much_in_half": Mutation("the weights of one tile of 64 keys are 1 % too large", with_result(of_one_tile), dtypes=HALF),
     },
     factor={
-        "scale_half_a_percent_off_in_half": Mutation("the scale is 0.5 % too large", lambda asked: factor(asked) * (1.005 if is_half(asked) else 1.0), dtypes=HALF)
+        "scale_half_a_percent_off_in_half": Mutation("the scale is 0.5 % too large", lambda call: factor(call) * (1.005 if is_half(call) else 1.0), dtypes=HALF)
     },
     causal={
         "sees_one_ahead_in_long_rows": Mutation(f"a query beyond the first {LONG} sees one key of the future", edge_moved_in_long_rows(1), dtypes=HALF),
         "misses_its_own_key_in_long_rows": Mutation(f"a query beyond the first {LONG} does not see its own key", edge_moved_in_long_rows(-1), dtypes=HALF),
     },
     combine={
-        "cuts_weights_to_half": Mutation("the weights' digits are cut off, not rounded", with_arguments(weights=lambda weights, asked: cut_through(weights, asked)), dtypes=HALF)
+        "cuts_weights_to_half": Mutation("the weights' digits are cut off, not rounded", with_arguments(weights=lambda weights, call: cut_through(weights, call)), dtypes=HALF)
     },
     finish={
-        "cuts_output_to_half": Mutation("the output's digits are cut off, not rounded", with_arguments(output=lambda output, asked: cut_through(output, asked)), "conversions by a shift of bits", HALF)
+        "cuts_output_to_half": Mutation("the output's digits are cut off, not rounded", with_arguments(output=lambda output, call: cut_through(output, call)), "conversions by a shift of bits", HALF)
     },
 )  # fmt: skip
 GRADIENTS = mutants(
@@ -189,6 +189,6 @@ GRADIENTS = mutants(
     },
     value_gradient={
         "value_gradient_half_a_percent_off_in_half": Mutation("the value's gradient is 0.5 % too large", with_result(by_a_little), dtypes=HALF),
-        "cuts_value_gradient_to_half": Mutation("the digits of the value's gradient are cut off, not rounded", with_result(lambda gradient, saved: cut_through(gradient, saved.asked)), dtypes=HALF),
+        "cuts_value_gradient_to_half": Mutation("the digits of the value's gradient are cut off, not rounded", with_result(lambda gradient, saved: cut_through(gradient, saved.call)), dtypes=HALF),
     },
 )  # fmt: skip

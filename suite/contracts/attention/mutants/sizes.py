@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnsuite.cases.mutants import Mutation, StepChange, mutants, only_first, rounded, with_arguments, with_result
 from attnsuite.cases.tensors import HALF
-from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import (
     Dense,
     Partial,
@@ -31,10 +31,10 @@ REMAINDERS = [*((rest, tile) for tile in (16, 64, 128) for rest in (1, tile - 1,
 """Remainders and tiles: one more, one less and none at all of the tile sizes that kernels use."""
 
 
-def with_first_keys(asked: Asked, count: int) -> Asked:
+def with_first_keys(call: AttentionCall, count: int) -> AttentionCall:
     """The call with its first keys only."""
-    key, value = (tensor[..., :count, :] for tensor in (asked.key, asked.value))
-    return asked.with_keys(key, value, lambda mask: mask[..., :count])
+    key, value = (tensor[..., :count, :] for tensor in (call.key, call.value))
+    return call.with_keys(key, value, lambda mask: mask[..., :count])
 
 
 def with_zero_queries(output: Tensor, first: int) -> Tensor:
@@ -49,16 +49,16 @@ def with_zero_columns(output: Tensor, first: int) -> Tensor:
 
 
 def first_keys(count: int) -> StepChange:
-    return with_arguments(asked=lambda asked: with_first_keys(asked, count) if asked.keys > count else asked)
+    return with_arguments(call=lambda call: with_first_keys(call, count) if call.keys > count else call)
 
 
 def first_queries(count: int) -> StepChange:
-    return with_result(lambda output, asked: with_zero_queries(output, count) if asked.queries > count else output)
+    return with_result(lambda output, call: with_zero_queries(output, count) if call.queries > count else output)
 
 
 def first_matrices(count: int) -> StepChange:
-    def zeros(output: Tensor, asked: Asked) -> Tensor:
-        if asked.query.shape[:-2].numel() <= count:
+    def zeros(output: Tensor, call: AttentionCall) -> Tensor:
+        if call.query.shape[:-2].numel() <= count:
             return output
         matrices = torch.arange(output.shape[:-2].numel(), device=output.device).reshape(*output.shape[:-2], 1, 1)
         return output.masked_fill(matrices >= count, 0.0)
@@ -72,14 +72,12 @@ def leaves(size: int, rest: int, tile: int) -> bool:
 
 
 def but_last_key(rest: int, tile: int) -> StepChange:
-    return with_arguments(asked=lambda a: with_first_keys(a, a.keys - 1) if leaves(a.keys, rest, tile) else a)
+    return with_arguments(call=lambda a: with_first_keys(a, a.keys - 1) if leaves(a.keys, rest, tile) else a)
 
 
 def but_last_query(rest: int, tile: int) -> StepChange:
     return with_result(
-        lambda output, asked: (
-            with_zero_queries(output, asked.queries - 1) if leaves(asked.queries, rest, tile) else output
-        )
+        lambda output, call: with_zero_queries(output, call.queries - 1) if leaves(call.queries, rest, tile) else output
     )
 
 
@@ -135,28 +133,28 @@ PARAMETRIC = [
 ]  # fmt: skip
 
 
-def _but_last_of_many(output: Tensor, asked: Asked) -> Tensor:
-    return with_zero_queries(output, asked.queries - 1) if asked.queries > asked.keys > 0 else output
+def _but_last_of_many(output: Tensor, call: AttentionCall) -> Tensor:
+    return with_zero_queries(output, call.queries - 1) if call.queries > call.keys > 0 else output
 
 
-def _but_the_last_column(output: Tensor, asked: Asked) -> Tensor:
-    cropped = asked.rank == 3 and asked.value_width != asked.width
-    return with_zero_columns(output, asked.value_width - 1) if cropped else output
+def _but_the_last_column(output: Tensor, call: AttentionCall) -> Tensor:
+    cropped = call.rank == 3 and call.value_width != call.width
+    return with_zero_columns(output, call.value_width - 1) if cropped else output
 
 
 FEW = mutants(
     Whole,
     answer={
-        "gives_zeros_for_one_key": Mutation("a single key gives 0 instead of its value", with_result(lambda output, asked: output * (0 if asked.keys == 1 else 1)), "a tolerance that vanishes with one key hides it"),
+        "gives_zeros_for_one_key": Mutation("a single key gives 0 instead of its value", with_result(lambda output, call: output * (0 if call.keys == 1 else 1)), "a tolerance that vanishes with one key hides it"),
         "ignores_second_half_for_one_query": Mutation(
             "a single query sees the first half of the keys only",
-            with_arguments(asked=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
+            with_arguments(call=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
             "split decoding kernels",
         ),
         "loses_last_of_many_queries": Mutation("with more queries than keys, the last query gives 0", with_result(_but_last_of_many)),
         "assumes_self_attention": Mutation(
             "with more keys than queries, keys beyond the number of queries are not read",
-            with_arguments(asked=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a),
+            with_arguments(call=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a),
         ),
         "crops_values_without_batch_axis": Mutation("without a batch axis the last column of values of another width is not written", with_result(_but_the_last_column)),
     },
@@ -168,28 +166,28 @@ LONG = mutants(
     answer={
         **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, 8192, 65536),
         **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, 32768),
-        "breaks_beyond_128_heads": Mutation("heads beyond the first 128 give 0", with_result(lambda output, asked: _first_heads(output, asked, 128))),
+        "breaks_beyond_128_heads": Mutation("heads beyond the first 128 give 0", with_result(lambda output, call: _first_heads(output, call, 128))),
     },
 )  # fmt: skip
 
 
-def _first_heads(output: Tensor, asked: Asked, count: int) -> Tensor:
-    heads = torch.arange(asked.heads, device=output.device).reshape(-1, 1, 1)
-    return output.masked_fill(heads >= count, 0.0) if asked.heads > count else output
+def _first_heads(output: Tensor, call: AttentionCall, count: int) -> Tensor:
+    heads = torch.arange(call.heads, device=output.device).reshape(-1, 1, 1)
+    return output.masked_fill(heads >= count, 0.0) if call.heads > count else output
 
 
 def in_half_positions(due: Any) -> Any:
     """A rule of visibility whose positions are numbers of the query's dtype."""
 
-    def seen(grid: Grid, asked: Asked) -> Tensor:
-        rows, columns = (each.to(asked.query.dtype).double() for each in (grid.rows, grid.columns))
-        return due(replace(grid, rows=rows, columns=columns), asked)  # type: ignore[no-any-return]
+    def seen(grid: Grid, call: AttentionCall) -> Tensor:
+        rows, columns = (each.to(call.query.dtype).double() for each in (grid.rows, grid.columns))
+        return due(replace(grid, rows=rows, columns=columns), call)  # type: ignore[no-any-return]
 
     return seen
 
 
-def _in_window(grid: Grid, asked: Asked) -> Tensor:
-    left, right = asked["window"]
+def _in_window(grid: Grid, call: AttentionCall) -> Tensor:
+    left, right = call["window"]
     seen: Tensor = grid.j == grid.j + 0 * grid.i
     seen = seen if left is None else seen & (grid.j >= grid.i - left)
     return seen if right is None else seen & (grid.j <= grid.i + right)
@@ -198,7 +196,7 @@ def _in_window(grid: Grid, asked: Asked) -> Tensor:
 POSITIONS = mutants(
     Dense,
     causal={
-        "counts_causal_positions_in_half": Mutation("causal compares positions in the query's dtype: from 2,048 on float16 has no odd ones", in_half_positions(lambda grid, asked: grid.j <= grid.i), dtypes=HALF)
+        "counts_causal_positions_in_half": Mutation("causal compares positions in the query's dtype: from 2,048 on float16 has no odd ones", in_half_positions(lambda grid, call: grid.j <= grid.i), dtypes=HALF)
     },
     window={
         "counts_window_positions_in_half": Mutation("a window compares positions in the query's dtype", in_half_positions(_in_window), dtypes=HALF)
@@ -234,16 +232,16 @@ EXTREME = mutants(
 
 
 def _without_maximum(saved: Saved) -> Tensor:
-    scores = correct.score(Dense.products(saved.query, saved.key), saved.asked, saved.asked.grid())
+    scores = correct.score(Dense.products(saved.query, saved.key), saved.call, saved.call.grid())
     return normalised(scores.exp())
 
 
-def with_padding_keys(asked: Asked, count: int) -> Asked:
+def with_padding_keys(call: AttentionCall, count: int) -> AttentionCall:
     """The call with `count` keys and values of zeros behind the real ones, which no mask hides."""
     pad = torch.nn.functional.pad
-    return asked.with_keys(
-        pad(asked.key, (0, 0, 0, count)),
-        pad(asked.value, (0, 0, 0, count)),
+    return call.with_keys(
+        pad(call.key, (0, 0, 0, count)),
+        pad(call.value, (0, 0, 0, count)),
         lambda mask: pad(mask, (0, count), value=1.0 if mask.dtype == torch.bool else 0.0),
     )
 
@@ -273,13 +271,11 @@ PADDING = mutants(
     answer={
         "attends_to_padding_of_16": Mutation(
             "keys are padded with zeros to a multiple of 16, and the padding is attended to",
-            with_arguments(asked=lambda asked: with_padding_keys(asked, -asked.keys % 16) if asked.keys else asked),
+            with_arguments(call=lambda call: with_padding_keys(call, -call.keys % 16) if call.keys else call),
         ),
         "attends_to_padding_of_64": Mutation(
             "keys beyond 64 are padded with zeros to a multiple of 64, and the padding is attended to",
-            with_arguments(
-                asked=lambda asked: with_padding_keys(asked, -asked.keys % 64) if asked.keys > 64 else asked
-            ),
+            with_arguments(call=lambda call: with_padding_keys(call, -call.keys % 64) if call.keys > 64 else call),
         ),
     },
 )

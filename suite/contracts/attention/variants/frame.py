@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Variant
-from attnsuite.contracts.attention.computation.call import Asked, as_attention, check
+from attnsuite.contracts.attention.computation.call import AttentionCall, as_attention, check
 from attnsuite.contracts.attention.feature import features
 from attnsuite.contracts.attention.features.scale import factor
 
@@ -42,14 +42,14 @@ Core = Callable[[Inputs], Tensor]
 def attention(core: Core, wide: Callable[[torch.dtype], torch.dtype] | None = None) -> Callable[..., Tensor]:
     """The contract's signature around a core, which sees neither empty rows nor a call without keys."""
 
-    def answer(asked: Asked) -> Tensor:
-        check(asked)
-        query, key, value = spread(asked, wide(asked.query.dtype) if wide else asked.accumulator)
-        if 0 in asked.scores_shape:
-            return (query @ key.transpose(-1, -2) @ value).to(asked.query.dtype)
-        bias, empty = bias_of(asked, query.dtype)
-        output = core(Inputs(query, key, value, factor(asked), bias, kept(asked, query.dtype)))
-        return output.masked_fill(empty, 0.0).to(asked.query.dtype)
+    def answer(call: AttentionCall) -> Tensor:
+        check(call)
+        query, key, value = spread(call, wide(call.query.dtype) if wide else call.accumulator)
+        if 0 in call.scores_shape:
+            return (query @ key.transpose(-1, -2) @ value).to(call.query.dtype)
+        bias, empty = bias_of(call, query.dtype)
+        output = core(Inputs(query, key, value, factor(call), bias, kept(call, query.dtype)))
+        return output.masked_fill(empty, 0.0).to(call.query.dtype)
 
     return as_attention(answer)
 
@@ -59,29 +59,29 @@ def in_style(cores: Mapping[str, tuple[str, Core]]) -> list[Variant]:
     return [Variant(name, says, attention(core)) for name, (says, core) in cores.items()]
 
 
-def spread(asked: Asked, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+def spread(call: AttentionCall, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     """Query, key and value in a dtype; each key head stands before all of its query heads."""
-    query, key, value = (tensor.to(dtype) for tensor in (asked.query, asked.key, asked.value))
-    if asked.grouped:
-        which = torch.arange(asked.heads, device=query.device) * asked.key_heads // asked.heads
+    query, key, value = (tensor.to(dtype) for tensor in (call.query, call.key, call.value))
+    if call.grouped:
+        which = torch.arange(call.heads, device=query.device) * call.key_heads // call.heads
         key, value = key.index_select(-3, which), value.index_select(-3, which)
     return query, key, value
 
 
-def bias_of(asked: Asked, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def bias_of(call: AttentionCall, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The masks as numbers to add, and which rows they leave empty; those have a bias of 0."""
-    bias = torch.zeros(asked.scores_shape, dtype=dtype, device=asked.query.device)
+    bias = torch.zeros(call.scores_shape, dtype=dtype, device=call.query.device)
     for each in features():
-        value = each.value(asked.options)
-        if each.added and value is not None and (added := each.added(asked.grid(), value)) is not None:
+        value = each.value(call.options)
+        if each.added and value is not None and (added := each.added(call.grid(), value)) is not None:
             bias = bias + added.to(dtype)
-    if (seen := asked.visible()) is not None:
+    if (seen := call.visible()) is not None:
         bias = bias.masked_fill(seen.logical_not(), -math.inf)
     empty = (bias == -math.inf).all(dim=-1, keepdim=True)
     return bias.masked_fill(empty, 0.0), empty
 
 
-def kept(asked: Asked, dtype: torch.dtype) -> Tensor:
+def kept(call: AttentionCall, dtype: torch.dtype) -> Tensor:
     """Dropout's multiplier for each weight."""
-    ones = torch.ones(asked.scores_shape, dtype=dtype, device=asked.query.device)
-    return torch.nn.functional.dropout(ones, asked["dropout_p"]) if asked["dropout_p"] > 0 else ones
+    ones = torch.ones(call.scores_shape, dtype=dtype, device=call.query.device)
+    return torch.nn.functional.dropout(ones, call["dropout_p"]) if call["dropout_p"] > 0 else ones

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Variant
-from attnsuite.contracts.attention.computation.call import Asked, as_attention, check
+from attnsuite.contracts.attention.computation.call import AttentionCall, as_attention, check
 from attnsuite.contracts.attention.feature import arguments
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.variants.frame import Inputs, attention, bias_of, kept, spread
@@ -25,43 +25,43 @@ JAX_LACKS = {
 }
 
 
-def _scipy(asked: Asked) -> Tensor:
+def _scipy(call: AttentionCall) -> Tensor:
     """Numpy arrays, `scipy.special.softmax`, einsum."""
     import numpy as np
     from scipy.special import softmax
 
-    _check_without_gradient(asked)
-    query, key, value = (tensor.detach().numpy() for tensor in spread(asked, asked.accumulator))
-    bias, empty = bias_of(asked, asked.accumulator)
-    if 0 in asked.scores_shape:
-        return torch.zeros(asked.output_shape, dtype=asked.query.dtype)
-    scores = np.einsum("...le,...se->...ls", query, key) * factor(asked) + bias.detach().numpy()
-    weights = softmax(scores, axis=-1) * kept(asked, asked.accumulator).numpy()
+    _check_without_gradient(call)
+    query, key, value = (tensor.detach().numpy() for tensor in spread(call, call.accumulator))
+    bias, empty = bias_of(call, call.accumulator)
+    if 0 in call.scores_shape:
+        return torch.zeros(call.output_shape, dtype=call.query.dtype)
+    scores = np.einsum("...le,...se->...ls", query, key) * factor(call) + bias.detach().numpy()
+    weights = softmax(scores, axis=-1) * kept(call, call.accumulator).numpy()
     output = np.einsum("...ls,...sv->...lv", weights, value)
-    return torch.from_numpy(np.where(empty.numpy(), 0.0, output)).to(asked.query.dtype)
+    return torch.from_numpy(np.where(empty.numpy(), 0.0, output)).to(call.query.dtype)
 
 
-def _check_without_gradient(asked: Asked) -> None:
-    check(asked)
-    if asked.wants_gradient:
+def _check_without_gradient(call: AttentionCall) -> None:
+    check(call)
+    if call.wants_gradient:
         raise NotImplementedError("the library does not know PyTorch's gradients")
 
 
-def _jax(asked: Asked) -> Tensor:
+def _jax(call: AttentionCall) -> Tensor:
     """`jax.nn.dot_product_attention`, its axes b l h e; it has no dropout."""
     import numpy as np
 
-    _check_without_gradient(asked)
-    if asked.value_width != asked.width:
+    _check_without_gradient(call)
+    if call.value_width != call.width:
         raise NotImplementedError(JAX_LACKS["value_width"])
-    if reason := JAX_LACKS.get(str(asked.query.dtype).removeprefix("torch.")):
+    if reason := JAX_LACKS.get(str(call.query.dtype).removeprefix("torch.")):
         raise NotImplementedError(reason)
-    mask = asked["attn_mask"]
+    mask = call["attn_mask"]
     masks = {} if mask is None else {"mask" if mask.dtype == torch.bool else "bias": _jax_array(mask)}
-    heads_inner = (_jax_array(tensor).swapaxes(1, 2) for tensor in (asked.query, asked.key, asked.value))
-    output = _compiled(asked["is_causal"])(*heads_inner, **masks, scale=factor(asked))
+    heads_inner = (_jax_array(tensor).swapaxes(1, 2) for tensor in (call.query, call.key, call.value))
+    output = _compiled(call["is_causal"])(*heads_inner, **masks, scale=factor(call))
     wide = np.array(output).astype(np.float32).swapaxes(1, 2)
-    return torch.from_numpy(wide).reshape(asked.output_shape).to(asked.query.dtype)
+    return torch.from_numpy(wide).reshape(call.output_shape).to(call.query.dtype)
 
 
 def _jax_array(tensor: Tensor) -> Any:
@@ -82,15 +82,15 @@ def _compiled(is_causal: bool) -> Callable[..., Any]:
     return compiled
 
 
-def _sdpa(asked: Asked) -> Tensor:
+def _sdpa(call: AttentionCall) -> Tensor:
     """PyTorch's own function behind the contract's checks, led around its NaN for is_causal with a scale ≤ 0."""
-    check(asked)
-    if asked["is_causal"] and factor(asked) <= 0:
-        asked = asked.but(is_causal=False, attn_mask=asked.visible())
-    if asked["attn_mask"] is not None:
-        asked = asked.but(attn_mask=torch.atleast_2d(asked["attn_mask"]))  # it takes no masks of lower rank
-    options = {name: asked[name] for name in SDPA}
-    return torch.nn.functional.scaled_dot_product_attention(asked.query, asked.key, asked.value, **options)
+    check(call)
+    if call["is_causal"] and factor(call) <= 0:
+        call = call.but(is_causal=False, attn_mask=call.visible())
+    if call["attn_mask"] is not None:
+        call = call.but(attn_mask=torch.atleast_2d(call["attn_mask"]))  # it takes no masks of lower rank
+    options = {name: call[name] for name in SDPA}
+    return torch.nn.functional.scaled_dot_product_attention(call.query, call.key, call.value, **options)
 
 
 # Signatures and dtypes
@@ -133,19 +133,19 @@ def _no_options(query: Tensor, key: Tensor, value: Tensor) -> Any:
     return _plain(query, key, value)
 
 
-def _in_its_own_dtype(asked: Asked) -> Tensor:
+def _in_its_own_dtype(call: AttentionCall) -> Tensor:
     """Products in the half type itself, the softmax in float32."""
-    check(asked)
-    dtype = asked.query.dtype
-    query, key, value = spread(asked, dtype)
+    check(call)
+    dtype = call.query.dtype
+    query, key, value = spread(call, dtype)
     products = query @ key.mT
     if not products.isfinite().all():
         raise NotImplementedError(f"the products of query and key exceed {dtype}")
-    if 0 in asked.scores_shape:
+    if 0 in call.scores_shape:
         return products @ value
     wide = torch.promote_types(dtype, torch.float32)
-    bias, empty = bias_of(asked, wide)
-    weights = torch.softmax((products.to(wide) * factor(asked)) + bias, dim=-1) * kept(asked, wide)
+    bias, empty = bias_of(call, wide)
+    weights = torch.softmax((products.to(wide) * factor(call)) + bias, dim=-1) * kept(call, wide)
     low = weights.to(dtype)
     if low.requires_grad:
         low.register_hook(_refuse_overflow)

@@ -60,9 +60,16 @@ def takes_long(size: str, width: str, value_width: str, items: str, dtype: str) 
     return batch * heads * numbers > MOST_NUMBERS[dtype]
 
 
-def _sized(of: Mapping[str, Any]) -> Mapping[str, Any]:
-    (queries, keys), (batch, heads) = of["size"], of["items"]
-    return {"queries": queries, "keys": keys, "batch": batch, "heads": heads, "width": of["width"], "rank": of["rank"]}
+def _sized(levels: Mapping[str, Any]) -> Mapping[str, Any]:
+    (queries, keys), (batch, heads) = levels["size"], levels["items"]
+    return {
+        "queries": queries,
+        "keys": keys,
+        "batch": batch,
+        "heads": heads,
+        "width": levels["width"],
+        "rank": levels["rank"],
+    }
 
 
 def _levels(prefix: str, names: tuple[str, ...]) -> dict[str, str]:
@@ -84,10 +91,10 @@ SHAPES = Levels(
     ),
 )  # fmt: skip
 
-DRAWN = Levels({"draw": {name: name for name in DRAWS}}, lambda of: {"draw": of["draw"]})
+DRAWN = Levels({"draw": {name: name for name in DRAWS}}, lambda levels: {"draw": levels["draw"]})
 VALUES = Levels(
     {"value_width": VALUE_WIDTHS},
-    lambda of: {"value_width": of["value_width"](of["width"], of["size"][1])},
+    lambda levels: {"value_width": levels["value_width"](levels["width"], levels["size"][1])},
     (
         Contradiction("values are the identity where they have a column for each key", {"value_width": tuple(VALUE_WIDTHS)[:-1], "draw": ("identity_values",)}),
         Contradiction("values have a column for each key where they are the identity", {"value_width": ("square_v",), "draw": DRAWS[:-1]}),
@@ -96,9 +103,9 @@ VALUES = Levels(
 )  # fmt: skip
 
 
-def _laid(of: Mapping[str, Any]) -> Mapping[str, Any]:
+def _laid(levels: Mapping[str, Any]) -> Mapping[str, Any]:
     names = (*INPUTS, "output_gradient", "attn_mask")
-    return {"layout": {name: of[f"{name}_layout"] for name in names if of[f"{name}_layout"] != "contiguous"}}
+    return {"layout": {name: levels[f"{name}_layout"] for name in names if levels[f"{name}_layout"] != "contiguous"}}
 
 
 TENSORS = {"query": "q", "key": "k", "value": "v", "output_gradient": "do"}
@@ -120,7 +127,7 @@ def _places(letter: str, layouts: tuple[str, ...]) -> tuple[Contradiction, ...]:
 
 PLACES = Levels(
     {f"{name}_layout": _levels(TENSORS[name], LAYOUTS) for name in INPUTS},
-    lambda of: {},
+    lambda levels: {},
     tuple(each for name in INPUTS for each in _places(TENSORS[name], LAYOUTS)),
 )
 UPSTREAM = Levels(
@@ -131,7 +138,7 @@ UPSTREAM = Levels(
 )
 BACKWARD = Levels(
     {"gradient": {**GRADIENTS, "dqkv_mask": (*INPUTS, "attn_mask")}},
-    lambda of: {"gradient_of": of["gradient"]},
+    lambda levels: {"gradient_of": levels["gradient"]},
     (
         Contradiction("an output gradient is sent where gradients are asked", {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "output_gradient_layout": ("no_do",)}),
         Contradiction("without gradients there is no output gradient", {"gradient": ("no_gradient",), "output_gradient_layout": tuple(_levels("do", UPSTREAM_LAYOUTS))}),
@@ -148,7 +155,7 @@ BACKWARD = Levels(
     lacked="gradients",
 )  # fmt: skip
 
-MODE = Levels({"mode": MODES}, lambda of: of["mode"])
-PRECISION = Levels({"dtype": {dtype: dtype for dtype in DTYPES}}, lambda of: {"dtypes": (of["dtype"],)})
+MODE = Levels({"mode": MODES}, lambda levels: levels["mode"])
+PRECISION = Levels({"dtype": {dtype: dtype for dtype in DTYPES}}, lambda levels: {"dtypes": (levels["dtype"],)})
 
 LEVELS = (SHAPES, VALUES, DRAWN, PLACES, UPSTREAM, BACKWARD, MODE, PRECISION)

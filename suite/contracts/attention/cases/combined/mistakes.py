@@ -11,7 +11,7 @@ from attnsuite.cases.contract import LocalMutant
 from attnsuite.cases.layouts import JUNK
 from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.cases.combined.levels import BACKWARD
-from attnsuite.contracts.attention.computation.call import Asked
+from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients
 from attnsuite.model import DTYPES
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _without_a_key(scores: Tensor, asked: Asked) -> Tensor:
+def _without_a_key(scores: Tensor, call: AttentionCall) -> Tensor:
     """Weights as if one query could not attend to the key that it prefers: of the last head, the first query that sees
     most. Where none sees anything, the first query of that head attends to every key.
     """
@@ -30,10 +30,10 @@ def _without_a_key(scores: Tensor, asked: Asked) -> Tensor:
     of_head = at.view(-1, *head.shape)[-1]
     if not seen.any():
         of_head[0] = True
-        return Dense.softmax(scores.masked_fill(at, 0.0), asked)
+        return Dense.softmax(scores.masked_fill(at, 0.0), call)
     query = int(seen.argmax())
     of_head[query, int(head[query].argmax())] = True
-    return Dense.softmax(scores.masked_fill(at, -math.inf), asked)
+    return Dense.softmax(scores.masked_fill(at, -math.inf), call)
 
 
 def _last_column_unwritten(output: Tensor) -> Tensor:
