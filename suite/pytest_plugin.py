@@ -109,7 +109,7 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         declarations = registry.find(config.getoption("--attention"), config.getoption("--attention-contract"))
         for declaration in declarations:
-            if missing := registry.absent(declaration):
+            if missing := registry.missing_library(declaration):
                 raise UsageError(f"{declaration.full_name} is missing: {missing.reason}")
         if config.getoption("benchmark_only", False):
             raise UsageError("--benchmark-only times no attention: `attnsuite bench` does")
@@ -259,7 +259,7 @@ def _words(declaration: Declaration) -> Sequence[str]:
         return ()
     if declaration.module and declaration.file and not _is_found_by_commands(declaration.module.partition(".")[0]):
         declaration = replace(declaration, module="", named=True)
-    return registry.spelled([declaration])[declaration.full_name]
+    return registry.command_words([declaration])[declaration.full_name]
 
 
 @cache

@@ -18,7 +18,7 @@ from attnsuite.cases import Case, Contract, list_tests
 from attnsuite.conformance.check import Check, Timeouts
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session, alone
-from attnsuite.model import EVERY_CASE, FAILURES, SILENT, Outcome, Status
+from attnsuite.model import EVERY_CASE, FAILURES, WITHOUT_RESULT, Outcome, Status
 from attnsuite.registry import Declaration
 
 ABOUT_SIZE = frozenset({"large"})
@@ -165,7 +165,7 @@ class Gate:
 
     def _run(self, check: Check, missing: Sequence[Key], known: dict[Key, Outcome]) -> None:
         """Run these tests in order, until too many in a row give no result."""
-        timeouts, lost = Timeouts(self.time_limit, counted=SILENT), None
+        timeouts, lost = Timeouts(self.time_limit, counted=WITHOUT_RESULT), None
         diagnosed: list[frozenset[str]] = []  # features of failures with a diagnosis: a refusal shows one of these
         cases = {dtype: self._cases(dtype) for dtype in {dtype for _, dtype in missing}}
         tests = ((cases[key[1]][key], key[1]) for key in missing)
@@ -182,4 +182,4 @@ class Gate:
             known[case, dtype] = outcome
             diagnosed += [features] if outcome.fails else []
             timeouts.add(outcome)
-            lost = outcome if outcome.status in SILENT else lost
+            lost = outcome if outcome.status in WITHOUT_RESULT else lost

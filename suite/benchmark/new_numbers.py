@@ -19,7 +19,7 @@ from attnsuite.benchmark.own_clock import HELD, Asking, doubt, lasts, margin, qu
 from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.model import STEP, Status
-from attnsuite.model.limits import LONG, UNBELIEVED
+from attnsuite.model.limits import MAX_CLAIM_RATIO, MIN_BOUNDED_SECONDS
 
 MOST_CALLS = 64
 """Calls in a pass at most: asking for one takes longer than a short call does."""
@@ -29,7 +29,8 @@ these are verified. To seem too fast it is enough to be fast in most calls of a 
 that has to be wrong for that is wrong there: three outputs of any passes would let half of such exploits through. Of
 training steps, whose oracle takes seconds, it is one output."""
 WARM = 1
-"""Calls right before inputs come, where one takes less than `LONG` seconds: in samples its code lies in the caches."""
+"""Calls right before inputs come, where one takes less than `MIN_BOUNDED_SECONDS`: in samples its code lies in the
+caches."""
 ENOUGH = 0.1
 """Seconds of claimed calls after which no more passes are made, even if there are fewer than `MIN_ROUNDS`."""
 MOST_TIMES, FEWEST_PASSES = 5, 3
@@ -142,7 +143,7 @@ class Witness:
 
     def make_pass(self, numbers: Sequence[int], kept: int, lot: float, rows: Rows) -> None:
         """Have inputs of these numbers answered; the answer to `kept` is verified if it is among the quickest."""
-        warm = WARM if quick(self.entry.seconds) < LONG else 0
+        warm = WARM if quick(self.entry.seconds) < MIN_BOUNDED_SECONDS else 0
         answer = self.entry.ask(lambda: self.entry.participant.answers(numbers, kept, warm))
         if answer is None:
             return
@@ -198,7 +199,7 @@ class Witness:
             entry.own_clock = max(times, entry.own_clock or 0.0)
             words = words or unbounded(entry.own_clock, "its samples", most)
             entry.unbounded = self._with_load(terms.disturbance, words)
-        elif (why := doubt(entry)) and lasts(entry, self.asking) >= LONG:
+        elif (why := doubt(entry)) and lasts(entry, self.asking) >= MIN_BOUNDED_SECONDS:
             entry.unbounded, entry.own_clock = why, None
         elif words:
             entry.own_clock = max(times, entry.own_clock or 0.0)
@@ -230,7 +231,7 @@ class Witness:
     def _tolerance(self) -> float:
         """How many times as long as claimed calls may take before the claim is refused."""
         if self.held:
-            return UNBELIEVED
+            return MAX_CLAIM_RATIO
         return BACKWARD_TOLERANCE if self.entry.direction == "backward" else SHORT_TOLERANCE
 
 
@@ -249,7 +250,9 @@ def prove(
     that is asked in least time does, so that none can make it longer.
     """
     tells = trusted is not None and not trusted.failed
-    least = HELD if tells else LONG  # without it, nothing tells a lie from a machine that is slower by now
+    least = (
+        HELD if tells else MIN_BOUNDED_SECONDS
+    )  # without it, nothing tells a lie from a machine that is slower by now
     witnesses = {entry.name: Witness(entry, asking, least) for entry in entries}
     known = witnesses.setdefault(trusted.name, Witness(trusted, asking, least)) if trusted and tells else None
     waiting = [witnesses[entry.name] for entry in entries if not entry.failed]

@@ -10,7 +10,7 @@ from statistics import median, quantiles
 from attnsuite.benchmark.busy import Disturbance
 from attnsuite.benchmark.entry import Entry, Sample
 from attnsuite.model import STEP
-from attnsuite.model.limits import MARGIN, UNBELIEVED
+from attnsuite.model.limits import MARGIN, MAX_CLAIM_RATIO
 
 HELD = 2.5e-4
 """Seconds: calls this long or longer are bounded by their time on new numbers within a share. What is not measured
@@ -62,12 +62,12 @@ def hold_samples(entry: Entry, asking: Asking, disturbance: Disturbance | None =
     least = max(quick(times), entry.own_clock / MOST_LIE)
     if far_off(least, median(claims), asking):
         threads = entry.participant.threads
-        if why := (disturbance or Disturbance()).explains(least, UNBELIEVED, threads):
+        if why := (disturbance or Disturbance()).explains(least, MAX_CLAIM_RATIO, threads):
             entry.unbounded = f"{why}: {unbounded(entry.own_clock, 'its samples')}"
             return
         took = f"by the suite's own clock they took {sum(walls):.3g} s"
         entry.refuse(f"it claims {sum(claims):.3g} s for the calls in its samples, but {took}")
-    elif entry.own_clock > UNBELIEVED:  # on a machine so busy that this may be by chance
+    elif entry.own_clock > MAX_CLAIM_RATIO:  # on a machine so busy that this may be by chance
         entry.unbounded = unbounded(entry.own_clock, "its samples")
 
 
@@ -96,7 +96,7 @@ def _made(sample: Sample, entry: Entry) -> float:
 
 def far_off(times: float, claim: float, asking: Asking) -> bool:
     """Whether taking so many times as long as claimed is more than the waiting of a busy machine."""
-    return times > UNBELIEVED and (times - 1) * claim > asking.jitter
+    return times > MAX_CLAIM_RATIO and (times - 1) * claim > asking.jitter
 
 
 def doubt(entry: Entry) -> str:

@@ -258,7 +258,7 @@ def reference(
         return None
     own = f"{contract}/{contract_named(contract).baseline}"
     declaration = next((each for each in registry.discover() if each.full_name == own), None)
-    if declaration is None or registry.absent(declaration) is not None:
+    if declaration is None or registry.missing_library(declaration) is not None:
         return None
     named = replace(declaration, name=f"{declaration.name} (not shown)")
     if all(function_here(each) is not None for each in timed):

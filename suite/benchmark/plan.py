@@ -44,7 +44,7 @@ def plan_of(benchmark: Benchmark) -> BenchmarkPlan:
     tables, kind = benchmark.tables(), benchmark.request.kind
     members, left_out, rows = [], [], 0
     for each in map(declaration_of, benchmark.implementations):
-        absent = registry.absent(each)
+        absent = registry.missing_library(each)
         unsupported = [table.unsupported(each, benchmark.contract, kind) for table in tables]
         timed = 0 if each.broken or absent else unsupported.count(None)
         rows += timed

@@ -335,4 +335,4 @@ def _other_work(table: Table, asked: Table) -> str:
 
 def _is_absent(implementation: Implementation) -> bool:
     declaration = declaration_of(implementation)
-    return bool(declaration.broken) or registry.absent(declaration) is not None
+    return bool(declaration.broken) or registry.missing_library(declaration) is not None

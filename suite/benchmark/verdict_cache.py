@@ -59,7 +59,7 @@ class VerdictCache:
             _write(self._place(declaration), digest, [each for each in outcomes if each.status in CACHED])
 
     def _place(self, declaration: Declaration) -> Path:
-        parts = (declaration, declaration.plug) if declaration.plug else (declaration,)
+        parts = (declaration, declaration.backend) if declaration.backend else (declaration,)
         named = [word for each in parts for word in (str(Path(each.file).absolute()), each.function)]
         return cache_folder() / "verdicts" / f"{_hash([declaration.full_name, self._device, *named])}.json"
 

@@ -19,7 +19,7 @@ from attnsuite.cli.targets import single_threaded, told
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.model import Run, UsageError
-from attnsuite.model.files import one_line
+from attnsuite.model.files import file_errors
 from attnsuite.model.statistics import LEVEL
 from attnsuite.model.stopwatch import percent
 from attnsuite.results import machines, named, open_run, read_machine
@@ -150,7 +150,7 @@ def _within(deviation: float, of: Spread) -> str:
 
 def _make(folder: Path) -> Path:
     """The folder, before the minutes that an audit takes. UsageError where it cannot be written."""
-    with one_line(folder, "written"):
+    with file_errors(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -23,8 +23,8 @@ from attnsuite.cli.requests import Bench
 from attnsuite.cli.targets import chosen, refuse_broken, say_how_it_starts, told
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import EVERY_CASE, SHAPE, STEP, Measurement, UsageError, command_line, escaped
+from attnsuite.model.garbage_collection import gc_paused_for_imports
 from attnsuite.model.statistics import interval
-from attnsuite.model.uncollected import importing
 from attnsuite.registry import Declaration
 from attnsuite.report import refuse_foreign_index
 from attnsuite.results import open_run
@@ -42,7 +42,7 @@ def run(options: Bench) -> int:
     named = _named(options)
     refuse_foreign_index(options.results)
     _foresee(options, named)
-    with importing():  # torch: a target that does not exist is reported before
+    with gc_paused_for_imports():  # torch: a target that does not exist is reported before
         timed = _with_workloads(named)
         base = _base_of(options.baseline, timed) if options.baseline else None
         declarations = campaign.with_baseline(timed, options.except_, base)
@@ -95,7 +95,7 @@ def _named(options: Bench) -> list[Declaration]:
     """The targets. UsageError where the only one cannot be read, or is missing."""
     named = chosen(options.targets, options.except_, options.contract, options.signature)
     refuse_broken(options.targets, named)
-    if len(named) == 1 and options.targets and (missing := registry.absent(named[0])):
+    if len(named) == 1 and options.targets and (missing := registry.missing_library(named[0])):
         raise UsageError(f"{named[0].full_name} is missing: {missing.reason}")
     return named
 
@@ -119,7 +119,7 @@ def _base_of(target: str, timed: Sequence[Declaration]) -> Declaration:
         raise UsageError(f"--baseline {target} names {len(named)} implementations; name one of {names}")
     (base,) = named
     refuse_broken([target], named)
-    if missing := registry.absent(base):
+    if missing := registry.missing_library(base):
         raise UsageError(f"--baseline {base.full_name} is missing: {missing.reason}")
     for other in timed:
         if other.full_name == base.full_name and _place(other) != _place(base):
@@ -157,7 +157,7 @@ def _repeating(
     options: Bench, measured: Sequence[Measurement], declarations: Sequence[Declaration], base: Declaration | None
 ) -> list[str]:
     """The command that times a row again next to its baseline, for each row except baselines' if these are few."""
-    names = registry.spelled(declarations)
+    names = registry.command_words(declarations)
     baselines = {contract_named(each.contract).baseline for each in declarations} | ({base.name} if base else set())
     rows = [of for of in measured if of.workload != EVERY_CASE and of.implementation.partition("/")[2] not in baselines]
     if len(rows) > MOST_COMMANDS:

@@ -36,7 +36,7 @@ from attnsuite.conformance.known import read_xfails
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.model import EVERY_CASE, Facts, Outcome, Reason, Run, Status, UsageError, escaped
-from attnsuite.model.uncollected import importing
+from attnsuite.model.garbage_collection import gc_paused_for_imports
 from attnsuite.registry import Declaration, Loaded
 from attnsuite.report import refuse_foreign_index
 from attnsuite.results import RunWriter, open_run
@@ -134,7 +134,7 @@ def check(
 
 def _function(function: Callable[..., Any], options: Check) -> list[Outcome]:
     contract = contract_named(options.contract or "attention").name
-    with registry.modes_kept(function):
+    with registry.preserve_modes(function):
         loaded = registry.from_function(function, contract, signature=options.signature or "")
         declaration = loaded.declaration
         return _Check(options, [declaration], None, silent, {declaration.full_name: loaded}).outcomes()
@@ -294,7 +294,7 @@ def repeating(options: Check, declarations: Sequence[Declaration]) -> dict[str, 
     if all(each.shipped for each in declarations):
         options = replace(options, strict=False)
     common, narrowed = words(options, *AGAIN), words(options, "cases", "dtypes")
-    commands = {name: [*target, *common] for name, target in registry.spelled(declarations).items()}
+    commands = {name: [*target, *common] for name, target in registry.command_words(declarations).items()}
     other = {name: command for name, command in commands.items() if command != [name]}
     return other | ({EVERY_CASE: narrowed} if narrowed else {})
 

@@ -10,7 +10,7 @@ from attnsuite.cli.exit_status import FAILED
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Claims
 from attnsuite.cli.targets import single_threaded, told
-from attnsuite.model import Claimed, Facts
+from attnsuite.model import ClaimResult, Facts
 from attnsuite.report import refuse_foreign_index
 from attnsuite.report.report_page import claim_value
 from attnsuite.results import open_run
@@ -29,11 +29,11 @@ def run(options: Claims) -> int:
     chosen = claims(options.patterns, options.evidence)
     request = " ".join(("claims", *(each.name for each in chosen)))
     with open_run(options.results, machine.new_run({}, machine.suite_hash(), request)) as writer:
-        rows = list(writer.stored(Claimed).values())
+        rows = list(writer.stored(ClaimResult).values())
         if writer.resumed:
             told(f"resuming the run of {writer.run.started}: {len(rows)} claims are there already")
         for claim in chosen:
-            if claim.key not in writer.stored(Claimed):
+            if claim.key not in writer.stored(ClaimResult):
                 rows.append(claim.examine())
                 writer.write(rows[-1])
                 print(_line(rows[-1]), flush=True)
@@ -43,12 +43,12 @@ def run(options: Claims) -> int:
     return FAILED if any(row.fails for row in rows) else 0
 
 
-def _line(of: Claimed) -> str:
+def _line(of: ClaimResult) -> str:
     """A claim in a line of a terminal."""
     return f"{of.claim}  {of.holds}: {of.quantity}: {claim_value(of) or of.detail} (expected {of.expected})"
 
 
-def _counted(rows: Sequence[Claimed]) -> str:
+def _counted(rows: Sequence[ClaimResult]) -> str:
     """How many claims hold: "49 claims: 40 holds, 6 does not hold"."""
     counts = Counter(str(of.holds) for of in rows)
     return (

@@ -14,8 +14,8 @@ from attnsuite.cli.json_rows import JsonRows
 from attnsuite.cli.options import words
 from attnsuite.cli.requests import Compare
 from attnsuite.model import Measurement, UsageError, escaped
-from attnsuite.model.compared import Change, Compared, Ratio
-from attnsuite.model.uncollected import uncollected
+from attnsuite.model.comparison import Change, Ratio, RunComparison
+from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.report.comparison import failing_lines
 from attnsuite.report.summary import comparison_lines
 from attnsuite.results.compare import compared, side
@@ -40,13 +40,13 @@ def run(options: Compare) -> int:
     return _results(options)
 
 
-@uncollected()
+@gc_paused()
 def _results(options: Compare) -> int:
     old, new = (side(word, options.results) for word in (options.old, options.new))
     return show(compared(old, new, options.margin), options)
 
 
-def show(comparisons: Sequence[Compared], options: Compare) -> int:
+def show(comparisons: Sequence[RunComparison], options: Compare) -> int:
     """Print the differences, write them as JSON, and return the exit status."""
     lines = sys.stderr if options.json == "-" else sys.stdout
     shown = comparison_lines(comparisons)
@@ -62,7 +62,7 @@ def show(comparisons: Sequence[Compared], options: Compare) -> int:
     return FAILED if any(each.failures(options.fail_on) for each in comparisons) else 0
 
 
-def _rows(comparison: Compared) -> Iterator[Mapping[str, object]]:
+def _rows(comparison: RunComparison) -> Iterator[Mapping[str, object]]:
     sides = {"old_side": comparison.old, "new_side": comparison.new}
     for change in (*comparison.outcomes, *comparison.measurements):
         statuses = {"what": "status", "worse": change.worse, "old": change.old, "new": change.new}

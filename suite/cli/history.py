@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attnsuite.cli import requests
 from attnsuite.model import UsageError
-from attnsuite.model.uncollected import uncollected
+from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.report.history import csv_text, json_text, text_lines
 from attnsuite.results.commits import results_of, split
 from attnsuite.results.history import FILE, Event, History, Series, history_of, update
@@ -65,7 +65,7 @@ def choose(history: History, options: requests.History) -> History:
     )
 
 
-@uncollected()
+@gc_paused()
 def add(words: Sequence[str], results: Path) -> None:
     """Add the runs of `results`, and of these folders and commits, to its history.csv.
 

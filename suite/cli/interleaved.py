@@ -14,7 +14,7 @@ from attnsuite.cli.requests import Compare
 from attnsuite.cli.targets import told
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import Measurement, Outcome, Status, UsageError
-from attnsuite.model.compared import Compared
+from attnsuite.model.comparison import RunComparison
 from attnsuite.model.statistics import LEVEL
 from attnsuite.registry import Declaration
 from attnsuite.results import ratios as paired
@@ -40,7 +40,7 @@ class Side:
     declarations: Sequence[Declaration]
 
 
-def compared(options: Compare) -> tuple[Compared, KeyboardInterrupt | None]:
+def compared(options: Compare) -> tuple[RunComparison, KeyboardInterrupt | None]:
     """What differs when both sides are timed against each other.
 
     After a signal that is the verdict over the pairs that are done, with the signal; raises it where these are too few.
@@ -71,13 +71,13 @@ def _compared(
     notes: Sequence[str],
     asked: Mapping[str, Sequence[Outcome]],
     rows: Mapping[tuple[str, Table], Sequence[Rows]],
-) -> Compared:
+) -> RunComparison:
     """What the pairs of processes that are done show."""
     timed = [pairs for pairs in (paired.Paired(_timed(each)) for each in rows.values()) if pairs.pairs]
     statuses = [[_status([row[place] for row in each]) for each in rows.values()] for place in (0, 1)]
     old, new = (f"{side.word}, torch {machine.versions()['torch']}" for side in sides)
     before, after = asked["old"], asked["new"]
-    return Compared(
+    return RunComparison(
         old,
         new,
         list(notes),
@@ -160,7 +160,7 @@ def _side(stack: ExitStack, word: str, contract: str | None) -> Side:
 
 def _at_commit(stack: ExitStack, now: Declaration, target: str, commit: str) -> list[Declaration]:
     """The same function in its file as it was at a commit, with the files of its folder."""
-    if now.plug or not now.file or (now.module and not now.module.startswith("attnsuite.implementations.")):
+    if now.backend or not now.file or (now.module and not now.module.startswith("attnsuite.implementations.")):
         other = "of a commit name a file"
         raise UsageError(f"{target}@{commit}: {other}")
     file = Path(now.file).resolve()

@@ -38,8 +38,8 @@ def show(contract: str, members: list[Declaration], with_backends: bool) -> None
 
     Without `with_backends`, those with an attention as backend share one line.
     """
-    backends = [] if with_backends else [each.name for each in members if each.plug is not None]
-    members = [each for each in members if with_backends or each.plug is None]
+    backends = [] if with_backends else [each.name for each in members if each.backend is not None]
+    members = [each for each in members if with_backends or each.backend is None]
     print(f"{contract}: {len(members)} implementation{'s' * (len(members) > 1)}")
     width = max(len(each.full_name) for each in members)
     for each in members:
@@ -88,7 +88,7 @@ def show_cases(contracts: list[str], patterns: tuple[str, ...]) -> None:
 def _description(declaration: Declaration) -> str:
     if declaration.broken:
         return f"broken: {declaration.broken}"
-    missing = registry.absent(declaration)
+    missing = registry.missing_library(declaration)
     return f"missing: {missing.reason}" if missing else declaration.summary
 
 

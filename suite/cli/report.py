@@ -10,7 +10,7 @@ from typing import TextIO
 from attnsuite.cli.requests import Report
 from attnsuite.cli.targets import told
 from attnsuite.model import UsageError, escaped
-from attnsuite.model.uncollected import uncollected
+from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.report import refuse_foreign_index, write_report
 from attnsuite.report.charting import missing_packages
 from attnsuite.results import merge as merged
@@ -44,7 +44,7 @@ def merge(folders: Sequence[Path], into: Path, partial: bool = False) -> None:
     report(into, result.machines[0] if len(result.machines) == 1 else "")
 
 
-@uncollected()
+@gc_paused()
 def report(results: Path, only: str = "", lines: TextIO | None = None, draws: bool = True) -> None:
     """Write the pages of all machines in `results`; print the paths, of one machine if `only`, to `lines`.
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from attnsuite.cli.options import argument, checked, file, folder, jobs, one_of, option, path, positive, seconds, whole
 from attnsuite.model import PROFILES, RESULTS, Shard, UsageError
-from attnsuite.model.compared import FAIL_ON
+from attnsuite.model.comparison import FAIL_ON
 from attnsuite.model.faster import MARGIN
 from attnsuite.model.limits import COMPILE_LIMIT, IMPORT_LIMIT, TIME_LIMIT
 from attnsuite.model.options import (

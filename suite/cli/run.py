@@ -18,7 +18,7 @@ from attnsuite.cli.requests import Check, Run
 from attnsuite.cli.targets import chosen, refuse_broken, say_how_it_starts, single_threaded, told
 from attnsuite.machine import differs
 from attnsuite.model import Measurement, Outcome, UsageError
-from attnsuite.model.uncollected import importing
+from attnsuite.model.garbage_collection import gc_paused_for_imports
 from attnsuite.registry import Declaration
 from attnsuite.report import refuse_foreign_index
 from attnsuite.results import RunWriter, open_run
@@ -65,7 +65,7 @@ def run(options: Run) -> int:
     single_threaded()
     keep_freed_memory()
     refuse_foreign_index(options.results)
-    with importing():
+    with gc_paused_for_imports():
         job = _job(options, declarations)
     for line in _plan(job):
         print(line, flush=True)
@@ -104,7 +104,7 @@ def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
     if not options.full:
         request = campaign.sampled(request, [each for each in declarations if each.compiles])
     quick = Request(profile="quick", device=options.device)
-    can_be_timed = any(not each.broken and registry.absent(each) is None for each in declarations)
+    can_be_timed = any(not each.broken and registry.missing_library(each) is None for each in declarations)
     named = campaign.with_workloads(declarations)
     timed = campaign.with_baseline(named, options.except_) if can_be_timed else []
     try:
@@ -125,7 +125,9 @@ def _plan(job: Job) -> Iterator[str]:
     count, cores = len(job.declarations), job.processes
     tests = f"{job.tests:,} tests of {count} implementation{'s' * (count != 1)}"
     yield f"{tests}: about {about} on {cores} core{'s' * (cores != 1)}"
-    compiling = [each for each in job.declarations if each.compiles and not each.broken and not registry.absent(each)]
+    compiling = [
+        each for each in job.declarations if each.compiles and not each.broken and not registry.missing_library(each)
+    ]
     if compiling:
         names = ", ".join(each.full_name for each in compiling)
         yield f"compilation takes longer, unless kernels are cached: {names}"

@@ -40,7 +40,7 @@ class Findings:
         return f"{words}; {self.files} page{'s' * (self.files != 1)}, tables and charts are what their rows give"
 
 
-@uncollected()
+@gc_paused()
 def run(options: Verify) -> int:
     """Verify folders of results, and print errors or what was verified.
 

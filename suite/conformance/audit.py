@@ -35,9 +35,9 @@ from attnsuite.model import (
     FAILURES,
     Audit,
     Combinations,
-    Meetings,
+    LevelCoverage,
     Outcome,
-    Redrawn,
+    SeedAudit,
     Status,
     UsageError,
 )
@@ -212,7 +212,9 @@ def correct(contract: Contract, stack: ExitStack) -> Iterator[Implementation]:
             yield variant_implementation(variant, contract)
     session = Session(CheckRequest())
     for each in registry.discover():
-        if each.contract == contract.name and not (each.requires or each.broken or each.name in COMPILED or each.plug):
+        if each.contract == contract.name and not (
+            each.requires or each.broken or each.name in COMPILED or each.backend
+        ):
             check = session.check(each, stack, foresee=False)
             if isinstance(check, Check):
                 yield replace(check.implementation, run_isolated=check.implementation.run)
@@ -222,7 +224,7 @@ Part = tuple[list[Outcome], int, float]
 """The accusations, how many results were judged, and the largest error, in error bounds, of those that passed."""
 
 
-def other_seeds(name: str, seeds: int, jobs: int, progress: Progress = silent) -> Redrawn:
+def other_seeds(name: str, seeds: int, jobs: int, progress: Progress = silent) -> SeedAudit:
     """Run every correct implementation of a contract on all tests, with the numbers of further seeds."""
     return _redrawn(
         _with_seed,
@@ -234,7 +236,7 @@ def other_seeds(name: str, seeds: int, jobs: int, progress: Progress = silent) -
     )
 
 
-def other_arrays(name: str, arrays: int, jobs: int, progress: Progress = silent) -> Redrawn | None:
+def other_arrays(name: str, arrays: int, jobs: int, progress: Progress = silent) -> SeedAudit | None:
     """Run one correct implementation after the other on other covering arrays; None where a contract has none."""
     if contract_named(name).array is None:
         return None
@@ -250,7 +252,7 @@ def _redrawn(
     jobs: int,
     tasks: Sequence[tuple[str, int, int]],
     progress: Progress,
-) -> Redrawn:
+) -> SeedAudit:
     accusations: list[tuple[int, Outcome]] = []
     answers, largest = 0, 0.0
     results = _in_processes(function, jobs, tasks)
@@ -259,7 +261,7 @@ def _redrawn(
         answers, largest = answers + judged, max(largest, error)
         if part == PARTS_PER_SEED - 1:
             progress(f"{name}: {what} {number} of {count}: {len(accusations)} accusations in {answers} answers so far")
-    return Redrawn(count, answers, largest, tuple(accusations))
+    return SeedAudit(count, answers, largest, tuple(accusations))
 
 
 def _with_seed(name: str, number: int, part: int) -> Part:
@@ -301,7 +303,7 @@ def combinations(name: str, jobs: int, progress: Progress = silent) -> Combinati
     rows = array.rows(FULL, 0)
     killed = killed_in(name, rows, jobs)
     progress(f"{name}: {len(rows)} rows that combine features were asked of {len(array.mistakes())} mistakes")
-    pairs, triples = (_meetings(array, rows, killed, fused) for fused in (False, True))
+    pairs, triples = (_level_coverage(array, rows, killed, fused) for fused in (False, True))
     return Combinations(len(array.rows(QUICK, 0)), len(rows), pairs, triples)
 
 
@@ -343,7 +345,9 @@ def killed_by(contract: Contract, row: Row) -> frozenset[str]:
     )
 
 
-def _meetings(array: CoveringArray, rows: Sequence[Row], killed: Sequence[frozenset[str]], fused: bool) -> Meetings:
+def _level_coverage(
+    array: CoveringArray, rows: Sequence[Row], killed: Sequence[frozenset[str]], fused: bool
+) -> LevelCoverage:
     """How many pairs, or fused triples, exist, meet in a row, and are killed."""
     coverage = array.space.coverage(rows, fused)
     seen, wanted = meetings_killed(rows, killed, fused), array.wrong_only_where(fused)
@@ -353,7 +357,7 @@ def _meetings(array: CoveringArray, rows: Sequence[Row], killed: Sequence[frozen
         for meeting in meetings
         if meeting not in seen.get(name, ())
     ]
-    return Meetings(coverage.possible, coverage.met, sum(map(len, wanted.values())), tuple(missed))
+    return LevelCoverage(coverage.possible, coverage.met, sum(map(len, wanted.values())), tuple(missed))
 
 
 def meetings_killed(rows: Sequence[Row], killed: Sequence[frozenset[str]], fused: bool) -> Mapping[str, set[Meeting]]:

@@ -354,7 +354,7 @@ class Check:
         """None if the implementation passes every test that needs only this gap; else the reason of the gap."""
         refuted = False
         # `large` says that something takes too long, and so would rechecking it; a backend's gaps are its own
-        unchecked = feature == "large" or self.implementation.declaration.plug
+        unchecked = feature == "large" or self.implementation.declaration.backend
         for case, dtype in () if unchecked else self._all_tests:
             if self._lacking(self.inputs.needs(case, dtype)) != [feature]:
                 continue
@@ -408,7 +408,7 @@ class Check:
 
     def _is_core(self, test: CaseTest) -> bool:
         contract = self.implementation.contract
-        if self.implementation.declaration.plug or test.case.family != contract.core:
+        if self.implementation.declaration.backend or test.case.family != contract.core:
             return False
         if any(call.arguments & contract.optional for call in test.calls):
             return False  # a default, spelled out

@@ -9,7 +9,7 @@ from functools import cache
 
 from attnsuite.contracts import contract, names
 from attnsuite.contracts.sources import documents
-from attnsuite.model import GIVEN
+from attnsuite.model import QUANTITY_KINDS
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def given_by_documents() -> str:
     """What the documents themselves give of the examples that are cases, in the words of the pages."""
     examples = documents.examples()
     counts = Counter(examples[each.id].given for each in coverage() if each.cases)
-    *most, last = (f"{counts[given]} {words}" for given, words in GIVEN.items())
+    *most, last = (f"{counts[given]} {words}" for given, words in QUANTITY_KINDS.items())
     return f"{', '.join(most)} and {last}"
 
 

@@ -19,7 +19,7 @@ from attnsuite.conformance.check import Check, judge, run_test
 from attnsuite.conformance.diagnosis import names_convention
 from attnsuite.conformance.hints import plain_outcomes
 from attnsuite.conformance.shared_features import FeatureTest, where_failing
-from attnsuite.model import FAILURES, SILENT, Explanation, Outcome, Reproduction, Status
+from attnsuite.model import FAILURES, WITHOUT_RESULT, Explanation, Outcome, Reproduction, Status
 from attnsuite.registry import import_lines
 from attnsuite.worker import run_calls
 from attnsuite.worker.sandbox import in_short
@@ -95,7 +95,7 @@ class Explainer:
     def explanation(self, outcomes: Sequence[Outcome]) -> Explanation:
         """The explanation of all outcomes of the check."""
         implementation = self.check.implementation
-        adapted = tuple(filter(None, (implementation.declaration.style, _pairs(outcomes))))
+        adapted = tuple(filter(None, (implementation.declaration.conversion, _pairs(outcomes))))
         sandbox = "" if implementation.mechanisms is None else in_short(implementation.mechanisms)
         failing = [outcome for outcome in outcomes if outcome.fails and _key(outcome) in self.check.cases]
         if not failing:
@@ -116,7 +116,7 @@ class Explainer:
         """
         cause = _cause(outcome)
         done = cause in self.reproduced or len(self.reproduced) >= MAX_REPRODUCTIONS
-        if outcome.status in SILENT or done or _key(outcome) not in self.check.cases:
+        if outcome.status in WITHOUT_RESULT or done or _key(outcome) not in self.check.cases:
             return None
         if reproduction := self._smallest(outcome):
             self.reproduced.add(cause)
@@ -187,7 +187,7 @@ class Explainer:
             self.check.implementation.declaration,
             self.check.implementation.contract.reproducing(),
         )
-        imported = () if declaration.rewritten else import_lines(declaration)
+        imported = () if declaration.rewrites_calls else import_lines(declaration)
         if reproducing is None or not imported:
             return None
         failing = FailingTest(self.check, self._test(outcome), reproducing, outcome)

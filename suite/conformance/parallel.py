@@ -25,7 +25,7 @@ from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session, Target, alone
 from attnsuite.contracts import contract as contract_named
 from attnsuite.model import Outcome, UsageError
-from attnsuite.model.limits import KILL_LIMIT, LAST_WORDS_LIMIT, MOST_JOBS
+from attnsuite.model.limits import EXIT_LIMIT, KILL_LIMIT, MAX_JOBS
 from attnsuite.model.options import check_jobs
 from attnsuite.registry import Declaration, Loaded
 from attnsuite.worker import Crash
@@ -47,7 +47,7 @@ def jobs_of(jobs: int | None, request: CheckRequest, declarations: Sequence[Decl
     for declaration in declarations if cores > 1 else ():
         with suppress(UsageError):  # its contract has no such case
             tests += session.count(declaration)
-    return max(1, min(cores, MOST_JOBS, tests // TESTS_PER_JOB))
+    return max(1, min(cores, MAX_JOBS, tests // TESTS_PER_JOB))
 
 
 def session_of(
@@ -216,7 +216,7 @@ class Pool:
     def _lost(self, number: int) -> None:
         """A process has ended: the test that it ran has crashed, and a new process runs the others."""
         process = self.session.processes[number]
-        crash = Crash(process.end(grace=LAST_WORDS_LIMIT))
+        crash = Crash(process.end(grace=EXIT_LIMIT))
         if process.running:
             first, *others = process.running
             self.found[first] = self.check.judged(self.check.test(*self.check.tests[first]), crash)

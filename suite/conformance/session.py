@@ -26,7 +26,7 @@ from attnsuite.judging import float32
 from attnsuite.model import EVERY_CASE, Explanation, Operators, Outcome, UsageError
 from attnsuite.model.limits import IMPORT_LIMIT
 from attnsuite.registry import Broken, Declaration, Loaded
-from attnsuite.registry.signatures import in_signature, laid
+from attnsuite.registry.signatures import in_signature, with_layout
 from attnsuite.registry.signatures import signature as signature_named
 from attnsuite.worker import Ready, Worker, run_calls
 from attnsuite.worker.sandbox.limits import memory_limit
@@ -123,7 +123,7 @@ class Session:
             Explainer(check).explanation(outcomes),
             operators=operators,
             hint=self._call_hint(check, outcomes, target) or operator_hint(check, outcomes, operators),
-            unasked=() if implementation.declaration.shipped else implementation.declaration.unasked,
+            untested=() if implementation.declaration.shipped else implementation.declaration.untested,
         )
 
     def _call_hint(self, check: Check, outcomes: Sequence[Outcome], target: Target) -> str:
@@ -135,7 +135,7 @@ class Session:
             def opened(name: str) -> Check | None:
                 contract = check.implementation.contract
                 try:
-                    other = self._implementation(registry.asked_in(target, name), contract, stack, foresee=False)
+                    other = self._implementation(registry.with_signature(target, name), contract, stack, foresee=False)
                 except UsageError:  # its parameters are not those of that signature
                     return None
                 return Check(other, check.inputs, ()) if isinstance(other, Implementation) else None
@@ -225,7 +225,7 @@ class Session:
             return implementation
         name = implementation.name
         self.signed[name], self.mechanisms[name] = (
-            registry.introduction(implementation.declaration),
+            registry.assumptions(implementation.declaration),
             implementation.mechanisms,
         )
         self.lacks[name] = implementation.lacks
@@ -278,7 +278,7 @@ class Session:
             if isinstance(loaded, Loaded):
                 return loaded.declaration, loaded.function
             return cannot_run(loaded, self.request.device, target)
-        missing = registry.absent(target)
+        missing = registry.missing_library(target)
         return cannot_run(missing, self.request.device, target) if missing else (target, None)
 
     def _worker(self, declaration: Declaration, trusted: bool) -> Worker:
@@ -302,7 +302,7 @@ def _laid_out(run: Callable[..., Result], name: str) -> Callable[..., Result]:
     if not name:
         return run
     layout = signature_named(name)
-    return lambda calls, *more: run([replace(call, tensors=laid(call.tensors, layout)) for call in calls], *more)
+    return lambda calls, *more: run([replace(call, tensors=with_layout(call.tensors, layout)) for call in calls], *more)
 
 
 @contextmanager

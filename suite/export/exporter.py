@@ -49,7 +49,11 @@ def _exporters(declarations: Iterable[Declaration]) -> list[Exporter]:
     found = []
     for declaration in declarations:
         is_model = declaration.contract in contract_names() and contract_named(declaration.contract).is_model
-        if declaration.plug is not None or not is_model or ("onnx" not in declaration.requires and declaration.module):
+        if (
+            declaration.backend is not None
+            or not is_model
+            or ("onnx" not in declaration.requires and declaration.module)
+        ):
             continue  # not worth importing
         loaded = registry.load(declaration)
         if not isinstance(loaded, Loaded):

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 FALSE_ALARM = 1e-9
 """The probability that a whole run accuses an honest implementation."""
-QUESTIONS = 5000
+MAX_TESTS = 5000
 """The largest number of statistical tests of a run. What ships here has fewer, which a test counts."""
 CLOSE = 4.0
 """Standard deviations within which two answers count as drawn alike, for diagnosis."""
@@ -35,7 +35,7 @@ def seeds_that_tell(likeliest: float, statistics: int) -> int:
 
     `likeliest` is the probability of the likeliest answer: its n-th power may not exceed one tail of a statistic.
     """
-    tail = FALSE_ALARM / QUESTIONS / statistics / 2
+    tail = FALSE_ALARM / MAX_TESTS / statistics / 2
     return math.ceil(math.log(tail) / math.log(likeliest))
 
 
@@ -159,5 +159,5 @@ def _kept(statistics: Sequence[Statistic]) -> list[bool]:
 
 def _limits(statistics: Sequence[Statistic]) -> list[tuple[float, float]]:
     """The limits of the statistics of one test."""
-    tail = FALSE_ALARM / QUESTIONS / max(len(statistics), 1) / 2
+    tail = FALSE_ALARM / MAX_TESTS / max(len(statistics), 1) / 2
     return [statistic.limits(tail) for statistic in statistics]

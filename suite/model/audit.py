@@ -19,7 +19,7 @@ TRIPLES_KILLED = 0.95
 
 
 @dataclass(frozen=True)
-class Meetings:
+class LevelCoverage:
     """Pairs of levels, or triples of those that kernels fuse, in the rows of an array."""
 
     possible: int
@@ -46,8 +46,8 @@ class Combinations:
     quick: int
     """The rows of the profile `quick`."""
     full: int
-    pairs: Meetings
-    triples: Meetings
+    pairs: LevelCoverage
+    triples: LevelCoverage
 
     @property
     def survived(self) -> list[str]:
@@ -57,7 +57,7 @@ class Combinations:
 
 
 @dataclass(frozen=True)
-class Redrawn:
+class SeedAudit:
     """Correct implementations on what is drawn from the seeds 1, 2 and so on: numbers, or arrays of levels."""
 
     seeds: int
@@ -92,9 +92,9 @@ class Audit:
     """Families of this contract that need not kill a mutant alone: EXEMPT, and its core where that is exempt."""
     combinations: Combinations | None = None
     """Where the contract has cases that combine features."""
-    redrawn: Redrawn | None = None
+    redrawn: SeedAudit | None = None
     """With numbers of other seeds."""
-    rearranged: Redrawn | None = None
+    rearranged: SeedAudit | None = None
     """With other combinations of features."""
 
     @property

@@ -32,7 +32,7 @@ class Reproduction:
 class Explanation:
     """Of one implementation. Where nothing fails, it says no more than what was made of it."""
 
-    adapted: tuple[str, ...] = ()
+    conversions: tuple[str, ...] = ()
     """What was made of a class, a module or a pair of answers so that it could be asked; nothing for a function."""
     where: tuple[str, ...] = ()
     """`failed only where is_causal and a width above 64 meet, backward`: of what no known mistake explains."""
@@ -45,19 +45,19 @@ class Explanation:
     """How many failures were not compared with every known mistake, and how one is; empty where all were."""
     hint: str = ""
     """The signature in which it answers, or how it is called, where it answers no plain question."""
-    unasked: tuple[str, ...] = ()
+    untested: tuple[str, ...] = ()
     """The parameters that no test gave."""
 
     @property
     def _never_given(self) -> str:
-        meaning = "its meaning was" if len(self.unasked) == 1 else "their meaning was"
-        return f"never given: {', '.join(self.unasked)} ({meaning} not tested)" if self.unasked else ""
+        meaning = "its meaning was" if len(self.untested) == 1 else "their meaning was"
+        return f"never given: {', '.join(self.untested)} ({meaning} not tested)" if self.untested else ""
 
     @property
     def lines(self) -> list[str]:
         """For people: sentences, then what can be pasted."""
         return [
-            *self.adapted,
+            *self.conversions,
             *filter(None, [self.hint, self.sandbox, self.operators.line if self.operators else ""]),
             *self.where,
             *filter(None, [self.uncompared, self._never_given]),

@@ -48,7 +48,7 @@ def replace_file(path: Path, text: str) -> None:
 def replace_bytes(path: Path, data: bytes) -> None:
     """Write a file so that a reader, or a crash, sees the old content or the new one. UsageError if it cannot be."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with one_line(path, "written"):
+    with file_errors(path, "written"):
         try:
             with temporary.open("wb") as file:
                 file.write(data)
@@ -61,7 +61,7 @@ def replace_bytes(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def one_line(path: Path, what: str) -> Iterator[None]:
+def file_errors(path: Path, what: str) -> Iterator[None]:
     """Turn an error of the operating system into one line for the user: `results cannot be written: …`."""
     try:
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from attnsuite.model.limits import MOST_JOBS, MOST_PROCESSES
+from attnsuite.model.limits import MAX_JOBS, MAX_PROCESSES
 from attnsuite.model.words import CACHES, DTYPES, UsageError
 
 COMBINED = ("quick", "full")
@@ -56,8 +56,8 @@ def check_seed(seed: int) -> None:
 
 def check_processes(processes: int) -> None:
     """Raise UsageError for as many processes of an implementation as no benchmark times."""
-    if not 1 <= processes <= MOST_PROCESSES:
-        raise UsageError(f"the number of processes is 1 to {MOST_PROCESSES}, not {processes}")
+    if not 1 <= processes <= MAX_PROCESSES:
+        raise UsageError(f"the number of processes is 1 to {MAX_PROCESSES}, not {processes}")
 
 
 def check_short_seed(seed: int) -> None:
@@ -70,5 +70,5 @@ def check_jobs(jobs: int) -> None:
     """Raise UsageError for less than one process, and for more than a machine can have."""
     if jobs < 1:
         raise UsageError(f"--jobs is a number of processes, 1 or more, not {jobs}")
-    if jobs > MOST_JOBS:
-        raise UsageError(f"--jobs is a number of processes, {MOST_JOBS} at most, not {jobs}")
+    if jobs > MAX_JOBS:
+        raise UsageError(f"--jobs is a number of processes, {MAX_JOBS} at most, not {jobs}")

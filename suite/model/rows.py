@@ -95,7 +95,7 @@ MEASURED_STATUSES = (
 FAILURES = (Status.FAILED, Status.ERROR, Status.CRASHED, Status.TIMEOUT)
 """Outcomes that make a check fail, unless a finding records them."""
 
-SILENT = (Status.CRASHED, Status.TIMEOUT)
+WITHOUT_RESULT = (Status.CRASHED, Status.TIMEOUT)
 """The failures of which there is no answer: to ask again may take as long again."""
 BENCHMARK_FAILURES = (Status.ERROR, Status.CRASHED, Status.TIMEOUT, Status.REFUSED)
 """Measurements that make a benchmark fail. Out of memory is a limit of the machine, and no failure."""
@@ -315,7 +315,7 @@ WRONG_GRADIENTS, RIGHT_GRADIENT = "wrong-gradients", "right"
 """The task in which attentions with wrong gradients are trained, and what stands there for the right one."""
 
 
-class Learned(Row, frozen=True):
+class TrainingResult(Row, frozen=True):
     """One training that ended, from one seed."""
 
     implementation: Name
@@ -347,7 +347,7 @@ Samples: TypeAlias = tuple[float, ...]
 """Numbers as they were measured: one a round, a draw or a seed."""
 
 
-class Holds(StrEnum):
+class ClaimStatus(StrEnum):
     """What a measurement says of a claim. The values are those in JSON rows."""
 
     HOLDS = "holds"
@@ -375,7 +375,7 @@ class Evidence(StrEnum):
     """By the suite's stopwatch, on one thread."""
 
 
-class Claimed(Row, frozen=True):
+class ClaimResult(Row, frozen=True):
     """What became of a claim."""
 
     implementation: Name
@@ -391,7 +391,7 @@ class Claimed(Row, frozen=True):
     expected: Text
     """The range in which the claim holds, in words."""
     evidence: Evidence
-    holds: Holds
+    holds: ClaimStatus
     value: float | None = None
     """The median of the samples, or the one number."""
     low: float | None = None
@@ -413,10 +413,10 @@ class Claimed(Row, frozen=True):
     @property
     def fails(self) -> bool:
         """Whether it could not be measured, though all that it needs is there. One that does not hold is no failure."""
-        return self.holds == Holds.ERROR
+        return self.holds == ClaimStatus.ERROR
 
 
-class Repeated(Row, frozen=True):
+class Repetition(Row, frozen=True):
     """The baseline (`place` 0), or an implementation identical to it, timed beside it in one run."""
 
     run: Name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-GIVEN = {
+QUANTITY_KINDS = {
     "digits": "printed digits",
     "shapes": "printed shapes or statements",
     "derived": "values derived from a definition",

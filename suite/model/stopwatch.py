@@ -9,12 +9,12 @@ from statistics import median
 SLOWDOWNS = (0.03, 0.05, 0.10)
 """The slowdowns that are injected, as shares of a call's time. The first lies on the margin below which no difference
 is claimed, so it is reported and not judged."""
-MUST_BE_FOUND = 0.05
+JUDGED_SLOWDOWN = 0.05
 """The slowdown that is judged: the smallest that is clearly beyond that margin."""
 FALSE_CLAIMS = 0.02
 """The largest share of comparisons of identical implementations, on one thread, that may claim a difference. By
 design under 1 % of tables have such a claim; the rest allows for a machine that other work disturbs."""
-FOUND = 0.90
+MIN_FOUND_SHARE = 0.90
 """The smallest share of comparisons, on one thread, in which the slowdown MUST_BE_FOUND has to be found."""
 DISAGREEMENT = 0.03
 """The largest share by which another stopwatch may differ from ours, in the median over workloads and implementations:
@@ -142,15 +142,15 @@ class StopwatchAudit:
     @property
     def complaints(self) -> list[str]:
         """What is worse than the constants above allow. Comparisons on several threads are reported, not judged."""
-        claims, found = self.claimed(0.0, 1), self.claimed(MUST_BE_FOUND, 1)
+        claims, found = self.claimed(0.0, 1), self.claimed(JUDGED_SLOWDOWN, 1)
         said = [f"not timed: {failure}" for failure in self.failed]
         if not claims.total or claims.value > FALSE_CLAIMS:
             said.append(
                 f"false claims: {claims.count} of {claims.total} on one thread, {percent(FALSE_CLAIMS)} are allowed"
             )
-        if found.value < FOUND:
-            what = f"slowdowns of {percent(MUST_BE_FOUND)} found"
-            said.append(f"{what}: {found.count} of {found.total} on one thread, {percent(FOUND)} are due")
+        if found.value < MIN_FOUND_SHARE:
+            what = f"slowdowns of {percent(JUDGED_SLOWDOWN)} found"
+            said.append(f"{what}: {found.count} of {found.total} on one thread, {percent(MIN_FOUND_SHARE)} are due")
         if not self.agreements:
             said.append("no other stopwatch was compared with")
         for tool in self.tools:

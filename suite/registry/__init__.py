@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from attnsuite.registry.callables import preserve_modes
 from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing, implementation
 from attnsuite.registry.discovery import ENTRY_POINTS, contracts, discover
 from attnsuite.registry.files import locate, source_hash
 from attnsuite.registry.importing import import_lines
-from attnsuite.registry.loading import absent, from_function, load
-from attnsuite.registry.naming import introduction
-from attnsuite.registry.side_effects import undisturbed
-from attnsuite.registry.signing import asked_in
+from attnsuite.registry.loading import from_function, load, missing_library
+from attnsuite.registry.naming import assumptions
+from attnsuite.registry.side_effects import preserve_process_state
+from attnsuite.registry.signing import with_signature
 from attnsuite.registry.source import line_of
-from attnsuite.registry.styles import modes_kept
-from attnsuite.registry.targets import find, spelled
+from attnsuite.registry.targets import command_words, find
 
 __all__ = [
     "ENTRY_POINTS",
@@ -20,20 +20,20 @@ __all__ = [
     "Declaration",
     "Loaded",
     "Missing",
-    "absent",
-    "asked_in",
+    "assumptions",
+    "command_words",
     "contracts",
     "discover",
     "find",
     "from_function",
     "implementation",
     "import_lines",
-    "introduction",
     "line_of",
     "load",
     "locate",
-    "modes_kept",
+    "missing_library",
+    "preserve_modes",
+    "preserve_process_state",
     "source_hash",
-    "spelled",
-    "undisturbed",
+    "with_signature",
 ]

@@ -11,10 +11,10 @@ from typing import Any
 
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
+from attnsuite.registry.callables import Uncallable, called
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, signature
 from attnsuite.registry.signatures.recognition import ANYWHERE
-from attnsuite.registry.styles import Unfit, called
 from attnsuite.registry.wrappers import around_function
 
 ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -23,7 +23,7 @@ BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_K
 EXAMPLES = " (attnsuite's documentation has complete ones for packed sequences and pages, under signatures)"
 
 
-def shown(function: Callable[..., Any], through: bool = True) -> list[inspect.Parameter] | None:
+def function_parameters(function: Callable[..., Any], through: bool = True) -> list[inspect.Parameter] | None:
     """The parameters of a function; None where they cannot be read.
 
     `through` decorators, they are those of the function inside; else those of what decorators made of it.
@@ -51,7 +51,7 @@ def _applied(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
 
 def parameters(function: Callable[..., Any]) -> tuple[str, ...] | None:
     """The names of the parameters; None if it takes any, or if they cannot be known."""
-    found = shown(function)
+    found = function_parameters(function)
     if found is None or any(each.kind is each.VAR_KEYWORD for each in found):
         return None
     return tuple(each.name for each in found if each.kind not in ANY_NUMBER)
@@ -63,29 +63,31 @@ def inputs(contract: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+", by_place))
 
 
-def given(declaration: Declaration) -> frozenset[str]:
+def tested_parameters(declaration: Declaration) -> frozenset[str]:
     """The names of parameters that tests give by keyword, in the function's signature."""
     if declaration.signature not in ("", OWN):
-        return signature(declaration.signature).given
+        return signature(declaration.signature).tested
     return frozenset(re.findall(r"\w+", contract_named(declaration.contract).signature))
 
 
-def never_given(declaration: Declaration, function: Callable[..., Any]) -> tuple[str, ...]:
+def untested_parameters(declaration: Declaration, function: Callable[..., Any]) -> tuple[str, ...]:
     """The parameters of the function that no test of its contract gives."""
     if not _is_called(declaration):
         return ()
-    known = given(declaration)
-    return tuple(each.name for each in _others(shown(function) or (), declaration) if each.name not in known)
+    known = tested_parameters(declaration)
+    return tuple(
+        each.name for each in _others(function_parameters(function) or (), declaration) if each.name not in known
+    )
 
 
-def needed(declaration: Declaration, function: Callable[..., Any]) -> frozenset[str]:
+def required_options(declaration: Declaration, function: Callable[..., Any]) -> frozenset[str]:
     """The parameters without a default that tests of attention give, and not always."""
-    outside, inside = shown(function, through=False), shown(function)
+    outside, inside = function_parameters(function, through=False), function_parameters(function)
     if declaration.contract != SIGNATURES_OF or outside is None or inside is None:
         return frozenset()
     taken = {each.name for each in outside}
     takes_any = any(each.kind is each.VAR_KEYWORD for each in outside)
-    known = signature(declaration.signature or OWN).given
+    known = signature(declaration.signature or OWN).tested
     return frozenset(
         each.name
         for each in _others(inside, declaration)
@@ -98,14 +100,14 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
 
     Decorators are not looked through: one may give what the function inside needs.
     """
-    found = shown(function, through=False)
+    found = function_parameters(function, through=False)
     if found is None or not _is_called(declaration):
         return
     due = inputs(declaration.contract)
     places = [each for each in found if each.kind in BY_PLACE]
     fewer = len(places) < len(due) and not any(each.kind is each.VAR_POSITIONAL for each in found)
     misplaced = fewer or any(_is_option(each, declaration.contract) for each in places[: len(due)])
-    known = given(declaration) - {*due}
+    known = tested_parameters(declaration) - {*due}
     missing = any(each.default is each.empty and each.name not in known for each in _others(found, declaration))
     if not misplaced and not missing:
         return
@@ -117,11 +119,11 @@ def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) ->
         says = f"{name} takes {takes} where {', '.join(due)} are given"
     else:
         needs = [each for each in passed if each not in due and each not in known]
-        homes = [each for each in names() if signature(each).given.issuperset(needs)]
+        homes = [each for each in names() if signature(each).tested.issuperset(needs)]
         others = f" without --signature {' or '.join(homes)}" if homes and declaration.contract == SIGNATURES_OF else ""
         says = f"{name} needs {', '.join(needs)}, which no test of {declaration.contract} gives{others}"
     examples = EXAMPLES if declaration.contract == SIGNATURES_OF else ""
-    raise Unfit(f"{says}; write a function around it{examples}:\n\n" + "\n".join(f"    {line}" for line in lines))
+    raise Uncallable(f"{says}; write a function around it{examples}:\n\n" + "\n".join(f"    {line}" for line in lines))
 
 
 def _is_called(declaration: Declaration) -> bool:
@@ -144,7 +146,7 @@ def _is_option(place: inspect.Parameter, contract: str) -> bool:
 def _options(contract: str) -> frozenset[str]:
     """Names of options, of all signatures of attention. A single letter may be anything."""
     known = re.findall(r"\w+", contract_named(contract).signature)
-    foreign = frozenset[str]().union(*(signature(each).given for each in names()))
+    foreign = frozenset[str]().union(*(signature(each).tested for each in names()))
     found = foreign if contract == SIGNATURES_OF else frozenset(known)
     return frozenset(name for name in found - {*inputs(contract)} if len(name) > 1)
 
@@ -153,7 +155,7 @@ def by_place(function: Callable[..., Any], contract: str) -> Callable[..., Any]:
     """The function with parameters that can be given by place alone taken by keyword; itself where it has none."""
     if contract not in contract_names():
         return function
-    found = shown(function, through=False) or []
+    found = function_parameters(function, through=False) or []
     later = [each for each in found if each.kind is each.POSITIONAL_ONLY][len(inputs(contract)) :]
     if not later:
         return function

@@ -45,21 +45,21 @@ class Declaration:
     """Whether the user named this function. If it does not exist, that is then the user's mistake."""
     guessed: bool = False
     """Whether its file binds nothing under the contract's name, and this is its only public function or class."""
-    plug: Declaration | None = None
+    backend: Declaration | None = None
     """The attention that is plugged into it, if any."""
     signature: str = ""
     """The signature of the field that it has; empty for the contract's own, and where that is not known yet."""
     signature_by: tuple[str, ...] = ()
     """The parameters that tell it, or the one word that says it: `--signature`, `@implementation`."""
-    unasked: tuple[str, ...] = ()
+    untested: tuple[str, ...] = ()
     """Its parameters that no test gives, once it is loaded."""
-    rewritten: bool = False
+    rewrites_calls: bool = False
     """Whether it is not called as a test says: what a test leaves out is given, or what it names is given by place."""
-    unclaimed: bool = False
+    contract_assumed: bool = False
     """Whether neither its user nor its author calls it an attention: it is tested as one by default."""
-    assumed: str = ""
-    """What was assumed of an unclaimed function whose parameters do not tell, once it is loaded; or empty."""
-    style: str = ""
+    assumption: str = ""
+    """What was assumed of an contract_assumed function whose parameters do not tell, once it is loaded; or empty."""
+    conversion: str = ""
     """What was made of a class or module so that it can be called; empty for a function, and before it is loaded."""
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class Declaration:
         """Whether an implementation and its plug come with attnsuite: those may answer in the suite's own process, and
         what they take tells how busy the machine is.
         """
-        return all(part.module.startswith(OWN) for part in filter(None, (self, self.plug)))
+        return all(part.module.startswith(OWN) for part in filter(None, (self, self.backend)))
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from attnsuite.contracts import names as contract_names
+from attnsuite.registry.backends import with_each_backend
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.files import locate
-from attnsuite.registry.plugging import plugs
 from attnsuite.registry.source import of_file, of_function, read
 
 ENTRY_POINTS = "attnsuite.implementations"
@@ -47,7 +47,7 @@ def discover(root: str | Path | None = None) -> list[Declaration]:
                 distribution = point.dist.name if point.dist else point.value
                 declaration = replace(declaration, name=f"{declaration.name}@{distribution}")
             found[declaration.full_name] = declaration
-    found |= {declaration.full_name: declaration for declaration in plugs(found.values())}
+    found |= {declaration.full_name: declaration for declaration in with_each_backend(found.values())}
     return sorted(found.values(), key=lambda declaration: (declaration.contract, declaration.name))
 
 

@@ -65,7 +65,7 @@ def source_hash(declaration: Declaration) -> str:
 
     An attention that is plugged in counts as well. Empty if there is no file.
     """
-    files = [declaration.file, *([declaration.plug.file] if declaration.plug else [])]
+    files = [declaration.file, *([declaration.backend.file] if declaration.backend else [])]
     found: dict[Path, bytes] = {}
     try:
         for file in files:

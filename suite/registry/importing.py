@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from attnsuite.registry.callables import in_python
 from attnsuite.registry.declaration import Declaration
-from attnsuite.registry.styles import in_python
 
 
 def import_lines(declaration: Declaration) -> tuple[str, ...]:
@@ -14,12 +14,12 @@ def import_lines(declaration: Declaration) -> tuple[str, ...]:
     A file is imported from its folder, as the suite does.
     """
     first, _, attribute = declaration.function.partition(".")
-    if declaration.plug or not first or not (declaration.module or declaration.file):
+    if declaration.backend or not first or not (declaration.module or declaration.file):
         return ()
     alias = "" if attribute or first == declaration.contract else f" as {declaration.contract}"
     then = [f"{declaration.contract} = {first}.{attribute}"] if attribute else []
-    if declaration.style:
-        then.append(f"{declaration.contract} = {in_python(declaration.contract, declaration.style)}")
+    if declaration.conversion:
+        then.append(f"{declaration.contract} = {in_python(declaration.contract, declaration.conversion)}")
     if declaration.module:
         return ("import torch", f"from {declaration.module} import {first}{alias}", *then)
     file = Path(declaration.file).resolve()

@@ -16,17 +16,17 @@ from types import ModuleType
 from typing import Any
 
 from attnsuite.model import UsageError
+from attnsuite.registry.backends import PARAMETER, with_backend
+from attnsuite.registry.callables import Uncallable, as_callable
 from attnsuite.registry.calls import parameters
 from attnsuite.registry.choice import candidates, chosen, instead, why_none
 from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing
 from attnsuite.registry.files import comes_from, imported_names, locate, module_of_file, on_path
 from attnsuite.registry.naming import taken_as_attention
-from attnsuite.registry.plugging import PARAMETER, plugged
-from attnsuite.registry.side_effects import diverted, undisturbed
-from attnsuite.registry.signatures import Ambiguous
-from attnsuite.registry.signing import adapt, asked_in, library_of
+from attnsuite.registry.side_effects import capture_output, preserve_process_state
+from attnsuite.registry.signatures import AmbiguousSignature
+from attnsuite.registry.signing import adapt, library_of, with_signature
 from attnsuite.registry.source import listed
-from attnsuite.registry.styles import Unfit, styled
 
 UNLESS_SET = {"ORT_DISABLE_TELEMETRY": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 """Variables that are set for libraries which implementations import, unless the user has set them: with them
@@ -39,20 +39,20 @@ NUMPY_ALONE = "the file imports numpy and not torch: say --signature numpy for a
 def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing | Broken:
     """Import an implementation. It is `Missing` if a library that it requires is, `Broken` if the import raises.
 
-    What it prints is kept, and what it changes in the process (see `undisturbed`) is undone. With `alone` it has the
-    process to itself: its prints are not caught, and its folder stays on the path. Raises `UsageError` for a user's
-    module, file or function that does not exist or cannot be tested.
+    What it prints is returned, and what it changes in the process is undone (`preserve_process_state`). With `alone` it
+    has the process to itself: its prints are not captured, and its folder stays on the path. Raises `UsageError` for a
+    user's module, file or function that does not exist or cannot be tested.
     """
     if declaration.broken:
         return Broken(declaration, declaration.broken)
     for name, value in UNLESS_SET.items():
         os.environ.setdefault(name, value)
-    if missing := absent(declaration):
+    if missing := missing_library(declaration):
         return missing
-    if declaration.plug is not None:
-        return _with_plug(declaration, declaration.plug, alone)
+    if declaration.backend is not None:
+        return _with_plug(declaration, declaration.backend, alone)
     problem = ""
-    with diverted(not alone) as printed, undisturbed(), warnings.catch_warnings():
+    with capture_output(not alone) as printed, preserve_process_state(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             declaration, function = _function(declaration)
@@ -66,12 +66,16 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
         return Broken(declaration, problem, printed())
     try:
         declaration, function = adapt(taken_as_attention(_completed(declaration, function), function), function)
-    except (Ambiguous, Unfit) as error:
+    except (AmbiguousSignature, Uncallable) as error:
         if not declaration.own:
             return Broken(declaration, str(error).partition("\n")[0], printed())
-        says = f"{error}; {NUMPY_ALONE}" if isinstance(error, Ambiguous) and _has_numpy_alone(declaration) else error
+        says = (
+            f"{error}; {NUMPY_ALONE}"
+            if isinstance(error, AmbiguousSignature) and _has_numpy_alone(declaration)
+            else error
+        )
         raise UsageError(f"{declaration.full_name}: {says}") from None
-    return absent(declaration) or Loaded(declaration, function, printed())
+    return missing_library(declaration) or Loaded(declaration, function, printed())
 
 
 def _with_plug(declaration: Declaration, plug: Declaration, alone: bool) -> Loaded | Missing | Broken:
@@ -80,14 +84,16 @@ def _with_plug(declaration: Declaration, plug: Declaration, alone: bool) -> Load
     if not isinstance(inside, Loaded):
         return replace(inside, declaration=declaration)
     name = declaration.name.removesuffix(f"+{plug.name}")
-    host = load(replace(declaration, name=name, plug=None), alone=alone)
+    host = load(replace(declaration, name=name, backend=None), alone=alone)
     if not isinstance(host, Loaded):
         return replace(host, declaration=declaration)
     if host.declaration.own and host.declaration.parameters and PARAMETER not in host.declaration.parameters:
         raise UsageError(f"{host.declaration.full_name} takes no parameter {PARAMETER!r}")
-    whole = plugged(host.declaration, inside.declaration)
-    style = "; ".join(filter(None, (host.declaration.style, inside.declaration.style)))
-    return Loaded(replace(whole, style=style), partial(host.function, **{PARAMETER: as_plug(inside)}), host.printed)
+    whole = with_backend(host.declaration, inside.declaration)
+    style = "; ".join(filter(None, (host.declaration.conversion, inside.declaration.conversion)))
+    return Loaded(
+        replace(whole, conversion=style), partial(host.function, **{PARAMETER: as_backend(inside)}), host.printed
+    )
 
 
 def _beside_a_package(declaration: Declaration, error: BaseException) -> str:
@@ -105,7 +111,7 @@ def _beside_a_package(declaration: Declaration, error: BaseException) -> str:
     return f"; a file is imported by itself: name the module, {module}"
 
 
-def as_plug(plug: Loaded) -> Callable[..., Any]:
+def as_backend(plug: Loaded) -> Callable[..., Any]:
     """What its host calls: a user's attention may return its weights too, which a host does not expect."""
     from attnsuite.cases.returned_weights import returning_output
 
@@ -113,7 +119,7 @@ def as_plug(plug: Loaded) -> Callable[..., Any]:
     return plug.function if is_ours else returning_output(plug.function)
 
 
-def absent(declaration: Declaration) -> Missing | None:
+def missing_library(declaration: Declaration) -> Missing | None:
     """The first library that it or its signature needs and that is not installed; or None. Nothing is imported."""
     for library in filter(None, (*declaration.requires, library_of(declaration))):
         if locate(library) is None:
@@ -146,15 +152,17 @@ def from_function(
         if declared is not None and source:
             name = ".".join(filter(None, (Path(source).stem, declared["variant"])))
     try:
-        found = styled(function, name, contract)
-    except Unfit as error:
+        found = as_callable(function, name, contract)
+    except Uncallable as error:
         raise UsageError(str(error)) from None
-    declaration = asked_in(Declaration(contract, name, qualified, module, source, style=found.said), signature)
+    declaration = with_signature(
+        Declaration(contract, name, qualified, module, source, conversion=found.said), signature
+    )
     try:
         declaration, called = adapt(_completed(declaration, found.function), found.function)
-    except (Ambiguous, Unfit) as error:
+    except (AmbiguousSignature, Uncallable) as error:
         raise UsageError(f"{declaration.full_name}: {error}") from None
-    if missing := absent(replace(declaration, requires=())):  # it is here: only its arrays' library may not be
+    if missing := missing_library(replace(declaration, requires=())):  # it is here: only its arrays' library may not be
         raise UsageError(f"{declaration.full_name} is missing: {missing}")
     return Loaded(declaration, called)
 
@@ -169,7 +177,7 @@ def in_one_line(error: BaseException) -> str:
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
+def as_usage_error(what: str) -> Iterator[None]:
     """What a submission raises inside, SystemExit too, becomes a UsageError: `what`, and the error in one line.
 
     KeyboardInterrupt, which is the user's, and a UsageError pass through.
@@ -211,10 +219,10 @@ def _function(declaration: Declaration) -> tuple[Declaration, Any]:
         message += f"; {instead(module, file, name)}" if is_chosen else ""
         raise (UsageError(message) if declaration.own else TypeError(message))
     try:
-        found = styled(function, name, declaration.contract)
-    except Unfit as error:
+        found = as_callable(function, name, declaration.contract)
+    except Uncallable as error:
         raise (UsageError(str(error)) if declaration.own else TypeError(str(error))) from None
-    return replace(declaration, style=found.said), found.function
+    return replace(declaration, conversion=found.said), found.function
 
 
 def _others(module: ModuleType, declaration: Declaration) -> str:

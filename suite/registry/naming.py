@@ -11,12 +11,12 @@ from typing import Any
 
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
+from attnsuite.registry.callables import Uncallable
 from attnsuite.registry.calls import BY_PLACE
-from attnsuite.registry.calls import shown as parameters_of
+from attnsuite.registry.calls import function_parameters as parameters_of
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, signature
 from attnsuite.registry.signing import said
-from attnsuite.registry.styles import Unfit
 
 INPUTS = ("query", "key", "value")
 """What every signature of attention takes by place."""
@@ -30,9 +30,9 @@ ALIKE = 0.75
 """How alike names are that one of them may be misspelt, in difflib's measure: `is_causual` is 0.95 to `is_causal`."""
 
 
-def introduction(declaration: Declaration) -> str:
+def assumptions(declaration: Declaration) -> str:
     """What an implementation is taken for, in a line, before its answers; empty where nothing had to be guessed."""
-    found = _meant(declaration), said(declaration), declaration.assumed, misnamed(declaration)
+    found = _meant(declaration), said(declaration), declaration.assumption, misnamed(declaration)
     return "; ".join(filter(None, found))
 
 
@@ -53,7 +53,7 @@ def misnamed(declaration: Declaration) -> str:
         return ""  # its parameters are that signature's
     contract = contract_named(declaration.contract)
     due, known = contract.parameter_features, re.findall(r"\w+", contract.signature)
-    there = dict.fromkeys((*declaration.parameters, *declaration.unasked))
+    there = dict.fromkeys((*declaration.parameters, *declaration.untested))
     others = [name for name in there if name not in known]
     alike = {name: near for name in due if name not in declaration.parameters and (near := _alike(name, others))}
     return _to_rename(declaration, alike) if alike else ""
@@ -63,7 +63,7 @@ def _to_rename(declaration: Declaration, alike: Mapping[str, str]) -> str:
     """`alike` has the contract's name and the one that is there in its place."""
     there = list(dict.fromkeys(alike.values()))
     rename = " and ".join(f"{near} to {name}" for name, near in alike.items())
-    homes = [name for name in names() if name != OWN and signature(name).foreign.issuperset(there)]
+    homes = [name for name in names() if name != OWN and signature(name).parameters.issuperset(there)]
     is_attention = declaration.contract == SIGNATURES_OF
     theirs = f", or say --signature {' or '.join(homes)} where it is that library's" if is_attention and homes else ""
     what = f"{declaration.full_name} takes {' and '.join(there)}, which {declaration.contract} does not know"
@@ -79,20 +79,25 @@ def _alike(name: str, others: Sequence[str]) -> str:
 def taken_as_attention(declaration: Declaration, function: Callable[..., Any]) -> Declaration:
     """A function that is tested as an attention by default, with a line that says so where its names do not.
 
-    Raises `Unfit` where it takes too few inputs, or where the names are those of another layer's parameters.
+    Raises `Uncallable` where it takes too few inputs, or where the names are those of another layer's parameters.
     """
     shown = parameters_of(function, through=False)
-    if not declaration.unclaimed or declaration.function == SIGNATURES_OF or declaration.signature or shown is None:
+    if (
+        not declaration.contract_assumed
+        or declaration.function == SIGNATURES_OF
+        or declaration.signature
+        or shown is None
+    ):
         return declaration
     name, given = declaration.function.rpartition(".")[2], ", ".join(INPUTS)
     others = ", ".join(each for each in contract_names() if each != SIGNATURES_OF)
     places = [each.name for each in shown if each.kind in BY_PLACE]
     first = places[: len(INPUTS)]
     if len(places) < len(INPUTS):
-        if declaration.style or any(each.kind is each.VAR_POSITIONAL for each in shown):
+        if declaration.conversion or any(each.kind is each.VAR_POSITIONAL for each in shown):
             return declaration
         takes = f"{name} takes {len(places)} argument{'s'[: len(places) != 1]} by place"
-        raise Unfit(
+        raise Uncallable(
             f"{takes}, and an attention is given {given}; what computes something else needs --contract: {others}"
         )
     if _is_called_one(declaration) or any(map(_may_be, first, INPUTS)):
@@ -100,9 +105,9 @@ def taken_as_attention(declaration: Declaration, function: Callable[..., Any]) -
     if NEVER.intersection(first):
         takes = f"{name} takes {', '.join(first)}, and an attention is given {given}"
         instead = f"what computes something else needs --contract: {others}; an attention, --contract {SIGNATURES_OF}"
-        raise Unfit(f"{takes}; {instead}")
+        raise Uncallable(f"{takes}; {instead}")
     was = f"{declaration.full_name} is taken for an attention, whose {given} are its {', '.join(first)}"
-    return replace(declaration, assumed=f"{was}; what computes something else needs --contract")
+    return replace(declaration, assumption=f"{was}; what computes something else needs --contract")
 
 
 def _is_called_one(declaration: Declaration) -> bool:

@@ -16,7 +16,7 @@ PRINTED_LIMIT = 10_000
 
 
 @contextmanager
-def undisturbed(*, seeds: bool = True) -> Iterator[None]:
+def preserve_process_state(*, seeds: bool = True) -> Iterator[None]:
     """Undo what the block changes in the process: folder, path, random states, torch's defaults and thread count."""
     import numpy as np
     import torch
@@ -102,7 +102,7 @@ class _Stream:
 
 
 @contextmanager
-def diverted(divert: bool) -> Iterator[Callable[[], str]]:
+def capture_output(divert: bool) -> Iterator[Callable[[], str]]:
     """Catch what Python and C libraries print, and yield a function that returns it afterwards."""
     if not divert:
         yield lambda: ""

@@ -8,15 +8,22 @@ from typing import Any
 
 from attnsuite.contracts import contract
 from attnsuite.model import UsageError
-from attnsuite.registry.calls import by_place, needed, never_given, parameters, refuse_uncallable, shown
+from attnsuite.registry.calls import (
+    by_place,
+    function_parameters,
+    parameters,
+    refuse_uncallable,
+    required_options,
+    untested_parameters,
+)
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.signatures import (
     OWN,
     SIGNATURES_OF,
-    Question,
-    adapted,
-    introduction,
-    recognised,
+    AttentionCall,
+    in_contract_signature,
+    recognise,
+    recognition_note,
     signature,
 )
 
@@ -24,7 +31,7 @@ ASKED_FOR, DECLARED = "--signature", "@implementation"
 """Who says which signature it is, in place of the parameters that tell it."""
 
 
-def asked_in(declaration: Declaration, name: str) -> Declaration:
+def with_signature(declaration: Declaration, name: str) -> Declaration:
     """The declaration of what a user asks for in the signature of this name; as it is where none is named.
 
     Raises UsageError for a signature that does not exist, or that is none of the contract's.
@@ -61,16 +68,18 @@ def adapt(declaration: Declaration, function: Callable[..., Any]) -> tuple[Decla
     is_attention = declaration.contract == SIGNATURES_OF
     own = parameters(function)
     if is_attention and not declaration.signature:
-        name, by = recognised(own, [each.name for each in shown(function) or () if each.default is each.empty])
+        name, by = recognise(
+            own, [each.name for each in function_parameters(function) or () if each.default is each.empty]
+        )
         declaration = replace(declaration, signature=name, signature_by=by)
     refuse_uncallable(declaration, function)
-    called, filled = by_place(function, declaration.contract), needed(declaration, function)
-    declaration = replace(declaration, unasked=never_given(declaration, function))
+    called, filled = by_place(function, declaration.contract), required_options(declaration, function)
+    declaration = replace(declaration, untested=untested_parameters(declaration, function))
     if called is not function or filled - _always(declaration):
-        declaration = replace(declaration, rewritten=True)
+        declaration = replace(declaration, rewrites_calls=True)
     if not is_attention:
         return declaration, called
-    return _with_words(declaration, own), adapted(called, declaration.signature or OWN, own, filled)
+    return _with_words(declaration, own), in_contract_signature(called, declaration.signature or OWN, own, filled)
 
 
 def _always(declaration: Declaration) -> frozenset[str]:
@@ -78,7 +87,7 @@ def _always(declaration: Declaration) -> frozenset[str]:
     import torch
 
     nothing = torch.zeros(1, 1, 1, 1)
-    return frozenset(signature(declaration.signature or OWN).keywords(Question(nothing, nothing, nothing, {})))
+    return frozenset(signature(declaration.signature or OWN).keywords(AttentionCall(nothing, nothing, nothing, {})))
 
 
 def library_of(declaration: Declaration) -> str:
@@ -106,4 +115,4 @@ def _known(conventions: Any) -> dict[str, Any]:
 
 def said(declaration: Declaration) -> str:
     """Which signature it was taken to have, and why; empty where it is the contract's own."""
-    return introduction(declaration.full_name, declaration.signature, declaration.signature_by)
+    return recognition_note(declaration.full_name, declaration.signature, declaration.signature_by)

@@ -14,7 +14,7 @@ from typing import Any
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.registry.declaration import Declaration, checked
-from attnsuite.registry.signatures import OWN, SIGNATURES_OF, Ambiguous, recognised
+from attnsuite.registry.signatures import OWN, SIGNATURES_OF, AmbiguousSignature, recognise
 
 HOMES = ("attnsuite", "attnsuite.registry")
 """The modules that have the decorator."""
@@ -123,8 +123,8 @@ def _own_parameters(function: FunctionSource, whole: Declaration) -> tuple[str, 
     if whole.contract != SIGNATURES_OF:
         return function.parameters
     try:
-        name = whole.signature or function.declared["signature"] or recognised(function.parameters)[0]
-    except Ambiguous:
+        name = whole.signature or function.declared["signature"] or recognise(function.parameters)[0]
+    except AmbiguousSignature:
         return None
     return function.parameters if name in ("", OWN) else None
 

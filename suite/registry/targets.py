@@ -12,12 +12,12 @@ from functools import cached_property
 from pathlib import Path
 
 from attnsuite.model import UsageError
+from attnsuite.registry.backends import may_take_backend, takes_backend, with_backend
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
 from attnsuite.registry.files import locate, on_path
 from attnsuite.registry.loading import load
-from attnsuite.registry.plugging import may_take_plug, plugged, takes_plug
-from attnsuite.registry.signing import asked_in, check_signature, check_taken
+from attnsuite.registry.signing import check_signature, check_taken, with_signature
 from attnsuite.registry.source import FileSource, decorated, listed, of_function, read
 
 LONGEST_PATH = 4096
@@ -66,7 +66,7 @@ def find(
         for declaration in search.named(target):
             twin = chosen.setdefault(declaration.full_name, declaration)
             if signature:
-                check_taken(declaration.plug or declaration)
+                check_taken(declaration.backend or declaration)
             if not _same(twin, declaration):
                 homes = " and ".join("+".join(map(_place, _parts(each))) for each in (twin, declaration))
                 raise UsageError(f"two targets are called {declaration.full_name}: {homes}; ask them one by one")
@@ -81,7 +81,7 @@ def _refuse_unreadable(target: str) -> None:
         raise UsageError(f"target {target[:40]!r}… has {len(target)} characters, more than a path may have")
 
 
-def spelled(declarations: Iterable[Declaration]) -> dict[str, tuple[str, ...]]:
+def command_words(declarations: Iterable[Declaration]) -> dict[str, tuple[str, ...]]:
     """The words of a command line that name each of these, by full name.
 
     They are the registered name; without one, file or module and function, and `--contract` unless the folder names it.
@@ -109,10 +109,10 @@ def _spelled(declaration: Declaration, registered: Mapping[str, Declaration], kn
 
 def _parts(declaration: Declaration) -> list[Declaration]:
     """The declaration alone; or, if something is plugged into it, the declarations of host and plug."""
-    if declaration.plug is None:
+    if declaration.backend is None:
         return [declaration]
-    name = declaration.name.removesuffix(f"+{declaration.plug.name}")
-    return [replace(declaration, name=name, plug=None), declaration.plug]
+    name = declaration.name.removesuffix(f"+{declaration.backend.name}")
+    return [replace(declaration, name=name, backend=None), declaration.backend]
 
 
 def _place(declaration: Declaration) -> str:
@@ -189,7 +189,7 @@ class _Search:
     def _meant(self, found: Declaration) -> Declaration:
         """What a file or a module has, marked where neither the user nor its author says which contract it keeps."""
         is_said = self.contract or self.signature or found.full_name in _names(self.registered) or _is_declared(found)
-        return found if is_said else replace(found, unclaimed=found.contract == DEFAULT_CONTRACT)
+        return found if is_said else replace(found, contract_assumed=found.contract == DEFAULT_CONTRACT)
 
     def _plugged(self, target: str) -> list[Declaration]:
         """Each host before the + with each attention after it plugged in."""
@@ -197,15 +197,15 @@ class _Search:
         if not host:
             due = "an implementation that takes an attention is due before +, as in transformer/eager+chunked"
             raise UsageError(f"{self.word} {target!r}: {due}")
-        takers = _matching(host, [each for each in self.registered if may_take_plug(each)])
+        takers = _matching(host, [each for each in self.registered if may_take_backend(each)])
         found = _clear(host, takers) or replace(self, signature="").named(host)
-        hosts = [each for each in found if may_take_plug(each)]
+        hosts = [each for each in found if may_take_backend(each)]
         if not hosts:
             raise UsageError(self._no_host(found))
         if not plug:
             raise UsageError(f"{self.word} {target!r}: an implementation of attention is due after +")
         plugs = replace(self, contract=DEFAULT_CONTRACT, word="plug").named(plug)
-        return [plugged(outside, each) for outside in hosts for each in plugs]
+        return [with_backend(outside, each) for outside in hosts for each in plugs]
 
     def _split_at_plug(self, target: str) -> tuple[str, str]:
         """Host and plug, split at the first + that follows something that exists: a path may contain a + too."""
@@ -224,7 +224,7 @@ class _Search:
         contract, name = found[0].contract, listed(_names(found))
         if contract == DEFAULT_CONTRACT:
             return f"{name} is asked as an attention, and nothing can be plugged into an attention"
-        takers = _names(each for each in self.everything if takes_plug(each) and each.contract == contract)
+        takers = _names(each for each in self.everything if takes_backend(each) and each.contract == contract)
         others = f"of {contract}, these do: {listed(takers)}" if takers else f"nothing of {contract} does"
         return f"{name} takes no parameter 'attention'; {others}"
 
@@ -236,7 +236,7 @@ class _Search:
         last = sorted(
             self.registered, key=lambda d: d.contract == DEFAULT_CONTRACT
         )  # so that of equal names attention is meant
-        names = {name: d.full_name for d in last if d.plug is None for name in (d.name, d.full_name)}
+        names = {name: d.full_name for d in last if d.backend is None for name in (d.name, d.full_name)}
         close = list(dict.fromkeys(names[name] for name in get_close_matches(target, names, n=3)))
         if target in self.known:
             close = [f"{target}/*"]
@@ -244,7 +244,7 @@ class _Search:
             return f"unknown {self.word} {target!r}: did you mean {' or '.join(close)}?"
         contract = target.partition("/")[0]
         contract = contract if contract in self.known else self.contract or DEFAULT_CONTRACT
-        there = _names(each for each in self.registered if each.contract == contract and each.plug is None)
+        there = _names(each for each in self.registered if each.contract == contract and each.backend is None)
         return f"unknown {self.word} {target!r}; implementations of {contract} are: {listed(there) or 'none'}"
 
     def _of_path(self, file: Path, function: str) -> list[Declaration]:
@@ -257,7 +257,7 @@ class _Search:
         if file.suffix != ".py" or not file.is_file():
             raise UsageError(f"{str(file)!r} is not a Python file (.py)")
         file = file.resolve()
-        here = [d for d in self.registered if d.file == str(file) and d.plug is None]
+        here = [d for d in self.registered if d.file == str(file) and d.backend is None]
         if shipped := [d for d in here if function in ("", d.function)]:
             return shipped
         source = read(file)
@@ -296,7 +296,7 @@ class _Search:
     def _asked(self, whole: Declaration, said: str | None) -> Declaration:
         """What is asked of the contract that the user names, else that its decorator, its folder or its name says."""
         contract = self.contract or said or _contract_meant(whole, self.known)
-        return asked_in(replace(whole, contract=contract), self.signature)
+        return with_signature(replace(whole, contract=contract), self.signature)
 
 
 def _matching(target: str, registered: Iterable[Declaration]) -> list[Declaration]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attnsuite.model import EXEMPT, Audit, Combinations, Meetings, Run
+from attnsuite.model import EXEMPT, Audit, Combinations, LevelCoverage, Run
 from attnsuite.report import provenance
 from attnsuite.report.cells import LONGEST_CODE, code, joined, name_list, plain, said
 from attnsuite.report.files import refuse_foreign, texts, write
@@ -138,7 +138,7 @@ def _variants(audits: Sequence[Audit]) -> Table:
     return _for_programs(("contract", "variant", "style"), rows)
 
 
-def _kinds(of: Combinations) -> tuple[tuple[str, Meetings], ...]:
+def _kinds(of: Combinations) -> tuple[tuple[str, LevelCoverage], ...]:
     return ("pairs", of.pairs), ("fused triples", of.triples)
 
 

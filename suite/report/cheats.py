@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attnsuite.model import MUST, CheatsAudit, Run, Trial
+from attnsuite.model import EXPECTED_VERDICTS, ExploitAudit, ExploitTrial, Run
 from attnsuite.report import provenance
 from attnsuite.report.cells import LONGEST_CODE, code, plain
 from attnsuite.report.files import texts, write
@@ -15,23 +15,23 @@ LONGEST_COMPLAINT = 160
 """Characters of what happened, in a cell."""
 
 
-def write_cheats(folder: Path, audit: CheatsAudit, run: Run) -> Path:
+def write_cheats(folder: Path, audit: ExploitAudit, run: Run) -> Path:
     """Write cheats.md into `folder`, atomically, and return its path."""
     return write(folder, texts("cheats", cheats_page(audit, run)))[0]
 
 
-def cheats_lines(audit: CheatsAudit) -> list[str]:
+def cheats_lines(audit: ExploitAudit) -> list[str]:
     """A line for each trial, those that got through last, and how many there were."""
-    ordered = sorted(audit.trials, key=lambda trial: not trial.held)
+    ordered = sorted(audit.trials, key=lambda trial: not trial.as_expected)
     of = len({trial.cheat.name for trial in audit.trials})
-    through = len({trial.cheat.name for trial in audit.through})
+    through = len({trial.cheat.name for trial in audit.unexpected})
     said = f"{of} submissions, {through} with another verdict than they must get, in {audit.seconds:.0f} s"
     return [*(plain(_line(trial), LONGEST_CODE) for trial in ordered), said]
 
 
-def cheats_page(audit: CheatsAudit, run: Run) -> Page:
+def cheats_page(audit: ExploitAudit, run: Run) -> Page:
     """A row for each submission and command, by class, after those that got another verdict than they must."""
-    amiss = points(_line(trial) for trial in audit.through)
+    amiss = points(_line(trial) for trial in audit.unexpected)
     kinds = dict.fromkeys(trial.cheat.kind for trial in audit.trials)
     shown = blocks(
         provenance.run_table(run),
@@ -39,27 +39,27 @@ def cheats_page(audit: CheatsAudit, run: Run) -> Page:
             "Each submission is a file of its own, checked and timed as any stranger's file is. When they are timed, "
             "all of them count as keeping the contract, so that what is seen is what the timing itself finds."
         ),
-        section("What must happen", points(f"{word}: {says}" for word, says in MUST.items())),
+        section("What must happen", points(f"{word}: {says}" for word, says in EXPECTED_VERDICTS.items())),
         section("Got another verdict", amiss),
         (_class(kind, [trial for trial in audit.trials if trial.cheat.kind == kind]) for kind in kinds),
     )
     return Page("Submissions that try to fool the suite", shown)
 
 
-def _class(kind: str, trials: Sequence[Trial]) -> Section:
+def _class(kind: str, trials: Sequence[ExploitTrial]) -> Section:
     return section(kind, _table(trials))
 
 
-def _table(trials: Sequence[Trial]) -> Table:
+def _table(trials: Sequence[ExploitTrial]) -> Table:
     return table(("submission", "what it does", "command", "must", "what happened"), _rows(trials))
 
 
-def _rows(trials: Sequence[Trial]) -> Iterator[list[object]]:
+def _rows(trials: Sequence[ExploitTrial]) -> Iterator[list[object]]:
     for trial in trials:
         happened = plain(trial.happened, LONGEST_COMPLAINT)
         yield [code(trial.cheat.name), trial.cheat.says, code(trial.command), trial.must, happened]
 
 
-def _line(trial: Trial) -> str:
-    amiss = "" if trial.held else "another verdict than it must get: "
+def _line(trial: ExploitTrial) -> str:
+    amiss = "" if trial.as_expected else "another verdict than it must get: "
     return f"{amiss}{trial.cheat.kind}: {trial.cheat.name}: {trial.command}: must be {trial.must}; {trial.happened}"

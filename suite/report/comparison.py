@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from attnsuite.model import Measurement, Outcome
-from attnsuite.model.compared import FAIL_ON, MEMORY, SLOWER, TIME, UNCLEAR, Change, Compared, Ratio
+from attnsuite.model.comparison import FAIL_ON, MEMORY, SLOWER, TIME, UNCLEAR, Change, Ratio, RunComparison
 from attnsuite.report.cells import Cell, cell, plain, text
 from attnsuite.report.page import Block, Column, Page, Section, Table, note, points, section
 from attnsuite.report.units import Unit, significant, size, time_unit
@@ -18,12 +18,12 @@ ORDER = {"slower": 0, "more": 0, "faster": 1, "less": 1, "unclear": 2, "same": 3
 """Verdicts in the order of lines. Those that are the same are counted, and not listed."""
 
 
-def comparison_page(found: Sequence[Compared]) -> Page:
+def comparison_page(found: Sequence[RunComparison]) -> Page:
     """What differs, machine by machine."""
     return Page("Comparison", tuple(block for each in found for block in _blocks(each)))
 
 
-def failing_lines(found: Sequence[Compared], on: Sequence[str], margin: float) -> list[str]:
+def failing_lines(found: Sequence[RunComparison], on: Sequence[str], margin: float) -> list[str]:
     """A line for each thing that fails, and one that counts; also how many times could not be judged."""
     failures = [(each, failure) for each in found for failure in each.failures(on)]
     lines = [plain(f"fails: {_failure(failure)}", 1000) for _, failure in failures]
@@ -38,7 +38,7 @@ def failing_lines(found: Sequence[Compared], on: Sequence[str], margin: float) -
     return [*lines, f"failed on {what}{beyond}: {len(failures)}"]
 
 
-def _blocks(of: Compared) -> Iterator[Block]:
+def _blocks(of: RunComparison) -> Iterator[Block]:
     yield note(f"old: {of.old}")
     yield note(f"new: {of.new}")
     yield from (note(f"note: {each}") for each in of.notes)

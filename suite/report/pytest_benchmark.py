@@ -11,7 +11,7 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from attnsuite.model import Measurement, Run, Status
-from attnsuite.model.files import one_line, replace_file
+from attnsuite.model.files import file_errors, replace_file
 from attnsuite.model.rows import lean
 from attnsuite.report.cells import plain
 from attnsuite.report.files import refuse_foreign, text_of
@@ -37,7 +37,7 @@ def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
     """
     path, text = Path(folder) / FILE, benchmark_json(recorded)
     if not text:
-        with one_line(path, "removed"):
+        with file_errors(path, "removed"):
             if _is_ours(text_of(path) or ""):
                 path.unlink(missing_ok=True)
         return None

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 import jinja2
 
-from attnsuite.model import FAILURES, Claimed, FindingFacts, Holds, Machine, Outcome
+from attnsuite.model import FAILURES, ClaimResult, ClaimStatus, FindingFacts, Machine, Outcome
 from attnsuite.report import facts, provenance
 from attnsuite.report.tally import Count, by_implementation, correctness, count, groups
 from attnsuite.report.timed import (
@@ -313,10 +313,10 @@ class _MachinePage:
         ]
 
     @property
-    def claims(self) -> list[Claimed]:
+    def claims(self) -> list[ClaimResult]:
         """The documents' claims, those that do not hold first."""
         return sorted(
-            self.recorded.claimed, key=lambda claim: (claim.holds == Holds.HOLDS, claim.document, claim.claim)
+            self.recorded.claimed, key=lambda claim: (claim.holds == ClaimStatus.HOLDS, claim.document, claim.claim)
         )
 
     @property
@@ -456,7 +456,7 @@ def _lines(file: Path) -> Iterator[str]:
         yield from file.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
-def claim_value(of: Claimed) -> str:
+def claim_value(of: ClaimResult) -> str:
     """The number of a claim with its interval: "1.98 (1.95 to 2.03)"."""
     if of.value is None or of.low is None or of.high is None:
         return of.detail

@@ -11,13 +11,13 @@ from statistics import median
 
 from attnsuite.model import Machine, Run
 from attnsuite.model.faster import MARGIN, VERDICTS
-from attnsuite.model.files import one_line
+from attnsuite.model.files import file_errors
 from attnsuite.model.statistics import LEVEL
 from attnsuite.model.stopwatch import (
     DISAGREEMENT,
     FALSE_CLAIMS,
-    FOUND,
-    MUST_BE_FOUND,
+    JUDGED_SLOWDOWN,
+    MIN_FOUND_SHARE,
     SHARE_LEVEL,
     SLOWDOWNS,
     StopwatchAudit,
@@ -36,7 +36,7 @@ STOPWATCH = "stopwatch"
 
 def write_stopwatch(folder: Path, audit: StopwatchAudit, run: Run) -> list[Path]:
     """Write stopwatch.md and its CSV into `folder`, atomically, and return their paths. UsageError if it cannot."""
-    with one_line(folder, "written"):
+    with file_errors(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
     return write(folder, texts(STOPWATCH, stopwatch_page(audit, run)))
 
@@ -132,8 +132,9 @@ def _method(audit: StopwatchAudit) -> Iterator[str]:
         f"table, excludes no difference and the median is beyond ±{percent(MARGIN)}."
     )
     yield (
-        f"Single-threaded, up to {percent(FALSE_CLAIMS)} false claims are allowed, {percent(FOUND)} of slowdowns "
-        f"of {percent(MUST_BE_FOUND)} must be found, and other stopwatches may be {percent(DISAGREEMENT)} off."
+        f"Single-threaded, up to {percent(FALSE_CLAIMS)} false claims are allowed, {percent(MIN_FOUND_SHARE)} of "
+        f"slowdowns of {percent(JUDGED_SLOWDOWN)} must be found, and other stopwatches "
+        f"may be {percent(DISAGREEMENT)} off."
     )
     yield f"Shares have exact {percent(SHARE_LEVEL)} intervals. The audit took {duration(audit.seconds)}."
 

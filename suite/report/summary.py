@@ -16,7 +16,7 @@ from attnsuite.model import (
     Reason,
     Status,
 )
-from attnsuite.model.compared import Compared
+from attnsuite.model.comparison import RunComparison
 from attnsuite.model.limits import NOT_BOUNDED
 from attnsuite.model.statistics import Interval
 from attnsuite.report import terminal, timed
@@ -71,7 +71,7 @@ def summary_lines(
     return terminal.render(Page("Summary", (Table(columns, tuple(rows), below),)))
 
 
-def comparison_lines(found: Sequence[Compared]) -> list[str]:
+def comparison_lines(found: Sequence[RunComparison]) -> list[str]:
     """What two sides differ in, machine by machine: outcomes, times, memory."""
     return terminal.render(comparison_page(found))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from attnsuite.model import Measurement, Outcome, Run, Status, UsageError
-from attnsuite.model.compared import Change, Compared
+from attnsuite.model.comparison import Change, RunComparison
 from attnsuite.model.faster import MARGIN
 from attnsuite.results.commits import results_of
 from attnsuite.results.format import FORMER, RUN
@@ -89,7 +89,7 @@ def _is_machine(folder: Path) -> bool:
     return any(folder.glob(f"*/{RUN}")) or any((folder / name).exists() for name in FORMER)
 
 
-def compared(old: Side, new: Side, margin: float = MARGIN) -> list[Compared]:
+def compared(old: Side, new: Side, margin: float = MARGIN) -> list[RunComparison]:
     """Each machine that both sides have; where each has one alone, these. UsageError where they have none in common."""
     names = [name for name in new.machines if name in old.machines]
     if not names and len(old.machines) == len(new.machines) == 1:
@@ -110,7 +110,7 @@ def _alone(side: Side, other: Side) -> Iterator[str]:
         yield f"{side.word} alone has {', '.join(names)}"
 
 
-def _compared(old: tuple[Side, str], new: tuple[Side, str], margin: float) -> Compared:
+def _compared(old: tuple[Side, str], new: tuple[Side, str], margin: float) -> RunComparison:
     before, after = (side.machines[name] for side, name in (old, new))
     notes = [*_differences(before.run, after.run)]
     mine, other = after.run.machine, before.run.machine
@@ -120,7 +120,7 @@ def _compared(old: tuple[Side, str], new: tuple[Side, str], margin: float) -> Co
     elif same := of_one_run(before, after):
         notes.append(f"{same:,} measurements are of one run on both sides, and not compared")
     known = spreads(after.repeats) or spreads(before.repeats)
-    return Compared(
+    return RunComparison(
         _named(*old),
         _named(*new),
         notes,

@@ -16,18 +16,18 @@ from msgspec import structs
 from attnsuite.model import (
     MEASURED_STATUSES,
     STATUSES,
-    Claimed,
+    ClaimResult,
     Facts,
-    Learned,
     Measurement,
     Outcome,
     Refusal,
-    Repeated,
+    Repetition,
     Run,
     Status,
+    TrainingResult,
     UsageError,
 )
-from attnsuite.model.files import LARGEST, one_line, read_bytes
+from attnsuite.model.files import LARGEST, file_errors, read_bytes
 from attnsuite.model.rows import lean
 
 FORMAT = 4
@@ -36,9 +36,9 @@ RUN, FACTS = "run.json", "facts.json.gz"
 KINDS: Mapping[str, type[AnyRow]] = {
     "outcomes": Outcome,
     "measurements": Measurement,
-    "trainings": Learned,
-    "claims": Claimed,
-    "repeats": Repeated,
+    "trainings": TrainingResult,
+    "claims": ClaimResult,
+    "repeats": Repetition,
 }
 """The files of rows of a run, without their suffixes, and the type of their rows."""
 SUFFIXES = (".jsonl.gz", ".jsonl")
@@ -48,7 +48,7 @@ FORMER = ("runs.jsonl", "journal.jsonl")
 SHOWN_ERRORS = 20
 """Errors of one file that are listed; further ones are counted."""
 Noted = TypeVar("Noted", Run, Facts)
-AnyRow: TypeAlias = Outcome | Measurement | Learned | Claimed | Repeated
+AnyRow: TypeAlias = Outcome | Measurement | TrainingResult | ClaimResult | Repetition
 
 
 class Damaged(UsageError):
@@ -91,7 +91,7 @@ def packed(data: bytes) -> bytes:
 
 def unpacked(path: Path) -> bytes:
     """The content of a file, which is unpacked if its name ends in .gz. Raises Damaged where that fails."""
-    with one_line(path, "read"):
+    with file_errors(path, "read"):
         data = read_bytes(path)
     if path.suffix != ".gz":
         return data
@@ -111,7 +111,7 @@ def read_run(folder: Path) -> Run:
     Raises Damaged for a file that is not as it was written, and UsageError for another format.
     """
     path = folder / RUN
-    with one_line(path, "read"):
+    with file_errors(path, "read"):
         data = read_bytes(path)
     run = _decoded(path, data, Run)
     noted = folder / FACTS

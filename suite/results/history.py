@@ -20,10 +20,10 @@ import msgspec
 from msgspec import structs
 
 from attnsuite.model import EVERY_CASE, FAILURES, Measurement, Outcome, Run, UsageError
-from attnsuite.model.files import one_line, read_text, replace_file
+from attnsuite.model.files import file_errors, read_text, replace_file
+from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.model.rows import Amount, Count, Name, Row, Text, lean, table_in_words
 from attnsuite.model.statistics import interval
-from attnsuite.model.uncollected import uncollected
 from attnsuite.results.format import Damaged, read_rows
 from attnsuite.results.recorded import machines, runs_of
 from attnsuite.results.steps import LEAST, steps_of
@@ -175,7 +175,7 @@ class History:
     """Runs that a series needs for a step to be found."""
 
 
-@uncollected()
+@gc_paused()
 def history_of(results: Path, baseline: str = "") -> History:
     """The history of a folder of results.
 
@@ -233,7 +233,7 @@ def _order(line: Line) -> tuple[str, ...]:
 def _stored(path: Path) -> Iterator[Line]:
     if not path.exists():
         return
-    with one_line(path, "read"):
+    with file_errors(path, "read"):
         rows = csv.DictReader(io.StringIO(read_text(path)))
     for number, row in enumerate(rows, 2):
         try:

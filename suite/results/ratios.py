@@ -14,8 +14,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from attnsuite.model import Measurement, Repeated, Run, Status
-from attnsuite.model.compared import BETTER, MEMORY, TIME, UNCLEAR, WORSE, Ratio
+from attnsuite.model import Measurement, Repetition, Run, Status
+from attnsuite.model.comparison import BETTER, MEMORY, TIME, UNCLEAR, WORSE, Ratio
 from attnsuite.model.faster import MARGIN, judged
 from attnsuite.model.rows import METER_ERROR
 from attnsuite.model.statistics import LEVEL, Interval, interval, student
@@ -107,16 +107,16 @@ class Spread:
     of_times: float
 
 
-def spreads(rows: Iterable[Repeated]) -> list[Spread]:
+def spreads(rows: Iterable[Repetition]) -> list[Spread]:
     """The spreads of workloads that at least FEWEST_RUNS runs have timed."""
-    alike: dict[tuple[str, int], list[Repeated]] = {}
+    alike: dict[tuple[str, int], list[Repetition]] = {}
     for row in rows:
         alike.setdefault((row.workload, row.threads), []).append(row)
     found = [_spread(workload, threads, members) for (workload, threads), members in alike.items()]
     return [spread for spread in found if spread.runs >= FEWEST_RUNS]
 
 
-def _spread(workload: str, threads: int, rows: Sequence[Repeated]) -> Spread:
+def _spread(workload: str, threads: int, rows: Sequence[Repetition]) -> Spread:
     by_place = {place: [row for row in rows if row.place == place] for place in {row.place for row in rows}}
     ratios = [[math.log(row.ratio) for row in members] for place, members in by_place.items() if place]
     times = [[math.log(row.seconds) for row in members] for members in by_place.values()]

@@ -14,22 +14,22 @@ from attnsuite.model import (
     EVERY_CASE,
     RESULTS,
     SHAPE,
-    Claimed,
-    Learned,
+    ClaimResult,
     Measurement,
     Outcome,
-    Repeated,
+    Repetition,
     Run,
+    TrainingResult,
     UsageError,
 )
+from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.model.statistics import Interval, interval
-from attnsuite.model.uncollected import uncollected
 from attnsuite.results.format import KINDS, RUN, AnyRow, Damaged, altered, read_rows, read_run, refuse_former
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
-Row = TypeVar("Row", Outcome, Measurement, Learned, Claimed)
+Row = TypeVar("Row", Outcome, Measurement, TrainingResult, ClaimResult)
 Placed = tuple[str, Row]
 """A row with the id of its run."""
 TABLES = {"conformance": "outcomes", "benchmark": "measurements", "learning": "trainings", "claims": "claims"}
@@ -48,9 +48,9 @@ class Recorded:
     runs: Mapping[str, Run]
     rows: tuple[tuple[str, Outcome], ...]
     measured: tuple[tuple[str, Measurement], ...] = ()
-    trained: tuple[tuple[str, Learned], ...] = ()
-    examined: tuple[tuple[str, Claimed], ...] = ()
-    repeats: tuple[Repeated, ...] = ()
+    trained: tuple[tuple[str, TrainingResult], ...] = ()
+    examined: tuple[tuple[str, ClaimResult], ...] = ()
+    repeats: tuple[Repetition, ...] = ()
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -61,11 +61,11 @@ class Recorded:
         return [measurement for _, measurement in self.measured]
 
     @property
-    def learned(self) -> list[Learned]:
+    def learned(self) -> list[TrainingResult]:
         return [learned for _, learned in self.trained]
 
     @property
-    def claimed(self) -> list[Claimed]:
+    def claimed(self) -> list[ClaimResult]:
         return [claimed for _, claimed in self.examined]
 
     @property
@@ -102,7 +102,7 @@ def runs_of(results: Path, machine: str) -> dict[Path, Run]:
     return dict(sorted(runs, key=lambda pair: (pair[1].finished or pair[1].started, pair[1].id)))
 
 
-@uncollected()
+@gc_paused()
 def read_machine(results: Path, machine: str, wanted: Callable[[Run], bool] = lambda run: True) -> Recorded:
     """What is recorded of one machine in the runs that are wanted. Raises UsageError for files that cannot be read."""
     folders = {folder: run for folder, run in runs_of(results, machine).items() if wanted(run)}
@@ -170,7 +170,7 @@ def _existing(
             case Measurement():
                 since, noted = workloads.get(row.contract, (-1, {}))
                 return age[identity] >= since or row.workload.startswith(SHAPE) or row.workload in (EVERY_CASE, *noted)
-            case Claimed():
+            case ClaimResult():
                 return age[identity] >= claims[0] or row.claim in claims[1]
         return True
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnsuite.model import Refusal, Run, UsageError
-from attnsuite.model.uncollected import uncollected
+from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.results.format import FORMER, KINDS, RUN, Damaged, altered, read_rows, read_run
 
 
-@uncollected()
+@gc_paused()
 def verify(machine: Path) -> list[Refusal]:
     """What is wrong with the runs in a machine's folder: altered, missing or unknown files, and damaged rows."""
     former = [Refusal(str(machine / name), "", "a file of an earlier format") for name in FORMER]

@@ -14,8 +14,8 @@ from filelock import FileLock, Timeout
 from msgspec.structs import replace
 
 from attnsuite.model import Facts, Machine, Run, UsageError
-from attnsuite.model.files import one_line, replace_bytes
-from attnsuite.model.uncollected import uncollected
+from attnsuite.model.files import file_errors, replace_bytes
+from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.results.format import (
     FACTS,
     KINDS,
@@ -40,7 +40,7 @@ NAMES = {kind: name for name, kind in KINDS.items()}
 Row = TypeVar("Row", bound=AnyRow)
 
 
-@uncollected()
+@gc_paused()
 def open_run(results: Path, run: Run) -> RunWriter:
     """Resume the newest unfinished run that is like `run`, or start `run`, in the folder of its machine.
 
@@ -53,7 +53,7 @@ def open_run(results: Path, run: Run) -> RunWriter:
         refuse_former(results / each)  # before the minutes that a run takes
     machine, note = place(results, run.machine)
     folder = results / machine.name
-    with one_line(folder, "written"):
+    with file_errors(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / LOCK)
         try:
@@ -84,7 +84,7 @@ class RunWriter:
         else:
             name = _unused(run.id, lambda each: (results / run.machine.name / each).exists())
             self.folder, self.run = results / run.machine.name / name, replace(run, id=name, finished="")
-        with one_line(self.folder, "written"):
+        with file_errors(self.folder, "written"):
             self.folder.mkdir(exist_ok=True)
         self.notes = tuple(filter(None, (note, *map(self._mend, KINDS))))
         self._rows = {row: {each.key: each for each in read_rows(self.folder, kind)} for kind, row in KINDS.items()}
@@ -106,7 +106,7 @@ class RunWriter:
             raise ValueError("this run is closed")
         line, name = line_of(row), NAMES[type(row)]
         path = self.folder / f"{name}{JOURNAL}"
-        with one_line(path, "written"):
+        with file_errors(path, "written"):
             if name not in self._files:
                 self._files[name] = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
             _append(self._files[name], line)
@@ -154,7 +154,7 @@ class RunWriter:
     def _mend(self, kind: str) -> str:
         """Drop the end of a last row that a crash cut off; returns a note about it."""
         path = self.folder / f"{kind}{JOURNAL}"
-        with one_line(path, "written"):
+        with file_errors(path, "written"):
             if not path.exists():
                 return ""
             with path.open("rb+") as file:
@@ -169,7 +169,7 @@ def named(results: Path, machine: Machine) -> Machine:
     return place(results, machine)[0]
 
 
-@uncollected()
+@gc_paused()
 def finished_shard(results: Path, run: Run) -> list[AnyRow] | None:
     """The rows of a finished run of the same request, sources, versions and machine; None without one."""
     like = identity(replace(run, machine=named(results, run.machine)))

@@ -20,7 +20,7 @@ from attnsuite.cases import Call, Reply
 from attnsuite.cases.layouts import JUNK
 from attnsuite.cases.returned_weights import ambiguous_pair, is_pair, output_of, weights_name, weights_of
 from attnsuite.judging import float32
-from attnsuite.registry import undisturbed
+from attnsuite.registry import preserve_process_state
 from attnsuite.registry.loading import in_one_line
 from attnsuite.worker.device import lost, with_memory
 from attnsuite.worker.inputs import AS_SENT, OUTPUT_GRADIENT, compared, compared_itself, left_of, sent_with, weight_name
@@ -95,7 +95,7 @@ class Calls:
         """The reply to each call."""
         self.again = {call.backward_of for call in calls[1:]}
         answers: list[Answer] = []
-        with undisturbed(seeds=False), float32.exact(), warnings.catch_warnings():
+        with preserve_process_state(seeds=False), float32.exact(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for together, group in groupby(enumerate(calls), lambda numbered: numbered[1].at_once):
                 if together:

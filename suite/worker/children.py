@@ -29,7 +29,7 @@ def make_importable(declaration: Declaration) -> None:
     if not own.name.startswith(PREFIX):  # without a sandbox
         return
     folder = own / "files"
-    for part in filter(None, (declaration, declaration.plug)):
+    for part in filter(None, (declaration, declaration.backend)):
         if part.file:
             file = Path(part.file).resolve()
             folder.mkdir(exist_ok=True)

@@ -24,8 +24,8 @@ from typing import NoReturn
 
 from msgspec import Struct, msgpack
 
+from attnsuite.model.garbage_collection import collect_once, gc_paused_for_imports
 from attnsuite.model.limits import FORK_LIMIT, KILL_LIMIT, TIME_LIMIT
-from attnsuite.model.uncollected import importing, look_through_once
 from attnsuite.registry.loading import UNLESS_SET
 from attnsuite.worker.sandbox.mechanism import Space
 from attnsuite.worker.sandbox.processes import die_with_the_parent
@@ -313,11 +313,11 @@ def main(descriptor: int, life: int) -> None:
 
 
 def _import(message: Import) -> int:
-    with importing():  # a fifth less time; and what the garbage collector never visits is never copied
+    with gc_paused_for_imports():  # a fifth less time; and what the garbage collector never visits is never copied
         for module in message.modules:
             import_module(module)
     if message.then_collect:
-        look_through_once()
+        collect_once()
     return 0
 
 

@@ -208,7 +208,7 @@ def replies_from(answer: Any, calls: Sequence[Call]) -> list[Reply]:
 
 TOLD = (
     *("function", "parameters", "requires", "lacks", "conventions"),
-    *("style", "unasked", "rewritten", "guessed", "assumed"),
+    *("conversion", "untested", "rewrites_calls", "guessed", "assumption"),
 )
 """The fields of a declaration that only an import can tell."""
 
@@ -219,7 +219,7 @@ def declared_by(greeting: Greeting, known: Declaration) -> Declaration:
     fields = {name: shortened(getattr(told, name)) for name in TOLD}
     if not known.signature:
         fields |= {"signature": told.signature, "signature_by": told.signature_by}
-    parameters = (*(told.parameters or ()), *told.unasked, *told.signature_by, *filter(None, told.function.split(".")))
+    parameters = (*(told.parameters or ()), *told.untested, *told.signature_by, *filter(None, told.function.split(".")))
     if not all(name.isidentifier() or name in (ASKED_FOR, DECLARED) for name in parameters):
         raise Garbage("parameters without names")
     if told.signature and told.signature not in names():

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from attnsuite.cases import Call, Reply
 from attnsuite.model import Status, UsageError
-from attnsuite.model.limits import COMPILE_LIMIT, IMPORT_LIMIT, LAST_WORDS_LIMIT, TIME_LIMIT
-from attnsuite.registry import Broken, Declaration, Missing, absent, find
+from attnsuite.model.limits import COMPILE_LIMIT, EXIT_LIMIT, IMPORT_LIMIT, TIME_LIMIT
+from attnsuite.registry import Broken, Declaration, Missing, find, missing_library
 from attnsuite.worker import messages
 from attnsuite.worker.compiling import may_compile, shape_of
 from attnsuite.worker.forkserver import prewarm
@@ -174,7 +174,7 @@ class Worker:
         if self.declaration.broken:
             self._state = Broken(self.declaration, self.declaration.broken)
         else:
-            self._state = absent(self.declaration)
+            self._state = missing_library(self.declaration)
         if self._state is not None:
             return
         process = self._process = Process(
@@ -192,8 +192,8 @@ class Worker:
         self._requests = 0
         self._shapes.clear()
         declaration = _placed(self.declaration)
-        if declaration.plug:
-            declaration = replace(declaration, plug=_placed(declaration.plug))
+        if declaration.backend:
+            declaration = replace(declaration, backend=_placed(declaration.backend))
         path = [str(Path(entry or ".").resolve()) for entry in [*sys.path, ""]]
         hello = messages.Hello(declaration, self.device, path, self._service)
         failed = self._attempt(lambda process: process.send(hello, self._starting.until), self._starting)
@@ -344,7 +344,7 @@ class Worker:
         try:
             return talk(process)
         except EOFError:
-            how = process.end(LAST_WORDS_LIMIT)
+            how = process.end(EXIT_LIMIT)
             failure: Crash | Timeout = Crash(how, process.printed)
         except TimeoutError:
             process.end()

@@ -136,7 +136,7 @@ def test_what_the_suite_s_own_libraries_start_is_no_reason_for_a_fresh_process(
     start: Start, name: str, threads: int
 ) -> None:
     (declaration,) = registry.find([f"attention/{name}"])
-    if registry.absent(declaration):
+    if registry.missing_library(declaration):
         pytest.skip(f"{name}'s library is not installed")
     participant = start(f"attention/{name}", threads)
 

@@ -13,7 +13,7 @@ from attnsuite.benchmark import interleaved, table
 from attnsuite.benchmark.interleaved import Interleaved
 from attnsuite.cli.interrupting import Terminated
 from attnsuite.model import Facts
-from attnsuite.model.rows import Repeated
+from attnsuite.model.rows import Repetition
 from attnsuite.results import open_run
 
 SOURCES = {"attention/matmul": "1a", "attention/chunked": "2b"}
@@ -34,7 +34,9 @@ def spread(results, deviation=0.005):
     rows = []
     for run in range(12):
         ratio = math.exp(deviation * (-1) ** run)
-        rows += [Repeated(f"run {run}", "vit/b16", 1, place, 0.1 * ratio, ratio if place else 1.0) for place in (0, 1)]
+        rows += [
+            Repetition(f"run {run}", "vit/b16", 1, place, 0.1 * ratio, ratio if place else 1.0) for place in (0, 1)
+        ]
     stored(results, replace(FIRST, id="audit", request="audit --between-runs"), *rows)
 
 

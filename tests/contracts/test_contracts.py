@@ -28,8 +28,8 @@ from attnsuite.worker import run_calls
 
 NAMES = [name for name in names() if name != "attention"]
 REGISTERED = registry.find([f"{name}/*" for name in NAMES])
-SHIPPED = [declaration for declaration in REGISTERED if declaration.plug is None]
-WITH_BACKEND = [each for each in REGISTERED if each.plug is not None and each.plug.name != "flex"]
+SHIPPED = [declaration for declaration in REGISTERED if declaration.backend is None]
+WITH_BACKEND = [each for each in REGISTERED if each.backend is not None and each.backend.name != "flex"]
 """Without FlexAttention, which compiles for minutes; `attnsuite check` tests it."""
 TOO_LARGE = ("sizes/vit_b_16",)
 """Not tested with mutants and with backends, each of which would take seconds for it."""
@@ -189,7 +189,7 @@ def selected_for(declaration: registry.Declaration) -> tuple[list[str], str | No
     """Cases and dtypes. Each dtype and configuration is a new export: CI tests a part, the main job all."""
     older, exported = is_older(declaration), "onnx_export" in declaration.name
     part = [case for case in contract(declaration.contract).cases() if not older or case.family in IN_PART]
-    few = older or declaration.plug is not None
+    few = older or declaration.backend is not None
     part = of_one_size(part) if exported else part
     return [case.name for case in part if not few or case.name not in TOO_LARGE], "float32" if exported else None
 

@@ -45,7 +45,7 @@ from attnsuite.documents.claims.trained import (
     without,
 )
 from attnsuite.implementations.transformer.eager import softmax_attention, transformer
-from attnsuite.model import Evidence, Holds, UsageError
+from attnsuite.model import ClaimStatus, Evidence, UsageError
 
 TWENTY = [0.90 + 0.01 * place for place in range(20)]
 """Samples with the median 0.995, whose interval is about 0.94 to 1.05."""
@@ -68,21 +68,25 @@ def claim(measure: Callable[[], MeasuredValue], expected: Range) -> Claim:
     ],
 )  # fmt: skip
 def test_an_exact_number_holds_or_does_not(expected: Range, value: float, holds: bool) -> None:
-    assert claim(lambda: number(value), expected).examine().holds == (Holds.HOLDS if holds else Holds.DOES_NOT)
+    assert claim(lambda: number(value), expected).examine().holds == (
+        ClaimStatus.HOLDS if holds else ClaimStatus.DOES_NOT
+    )
 
 
 @pytest.mark.parametrize(
     ("samples", "expected", "holds"),
     [
-        (TWENTY, at_most(1.2), Holds.HOLDS),
-        (TWENTY, at_least(1.2), Holds.DOES_NOT),
-        (TWENTY, at_least(1.0), Holds.UNCLEAR),
-        (TWENTY, at_most(1.0), Holds.UNCLEAR),
-        ([1.0] * 7, at_most(2), Holds.UNCLEAR),
+        (TWENTY, at_most(1.2), ClaimStatus.HOLDS),
+        (TWENTY, at_least(1.2), ClaimStatus.DOES_NOT),
+        (TWENTY, at_least(1.0), ClaimStatus.UNCLEAR),
+        (TWENTY, at_most(1.0), ClaimStatus.UNCLEAR),
+        ([1.0] * 7, at_most(2), ClaimStatus.UNCLEAR),
     ],
     ids=["inside", "outside", "across", "across, turned", "too few samples"],
 )
-def test_samples_hold_where_their_interval_lies_inside(samples: list[float], expected: Range, holds: Holds) -> None:
+def test_samples_hold_where_their_interval_lies_inside(
+    samples: list[float], expected: Range, holds: ClaimStatus
+) -> None:
     row = claim(lambda: sampled(samples), expected).examine()
 
     assert (row.holds, row.samples) == (holds, tuple(samples))
@@ -91,19 +95,19 @@ def test_samples_hold_where_their_interval_lies_inside(samples: list[float], exp
 @pytest.mark.parametrize(
     ("error", "holds", "detail"),
     [
-        (ZeroDivisionError("by nothing"), Holds.ERROR, "ZeroDivisionError: by nothing"),
-        (ModuleNotFoundError("No module named 'absent'"), Holds.MISSING, "No module named 'absent'"),
+        (ZeroDivisionError("by nothing"), ClaimStatus.ERROR, "ZeroDivisionError: by nothing"),
+        (ModuleNotFoundError("No module named 'absent'"), ClaimStatus.MISSING, "No module named 'absent'"),
     ],
 )
 def test_an_exception_is_reported_and_an_absent_library_is_no_failure(
-    error: Exception, holds: Holds, detail: str
+    error: Exception, holds: ClaimStatus, detail: str
 ) -> None:
     def measure() -> MeasuredValue:
         raise error
 
     row = claim(measure, exactly(1)).examine()
 
-    assert (row.holds, row.detail, row.value, row.fails) == (holds, detail, None, holds == Holds.ERROR)
+    assert (row.holds, row.detail, row.value, row.fails) == (holds, detail, None, holds == ClaimStatus.ERROR)
 
 
 # The table
@@ -195,8 +199,10 @@ def test_every_exact_or_drawn_claim_has_its_opposite_here() -> None:
 def test_a_claim_has_its_known_verdict_and_its_opposite_has_the_other(claim: Claim) -> None:
     wrong, row = claim.name in WRONG, claim.examine()
 
-    assert row.holds == (Holds.DOES_NOT if wrong else Holds.HOLDS), row
-    assert OPPOSITE[claim.name].judge(claim.measure().interval) == (Holds.HOLDS if wrong else Holds.DOES_NOT), row
+    assert row.holds == (ClaimStatus.DOES_NOT if wrong else ClaimStatus.HOLDS), row
+    assert OPPOSITE[claim.name].judge(claim.measure().interval) == (
+        ClaimStatus.HOLDS if wrong else ClaimStatus.DOES_NOT
+    ), row
 
 
 @pytest.mark.parametrize("name", ["kernels/constant", "scoring/additive_memory", "kernels/narrow"])
@@ -353,14 +359,14 @@ def importance(*changes: tuple[float, float]) -> Importance:
 @pytest.mark.parametrize(
     ("changes", "least", "differs"),
     [
-        ([(0.2, 0.3), (0.0, 0.01), (0.1, -5.0)], Holds.HOLDS, Holds.HOLDS),
-        ([(0.2, 0.3), (0.21, 0.3)], Holds.DOES_NOT, Holds.UNCLEAR),
-        ([(0.2, 0.3), (0.21, 0.2)], Holds.DOES_NOT, Holds.DOES_NOT),
+        ([(0.2, 0.3), (0.0, 0.01), (0.1, -5.0)], ClaimStatus.HOLDS, ClaimStatus.HOLDS),
+        ([(0.2, 0.3), (0.21, 0.3)], ClaimStatus.DOES_NOT, ClaimStatus.UNCLEAR),
+        ([(0.2, 0.3), (0.21, 0.2)], ClaimStatus.DOES_NOT, ClaimStatus.DOES_NOT),
     ],
     ids=["one can be pruned", "alike", "held-out sentences disagree"],
 )
 def test_heads_are_chosen_by_some_sentences_and_judged_by_others(
-    changes: list[tuple[float, float]], least: Holds, differs: Holds
+    changes: list[tuple[float, float]], least: ClaimStatus, differs: ClaimStatus
 ) -> None:
     heads = importance(*changes)
 

@@ -15,9 +15,9 @@ from attnsuite.conformance.request import CheckRequest
 from attnsuite.conformance.session import Session
 from attnsuite.model import Outcome, UsageError
 from attnsuite.registry import Declaration, Loaded, find, load
-from attnsuite.registry.calls import EXAMPLES, never_given
+from attnsuite.registry.calls import EXAMPLES, untested_parameters
 from attnsuite.registry.signatures import names, signature
-from attnsuite.registry.signatures.signature import Question
+from attnsuite.registry.signatures.signature import AttentionCall
 
 SDPA = "from torch.nn.functional import scaled_dot_product_attention as sdpa\n"
 
@@ -184,7 +184,7 @@ def test_options_without_a_default_are_given_in_every_call(write: Write) -> None
 
     said = outcomes(found, "plain", "causal/square_5", "scale/half", "bool_mask/per_head")
     assert {each.status for each in said} == {"passed"}
-    assert found.declaration.rewritten
+    assert found.declaration.rewrites_calls
 
 
 @pytest.mark.parametrize("kind", ["def", "class"])
@@ -213,13 +213,13 @@ def test_what_a_signature_gives_is_what_it_says(name: str) -> None:
     found: list[Any] = []
     for each in options:
         with suppress(NotImplementedError):  # what the library has no word for
-            found += [of.keywords(Question(tensor, tensor, tensor, each))] if each.keys() <= {*of.options} else []
+            found += [of.keywords(AttentionCall(tensor, tensor, tensor, each))] if each.keys() <= {*of.options} else []
 
     assert frozenset[str]().union(*found) == of.given
 
 
 @pytest.mark.parametrize(
-    ("definition", "unasked"),
+    ("definition", "untested"),
     [
         ("def attention(query, key, value, attn_mask=None): ...", ()),
         ("def attention(query, key, value, mask=None, *, use_cache=False): ...", ("mask", "use_cache")),
@@ -229,8 +229,8 @@ def test_what_a_signature_gives_is_what_it_says(name: str) -> None:
         ("class attention:\n    def __call__(self, query, key, value, cache=None): ...", ("cache",)),
     ],
 )
-def test_parameters_that_no_test_gives_are_known(write: Write, definition: str, unasked: tuple[str, ...]) -> None:
-    assert loaded(write("kernel.py", definition)).declaration.unasked == unasked
+def test_parameters_that_no_test_gives_are_known(write: Write, definition: str, untested: tuple[str, ...]) -> None:
+    assert loaded(write("kernel.py", definition)).declaration.untested == untested
 
 
 def test_the_scale_of_mlx_is_given_and_its_sinks_are_not() -> None:
@@ -238,7 +238,7 @@ def test_the_scale_of_mlx_is_given_and_its_sinks_are_not() -> None:
 
     def attention(q: Any, k: Any, v: Any, *, scale: float, mask: Any = None, sinks: Any = None) -> None: ...
 
-    assert never_given(declaration, attention) == ("sinks",)
+    assert untested_parameters(declaration, attention) == ("sinks",)
 
 
 # Modules with weights

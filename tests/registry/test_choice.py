@@ -121,7 +121,7 @@ def test_the_object_of_the_contract_s_name_is_tested_however_it_is_bound(kernel:
 
     assert isinstance(found, Loaded)
     assert found.function(1, 2, 3) == "attention"
-    assert registry.introduction(found.declaration) == ""
+    assert registry.assumptions(found.declaration) == ""
 
 
 @pytest.mark.parametrize("way", REFUSED)
@@ -161,7 +161,7 @@ def test_another_function_is_tested_where_nothing_has_the_contract_s_name_and_a_
     assert isinstance(found, Loaded)
     assert found.function(1, 2, 3) == "reference"
     says = "attention/kernel is kernel.py:reference; the file binds no attention"
-    assert registry.introduction(found.declaration) == says
+    assert registry.assumptions(found.declaration) == says
 
 
 OBJECTS = """

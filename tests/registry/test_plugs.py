@@ -44,10 +44,10 @@ def find(target: str) -> Declaration:
 
 def test_every_attention_is_plugged_into_whatever_takes_one() -> None:
     registered = registry.discover()
-    hosts = [each for each in registered if takes_plug(each)]
+    hosts = [each for each in registered if takes_backend(each)]
     attentions = [each for each in registered if each.contract == "attention"]
 
-    names = {each.full_name for each in registered if each.plug is not None}
+    names = {each.full_name for each in registered if each.backend is not None}
 
     assert {each.full_name for each in hosts} >= {"transformer/eager", "vision_transformer/eager"}
     assert names == {f"{host.full_name}+{plug.name}" for host in hosts for plug in attentions}
@@ -56,7 +56,7 @@ def test_every_attention_is_plugged_into_whatever_takes_one() -> None:
 def test_what_the_attention_lacks_the_whole_lacks_where_the_contract_has_a_word_for_it() -> None:
     plug = replace(PLUG, lacks={"float16": "too short", "gqa": "one head each"}, parameters=("attn_mask",))
 
-    found = plugged(HOST, plug)
+    found = with_backend(HOST, plug)
 
     assert found.lacks == {
         "cached": "no",
@@ -71,21 +71,21 @@ def test_what_the_attention_lacks_the_whole_lacks_where_the_contract_has_a_word_
 def test_another_convention_is_a_gap(convention: dict[str, str]) -> None:
     (name,) = convention
 
-    found = plugged(HOST, replace(PLUG, conventions=convention))
+    found = with_backend(HOST, replace(PLUG, conventions=convention))
 
     assert found.lacks[name] == f"the convention {name} of attention/mine is {convention[name]}"
-    assert plugged(HOST, replace(PLUG, conventions={"bool_mask": "may_attend"})).lacks == HOST.lacks
+    assert with_backend(HOST, replace(PLUG, conventions={"bool_mask": "may_attend"})).lacks == HOST.lacks
 
 
 def test_a_broken_attention_breaks_the_whole() -> None:
-    found = registry.load(plugged(HOST, replace(PLUG, broken="SyntaxError: invalid syntax")))
+    found = registry.load(with_backend(HOST, replace(PLUG, broken="SyntaxError: invalid syntax")))
 
     assert isinstance(found, Broken)
     assert found.reason == "SyntaxError: invalid syntax"
 
 
 def test_a_missing_library_of_the_attention_is_missing_from_the_whole() -> None:
-    found = registry.load(plugged(HOST, replace(PLUG, requires=("nosuchlibrary",))))
+    found = registry.load(with_backend(HOST, replace(PLUG, requires=("nosuchlibrary",))))
 
     assert isinstance(found, Missing)
     assert found.declaration.full_name == "transformer/eager+mine"
@@ -114,8 +114,8 @@ def test_every_form_of_a_target_takes_every_form_of_a_plug(
     names = ["eager" if host == "transformer/eager" else "model", "chunked" if "chunked" in plug else "mine"]
     assert found.full_name == f"transformer/{'+'.join(names)}"
     assert found.function == "transformer"
-    assert found.plug is not None
-    assert found.plug.full_name == f"attention/{names[1]}"
+    assert found.backend is not None
+    assert found.backend.full_name == f"attention/{names[1]}"
 
 
 @pytest.mark.parametrize("target", ["c++/model.py", "c++/model.py:transformer", "a+b.py", "a+b.py:transformer"])

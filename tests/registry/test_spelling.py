@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite.registry import discover, find, spelled
+from attnsuite.registry import command_words, discover, find
 
 Write = Callable[[str, str], Path]
 
@@ -70,7 +70,7 @@ def files(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 def test_what_is_spelled_is_found_again(files: Path, target: str, contract: str | None, again: str) -> None:
     (found,) = find([target], contract)
 
-    words = spelled([found])[found.full_name]
+    words = command_words([found])[found.full_name]
 
     assert " ".join(words) == again.format(files=files)
     (same,) = find(words[:1], words[2] if len(words) > 1 else None)
@@ -80,12 +80,12 @@ def test_what_is_spelled_is_found_again(files: Path, target: str, contract: str 
 def test_all_that_is_registered_is_spelled_by_its_name() -> None:
     registered = discover()
 
-    assert spelled(registered) == {each.full_name: (each.full_name,) for each in registered}
+    assert command_words(registered) == {each.full_name: (each.full_name,) for each in registered}
 
 
 def test_one_of_several_decorated_functions_is_spelled_alone(files: Path) -> None:
     found = find(["decorated.py"], "transformer")
 
-    assert [words[0] for words in spelled(found).values()] == [
+    assert [words[0] for words in command_words(found).values()] == [
         f"{files}/decorated.py:{of}" for of in ("first", "second")
     ]

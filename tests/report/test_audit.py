@@ -5,7 +5,7 @@ from dataclasses import replace
 from builders import NASTY, RUN, outcome
 from markdown_it import MarkdownIt
 
-from attnsuite.model import Audit, Combinations, Meetings, Redrawn
+from attnsuite.model import Audit, Combinations, LevelCoverage, SeedAudit
 from attnsuite.report import markdown
 from attnsuite.report.audit import audit_lines, audit_page, write_audit
 from attnsuite.report.page import Table
@@ -21,7 +21,9 @@ SOUND = Audit(
     accusations=[],
     controls=[],
 )
-COMBINED = replace(SOUND, combinations=Combinations(1, 2, Meetings(9, 9, 100, ("slip a × b",)), Meetings(7, 7, 50)))
+COMBINED = replace(
+    SOUND, combinations=Combinations(1, 2, LevelCoverage(9, 9, 100, ("slip a × b",)), LevelCoverage(7, 7, 50))
+)
 POOR = replace(
     SOUND,
     kills={"unscaled": {"scale": frozenset({"scale/a"})}, "unmasked": {}},
@@ -68,8 +70,8 @@ def test_the_page_has_what_is_amiss_and_tables_beside_it_have_the_details_of_eac
 
 def test_accusations_with_other_numbers_are_counted_and_named():
     accused = outcome("mask/a", "failed", "variants/folded", detail="off by one")
-    lucky = replace(SOUND, redrawn=Redrawn(3, 12345, 1.234))
-    unlucky = replace(POOR, redrawn=Redrawn(3, 100, 0.5, ((2, accused),)))
+    lucky = replace(SOUND, redrawn=SeedAudit(3, 12345, 1.234))
+    unlucky = replace(POOR, redrawn=SeedAudit(3, 100, 0.5, ((2, accused),)))
 
     text = markdown.render(audit_page([lucky, unlucky], RUN))
     lines = audit_lines([lucky, unlucky])
@@ -79,7 +81,7 @@ def test_accusations_with_other_numbers_are_counted_and_named():
     assert "attention: other seeds: 3; correct variants fail 0 of 12,345 tests" in lines
     assert "add_norm: accused with what seed 2 draws: variants/folded mask/a (float32): off by one" in lines
     assert (lucky.passed, replace(SOUND, redrawn=unlucky.redrawn).passed) == (True, False)
-    rearranged = replace(SOUND, rearranged=Redrawn(4, 200, 0.5, ((3, accused),)))
+    rearranged = replace(SOUND, rearranged=SeedAudit(4, 200, 0.5, ((3, accused),)))
     assert "| `attention` | combinations of features | 4 | 200 | 1 | 0.50 |" in markdown.render(
         audit_page([rearranged], RUN)
     )

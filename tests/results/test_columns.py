@@ -16,17 +16,17 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from msgspec import Struct, structs
 
 from attnsuite.model import (
-    Claimed,
+    ClaimResult,
     ContractFacts,
     Facts,
     FindingFacts,
-    Learned,
     Machine,
     Measurement,
     Operators,
     Outcome,
-    Repeated,
+    Repetition,
     Run,
+    TrainingResult,
     WorkloadFacts,
 )
 from attnsuite.results.history import Line
@@ -36,9 +36,9 @@ FILES = {
     "run.json": (Run, Machine),
     "outcomes.jsonl.gz": (Outcome,),
     "measurements.jsonl.gz": (Measurement,),
-    "trainings.jsonl.gz": (Learned,),
-    "claims.jsonl.gz": (Claimed,),
-    "repeats.jsonl.gz": (Repeated,),
+    "trainings.jsonl.gz": (TrainingResult,),
+    "claims.jsonl.gz": (ClaimResult,),
+    "repeats.jsonl.gz": (Repetition,),
     "facts.json.gz": (Facts, ContractFacts, WorkloadFacts, FindingFacts, Operators),
     "history.csv": (Line,),
 }
@@ -66,8 +66,8 @@ OWN = {
         "reason": "why there is no result, in one word",
     },
     Measurement: {"detail": "why there is no time, or what limits it; at most 2,000 characters"},
-    Learned: {"task": "name of the task", "seed": "seed of the training", "curve": "mean loss of each epoch"},
-    Claimed: {
+    TrainingResult: {"task": "name of the task", "seed": "seed of the training", "curve": "mean loss of each epoch"},
+    ClaimResult: {
         "claim": "name of the claim",
         "document": "id of the source document",
         "section": "section of the document",
@@ -94,7 +94,7 @@ OWN = {
         "system": "operating system",
         "accelerators": "names of the GPUs",
     },
-    Repeated: {"threads": "number of threads", "place": "0 for the baseline, 1, 2, … for identical implementations"},
+    Repetition: {"threads": "number of threads", "place": "0 for the baseline, 1, 2, … for identical implementations"},
     Facts: {"contracts": "each contract, see the next table", "profile": "profile of the benchmark, or empty"},
     FindingFacts: {"words": "what is wrong, in words"},
     Operators: {"looked_at": "number of sampled tests", "ran": "number of sampled tests that ran each operator"},

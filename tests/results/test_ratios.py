@@ -8,7 +8,7 @@ import pytest
 from builders import RUN, measured, recorded, samples, without_time
 from msgspec.structs import replace
 
-from attnsuite.model.rows import Repeated
+from attnsuite.model.rows import Repetition
 from attnsuite.results import ratios
 from attnsuite.results.ratios import (
     FEWEST_RUNS,
@@ -137,7 +137,7 @@ def test_memory_differs_where_meters_cannot_be_off_by_as_much(old, new, verdict)
 
 
 def repeated(run, place, ratio=1.0, seconds=0.1, workload="vit/b16", threads=1):
-    return Repeated(f"run {run}", workload, threads, place, seconds, ratio)
+    return Repetition(f"run {run}", workload, threads, place, seconds, ratio)
 
 
 def test_the_spread_is_the_deviation_of_logarithms_between_runs():

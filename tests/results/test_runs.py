@@ -26,24 +26,26 @@ from stored import (
 )
 
 from attnsuite.model import (
-    Claimed,
+    ClaimResult,
+    ClaimStatus,
     ContractFacts,
     Evidence,
     Facts,
-    Holds,
-    Learned,
     Measurement,
     Outcome,
-    Repeated,
+    Repetition,
+    TrainingResult,
     UsageError,
     WorkloadFacts,
 )
 from attnsuite.results import finished_shard, load, machines, open_run
 from attnsuite.results import read as read_all
 
-TRAINING = Learned("attention/loops", "recall", 0, "cpu", (2.0, 1.0), {"accuracy": 0.5}, config={"epochs": 2})
-CLAIM = Claimed("claims/toy", "toy/count", "cpu", "doc-1", "1", "two", "a count", "2", Evidence.EXACT, Holds.HOLDS, 2.0)
-REPEATED = Repeated("2026-01-02", "vit/b16", 1, 0, 0.25, 1.0)
+TRAINING = TrainingResult("attention/loops", "recall", 0, "cpu", (2.0, 1.0), {"accuracy": 0.5}, config={"epochs": 2})
+CLAIM = ClaimResult(
+    "claims/toy", "toy/count", "cpu", "doc-1", "1", "two", "a count", "2", Evidence.EXACT, ClaimStatus.HOLDS, 2.0
+)
+REPEATED = Repetition("2026-01-02", "vit/b16", 1, 0, 0.25, 1.0)
 
 
 def test_rows_of_every_kind_are_read_as_they_were_written(tmp_path):

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from attnsuite.model.uncollected import uncollected
+from attnsuite.model.garbage_collection import gc_paused
 
 LARGEST_FLUSH = 2**27
 """Bytes written at most to flush a CPU's cache: a server's last level may be larger, but it is not one core's alone."""
@@ -58,7 +58,7 @@ class CpuClock:
     def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
         """Seconds per call, and the output of the last call, which takes what `before` made, untimed."""
         self.made = 0.0
-        with uncollected():
+        with gc_paused():
             if before is None and self._other is None:
                 started = perf_counter()
                 for _ in range(calls - 1):
@@ -123,7 +123,7 @@ class CudaClock:
         """Seconds per call, the output of the last one, and the seconds that the device was busy afterwards."""
         together = before is None and self._other is None
         events, result, self.made = [], None, 0.0
-        with torch.cuda.device(self._device), uncollected():
+        with torch.cuda.device(self._device), gc_paused():
             torch.cuda.synchronize()
             for _ in range(1 if together else calls):
                 began = perf_counter()

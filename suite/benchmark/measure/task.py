@@ -19,7 +19,7 @@ from attnsuite.cases import Workload
 from attnsuite.cases.returned_weights import output_of
 from attnsuite.cases.training import LOSS, Loss
 from attnsuite.model import STEP
-from attnsuite.registry.signatures import Adapted
+from attnsuite.registry.signatures import Adapter
 from attnsuite.worker.snapshots import METHODS, as_it_lies, plain_tensor
 
 NEW_NUMBERS = 0.2
@@ -64,7 +64,7 @@ class Task:
         self, function: Callable[..., Any], workload: Workload, dtype: str, direction: str, device: str, cache: str
     ) -> None:
         call = workload.call(dtype, direction)
-        self._lay_out = function.laid if isinstance(function, Adapted) else dict
+        self._lay_out = function.laid if isinstance(function, Adapter) else dict
         """Lays inputs out in memory as the function's own signature has them."""
         turned = frozenset(workload.turned(call, 0))
         self._workload, self._direction, self.is_model = workload, direction, workload.is_model

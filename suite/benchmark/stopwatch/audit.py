@@ -15,7 +15,7 @@ from attnsuite.benchmark.stopwatch.agreement import TRITON, no_triton, with_torc
 from attnsuite.benchmark.stopwatch.tables import BASELINE, CONTRACT, AuditTable
 from attnsuite.cases import Workload
 from attnsuite.contracts import contract
-from attnsuite.model.rows import Repeated
+from attnsuite.model.rows import Repetition
 from attnsuite.model.stopwatch import Agreement, StopwatchAudit, Trial, percent
 
 Progress = Callable[[str], None]
@@ -65,12 +65,12 @@ def audit(plan: Plan, progress: Progress = lambda _: None, random: Random | None
 
 def time_once(
     started: str, plan: Plan, tell: Progress = lambda line: None, random: Random | None = None
-) -> list[Repeated]:
+) -> list[Repetition]:
     """Time the plan's workloads once on each of its numbers of threads, as a benchmark does, in new processes.
 
     The baseline and all that could be timed with it give a row each; failures are reported and left out.
     """
-    random, repeated = random or Random(), list[Repeated]()
+    random, repeated = random or Random(), list[Repetition]()
     for threads in sorted(plan.tables):
         for workload in named(plan.workloads):
             table = AuditTable(0, workload, threads, IDENTICAL, slowdowns=())
@@ -83,7 +83,7 @@ def time_once(
     return repeated
 
 
-def _rows(started: str, table: AuditTable) -> Iterator[Repeated]:
+def _rows(started: str, table: AuditTable) -> Iterator[Repetition]:
     """The median time of each entry, and its median over rounds as a multiple of the baseline's."""
     seconds = {entry.name: entry.seconds for entry in table.entries if not entry.failed and entry.seconds}
     base = seconds.get(f"{CONTRACT}/{BASELINE}", ())
@@ -91,7 +91,7 @@ def _rows(started: str, table: AuditTable) -> Iterator[Repeated]:
         if base and name in seconds:
             pairs = zip(seconds[name], base, strict=False)
             ratio = math.exp(median(math.log(own / its) for own, its in pairs))
-            yield Repeated(started, table.workload.name, table.threads, place, median(seconds[name]), ratio)
+            yield Repetition(started, table.workload.name, table.threads, place, median(seconds[name]), ratio)
 
 
 def _trials(plan: Plan, progress: Progress, random: Random) -> tuple[list[Trial], list[str]]:

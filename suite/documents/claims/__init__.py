@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from attnsuite.model import Claimed, Evidence, Holds, UsageError
+from attnsuite.model import ClaimResult, ClaimStatus, Evidence, UsageError
 from attnsuite.model.statistics import Interval, interval, lies_within
 
 TABLE = Path(__file__).with_name("claims.toml")
@@ -33,10 +33,10 @@ class Range:
     high: float
     words: str
 
-    def judge(self, measured: Interval) -> Holds:
+    def judge(self, measured: Interval) -> ClaimStatus:
         """Whether the claim holds for the true value in an interval."""
         inside = lies_within(measured, self.low, self.high)
-        return {True: Holds.HOLDS, False: Holds.DOES_NOT, None: Holds.UNCLEAR}[inside]
+        return {True: ClaimStatus.HOLDS, False: ClaimStatus.DOES_NOT, None: ClaimStatus.UNCLEAR}[inside]
 
 
 def power(number: int) -> Range:
@@ -121,20 +121,20 @@ class Claim:
         """The key of its row."""
         return (self.implementation, self.name, DEVICE)
 
-    def examine(self) -> Claimed:
+    def examine(self) -> ClaimResult:
         """Measure the claim and say whether it holds. An exception of the measurement is part of the result."""
         started = perf_counter()
         try:
             measured = self.measure()
         except ImportError as missing:
-            return self._row(started, Holds.MISSING, str(missing))
+            return self._row(started, ClaimStatus.MISSING, str(missing))
         except Exception as error:  # a claim that cannot be measured must not cost the others
-            return self._row(started, Holds.ERROR, f"{type(error).__name__}: {error}")
+            return self._row(started, ClaimStatus.ERROR, f"{type(error).__name__}: {error}")
         return self._row(started, self.expected.judge(measured.interval), measured.detail, measured)
 
     def _row(self, started: float, holds: Holds, detail: str, measured: MeasuredValue | None = None) -> Claimed:
         interval = measured.interval if measured else None
-        return Claimed(
+        return ClaimResult(
             self.implementation,
             self.name,
             DEVICE,

@@ -16,8 +16,8 @@ from attnsuite.documents.learning import Translator, translator
 from attnsuite.documents.learning.data import BEGIN, END, greedy
 from attnsuite.model import UsageError
 from attnsuite.registry import Loaded
-from attnsuite.registry.loading import as_plug, told
-from attnsuite.registry.plugging import gaps
+from attnsuite.registry.backends import gaps
+from attnsuite.registry.loading import as_backend, as_usage_error
 
 EMBEDDING = 16
 """The width of words that have no embedding in the documents."""
@@ -94,8 +94,8 @@ def weights_of_target(target: str, query: Tensor, key: Tensor, causal: bool) -> 
     if causal and (reason := gaps(loaded.declaration).get("causal")):
         raise UsageError(f"{name} is not causal: {reason}")
     query, key = (tensor.float()[None, None] for tensor in (query, key))
-    with told(f"{name} gave no weights:"):
-        found = weights_of(as_plug(loaded), query, key, **({"is_causal": True} if causal else {}))
+    with as_usage_error(f"{name} gave no weights:"):
+        found = weights_of(as_backend(loaded), query, key, **({"is_causal": True} if causal else {}))
     if not found.isfinite().all():
         raise UsageError(f"{name} returned NaN or infinity, which cannot be drawn")
     sums = found.sum(-1)
@@ -139,9 +139,9 @@ def translate(name: str, by: Translator, sentence: str, attention: str = "") -> 
     words = by.source.known(sentence)
     if not 1 <= len(words) < by.steps:
         raise UsageError(f"expected a sentence of 1 to {by.steps - 1} tokens, got {len(words)}: {sentence!r:.80}")
-    backend: dict[str, Any] = {"attention": as_plug(implementation(attention, "attention"))} if attention else {}
+    backend: dict[str, Any] = {"attention": as_backend(implementation(attention, "attention"))} if attention else {}
     full_name = f"{name}/eager{f'+{attention}' if attention else ''}"
-    with told(f"{full_name} gave no weights:"):
+    with as_usage_error(f"{full_name} gave no weights:"):
         translation, weights = _watched(function(f"{name}/eager"), by, words, backend)
     source, target = (*words, END), (BEGIN, *translation)
     lengths = {"source": len(source), "target": len(target)}

@@ -23,7 +23,7 @@ import vl_convert
 
 from attnsuite.documents.figures.pictures import Axis, Colours, Curves, HeatMap, HeatMaps, LineStyle, Picture, Series
 from attnsuite.model import UsageError
-from attnsuite.model.files import one_line, read_bytes, replace_bytes
+from attnsuite.model.files import file_errors, read_bytes, replace_bytes
 from attnsuite.report.charting import COLOURS, CONFIG, FONT, INK, load_fonts, svg_of
 
 # SVG and PNG
@@ -240,7 +240,7 @@ def targets(folder: Path, names: Sequence[str], overwrite: bool = False) -> list
 
     Raises UsageError for a file that attnsuite did not write or that was changed since, unless `overwrite`.
     """
-    with one_line(folder, "made"):
+    with file_errors(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
     found = [Target(name, folder / f"{name}.svg", folder / f"{name}.png") for name in names]
     for file in (file for target in found for file in (target.svg, target.png)):
@@ -271,7 +271,7 @@ def _digest(data: bytes) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    with one_line(path, "read"):
+    with file_errors(path, "read"):
         if path.is_file() and path.read_bytes() == data:
             return
     replace_bytes(path, data)

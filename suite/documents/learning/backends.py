@@ -14,9 +14,9 @@ from attnsuite import registry
 from attnsuite.documents.learning.engine import Attention, Task
 from attnsuite.model import UsageError
 from attnsuite.registry import Declaration, Loaded
-from attnsuite.registry.loading import as_plug, told
-from attnsuite.registry.plugging import gaps
-from attnsuite.registry.side_effects import undisturbed
+from attnsuite.registry.backends import gaps
+from attnsuite.registry.loading import as_backend, as_usage_error
+from attnsuite.registry.side_effects import preserve_process_state
 
 DEFAULT = "attention/matmul"
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -41,7 +41,7 @@ def backend(declaration: Declaration, task: Task) -> Backend:
     Declared gaps are believed; other features are tried on a few numbers, because a file may declare nothing.
     """
     name, loaded = declaration.full_name, _loaded(declaration, task)
-    function, lacks = as_plug(loaded), gaps(loaded.declaration)
+    function, lacks = as_backend(loaded), gaps(loaded.declaration)
     if missing := sorted(task.needs & set(lacks)):
         reasons = "; ".join(f"{feature} ({lacks[feature]})" for feature in missing)
         raise UsageError(f"{task.name} needs what {name} lacks: {reasons}")
@@ -67,14 +67,14 @@ def _complaint(function: Attention, feature: str, with_gradient: bool) -> str:
     tensors = [torch.ones(1, 1, 2, 2, requires_grad=with_gradient) for _ in range(3)]
     call = f"called with {', '.join(OPTIONS[feature])}" if feature else "called"
     try:
-        with told(f"{call}, raises"):
+        with as_usage_error(f"{call}, raises"):
             expected = _Expected.of(tensors)
-            with undisturbed():
+            with preserve_process_state():
                 output: object = function(*tensors, **OPTIONS.get(feature, {}))
             if problem := expected.problem(output):
                 return f"{call}, {problem}"
             if with_gradient and isinstance(output, Tensor):
-                with undisturbed():
+                with preserve_process_state():
                     torch.autograd.grad(output.sum(), tensors, allow_unused=True)
     except UsageError as complaint:
         return str(complaint)
@@ -125,7 +125,7 @@ def _checked(name: str, function: Attention, without: set[str]) -> Attention:
     @wraps(function)
     def attention(*tensors: Tensor, **options: Any) -> Tensor:
         options, expected = {key: options[key] for key in options if key not in left_out}, _Expected.of(tensors)
-        with told(f"{name} raised in training:"), undisturbed(seeds=False):
+        with as_usage_error(f"{name} raised in training:"), preserve_process_state(seeds=False):
             output = function(*tensors, **options)
             problem = expected.problem(output)
         if problem:

@@ -23,9 +23,9 @@ from torch import Tensor
 
 from attnsuite.machine.cached import cache
 from attnsuite.model import UsageError
-from attnsuite.model.files import one_line, replace_bytes
-from attnsuite.registry.loading import told
-from attnsuite.registry.side_effects import undisturbed
+from attnsuite.model.files import file_errors, replace_bytes
+from attnsuite.registry.loading import as_usage_error
+from attnsuite.registry.side_effects import preserve_process_state
 
 Attention = Callable[..., Tensor]
 Batch = tuple[Tensor, ...]
@@ -148,7 +148,7 @@ def train(
 @contextmanager
 def deterministic() -> Iterator[None]:
     """One thread and deterministic algorithms; these and torch's own generator are restored afterwards."""
-    with undisturbed():
+    with preserve_process_state():
         torch.set_num_threads(1)
         torch.use_deterministic_algorithms(True, warn_only=True)  # a submission may have none
         yield
@@ -199,7 +199,7 @@ class _Loop:
         torch.manual_seed(_seed(self.random))
         self.optimiser.zero_grad()
         loss = self.training.loss(batch, self.random)
-        with told(f"{self.task.name}: the backward pass raised"), undisturbed(seeds=False):
+        with as_usage_error(f"{self.task.name}: the backward pass raised"), preserve_process_state(seeds=False):
             loss.backward()
         norm = float(torch.nn.utils.clip_grad_norm_(self.tensors, self.clip))
         value = float(loss.detach())
@@ -275,7 +275,7 @@ class Checkpoint:
         """Replace the file. Raises UsageError where it cannot be written; the former file then stays."""
         saved = io.BytesIO()
         torch.save({"identity": json.loads(json.dumps(self.identity)), "state": state}, saved)
-        with one_line(self.path, "written"):
+        with file_errors(self.path, "written"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         replace_bytes(self.path, first_line(saved.getbuffer()) + saved.getbuffer())
 

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from attnsuite.registry.signatures.adapted import Adapted, adapted, laid
+from attnsuite.registry.signatures.adapter import Adapter, in_contract_signature, with_layout
 from attnsuite.registry.signatures.catalogue import OWN, SIGNATURES_OF, names, signature
-from attnsuite.registry.signatures.recognition import Ambiguous, recognised
-from attnsuite.registry.signatures.said import in_signature, introduction
-from attnsuite.registry.signatures.signature import Question, Signature
+from attnsuite.registry.signatures.recognition import AmbiguousSignature, recognise
+from attnsuite.registry.signatures.signature import AttentionCall, Signature
+from attnsuite.registry.signatures.translation import in_signature, recognition_note
 
 __all__ = [
     "OWN",
     "SIGNATURES_OF",
-    "Adapted",
-    "Ambiguous",
-    "Question",
+    "Adapter",
+    "AmbiguousSignature",
+    "AttentionCall",
     "Signature",
-    "adapted",
+    "in_contract_signature",
     "in_signature",
-    "introduction",
-    "laid",
     "names",
-    "recognised",
+    "recognise",
+    "recognition_note",
     "signature",
+    "with_layout",
 ]

@@ -6,29 +6,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from attnsuite.registry.signatures.signature import Question, Signature
+from attnsuite.registry.signatures.signature import AttentionCall, Signature
 
 AXES = 4
 """Items, heads, positions and widths: what libraries have. A call of a lower rank gets the others with size 1."""
 NO_BACKWARD = "the library has no backward pass"
 
 
-def with_heads_inside(signature: Signature, function: Callable[..., Any], asked: Question) -> Any:
+def with_heads_inside(signature: Signature, function: Callable[..., Any], asked: AttentionCall) -> Any:
     """b l h e in and out, as FlashAttention, xformers and JAX have it."""
     return _called(signature, function, asked, lambda tensor: four_axes(tensor).transpose(1, 2))
 
 
-def with_heads_first(signature: Signature, function: Callable[..., Any], asked: Question) -> Any:
+def with_heads_first(signature: Signature, function: Callable[..., Any], asked: AttentionCall) -> Any:
     """b h l e in and out, with all four axes, as MLX has it."""
     return _called(signature, function, asked, four_axes)
 
 
-def as_it_is(signature: Signature, function: Callable[..., Any], asked: Question) -> Any:
+def as_it_is(signature: Signature, function: Callable[..., Any], asked: AttentionCall) -> Any:
     """The contract's own axes."""
     return _called(signature, function, asked, lambda tensor: tensor, restored=False)
 
 
-def item_by_item(signature: Signature, function: Callable[..., Any], asked: Question) -> Any:
+def item_by_item(signature: Signature, function: Callable[..., Any], asked: AttentionCall) -> Any:
     """l h e in and out: a call for each item, whose answers are put together."""
     import torch
 
@@ -50,7 +50,7 @@ def item_by_item(signature: Signature, function: Callable[..., Any], asked: Ques
     return of_rank(torch.stack([each.transpose(0, 1) for each in answers]), asked.query.dim())
 
 
-def _of_item(asked: Question, item: int, signature: Signature) -> dict[str, Any]:
+def _of_item(asked: AttentionCall, item: int, signature: Signature) -> dict[str, Any]:
     """The keywords for one item: masks are those of the item."""
     mask = asked.mask
     if mask is None:
@@ -82,7 +82,7 @@ def first(answer: Any) -> Any:
 def _called(
     signature: Signature,
     function: Callable[..., Any],
-    asked: Question,
+    asked: AttentionCall,
     turned: Callable[[Any], Any],
     restored: bool = True,
 ) -> Any:

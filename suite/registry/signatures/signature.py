@@ -20,7 +20,7 @@ Words = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Question:
+class AttentionCall:
     """One call of the contract, with the options that it gives."""
 
     query: Tensor  # … h l e
@@ -94,7 +94,7 @@ class Question:
         return unbounded if left is None else left, unbounded if right is None else right
 
 
-Layout = Callable[["Signature", Callable[..., Any], Question], Any]
+Layout = Callable[["Signature", Callable[..., Any], AttentionCall], Any]
 """Calls a function in the order of a library's axes, and returns what it answers in the contract's."""
 
 
@@ -114,16 +114,16 @@ class Signature:
     """The contract's options that it can express, each with the parameters that express it, any of which will do."""
     others: tuple[str, ...] = ()
     """The library's parameters that the contract has no word for."""
-    telling: tuple[frozenset[str], ...] = ()
+    identifying: tuple[frozenset[str], ...] = ()
     """Parameters by which alone it is recognised, where a function has all of one set."""
     required: frozenset[str] = frozenset()
     """Parameters by which it is recognised where a function has them all without a default."""
-    keywords: Callable[[Question], dict[str, Any]] = lambda asked: dict(asked.options)
+    keywords: Callable[[AttentionCall], dict[str, Any]] = lambda asked: dict(asked.options)
     """The options by the library's names."""
     layout: Layout = lambda signature, function, asked: None
     heads_inside: bool = False
     """Whether positions come before heads in its axes."""
-    groups_apart: bool = False
+    has_group_axis: bool = False
     """Whether the heads of queries that share a head of keys have an axis of their own, behind that of heads."""
     arrays: Arrays = field(default_factory=Arrays)
     inputs: tuple[str, str, str] = ("query", "key", "value")
@@ -154,7 +154,7 @@ class Signature:
         return not self.axes.startswith("…")
 
     @property
-    def foreign(self) -> frozenset[str]:
+    def parameters(self) -> frozenset[str]:
         """All its parameters beside the first three, by the library's names."""
         return frozenset(self.others).union(*self.options.values())
 
@@ -164,11 +164,11 @@ class Signature:
         return all(theirs == (ours,) for ours, theirs in self.options.items())
 
     @property
-    def given(self) -> frozenset[str]:
+    def tested(self) -> frozenset[str]:
         """Its parameters that tests give."""
         return frozenset(self.needs.values()).union(*self.options.values())
 
-    def filled(self, asked: Question, needed: frozenset[str]) -> dict[str, Any]:
+    def filled(self, asked: AttentionCall, needed: frozenset[str]) -> dict[str, Any]:
         """The options by the library's names, with defaults for those that a function needs and that are not given."""
         found = self.keywords(asked)
         for ours, theirs in self.options.items():

@@ -25,7 +25,7 @@ from attnsuite.contracts.attention.computation.forward import correct
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.contracts.steps._randomised import Randomised
 from attnsuite.judging import compare, shares
-from attnsuite.judging.shares import QUESTIONS
+from attnsuite.judging.shares import MAX_TESTS
 from attnsuite.judging.verdicts import Verdict
 from attnsuite.registry import find
 from attnsuite.worker import run_calls
@@ -199,7 +199,7 @@ def test_a_run_of_all_that_ships_asks_no_more_statistical_questions_than_the_lev
         drawn = [case for case in contract(name).cases() if isinstance(case, CountedCase | DropoutCase | Randomised)]
         asked += sum(len(case.dtypes) for case in drawn) * len(find([f"{name}/*"]))
 
-    assert QUESTIONS / 8 < asked <= QUESTIONS
+    assert MAX_TESTS / 8 < asked <= MAX_TESTS
 
 
 def _by(axis: int) -> Callable[[np.random.Generator, float, tuple[int, ...]], Array]:

@@ -24,7 +24,7 @@ from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.contracts.steps.kernel_pooling import forty_points
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.judging.verdicts import Verdict
-from attnsuite.model import GIVEN
+from attnsuite.model import QUANTITY_KINDS
 
 Array = np.ndarray[Any, Any]
 
@@ -79,7 +79,7 @@ def test_the_file_holds_every_example_once_with_all_its_fields() -> None:
         assert set(example) == set(FIELDS), example["id"]
         assert set(example["printed_decimals"]) == set(example["expected"]), example["id"]
         assert example["source"] in ("printed", "derived")
-        assert example["given"] in GIVEN
+        assert example["given"] in QUANTITY_KINDS
         assert example["kind"] in ("values", "shape", "table", "property")
         assert example["id"].startswith(example["document"] + "/")
         assert example["system"].startswith(example["document"] + "/")

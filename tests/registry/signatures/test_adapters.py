@@ -44,9 +44,9 @@ def loaded(name: str, signature: str = "", arrays: Arrays | None = None) -> Load
     if arrays is None:
         return found
     adapter = found.function
-    assert isinstance(adapter, signatures.Adapted)
+    assert isinstance(adapter, signatures.Adapter)
     of = replace(adapter.of, arrays=arrays)
-    return replace(found, function=signatures.Adapted(adapter.function, of, sorted(adapter.own or ())))
+    return replace(found, function=signatures.Adapter(adapter.function, of, sorted(adapter.own or ())))
 
 
 def asked(implementation: Loaded, cases: Iterable[str], dtypes: Sequence[str] = ("float32",)) -> list[Outcome]:
@@ -134,7 +134,7 @@ def test_numpy_s_arrays_cross_both_ways() -> None:
 
 
 def test_an_array_of_another_kind_is_no_answer() -> None:
-    answers = signatures.adapted(lambda query, key, value: query.tolist(), "numpy")
+    answers = signatures.in_contract_signature(lambda query, key, value: query.tolist(), "numpy")
 
     assert isinstance(answers(*[torch.ones(2, 2)] * 3), list)
 
@@ -188,7 +188,7 @@ def test_mlx_s_arrays_are_made_and_read_with_its_own_functions(monkeypatch: pyte
         return v
 
     tensors = [torch.rand(2, 3, 4).bfloat16() for _ in range(3)]
-    output = signatures.adapted(fast, "mlx")(*tensors, is_causal=True)
+    output = signatures.in_contract_signature(fast, "mlx")(*tensors, is_causal=True)
 
     assert torch.equal(output, tensors[2])
     assert output.dtype == torch.bfloat16
@@ -210,7 +210,7 @@ class _Array:
 
 def test_mlx_itself_answers() -> None:
     core = pytest.importorskip("mlx.core")
-    fast = signatures.adapted(core.fast.scaled_dot_product_attention, "mlx")
+    fast = signatures.in_contract_signature(core.fast.scaled_dot_product_attention, "mlx")
     query, key = torch.rand(1, 2, 3, 8), torch.rand(1, 2, 5, 8)
 
     due = torch.nn.functional.scaled_dot_product_attention(query, key, key, torch.ones(3, 5).tril(2).bool())
@@ -265,7 +265,7 @@ def test_inputs_that_were_contiguous_are_contiguous_in_the_signature_s_axes() ->
         "attn_mask": torch.rand(3, 5, 5),
     }
 
-    laid = signatures.laid(tensors, signatures.signature("flash_attn"))
+    laid = signatures.with_layout(tensors, signatures.signature("flash_attn"))
 
     assert torch.equal(laid["query"], tensors["query"])
     assert laid["query"].transpose(1, 2).is_contiguous()
@@ -277,7 +277,7 @@ def test_so_are_those_that_lie_within_a_larger_storage() -> None:
     wide = torch.arange(7.0 + 2 * 3 * 5 * 4 + 9)
     query = wide[7:-9].view(2, 3, 5, 4)
 
-    laid = signatures.laid({"query": query}, signatures.signature("flash_attn"))["query"]
+    laid = signatures.with_layout({"query": query}, signatures.signature("flash_attn"))["query"]
 
     assert torch.equal(laid, query)
     assert laid.transpose(1, 2).is_contiguous()
@@ -295,7 +295,7 @@ def test_no_number_is_copied_on_the_way_to_a_function_of_tensors() -> None:
         return v
 
     tensors = [torch.rand(2, 3, 5, 4) for _ in range(3)]
-    output = signatures.adapted(flash, "flash_attn")(*tensors)
+    output = signatures.in_contract_signature(flash, "flash_attn")(*tensors)
 
     assert places == [each.data_ptr() for each in tensors]
     assert output.data_ptr() == tensors[2].data_ptr()
@@ -311,6 +311,6 @@ def test_xformers_own_object_stands_for_causal_where_xformers_is_there(monkeypat
         given.append(attn_bias)
         return query
 
-    signatures.adapted(xformers, "xformers")(*[torch.rand(1, 2, 3, 4)] * 3, is_causal=True)
+    signatures.in_contract_signature(xformers, "xformers")(*[torch.rand(1, 2, 3, 4)] * 3, is_causal=True)
 
     assert type(given[0]).__name__ == "LowerTriangularMask"

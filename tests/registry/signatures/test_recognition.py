@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from attnsuite.model import UsageError
-from attnsuite.registry.signatures import Ambiguous, names, recognised, signature
+from attnsuite.registry.signatures import AmbiguousSignature, names, recognise, signature
 from attnsuite.registry.signatures.catalogue import OWN
 from attnsuite.registry.signatures.recognition import INPUTS
 
@@ -35,7 +35,7 @@ def test_the_signatures_are_the_files_in_the_folder() -> None:
     ],
 )
 def test_a_signature_is_told_by_names_that_no_other_has(parameters: str, due: str) -> None:
-    found, by = recognised(parameters.split())
+    found, by = recognise(parameters.split())
 
     assert found == due
     assert by
@@ -58,11 +58,11 @@ def test_a_signature_is_told_by_names_that_no_other_has(parameters: str, due: st
     ],
 )
 def test_the_contract_s_own_signature_is_taken_where_nothing_points_away_from_it(parameters: str) -> None:
-    assert recognised(parameters.split()) == ("", ())
+    assert recognise(parameters.split()) == ("", ())
 
 
 def test_a_function_that_takes_anything_tells_nothing() -> None:
-    assert recognised(None) == ("", ())
+    assert recognise(None) == ("", ())
 
 
 @pytest.mark.parametrize(
@@ -97,25 +97,25 @@ def test_a_function_that_takes_anything_tells_nothing() -> None:
     ],
 )
 def test_where_several_fit_all_are_named(parameters: str, says: str) -> None:
-    with pytest.raises(Ambiguous) as error:
-        recognised(parameters.split())
+    with pytest.raises(AmbiguousSignature) as error:
+        recognise(parameters.split())
 
     assert str(error.value) == says
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in (OWN, "numpy", "mlx")])
 def test_all_of_a_library_s_own_parameters_are_told_apart(name: str) -> None:
-    found, _ = recognised(["q", "k", "v", *signature(name).foreign])
+    found, _ = recognise(["q", "k", "v", *signature(name).parameters])
 
     assert found == name
 
 
 def test_numpy_s_functions_have_the_contract_s_names_and_have_to_be_asked_for() -> None:
-    assert recognised(["query", "key", "value", *signature("numpy").foreign]) == ("", ())
+    assert recognise(["query", "key", "value", *signature("numpy").parameters]) == ("", ())
 
 
 def test_triton_s_is_known_by_what_has_no_default() -> None:
-    assert recognised(["q", "k", "v", "causal", "sm_scale"], ["q", "k", "v", "causal", "sm_scale"]) == (
+    assert recognise(["q", "k", "v", "causal", "sm_scale"], ["q", "k", "v", "causal", "sm_scale"]) == (
         "triton",
         ("causal", "sm_scale"),
     )

@@ -8,9 +8,9 @@ import torch
 from attnsuite.cases import Call
 from attnsuite.contracts import contract
 from attnsuite.model import Outcome, Status
-from attnsuite.registry.signatures import in_signature, introduction, signature
-from attnsuite.registry.signatures.said import in_words
-from attnsuite.registry.signatures.written import written
+from attnsuite.registry.signatures import in_signature, recognition_note, signature
+from attnsuite.registry.signatures.reproduction import written
+from attnsuite.registry.signatures.translation import translate
 
 FLASH = signature("flash_attn")
 
@@ -29,7 +29,7 @@ FLASH = signature("flash_attn")
     ],
 )  # fmt: skip
 def test_arguments_and_axes_have_the_library_s_names(said: str, due: str) -> None:
-    assert in_words(FLASH, said) == due
+    assert translate(FLASH, said) == due
 
 
 def test_what_raised_says_what_the_axes_were() -> None:
@@ -63,14 +63,14 @@ def test_grouped_heads_of_xformers_have_an_axis_of_their_own(heads: int, key_hea
     ],
 )
 def test_what_xformers_lacks_is_said_without_an_article(said: str, due: str) -> None:
-    assert in_words(signature("xformers"), said) == due
+    assert translate(signature("xformers"), said) == due
 
 
 def test_what_is_no_array_is_said_of_the_arrays_that_are_due() -> None:
     returned = "returned a list, should return a Tensor"
 
-    assert in_words(signature("numpy"), returned) == "returned a list, should return an array of numpy"
-    assert in_words(signature("flash_attn"), returned) == returned
+    assert translate(signature("numpy"), returned) == "returned a list, should return an array of numpy"
+    assert translate(signature("flash_attn"), returned) == returned
 
 
 def test_the_contract_s_own_signature_changes_nothing() -> None:
@@ -82,14 +82,14 @@ def test_the_contract_s_own_signature_changes_nothing() -> None:
 
 
 def test_an_introduction_says_which_signature_and_why() -> None:
-    told = introduction("attention/mine", "flash_attn", ("softmax_scale", "window_size"))
-    asked = introduction("attention/mine", "xformers", ("--signature",))
+    told = recognition_note("attention/mine", "flash_attn", ("softmax_scale", "window_size"))
+    asked = recognition_note("attention/mine", "xformers", ("--signature",))
 
     assert told.startswith(
         "attention/mine is asked in the signature flash_attn, known by softmax_scale and window_size: axes (b, s"
     )
     assert asked.startswith("attention/mine is asked in the signature xformers, as --signature says: ")
-    assert introduction("attention/mine", "", ()) == introduction("attention/mine", "sdpa", ()) == ""
+    assert recognition_note("attention/mine", "", ()) == recognition_note("attention/mine", "sdpa", ()) == ""
 
 
 # Reproductions
@@ -134,7 +134,7 @@ def test_a_written_call_without_gradients_stays_one() -> None:
 
 @pytest.mark.parametrize("rank", [2, 3, 4])
 def test_a_written_call_computes_what_the_adapter_computes(rank: int) -> None:
-    from attnsuite.registry.signatures import adapted
+    from attnsuite.registry.signatures import in_contract_signature
 
     def flash(q, k, v, softmax_scale=None, causal=False):  # type: ignore[no-untyped-def]
         scores = torch.einsum("bihd,bjhd->bhij", q, k) * (softmax_scale or 1.0)
@@ -146,12 +146,14 @@ def test_a_written_call_computes_what_the_adapter_computes(rank: int) -> None:
 
     (line,) = written(FLASH, asked, ["attention(query, key, value, scale=0.3)"])
 
-    assert torch.equal(eval(line, {"attention": flash, **tensors}), adapted(flash, "flash_attn")(**tensors, scale=0.3))
+    assert torch.equal(
+        eval(line, {"attention": flash, **tensors}), in_contract_signature(flash, "flash_attn")(**tensors, scale=0.3)
+    )
 
 
 @pytest.mark.parametrize("rank", [3, 4])
 def test_a_written_call_of_grouped_heads_has_the_axis_that_the_adapter_gives_them(rank: int) -> None:
-    from attnsuite.registry.signatures import adapted
+    from attnsuite.registry.signatures import in_contract_signature
 
     def xformers(query, key, value, attn_bias=None, p=0.0, scale=None):  # type: ignore[no-untyped-def]
         assert (query.dim(), query.shape) == (5, key.shape)
@@ -164,7 +166,7 @@ def test_a_written_call_of_grouped_heads_has_the_axis_that_the_adapter_gives_the
 
     (line,) = written(signature("xformers"), asked, ["attention(query, key, value, enable_gqa=True)"])
 
-    due = adapted(xformers, "xformers")(**tensors, enable_gqa=True)
+    due = in_contract_signature(xformers, "xformers")(**tensors, enable_gqa=True)
     assert due.shape == tensors["query"].shape
     assert torch.equal(eval(line, {"attention": xformers, **tensors}), due)
     masked = Call({**tensors, "attn_mask": torch.zeros(5, 5)}, {"enable_gqa": True})

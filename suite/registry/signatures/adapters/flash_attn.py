@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from attnsuite.registry.signatures.layout import with_heads_inside
-from attnsuite.registry.signatures.signature import Question, Signature
+from attnsuite.registry.signatures.signature import AttentionCall, Signature
 
 
-def keywords(asked: Question) -> dict[str, Any]:
+def keywords(asked: AttentionCall) -> dict[str, Any]:
     """Options by FlashAttention's names; a side of a window that is unbounded is −1."""
     found = asked.renamed(dropout_p="dropout_p", scale="softmax_scale", is_causal="causal")
     return {**found, "window_size": asked.window(-1)} if "window" in asked.options else found
@@ -33,7 +33,7 @@ SIGNATURE = Signature(
         "enable_gqa": (),
     },
     others=("softcap", "alibi_slopes", "deterministic", "return_attn_probs", "num_splits"),
-    telling=(frozenset({"softmax_scale"}), frozenset({"window_size"}), frozenset({"alibi_slopes"})),
+    identifying=(frozenset({"softmax_scale"}), frozenset({"window_size"}), frozenset({"alibi_slopes"})),
     keywords=keywords,
     layout=with_heads_inside,
     heads_inside=True,

@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import Any
 
 from attnsuite.registry.signatures.layout import NO_BACKWARD, item_by_item
-from attnsuite.registry.signatures.signature import Question, Signature
+from attnsuite.registry.signatures.signature import AttentionCall, Signature
 
 FLOAT_MASK = "custom_mask is boolean"
 
 
-def keywords(asked: Question) -> dict[str, Any]:
+def keywords(asked: AttentionCall) -> dict[str, Any]:
     """Options by flashinfer's names, of one item."""
     found = asked.renamed(scale="sm_scale", is_causal="causal")
     left, right = asked.window(-1)
@@ -34,7 +34,7 @@ def keywords(asked: Question) -> dict[str, Any]:
     return found
 
 
-def _of_all_heads(asked: Question) -> Any:
+def _of_all_heads(asked: AttentionCall) -> Any:
     """The mask of one item, (l, s)."""
     mask = asked.mask
     assert mask is not None
@@ -63,7 +63,7 @@ SIGNATURE = Signature(
         *("scale_q", "scale_k", "scale_v", "o_dtype", "packed_custom_mask", "kv_layout", "pos_encoding_mode"),
         *("use_fp16_qk_reduction", "logits_soft_cap", "rope_scale", "rope_theta", "backend", "return_lse"),
     ),
-    telling=(
+    identifying=(
         frozenset({"kv_layout"}),
         frozenset({"custom_mask"}),
         frozenset({"window_left"}),

@@ -15,10 +15,10 @@ from typing import Any
 
 from attnsuite.registry.signatures.arrays import JAX
 from attnsuite.registry.signatures.layout import four_axes, with_heads_inside
-from attnsuite.registry.signatures.signature import Question, Signature
+from attnsuite.registry.signatures.signature import AttentionCall, Signature
 
 
-def keywords(asked: Question) -> dict[str, Any]:
+def keywords(asked: AttentionCall) -> dict[str, Any]:
     """Options by JAX's names; a mask is its `mask` where it is boolean, else its `bias`."""
     found = asked.renamed(scale="scale", is_causal="is_causal")
     if asked.mask is not None:
@@ -41,7 +41,7 @@ SIGNATURE = Signature(
         "window": ("local_window_size",),
     },
     others=("query_seq_lengths", "key_value_seq_lengths", "implementation", "return_residual"),
-    telling=(
+    identifying=(
         frozenset({"local_window_size"}),
         frozenset({"query_seq_lengths"}),
         frozenset({"key_value_seq_lengths"}),

@@ -12,10 +12,10 @@ from typing import Any
 
 from attnsuite.registry.signatures.arrays import MLX, NO_GRADIENT_OF_MLX
 from attnsuite.registry.signatures.layout import with_heads_first
-from attnsuite.registry.signatures.signature import Question, Signature
+from attnsuite.registry.signatures.signature import AttentionCall, Signature
 
 
-def keywords(asked: Question) -> dict[str, Any]:
+def keywords(asked: AttentionCall) -> dict[str, Any]:
     """The scale, and the one mask that there is room for."""
     found: dict[str, Any] = {"scale": asked.scale}
     if asked.mask is not None:
@@ -31,7 +31,7 @@ SIGNATURE = Signature(
     axes="b h s d",
     options={"attn_mask": ("mask",), "is_causal": ("mask",), "scale": ("scale",), "enable_gqa": ()},
     others=("sinks", "stream"),
-    telling=(frozenset({"sinks"}),),
+    identifying=(frozenset({"sinks"}),),
     keywords=keywords,
     layout=with_heads_first,
     arrays=MLX,

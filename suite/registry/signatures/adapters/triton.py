@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from attnsuite.registry.signatures.layout import with_heads_first
-from attnsuite.registry.signatures.signature import Question, Signature
+from attnsuite.registry.signatures.signature import AttentionCall, Signature
 
 
-def keywords(asked: Question) -> dict[str, Any]:
+def keywords(asked: AttentionCall) -> dict[str, Any]:
     """Both options, which have no default."""
     return {"causal": asked.is_causal, "sm_scale": asked.scale}
 
@@ -24,7 +24,7 @@ SIGNATURE = Signature(
     axes="b h l d",
     options={"is_causal": ("causal",), "scale": ("sm_scale",)},
     others=("warp_specialize",),
-    telling=(frozenset({"warp_specialize"}),),
+    identifying=(frozenset({"warp_specialize"}),),
     required=frozenset({"causal", "sm_scale"}),
     keywords=keywords,
     layout=with_heads_first,

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 from attnsuite.registry.signatures.layout import AXES, first, four_axes, of_rank, with_heads_inside
-from attnsuite.registry.signatures.signature import Question, Signature
+from attnsuite.registry.signatures.signature import AttentionCall, Signature
 
 
-def keywords(asked: Question) -> dict[str, Any]:
+def keywords(asked: AttentionCall) -> dict[str, Any]:
     """Options by xformers' names; all that hides keys is one bias."""
     found = asked.renamed(dropout_p="p", scale="scale")
     if asked.is_causal and not {"attn_mask", "window"} & set(asked.options) and (own := _lower_triangle()):
@@ -35,7 +35,7 @@ def _lower_triangle() -> Any:
     return mask() if mask is not None else None
 
 
-def _bias(asked: Question) -> Any:
+def _bias(asked: AttentionCall) -> Any:
     """All that hides keys or is added to scores, (b, h, l, s); None where nothing is."""
     left, right = asked.window(None)
     right = 0 if asked.is_causal else right
@@ -57,7 +57,7 @@ def _bool() -> Any:
     return torch.bool
 
 
-def _expanded(mask: Any, asked: Question) -> Any:
+def _expanded(mask: Any, asked: AttentionCall) -> Any:
     """A mask as a bias with all its axes. A mask that does not fit is nothing that this signature can say."""
     query = four_axes(asked.query)
     if mask is None:
@@ -70,7 +70,7 @@ def _expanded(mask: Any, asked: Question) -> Any:
         raise NotImplementedError("attn_bias has all axes, so that it is the caller who expands a mask") from error
 
 
-def layout(signature: Signature, function: Callable[..., Any], asked: Question) -> Any:
+def layout(signature: Signature, function: Callable[..., Any], asked: AttentionCall) -> Any:
     """Heads inside; five axes where heads are grouped."""
     groups, key_heads = asked.groups, asked.key_heads
     if groups == 1:
@@ -99,11 +99,11 @@ SIGNATURE = Signature(
         "window": ("attn_bias",),
     },
     others=("op", "output_dtype"),
-    telling=(frozenset({"attn_bias"}),),
+    identifying=(frozenset({"attn_bias"}),),
     keywords=keywords,
     layout=layout,
     heads_inside=True,
-    groups_apart=True,
+    has_group_axis=True,
     words={
         "attn_mask": "attn_bias",
         "is_causal": "a causal attn_bias",

@@ -14,8 +14,8 @@ from attnsuite.cases import Call, Calls, Contract
 from attnsuite.model import Outcome, Status
 from attnsuite.registry.signatures.catalogue import OWN, SIGNATURES_OF, signature
 from attnsuite.registry.signatures.mutants import mutants
-from attnsuite.registry.signatures.signature import Question, Signature
-from attnsuite.registry.signatures.written import written
+from attnsuite.registry.signatures.reproduction import written
+from attnsuite.registry.signatures.signature import AttentionCall, Signature
 
 if TYPE_CHECKING:
     from attnsuite.cases.contract import Reproducer
@@ -34,7 +34,7 @@ DECLARED = "the declared convention:"
 """How a diagnosis introduces what the conventions say; of a signature they are its library's."""
 
 
-def introduction(name: str, of: str, by: Sequence[str]) -> str:
+def recognition_note(name: str, of: str, by: Sequence[str]) -> str:
     """Which signature an implementation was taken to have, and why; empty where it is the contract's own, untold.
 
     `by` are the parameters that told it, or the one word of whoever said it.
@@ -59,12 +59,12 @@ def in_signature(contract: Contract, name: str) -> Contract:
         page=contract.page.replace(own, f"{of.function}({', '.join(of.inputs)}, …)", 1),
         mutants=lambda: mutants(of, contract.mutants()),
         reproducing=partial(_reproducing, contract.reproducing, of),
-        words=partial(in_words, of),
+        words=partial(translate, of),
         worded=partial(_worded, of),
     )
 
 
-def in_words(of: Signature, text: str) -> str:
+def translate(of: Signature, text: str) -> str:
     """A sentence with the signature's names for arguments and places in tensors."""
     for ours, theirs in of.words.items():
         pattern = PLAIN_ENGLISH.get(ours, rf"\b{ours}\b")
@@ -78,9 +78,9 @@ def in_words(of: Signature, text: str) -> str:
 
 def _worded(of: Signature, outcome: Outcome, calls: Calls) -> Outcome:
     """An outcome in the signature's words; one that raised says what the axes were."""
-    detail = in_words(of, outcome.detail)
+    detail = translate(of, outcome.detail)
     if outcome.status == Status.ERROR and "is called as" not in detail:
-        apart = of.groups_apart and any(_grouped(call) for call in calls)
+        apart = of.has_group_axis and any(_grouped(call) for call in calls)
         axes = ", ".join(of.axes_of_groups if apart else of.axes.split())
         detail = f"{detail}; it is called with {', '.join(of.inputs)} of axes ({axes})"
     return structs.replace(outcome, detail=detail)
@@ -91,7 +91,7 @@ def _grouped(call: Call) -> bool:
     query, key, value = (call.tensors.get(name) for name in ("query", "key", "value"))
     if query is None or key is None or value is None:
         return False
-    return Question(query, key, value, call.options).groups > 1
+    return AttentionCall(query, key, value, call.options).groups > 1
 
 
 def _place(of: Signature, found: re.Match[str]) -> str:

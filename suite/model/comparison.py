@@ -60,7 +60,7 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class Compared:
+class RunComparison:
     """One machine on both sides, or what was timed in one run. `old` and `new` say in words what the sides are."""
 
     old: str

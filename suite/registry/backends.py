@@ -12,28 +12,28 @@ PARAMETER = "attention"
 """The name of the parameter that takes a plug, and of the contract that the plug keeps."""
 
 
-def plugs(found: Iterable[Declaration]) -> Iterator[Declaration]:
+def with_each_backend(found: Iterable[Declaration]) -> Iterator[Declaration]:
     """Each implementation that takes a plug, with each attention plugged in."""
     found = list(found)
-    for host in filter(takes_plug, found):
+    for host in filter(takes_backend, found):
         for plug in found:
             if plug.contract == PARAMETER:
-                yield plugged(host, plug)
+                yield with_backend(host, plug)
 
 
-def takes_plug(declaration: Declaration) -> bool:
+def takes_backend(declaration: Declaration) -> bool:
     """Whether an attention can be plugged into it."""
-    return declaration.plug is None and not declaration.broken and PARAMETER in (declaration.parameters or ())
+    return declaration.backend is None and not declaration.broken and PARAMETER in (declaration.parameters or ())
 
 
-def may_take_plug(declaration: Declaration) -> bool:
+def may_take_backend(declaration: Declaration) -> bool:
     """Whether a user may ask for a plug in it: it takes one, or that is known only after its import."""
-    if declaration.contract == PARAMETER or declaration.plug is not None:
+    if declaration.contract == PARAMETER or declaration.backend is not None:
         return False
     return bool(declaration.broken) or declaration.parameters is None or PARAMETER in declaration.parameters
 
 
-def plugged(host: Declaration, plug: Declaration) -> Declaration:
+def with_backend(host: Declaration, plug: Declaration) -> Declaration:
     """The host with the plug in it, named like `transformer/eager+chunked`. It lacks what the plug lacks.
 
     Its parameter `attention` stays: a question may give it a probe instead of the plug.
@@ -48,7 +48,7 @@ def plugged(host: Declaration, plug: Declaration) -> Declaration:
         compiles=host.compiles or plug.compiles,
         summary="; ".join(filter(None, (host.summary.rstrip("."), f"attention is that of {plug.full_name}."))),
         broken=host.broken or plug.broken,
-        plug=plug,
+        backend=plug,
     )
 
 

@@ -9,13 +9,13 @@ from functools import partial, update_wrapper
 from typing import Any
 
 from attnsuite.registry.signatures.catalogue import OWN, signature
-from attnsuite.registry.signatures.signature import Question, Signature
+from attnsuite.registry.signatures.signature import AttentionCall, Signature
 
 NEEDS_NO_FLAG = "grouped heads need no flag in this signature"
 HAS_ALL_AXES = "inputs and mask have all axes in this signature, so that a mask cannot have more of them"
 
 
-class Adapted:
+class Adapter:
     """Turns the contract's call into a call of the function, and its answer back. Gradients flow through tensors.
 
     What the signature has no word for is unsupported: NotImplementedError, with the reason.
@@ -35,7 +35,7 @@ class Adapted:
         self.__signature__ = inspect.Signature([*_inputs(), *(_by_keyword(name) for name in of.takes(self.own))])
 
     def __call__(self, query: Any, key: Any, value: Any, **options: Any) -> Any:
-        asked = Question(query, key, value, options)
+        asked = AttentionCall(query, key, value, options)
         if not self.of.options.get("enable_gqa", ("",)) and _means_groups(asked):
             raise NotImplementedError(NEEDS_NO_FLAG)
         if self.of.adds_axes and asked.mask is not None and asked.mask.dim() > query.dim():
@@ -43,14 +43,14 @@ class Adapted:
         return self.of.layout(self.of, self.function, asked)
 
     def laid(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
-        """See `laid`."""
-        return laid(tensors, self.of)
+        """See `with_layout`."""
+        return with_layout(tensors, self.of)
 
 
 INPUTS = ("query", "key", "value")
 
 
-def adapted(
+def in_contract_signature(
     function: Callable[..., Any], name: str, own: Sequence[str] | None = None, needed: frozenset[str] = frozenset()
 ) -> Callable[..., Any]:
     """The function in the contract's signature; `own` are its parameters, None where it takes any.
@@ -58,15 +58,15 @@ def adapted(
     Those `needed` are given in every call. In the contract's own signature nothing else is changed.
     """
     if name != OWN:
-        return Adapted(function, signature(name), own, needed)
+        return Adapter(function, signature(name), own, needed)
 
     def call(query: Any, key: Any, value: Any, **options: Any) -> Any:
-        return function(query, key, value, **signature(OWN).filled(Question(query, key, value, options), needed))
+        return function(query, key, value, **signature(OWN).filled(AttentionCall(query, key, value, options), needed))
 
     return update_wrapper(call, function, (), ()) if needed else function
 
 
-def laid(tensors: Mapping[str, Any], of: Signature) -> dict[str, Any]:
+def with_layout(tensors: Mapping[str, Any], of: Signature) -> dict[str, Any]:
     """Inputs of a call by name, laid out in memory as the signature's axes lie, where they were contiguous.
 
     Their numbers and axes stay: a function that was written for contiguous inputs is given such.
@@ -87,7 +87,7 @@ def _with_heads_inside(tensor: Any) -> Any:
     return inside.transpose(-2, -3)
 
 
-def _means_groups(asked: Question) -> bool:
+def _means_groups(asked: AttentionCall) -> bool:
     """Whether heads are grouped without the contract's flag, which is bad input there and none here."""
     heads, key_heads = asked.heads, asked.key_heads
     return not asked.options.get("enable_gqa") and key_heads not in (0, heads) and heads % key_heads == 0

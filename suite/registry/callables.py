@@ -20,7 +20,7 @@ EVALUATED = "it is asked in evaluation mode"
 DROPS_NOTHING = ", in which nn.Dropout drops nothing"
 
 
-class Unfit(Exception):
+class Uncallable(Exception):
     """A target that cannot be called as a function, in one line that says what to write instead."""
 
 
@@ -32,15 +32,15 @@ class Styled:
     said: str = ""
 
 
-def styled(target: Any, name: str, of: str) -> Styled:
+def as_callable(target: Any, name: str, of: str) -> Styled:
     """The function that a target means in the contract `of`; it is known to its author as `name`.
 
     Of a class one instance is made, without arguments. A `torch.nn.Module` is put in evaluation mode. A model's
-    contract asks for a factory, which a class is, so that there nothing is changed. Raises `Unfit` where it is not
+    contract asks for a factory, which a class is, so that there nothing is changed. Raises `Uncallable` where it is not
     clear what is to be called.
     """
     if deferred := _deferred(target):
-        raise Unfit(f"{name} is {deferred}: its call returns before anything is computed; write a plain function")
+        raise Uncallable(f"{name} is {deferred}: its call returns before anything is computed; write a plain function")
     if of in names() and contract(of).is_model:
         return Styled(target)
     said = []
@@ -49,7 +49,7 @@ def styled(target: Any, name: str, of: str) -> Styled:
         said.append(f"{name} {A_CLASS}")
     if is_module(target):
         if _without_forward(target):
-            raise Unfit(f"{name} is a module without a method forward")
+            raise Uncallable(f"{name} is a module without a method forward")
         _refuse_weights(target, name, of)
         if target.training:
             target.eval()
@@ -95,7 +95,7 @@ def called(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def modes_kept(target: Any) -> Iterator[None]:
+def preserve_modes(target: Any) -> Iterator[None]:
     """Put a caller's own module back in training mode after the block, each part of it as it was."""
     parts = list(target.modules()) if is_module(target) else []
     before = [part.training for part in parts]
@@ -110,17 +110,17 @@ def _instance(of: type, name: str) -> Any:
     from torch.autograd import Function
 
     if issubclass(of, Function):
-        raise Unfit(f"{name} is an autograd Function, which is not called but applied: name {name}.apply")
+        raise Uncallable(f"{name} is an autograd Function, which is not called but applied: name {name}.apply")
     if not any("__call__" in vars(each) for each in of.__mro__):
-        raise Unfit(f"{name} is a class whose instances cannot be called: give it a method __call__")
+        raise Uncallable(f"{name} is a class whose instances cannot be called: give it a method __call__")
     if needed := _needed(of):
         example = ", ".join(f"{each}=…" for each in needed[:MOST_NAMED]) + (", …" if needed[MOST_NAMED:] else "")
         write = f"write an instance below it, mine = {name}({example}), and name that"
-        raise Unfit(f"{name} is a class that is made with {_some(needed)}: {write}")
+        raise Uncallable(f"{name} is a class that is made with {_some(needed)}: {write}")
     try:
         return of()
     except Exception as error:
-        raise Unfit(f"{name}() raises {type(error).__name__}: {' '.join(str(error).split())}") from error
+        raise Uncallable(f"{name}() raises {type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
 def _needed(of: type) -> list[str]:
@@ -142,10 +142,12 @@ def _refuse_weights(module: Any, name: str, of: str) -> None:
     says = f"{name} has weights of its own ({_some(own)}), so that no expected output is known"
     if of not in ("attention", WEIGHTED):
         signature = contract(of).signature if of in names() else "the contract's signature"
-        raise Unfit(f"{says}: write a function around it that sets them to its arguments, as {signature}")
+        raise Uncallable(f"{says}: write a function around it that sets them to its arguments, as {signature}")
     code = "".join(f"\n    {line}" for line in around_module(module))
     where = f"the contract {WEIGHTED}, which gives them"
-    raise Unfit(f"{says}: write a function around it in {where}, as below, and name it, FILE.py:{WEIGHTED}\n{code}")
+    raise Uncallable(
+        f"{says}: write a function around it in {where}, as below, and name it, FILE.py:{WEIGHTED}\n{code}"
+    )
 
 
 def _some(words: list[str]) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Run the block without looking for reference cycles. Other objects are freed as soon as nothing refers to them."""
     enabled = gc.isenabled()
     gc.disable()
@@ -20,14 +20,14 @@ def uncollected() -> Iterator[None]:
 
 
 @contextmanager
-def importing() -> Iterator[None]:
+def gc_paused_for_imports() -> Iterator[None]:
     """Run a block that imports libraries, whose objects stay to the end: they are never looked through for cycles."""
-    with uncollected():
+    with gc_paused():
         yield
         gc.freeze()
 
 
-def look_through_once() -> None:
+def collect_once() -> None:
     """Look through what was imported like that once, so that Python knows how much there is.
 
     Where `gc.unfreeze` gives that back to the collector, as in a forked process that is timed, all of it is looked

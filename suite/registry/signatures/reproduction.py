@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attnsuite.cases import Call
-from attnsuite.registry.signatures.signature import Question, Signature
+from attnsuite.registry.signatures.signature import AttentionCall, Signature
 
 TO_FOUR = {4: "", 3: "[None]", 2: "[None, None]"}
 OF_RANK = {4: "", 3: "[0]", 2: "[0, 0]"}
@@ -50,9 +50,9 @@ def _called(of: Signature, call: Call) -> str:
     rank = call.tensors["query"].dim()
     query, key, value = (call.tensors[name] for name in ("query", "key", "value"))
     masks = {name: each for name, each in call.tensors.items() if name not in call.positional}
-    asked = Question(query, key, value, {**call.options, **masks})
+    asked = AttentionCall(query, key, value, {**call.options, **masks})
     keywords = of.keywords(asked)
-    apart = asked.groups if of.groups_apart else 1
+    apart = asked.groups if of.has_group_axis else 1
     if apart != 1 and any(hasattr(each, "dim") for each in keywords.values()):
         raise NotImplementedError("a mask of grouped heads has an axis that its own does not have")
     grouped = {} if apart == 1 else {"query": f".unflatten(2, ({asked.key_heads}, {apart}))"}
