@@ -31,7 +31,7 @@ MAX_TENSORS = 100_000
 STORAGE_LIMIT = 1 << 35
 """Bytes of tensors in a message at most: more than any test needs, and less than would only fail."""
 TOKEN = 16
-"""Bytes of the random number that follows a request and precedes its reply, so that nothing can reply unasked."""
+"""Bytes of the random number that follows a request and precedes its reply, so that nothing can reply without one."""
 MAX_TEXT = 10_000
 """Characters of a text that are kept: a message is shown in one line and stored with each outcome."""
 MAX_NAMES = 1_000

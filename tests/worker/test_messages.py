@@ -264,7 +264,7 @@ def test_a_greeting_tells_what_the_import_alone_could_tell() -> None:
 
     assert (declaration.parameters, declaration.lacks) == (("query",), {"causal": "not yet"})
     assert declaration.full_name == "attention/matmul", "what is known before is not told"
-    assert len(greeted(style="x" * 1_000_000).style) == MAX_TEXT + 1
+    assert len(greeted(conversion="x" * 1_000_000).conversion) == MAX_TEXT + 1
 
 
 @pytest.mark.parametrize(
@@ -275,10 +275,10 @@ def test_a_greeting_tells_what_the_import_alone_could_tell() -> None:
         {"parameters": (1,)},
         {"parameters": ("query\n::error::",)},
         {"parameters": ("query",) * (MAX_NAMES + 1)},
-        {"untested_parameters": None},
-        {"untested_parameters": ("mask\n::error::",)},
+        {"untested": None},
+        {"untested": ("mask\n::error::",)},
         {"function": "mine\n::error::"},
-        {"rewritten": "yes"},
+        {"rewrites_calls": "yes"},
         {"requires": "torch"},
         {"requires": ("torch",) * (MAX_NAMES + 1)},
         {"lacks": {"causal": ""}},
