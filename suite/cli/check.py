@@ -81,7 +81,7 @@ def _run(options: Check) -> int:
         begin_detection()
     if options.device == "cpu" and (options.isolate or not options.cases or submissions):
         prewarm({})  # workers need PyTorch, which is imported here meanwhile
-    with importing():  # to look through libraries for garbage takes some per cent of a check
+    with gc_paused_for_imports():  # to look through libraries for garbage takes some per cent of a check
         import attnsuite.conformance.session  # noqa: F401  with all that it needs
     heed()
     lines = sys.stderr if options.json == "-" else sys.stdout

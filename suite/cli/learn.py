@@ -11,7 +11,7 @@ from attnsuite.cli.progress import Epochs
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Learn
 from attnsuite.cli.targets import told
-from attnsuite.model import Run, TrainingResult, UsageError
+from attnsuite.model import Run, TrainingRow, UsageError
 from attnsuite.report import refuse_foreign_index
 from attnsuite.results import RunWriter, open_run
 
@@ -52,12 +52,12 @@ def run(options: Learn) -> int:
 def _train(jobs: Sequence[Job], writer: RunWriter, options: Learn) -> None:
     """Train what the run does not have yet, write and print each result."""
     if writer.resumed:
-        there = f"{len(writer.stored(TrainingResult))} of {len(jobs)} trainings are there already"
+        there = f"{len(writer.stored(TrainingRow))} of {len(jobs)} trainings are there already"
         told(f"resuming the run of {writer.run.started}: {there}")
     with Epochs() as shown:
         try:
             for job in jobs:
-                if _key(job) not in writer.stored(TrainingResult):
+                if _key(job) not in writer.stored(TrainingRow):
                     title = f"{job.task.name} with {job.implementation}, seed {job.seed}"
                     writer.write(learned := _learned(job, options.checkpoints, shown.begins(title)))
                     shown.ended(title, line(learned))
@@ -70,7 +70,7 @@ def _key(job: Job) -> tuple[str, ...]:
     return (job.implementation, job.task.recorded_name, str(job.seed), DEVICE)
 
 
-def line(learned: TrainingResult) -> str:
+def line(learned: TrainingRow) -> str:
     """The result of a training in a line, with the documents' scores."""
     scores = (
         f"{name} {score:.3f}" + (f" (documents: {learned.printed[name]:.3f})" if name in learned.printed else "")
@@ -104,10 +104,10 @@ def _run(jobs: Sequence[Job]) -> Run:
     return machine.new_run(sources, machine.suite_hash(), "; ".join(parts))
 
 
-def _learned(job: Job, checkpoints: Path | None, watch: Watch) -> TrainingResult:
+def _learned(job: Job, checkpoints: Path | None, watch: Watch) -> TrainingRow:
     backend = job.backend()
     finished = job.run(backend.attention, checkpoints, watch)
-    return TrainingResult(
+    return TrainingRow(
         job.implementation,
         job.task.recorded_name,
         job.seed,

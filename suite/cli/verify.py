@@ -8,7 +8,7 @@ from pathlib import Path
 from attnsuite.cli.exit_status import FAILED
 from attnsuite.cli.requests import Verify
 from attnsuite.model import RESULTS, Refusal, UsageError, escaped
-from attnsuite.model.uncollected import uncollected
+from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.report import outdated_pages, pages
 from attnsuite.results import Recorded, machines, read_machine, verify
 

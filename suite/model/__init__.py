@@ -35,7 +35,7 @@ from attnsuite.model.rows import Reason as Reason
 from attnsuite.model.rows import Refusal as Refusal
 from attnsuite.model.rows import Repetition as Repetition
 from attnsuite.model.rows import Status as Status
-from attnsuite.model.rows import TrainingResult as TrainingResult
+from attnsuite.model.rows import TrainingRow as TrainingRow
 from attnsuite.model.run import ContractFacts as ContractFacts
 from attnsuite.model.run import Example as Example
 from attnsuite.model.run import Facts as Facts

@@ -315,7 +315,7 @@ WRONG_GRADIENTS, RIGHT_GRADIENT = "wrong-gradients", "right"
 """The task in which attentions with wrong gradients are trained, and what stands there for the right one."""
 
 
-class TrainingResult(Row, frozen=True):
+class TrainingRow(Row, frozen=True):
     """One training that ended, from one seed."""
 
     implementation: Name

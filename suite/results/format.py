@@ -24,7 +24,7 @@ from attnsuite.model import (
     Repetition,
     Run,
     Status,
-    TrainingResult,
+    TrainingRow,
     UsageError,
 )
 from attnsuite.model.files import LARGEST, file_errors, read_bytes
@@ -36,7 +36,7 @@ RUN, FACTS = "run.json", "facts.json.gz"
 KINDS: Mapping[str, type[AnyRow]] = {
     "outcomes": Outcome,
     "measurements": Measurement,
-    "trainings": TrainingResult,
+    "trainings": TrainingRow,
     "claims": ClaimResult,
     "repeats": Repetition,
 }
@@ -48,7 +48,7 @@ FORMER = ("runs.jsonl", "journal.jsonl")
 SHOWN_ERRORS = 20
 """Errors of one file that are listed; further ones are counted."""
 Noted = TypeVar("Noted", Run, Facts)
-AnyRow: TypeAlias = Outcome | Measurement | TrainingResult | ClaimResult | Repetition
+AnyRow: TypeAlias = Outcome | Measurement | TrainingRow | ClaimResult | Repetition
 
 
 class Damaged(UsageError):

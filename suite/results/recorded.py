@@ -19,7 +19,7 @@ from attnsuite.model import (
     Outcome,
     Repetition,
     Run,
-    TrainingResult,
+    TrainingRow,
     UsageError,
 )
 from attnsuite.model.garbage_collection import gc_paused
@@ -29,7 +29,7 @@ from attnsuite.results.format import KINDS, RUN, AnyRow, Damaged, altered, read_
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 
-Row = TypeVar("Row", Outcome, Measurement, TrainingResult, ClaimResult)
+Row = TypeVar("Row", Outcome, Measurement, TrainingRow, ClaimResult)
 Placed = tuple[str, Row]
 """A row with the id of its run."""
 TABLES = {"conformance": "outcomes", "benchmark": "measurements", "learning": "trainings", "claims": "claims"}
@@ -48,7 +48,7 @@ class Recorded:
     runs: Mapping[str, Run]
     rows: tuple[tuple[str, Outcome], ...]
     measured: tuple[tuple[str, Measurement], ...] = ()
-    trained: tuple[tuple[str, TrainingResult], ...] = ()
+    trained: tuple[tuple[str, TrainingRow], ...] = ()
     examined: tuple[tuple[str, ClaimResult], ...] = ()
     repeats: tuple[Repetition, ...] = ()
 
@@ -61,7 +61,7 @@ class Recorded:
         return [measurement for _, measurement in self.measured]
 
     @property
-    def learned(self) -> list[TrainingResult]:
+    def learned(self) -> list[TrainingRow]:
         return [learned for _, learned in self.trained]
 
     @property

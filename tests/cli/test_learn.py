@@ -15,7 +15,7 @@ from attnsuite.cli.learn import run
 from attnsuite.cli.requests import Learn
 from attnsuite.documents.learning import tasks
 from attnsuite.documents.learning.engine import Training
-from attnsuite.model import TrainingResult, UsageError
+from attnsuite.model import TrainingRow, UsageError
 from attnsuite.results import read
 
 Write = Callable[[str, str], Path]
@@ -38,7 +38,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def learned(results: str = "results") -> list[TrainingResult]:
+def learned(results: str = "results") -> list[TrainingRow]:
     (stored,) = read(Path(results)).values()
     return list(stored.learned)
 

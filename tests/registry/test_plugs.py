@@ -15,7 +15,7 @@ from attnsuite.conformance.session import Session
 from attnsuite.contracts import contract
 from attnsuite.model import FAILURES, UsageError
 from attnsuite.registry import Broken, Declaration, Loaded, Missing
-from attnsuite.registry.plugging import plugged, takes_plug
+from attnsuite.registry.backends import takes_backend, with_backend
 from attnsuite.worker import Worker, run_calls
 
 Write = Callable[[str, str], Path]

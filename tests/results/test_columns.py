@@ -26,7 +26,7 @@ from attnsuite.model import (
     Outcome,
     Repetition,
     Run,
-    TrainingResult,
+    TrainingRow,
     WorkloadFacts,
 )
 from attnsuite.results.history import Line
@@ -36,7 +36,7 @@ FILES = {
     "run.json": (Run, Machine),
     "outcomes.jsonl.gz": (Outcome,),
     "measurements.jsonl.gz": (Measurement,),
-    "trainings.jsonl.gz": (TrainingResult,),
+    "trainings.jsonl.gz": (TrainingRow,),
     "claims.jsonl.gz": (ClaimResult,),
     "repeats.jsonl.gz": (Repetition,),
     "facts.json.gz": (Facts, ContractFacts, WorkloadFacts, FindingFacts, Operators),
@@ -66,7 +66,7 @@ OWN = {
         "reason": "why there is no result, in one word",
     },
     Measurement: {"detail": "why there is no time, or what limits it; at most 2,000 characters"},
-    TrainingResult: {"task": "name of the task", "seed": "seed of the training", "curve": "mean loss of each epoch"},
+    TrainingRow: {"task": "name of the task", "seed": "seed of the training", "curve": "mean loss of each epoch"},
     ClaimResult: {
         "claim": "name of the claim",
         "document": "id of the source document",

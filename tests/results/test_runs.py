@@ -34,14 +34,14 @@ from attnsuite.model import (
     Measurement,
     Outcome,
     Repetition,
-    TrainingResult,
+    TrainingRow,
     UsageError,
     WorkloadFacts,
 )
 from attnsuite.results import finished_shard, load, machines, open_run
 from attnsuite.results import read as read_all
 
-TRAINING = TrainingResult("attention/loops", "recall", 0, "cpu", (2.0, 1.0), {"accuracy": 0.5}, config={"epochs": 2})
+TRAINING = TrainingRow("attention/loops", "recall", 0, "cpu", (2.0, 1.0), {"accuracy": 0.5}, config={"epochs": 2})
 CLAIM = ClaimResult(
     "claims/toy", "toy/count", "cpu", "doc-1", "1", "two", "a count", "2", Evidence.EXACT, ClaimStatus.HOLDS, 2.0
 )

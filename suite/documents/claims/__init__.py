@@ -132,7 +132,9 @@ class Claim:
             return self._row(started, ClaimStatus.ERROR, f"{type(error).__name__}: {error}")
         return self._row(started, self.expected.judge(measured.interval), measured.detail, measured)
 
-    def _row(self, started: float, holds: Holds, detail: str, measured: MeasuredValue | None = None) -> Claimed:
+    def _row(
+        self, started: float, holds: ClaimStatus, detail: str, measured: MeasuredValue | None = None
+    ) -> ClaimResult:
         interval = measured.interval if measured else None
         return ClaimResult(
             self.implementation,
