@@ -54,13 +54,12 @@ def optional_parameters(name: str) -> frozenset[str]:
     """The parameters with a default. A contract in one file is not imported for this, since it imports PyTorch."""
     if (file := file_of(name)).name == "contract.py":
         return contract(name).optional
-    page = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    return optional_in(page)
+    return optional_in(ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "")
 
 
 def modules_of_workloads(names: Iterable[str]) -> list[str]:
     """The modules that are imported for the workloads of these contracts; unknown contracts have none."""
-    declaring = [_files()[name] for name in names if name in _files()]
-    folders = [file.parent for file in declaring if file.name == "contract.py"]
-    workloads = [folder / f"workloads{end}" for folder in folders for end in ("", ".py")]
-    return [_module(file) for file in (*declaring, *workloads) if file.exists()]
+    files = [_files()[name] for name in names if name in _files()]
+    folders = [file.parent for file in files if file.name == "contract.py"]
+    modules = [folder / ("workloads.py" if (folder / "workloads.py").exists() else "cases.py") for folder in folders]
+    return [_module(file) for file in (*files, *modules)]

@@ -1,9 +1,9 @@
-"""Steps and mutants shared by multi-head attention and models: how a backend is called, which weights are returned."""
+"""Steps and mutants of multi-head attention and models: calls of a backend, and returned attention weights."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -69,49 +69,27 @@ CALLS_OF_BACKEND = {
 """Mutants of the step `ask`, which calls the backend with heads and options."""
 
 
-def through_identity(answer: Callable[[Tensor], Tensor], value: Tensor) -> Tensor:
+def through_identity(attend: Callable[[Tensor], Tensor], value: Tensor) -> Tensor:
     """The weights of an attention, b h l s: its output for values, b h s c, that are columns of the identity.
 
     A call takes as many columns as the values have; the last call is filled up with zeros.
     """
     keys, columns = value.shape[-2:]
     identity = pad(torch.eye(keys, dtype=value.dtype, device=value.device), (0, -keys % columns))
-    parts = [answer(part.expand(*value.shape[:2], keys, columns)) for part in identity.split(columns, -1)]
+    parts = [attend(part.expand(*value.shape[:2], keys, columns)) for part in identity.split(columns, -1)]
     return torch.cat(parts, -1)[..., :keys]
 
 
-def _through_whole_identity(answer: Callable[[Tensor], Tensor], value: Tensor) -> Tensor:
+def through_whole_identity(attend: Callable[[Tensor], Tensor], value: Tensor) -> Tensor:
+    """The same with one call, whose values are as wide as there are keys."""
     keys = value.shape[-2]
-    return answer(torch.eye(keys, dtype=value.dtype, device=value.device).expand(*value.shape[:2], keys, keys))
-
-
-def in_steps(parts: Sequence[Tensor]) -> Tensor:
-    """The weights of queries that were decoded one by one, b h l s; early ones may have fewer keys."""
-    keys = parts[-1].shape[-1]
-    return torch.cat([pad(part, (0, keys - part.shape[-1])) for part in parts], -2)
-
-
-def _of_next_layer(weights: Weights) -> Weights:
-    """Each attention gets the weights of the next one of its shape."""
-    names = list(weights)
-
-    def following(name: str, place: int) -> Tensor:
-        others = (weights[other] for other in names[place + 1 :] + names[:place])
-        return next((other for other in others if other.shape == weights[name].shape), weights[name])
-
-    return {name: following(name, place) for place, name in enumerate(names)}
-
-
-def _first_of_shapes(weights: Weights, kept: dict[str, Any]) -> Weights:
-    key = str({name: tuple(tensor.shape) for name, tensor in weights.items()})
-    first: Weights = kept.setdefault(f"weights {key}", weights)
-    return first
+    return attend(torch.eye(keys, dtype=value.dtype, device=value.device).expand(*value.shape[:2], keys, keys))
 
 
 OF_WEIGHTS = {
     "shows_averaged_weights": Mutation(
         "the returned attention weights are the mean over all heads, b l s",
-        lambda weights, masked, scores: weights.mean(1),
+        with_result(lambda weights: weights.mean(1)),
         "torch.nn.MultiheadAttention by default",
     ),
     "shows_first_item": Mutation("the returned attention weights are the first item's", with_result(first_for_all())),
@@ -121,40 +99,23 @@ OF_WEIGHTS = {
     ),
     "shows_powers": Mutation(
         "exponentials are returned instead of attention weights: they are not divided by their sum",
-        lambda weights, masked, scores: (masked - masked.amax(-1, keepdim=True)).exp(),
+        with_result(lambda weights: weights / weights.amax(-1, keepdim=True)),
     ),
     "shows_rounded_weights": Mutation(
         "the returned attention weights are rounded to thousandths",
         with_result(lambda weights: (weights * 1000).round() / 1000),
     ),
 }
-"""Mutants of the step `shown`, which returns the weights."""
-OF_HIDDEN_WEIGHTS = {
-    "shows_unmasked_weights": Mutation(
-        "the returned attention weights ignore all masks", lambda weights, masked, scores: scores.softmax(-1)
-    ),
+"""Mutants of the step `shown`, which returns the weights, b h l s."""
+FAINT_WEIGHTS = {
     "shows_faint_weights_of_hidden_keys": Mutation(
         "hidden keys have a returned weight of 10⁻⁹", with_result(lambda weights: weights.clamp_min(1e-9))
-    ),
+    )
 }
-"""Mutants of the same step where keys may be hidden."""
+"""A mutant of the same step, where keys may be hidden."""
 READING = {
     "reads_plug_at_once": Mutation(
-        "the backend's weights are read with values that are wider than the model's", _through_whole_identity
+        "the backend's weights are read with values that are wider than the model's", through_whole_identity
     )
 }
 """Mutants of the step `read`, which reads a backend's weights."""
-NAMES_OF_WEIGHTS = {
-    "shows_next_layer": Mutation("each attention returns the weights of the next one of its shape", _of_next_layer)
-}
-"""Mutants of the step `named`."""
-RECALLED_WEIGHTS = {
-    "shows_first_call": Mutation(
-        "later calls return the attention weights of the first call of a shape", _first_of_shapes
-    )
-}
-"""Mutants of the step `recalled`."""
-STEPS_OF_WEIGHTS = {
-    "shows_last_step": Mutation("cached decoding returns the weights of the last step only", lambda parts: parts[-1])
-}
-"""Mutants of the step `stacked`, of models that decode token by token."""

@@ -6,24 +6,25 @@ Other models are compared with these eager models, so nothing here widens.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import Any, Self
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnsuite.cases.computations import Steps
 from attnsuite.cases.mutants import formula
-from attnsuite.contracts.shared import Attention, Options, in_steps, through_identity
+from attnsuite.contracts.shared import Attention, through_identity
 from attnsuite.contracts.softmax import masked, unguarded
 
 Config = Mapping[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]
 Part = Mapping[str, Tensor]
-Kept = dict[str, Any]
-"""What a mutant keeps from one call of a model to the next."""
+Storage = dict[Any, Any]
+"""What a mutant stores from one call of a model to the next."""
 
 
 def check(weights: Part, expected: Shapes) -> None:
@@ -40,33 +41,34 @@ class Blocks(Steps):
     shapes: Callable[[Config], Shapes]
     """The expected weights by name."""
     run: Callable[..., Tensor]
-    """The model: config, weights, what it keeps between calls, its dtype, and the inputs."""
+    """The model: config, weights, what it stores between calls, its dtype, and the inputs."""
     rows: dict[str, list[Tensor]] | None = None
     """If attention weights are requested, those of the call so far by name, b h l s: one tensor, or one a step."""
 
     def compute(
         self, config: Config, weights: Part, *, attention: Attention | None = None, need_weights: bool = False
     ) -> Callable[..., Any]:
-        model, run, kept = self.made(config, weights, attention)
-        return partial(model.with_weights, run, kept, next(iter(weights.values())).dtype) if need_weights else run
+        run, run_with_weights = self.models(config, weights, attention)
+        return run_with_weights if need_weights else run
 
-    def made(
+    def models(
         self, config: Config, weights: Part, attention: Attention | None
-    ) -> tuple[Self, Callable[..., Tensor], Kept]:
-        """The computation with its backend, the model, and what the model keeps between calls."""
+    ) -> tuple[Callable[..., Tensor], Callable[..., Any]]:
+        """The model with its backend, and the same with the weights of every attention."""
         self.check_config(config)
         self.check_weights(weights, self.shapes(config))
-        model, kept, dtype = self.plugged(attention), Kept(), next(iter(weights.values())).dtype
-        return model, partial(model.run, config, self.widened(config, weights), kept, dtype), kept
+        model, storage, dtype = self.with_backend(attention), Storage(), next(iter(weights.values())).dtype
+        run = partial(model.run, config, self.widened(config, weights), storage, dtype)
+        return run, partial(model.run_with_weights, run, storage, dtype)
 
-    def with_weights(
-        self, run: Callable[..., Tensor], kept: Kept, dtype: torch.dtype, *inputs: Tensor
+    def run_with_weights(
+        self, run: Callable[..., Tensor], storage: Storage, dtype: torch.dtype, *inputs: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """The model's output, and the weights of every attention by name."""
         self.rows = {}
         output = run(*inputs)
         weights = {name: self.stacked(parts).to(dtype) for name, parts in self.rows.items()}
-        return output, self.recalled(self.named(weights), kept)
+        return output, self.recalled(self.named(weights), storage)
 
     @staticmethod
     def check_config(config: Config) -> None:
@@ -97,42 +99,46 @@ class Blocks(Steps):
     def attend(self, name: str, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
         """The heads' outputs, b h l p."""
         scores = query @ key.mT * self.factor(query.shape[-1], query.shape[1])  # b h l s
-        masked = scores if allowed is None else self.mask(scores, allowed)
-        weights = self.softmax(masked)
-        self.note(name, lambda: self.shown(weights, masked, scores))
+        weights = self.softmax(scores if allowed is None else self.mask(scores, allowed))
+        self.record(name, lambda: self.shown(weights, scores))
         return weights @ value
 
-    def note(self, name: str, weights: Callable[[], Tensor]) -> None:
+    def record(self, name: str, weights: Callable[[], Tensor]) -> None:
         """Record the weights of an attention if they are requested."""
         if self.rows is not None:
             self.rows.setdefault(name, []).append(weights())
 
-    def plugged(self, attention: Attention | None) -> Self:
+    def with_backend(self, attention: Attention | None) -> Self:
         """The same computation with this backend, if there is one."""
         model = copy(self)
         if attention is not None:
-            model.attend = self.plug(model.attend, partial(model.by_backend, attention))  # type: ignore[method-assign]
+            model.attend = self.plug(model.attend, partial(model.attend_by_backend, attention))  # type: ignore[method-assign]
         return model
 
-    def by_backend(
+    def attend_by_backend(
         self, attention: Attention, name: str, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None
     ) -> Tensor:
         """The backend's output. Its weights are its outputs for values that are columns of the identity."""
+
+        def output(value: Tensor) -> Tensor:
+            return self.ask(attention, (query, key, value), options)
+
         options = self.needed(allowed)
-        mixed = self.ask(attention, (query, key, value), options)
-        self.note(name, lambda: self.read(partial(self.reply, attention, query, key, options), value))
+        mixed = output(value)
+        self.record(name, lambda: self.read(output, value))
         return mixed
 
-    def reply(self, attention: Attention, query: Tensor, key: Tensor, options: Options, values: Tensor) -> Tensor:
-        """The backend's output for other values."""
-        return self.ask(attention, (query, key, values), options)
-
-    # the returned weights, b h l s, from weights, masked scores and scores
-    shown = formula(lambda weights, masked, scores: weights)
+    shown = formula(lambda weights, scores: weights)  # the returned weights, b h l s
     read = staticmethod(through_identity)
-    stacked = staticmethod(in_steps)
+
+    @staticmethod
+    def stacked(parts: Sequence[Tensor]) -> Tensor:
+        """The weights of queries that were decoded one by one, b h l s; early ones may have fewer keys."""
+        keys = parts[-1].shape[-1]
+        return torch.cat([pad(weights, (0, keys - weights.shape[-1])) for weights in parts], -2)
+
     named = staticmethod(lambda weights: weights)  # the weights by name
-    recalled = staticmethod(lambda weights, kept: weights)
+    recalled = staticmethod(lambda weights, storage: weights)
 
     plug = staticmethod(lambda own, backend: backend)  # what attends instead of the model's own attention
     # the backend's arguments: no mask that hides nothing
@@ -158,11 +164,11 @@ class Blocks(Steps):
     add = formula(lambda x, y: x + y)
 
 
-def part(weights: Part, name: str) -> dict[str, Tensor]:
+def part(weights: Part, block: str) -> dict[str, Tensor]:
     """The tensors below a name, by the rest of their names."""
-    below = f"{name}."
+    below = f"{block}."
     start = len(below)
-    return {whole[start:]: tensor for whole, tensor in weights.items() if whole.startswith(below)}
+    return {name[start:]: tensor for name, tensor in weights.items() if name.startswith(below)}
 
 
 def normalised(x: Tensor, weights: Part, divisor: Callable[[Tensor], Tensor]) -> Tensor:

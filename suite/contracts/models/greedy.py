@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 from torch import Tensor, cat
 from torch.nn.functional import pad
@@ -44,6 +46,15 @@ class Translating:
             name: rows if name.startswith("encoder") else self.behind(rows, over) for name, rows in weights.items()
         }
 
+    def translator(
+        self, run: Run, run_with_weights: RunWithWeights, options: Greedy, vocabulary: int, need_weights: bool
+    ) -> Callable[[Tensor, Tensor], Any]:
+        """The model of source and lengths that translates with these options."""
+        options = self.check_greedy(options, vocabulary)
+        if need_weights:
+            return partial(self.translated_with_weights, run, run_with_weights, options)
+        return partial(self.translated, run, options)
+
     @staticmethod
     def check_greedy(greedy: Greedy, vocabulary: int) -> Greedy:
         """Raise for tokens outside the vocabulary and for less than one step; return the argument."""
@@ -62,9 +73,9 @@ class Translating:
     @staticmethod
     def cut(tokens: Tensor, end: int, steps: int) -> Tensor:
         """All tokens behind the first end token of a row become end tokens, up to `steps`."""
-        whole = pad(tokens, (0, steps - tokens.shape[1]), value=end)
-        behind = (whole == end).cumsum(1) - (whole == end).long() > 0
-        return whole.masked_fill(behind, end)
+        padded = pad(tokens, (0, steps - tokens.shape[1]), value=end)
+        behind = (padded == end).cumsum(1) - (padded == end).long() > 0
+        return padded.masked_fill(behind, end)
 
 
 MUTANTS: dict[str, Mapping[str, Mutation]] = {

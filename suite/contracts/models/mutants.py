@@ -18,8 +18,8 @@ from attnsuite.cases.mutants import (
     with_arguments,
     with_result,
 )
-from attnsuite.contracts.models.eager import Blocks, Config, Part, Shapes, mean_square, normalised
-from attnsuite.contracts.shared import CALLS_OF_BACKEND, NAMES_OF_WEIGHTS, OF_WEIGHTS, READING, RECALLED_WEIGHTS
+from attnsuite.contracts.models.eager import Blocks, Config, Part, Shapes, Storage, mean_square, normalised
+from attnsuite.contracts.shared import CALLS_OF_BACKEND, OF_WEIGHTS, READING, Weights
 
 
 def with_expected_shapes(weights: Part, expected: Shapes) -> dict[str, Tensor]:
@@ -30,7 +30,7 @@ def with_expected_shapes(weights: Part, expected: Shapes) -> dict[str, Tensor]:
 EXTRA_WEIGHTS = Mutation(
     "unexpected weights are accepted",
     with_arguments(
-        weights=lambda weights, expected: {name: each for name, each in weights.items() if name in expected}
+        weights=lambda weights, expected: {name: tensor for name, tensor in weights.items() if name in expected}
     ),
 )
 MIXED_DTYPES = Mutation(
@@ -44,7 +44,7 @@ MIXED_DTYPES = Mutation(
 
 def transposed(*names: str) -> Callable[[Part], dict[str, Tensor]]:
     """The weights whose names end so are transposed where they are square."""
-    return lambda weights: {name: turned(each) if name.endswith(names) else each for name, each in weights.items()}
+    return lambda weights: {name: turned(w) if name.endswith(names) else w for name, w in weights.items()}
 
 
 def shared(first: str, second: str) -> Callable[[Part], dict[str, Tensor]]:
@@ -67,26 +67,55 @@ def of_other_names(weights: Part, other: Callable[[str], str]) -> dict[str, Tens
     return {name: others[name] if others[name].shape == tensor.shape else tensor for name, tensor in weights.items()}
 
 
-class _Remembered:
-    """Keeps weights from one model to the next of the same config."""
+class _Models:
+    """Stores weights from one model to the next of the same config."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, dict[str, Tensor]] = {}
+        self.weights: dict[str, dict[str, Tensor]] = {}
 
     def first(self, weights: Part, config: Config) -> Part:
         copies = {name: tensor.clone() for name, tensor in weights.items()}
-        return self.kept.setdefault(str(sorted(config.items())), copies)
+        return self.weights.setdefault(str(sorted(config.items())), copies)
 
     def latest(self, weights: Part, config: Config) -> Part:
-        remembered = self.kept.setdefault(str(sorted(config.items())), {})
-        remembered.update(weights)
-        return remembered
+        stored = self.weights.setdefault(str(sorted(config.items())), {})
+        stored.update(weights)
+        return stored
 
 
+def first_of_shape(storage: Storage, states: Tensor) -> Tensor:
+    """The states of the first call of this shape."""
+    first: Tensor = storage.setdefault(str(tuple(states.shape)), states)
+    return first
+
+
+def _rotated(weights: Weights) -> Weights:
+    """Each attention gets the weights of the next one of its shape."""
+    names = list(weights)
+
+    def following(name: str, place: int) -> Tensor:
+        others = (weights[other] for other in names[place + 1 :] + names[:place])
+        return next((other for other in others if other.shape == weights[name].shape), weights[name])
+
+    return {name: following(name, place) for place, name in enumerate(names)}
+
+
+def _first_weights(weights: Weights, storage: Storage) -> Weights:
+    shapes = str({name: tuple(tensor.shape) for name, tensor in weights.items()})
+    first: Weights = storage.setdefault(f"weights {shapes}", weights)
+    return first
+
+
+RECALLED_WEIGHTS = {
+    "shows_first_call": Mutation(
+        "later calls return the attention weights of the first call of a shape", _first_weights
+    )
+}
+"""A mutant of the step `recalled`."""
 ATTENTION_MAPS = ("w_query", "w_key", "w_value", "w_output")
 
 
-def mutants_of_blocks(of: type[Blocks]) -> list[Mutant]:
+def mutants_of_blocks(computation: type[Blocks]) -> list[Mutant]:
     """The mutants of any model that consists of these blocks."""
     widened = {
         "transposed_weights": Mutation(
@@ -98,14 +127,20 @@ def mutants_of_blocks(of: type[Blocks]) -> list[Mutant]:
             with_arguments(weights=transposed("w1", "w2")),
         ),
         "first_weights": Mutation(
-            "a model has the weights of the first one of its config", with_result(_Remembered().first)
+            "a model has the weights of the first one of its config", with_result(_Models().first)
         ),
         "latest_weights": Mutation(
-            "a model has the weights of the latest one of its config", with_result(_Remembered().latest)
+            "a model has the weights of the latest one of its config", with_result(_Models().latest)
         ),
     }
-    returned = {"shown": OF_WEIGHTS, "read": READING, "named": NAMES_OF_WEIGHTS, "recalled": RECALLED_WEIGHTS}
-    return mutants(of, widened=widened, ask=CALLS_OF_BACKEND, **HEADS, **LAYERS, **returned)
+    next_layer = Mutation("each attention returns the weights of the next one of its shape", _rotated)
+    returned = {
+        "shown": OF_WEIGHTS,
+        "read": READING,
+        "named": {"shows_next_layer": next_layer},
+        "recalled": RECALLED_WEIGHTS,
+    }
+    return mutants(computation, widened=widened, ask=CALLS_OF_BACKEND, **HEADS, **LAYERS, **returned)
 
 
 def _rms_norm(x: Tensor, weights: Part) -> Tensor:

@@ -1,20 +1,21 @@
-"""Workloads of models: forward passes, verified on one item of the batch, and training steps, verified by gradients."""
+"""Workloads with trained weights: forward passes, verified on one item, and training steps, verified by gradients."""
 
 from __future__ import annotations
 
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from random import Random
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from attnsuite import cases as asking
+from attnsuite import cases
 from attnsuite.cases import Call, Reply
-from attnsuite.cases.expected import Form, NearInNorm
+from attnsuite.cases.expected import Expected, Form, NearInNorm
 from attnsuite.cases.model import Config, Model, Shapes
 from attnsuite.cases.tensors import grown, moved, other_tokens
 from attnsuite.cases.training import ExpectedStep, Loss, expected_step, sampled_rows
@@ -38,29 +39,91 @@ STEP_BYTES = 9.0
 are written and read, and Adam reads and writes two moments and writes the weights."""
 
 
-@dataclass(frozen=True)
-class ModelWorkload(asking.Workload):
-    """One model. `inputs` makes the inputs of round 0; `vocabularies` names the inputs whose tokens change."""
+@dataclass(frozen=True, kw_only=True)
+class TrainedWorkload(cases.Workload):
+    """A batch of items whose outputs are computed independently. A name has one workload."""
 
     name: str
     why: str
+    batch: int
+    length: int
+    profiles: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: USUALLY)
+    cores: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    dtypes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"cpu": CPU, "cuda": HALF})
+    directions = (*FORWARD, STEP)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    @abstractmethod
+    def rows_of_item(self) -> int:
+        """The rows of the output that belong to one item."""
+
+    @abstractmethod
+    def expected(self, dtype: str, number: int, item: int) -> Expected:
+        """The expected output of one item of a round, as rows."""
+
+    @abstractmethod
+    def eager(self, call: Call) -> Tensor:
+        """The output of a correct computation in the dtype of the call."""
+
+    def of_round(self, dtype: str, direction: str, number: int) -> Call:
+        """The call of a round."""
+        call = self.call(dtype, direction)
+        return replace(call, tensors={**call.tensors, **self.turned(call, number)})
+
+    def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
+        """All rows of one item; of a step some rows of every gradient."""
+        if direction == STEP:
+            return sampled_rows(self.call("float32", direction, device="meta"), random)
+        first = random.randrange(self.batch) * self.rows_of_item
+        return {"output": range(first, first + self.rows_of_item)}
+
+    def verdict(
+        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
+    ) -> Verdict:
+        if direction == STEP:
+            return _learned(self, dtype, number).verdict(rows, found)
+        return self.expected_rows(dtype, number, rows).verdict(Reply(found["output"]))
+
+    def expected_rows(self, dtype: str, number: int, rows: Mapping[str, Sequence[int]]) -> Expected:
+        """The expected output in the rows of one item."""
+        return _output(self, dtype, number, rows["output"][0] // self.rows_of_item)
+
+    def generator(self) -> torch.Generator:
+        """The source of the numbers of round 0."""
+        return torch.Generator().manual_seed(zlib.crc32(self.name.encode()))
+
+
+@lru_cache(maxsize=4)
+def _output(workload: TrainedWorkload, dtype: str, number: int, item: int) -> Expected:
+    return workload.expected(dtype, number, item)
+
+
+@lru_cache(maxsize=1)
+def _learned(workload: TrainedWorkload, dtype: str, number: int) -> ExpectedStep:
+    """The expected step of a round, the same for all implementations."""
+    return expected_step(workload.eager, workload.loss, workload.of_round(dtype, STEP, number), dtype)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelWorkload(TrainedWorkload):
+    """One model of a config. `inputs` makes the inputs of round 0."""
+
     model: Model
     config: Config
     shapes: Callable[[Config], Shapes]
     inputs: Callable[[torch.Generator], Mapping[str, Tensor]]
-    length: int
     flops: float
-    """Those of one call, two for each multiplication of a matrix product."""
-    counted: Mapping[str, float]
-    """The tokens or images of one call."""
+    """Those of one item, two for each multiplication of a matrix product."""
     sizes: str
-    vocabularies: Mapping[str, int] = field(default_factory=dict)
-    profiles: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: USUALLY)
-    cores: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    dtypes: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"cpu": CPU, "cuda": HALF})
     learns: Loss | None = None
     """The loss of a training step; None if none is timed."""
     is_model = True
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     @property
     def directions(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -68,10 +131,14 @@ class ModelWorkload(asking.Workload):
 
     @property
     def shape(self) -> str:
-        return self.sizes
+        return f"batch {self.batch}, {self.sizes}"
+
+    @property
+    def rows_of_item(self) -> int:
+        return self.length if "target_vocab" in self.config else 1
 
     def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
-        random, kind = torch.Generator().manual_seed(zlib.crc32(self.name.encode())), getattr(torch, dtype)
+        random, kind = self.generator(), getattr(torch, dtype)
         tensors = {
             name: tensor.to(kind) if tensor.dtype.is_floating_point else tensor
             for name, tensor in self.inputs(random).items()
@@ -92,8 +159,8 @@ class ModelWorkload(asking.Workload):
         """Other tokens, or images with moved and grown numbers."""
         changed = {}
         for place, (name, tensor) in enumerate(call.tensors.items()):
-            if name in self.vocabularies:
-                changed[name] = other_tokens(tensor, number, self.vocabularies[name], place)
+            if vocabulary := self.config.get(f"{name}_vocab"):
+                changed[name] = other_tokens(tensor, number, vocabulary, place)
             elif tensor.dtype.is_floating_point:
                 changed[name] = grown(moved(tensor, number, place), number)
         return changed
@@ -102,37 +169,29 @@ class ModelWorkload(asking.Workload):
         size = getattr(torch, dtype).itemsize
         weights = sum(float(np.prod(shape)) for shape in self.shapes(self.config).values())
         flops, bytes_ = (STEP_FLOPS, STEP_BYTES) if direction == STEP else (1.0, 1.0)
-        flops, bytes_ = flops * self.flops, bytes_ * weights * size
-        return {"attended": flops, "convention": flops, "bytes": bytes_, **self.counted}
-
-    def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
-        """All rows of one item; of a step some rows of every gradient."""
-        if direction == STEP:
-            return sampled_rows(self.call("float32", direction, device="meta"), random)
-        call = self.call("float32", device="meta")
-        first = call.tensors[call.positional[0]]
-        rows = call.tensors[call.positional[-1]].shape[1] if self.vocabularies else 1
-        item = random.randrange(len(first))
-        return {"output": range(item * rows, (item + 1) * rows)}
-
-    def verdict(
-        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
-    ) -> Verdict:
-        if direction == STEP:
-            return _learned(self.name, number, dtype, self).verdict(rows, found)
-        item = rows["output"][0] // len(rows["output"])
-        return _expected(self.name, number, item, dtype, self).verdict(Reply(found["output"]))
+        flops, bytes_ = flops * self.batch * self.flops, bytes_ * weights * size
+        unit, count = ("tokens", self.batch * self.length) if self.rows_of_item > 1 else ("images", self.batch)
+        return {"attended": flops, "convention": flops, "bytes": bytes_, unit: float(count)}
 
     def errors(
         self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
     ) -> Mapping[str, float]:
         if direction == STEP:
             return {}
-        item = rows["output"][0] // len(rows["output"])
-        return _expected(self.name, number, item, dtype, self).relative(found["output"])
+        expected = self.expected_rows(dtype, number, rows)
+        assert isinstance(expected, NearInNorm)
+        return expected.relative(found["output"])
 
-    def __hash__(self) -> int:
-        return hash(self.name)
+    def expected(self, dtype: str, number: int, item: int) -> NearInNorm:
+        call = self.of_round(dtype, "forward", number)
+        alone = {name: tensor[item : item + 1] for name, tensor in call.tensors.items()}
+        (expected,) = self.model.dues([replace(call, tensors=alone)])
+        rows = expected.value.reshape(-1, expected.value.shape[-1])
+        return NearInNorm(Form(rows.shape, expected.form.dtype), rows, expected.allowed.reshape(-1))
+
+    def eager(self, call: Call) -> Tensor:
+        output: Tensor = self.model.eager(self.config, call.weights)(*(call.tensors[name] for name in call.positional))
+        return output
 
 
 def sentences(config: Config, batch: int, length: int, random: torch.Generator) -> Mapping[str, Tensor]:
@@ -144,31 +203,6 @@ def sentences(config: Config, batch: int, length: int, random: torch.Generator) 
         "lengths": lengths,
         "target": torch.randint(config["target_vocab"], (batch, length), generator=random),
     }
-
-
-@lru_cache(maxsize=4)
-def _expected(name: str, number: int, item: int, dtype: str, workload: ModelWorkload) -> NearInNorm:
-    """The expected result of one item of a round, the same for all implementations."""
-    call = workload.call(dtype)
-    tensors = {**call.tensors, **workload.turned(call, number)}
-    alone = {name: tensor[item : item + 1] for name, tensor in tensors.items()}
-    (expected,) = workload.model.dues([Call(alone, {}, call.positional, config=call.config, weights=call.weights)])
-    rows = expected.value.reshape(-1, expected.value.shape[-1])
-    return NearInNorm(Form(rows.shape, expected.form.dtype), rows, expected.allowed.reshape(-1))
-
-
-@lru_cache(maxsize=1)
-def _learned(name: str, number: int, dtype: str, workload: ModelWorkload) -> ExpectedStep:
-    """The expected step of a round."""
-    call = workload.call(dtype, STEP)
-    call = replace(call, tensors={**call.tensors, **workload.turned(call, number)})
-    return expected_step(partial(_eager, workload.model), workload.loss, call, dtype)
-
-
-def _eager(model: Model, call: Call) -> Tensor:
-    assert call.config is not None
-    output: Tensor = model.eager(call.config, call.weights)(*(call.tensors[name] for name in call.positional))
-    return output
 
 
 def _drawn(name: str, shape: tuple[int, ...], random: torch.Generator, dtype: torch.dtype) -> Tensor:

@@ -259,7 +259,7 @@ def _recall_shapes(config: Config) -> dict[str, tuple[int, ...]]:
 def _recall_model(config: Config, weights: Mapping[str, Tensor], attention: Attention) -> Callable[[Tensor], Tensor]:
     """Tokens b l → logits of the values for the last token, b v."""
     norms = [part(weights, f"norm{number}") for number in (1, 2, 3)]
-    blocks = Blocks(needed=models.hidden, norm=models.normalise).plugged(attention)
+    blocks = Blocks(needed=models.hidden, norm=models.normalise).with_backend(attention)
 
     def model(tokens: Tensor) -> Tensor:
         x = weights["token_embedding"][tokens]

@@ -17,7 +17,7 @@ from attnsuite.cases.tensors import generator
 from attnsuite.contracts import contract
 from attnsuite.contracts.models.transformer import contract as transformer
 from attnsuite.contracts.models.vision_transformer import contract as vision
-from attnsuite.contracts.models.vision_transformer.workloads import FASHION
+from attnsuite.contracts.models.vision_transformer.cases import FASHION
 from attnsuite.contracts.sources import documents
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS

@@ -1,8 +1,8 @@
-"""The cases of the contract `multi_head_attention`."""
+"""The cases of the contract `multi_head_attention`, and its workloads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,12 +12,24 @@ import torch
 from attnsuite.cases import Call, Calls, Case, ChangedCase, Conventions
 from attnsuite.cases.backends import BackendCase
 from attnsuite.cases.bad_input import BadInputCase
-from attnsuite.cases.expected import Expected, Form
+from attnsuite.cases.expected import Expected, Form, WithinBounds
 from attnsuite.cases.formula import repeated
 from attnsuite.cases.layouts import LayoutCase, as_one_tensor, out_of_order
 from attnsuite.cases.random_cases import SEED, CountedCase, DropoutCase, DropoutReader
-from attnsuite.cases.tensors import PRECISE, Array, Generator, as_tensor, dtype_of, identity_values, valid
-from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES
+from attnsuite.cases.tensors import (
+    PRECISE,
+    Array,
+    Generator,
+    as_tensor,
+    dtype_of,
+    grown,
+    identity_values,
+    moved,
+    valid,
+)
+from attnsuite.cases.training import repetition_loss
+from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead
+from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES, POSITIONAL
 from attnsuite.contracts.blocks.multi_head_attention.documented import documented
 from attnsuite.contracts.blocks.multi_head_attention.draws import (
     case,
@@ -27,8 +39,11 @@ from attnsuite.contracts.blocks.multi_head_attention.draws import (
     scripts,
     visible,
 )
+from attnsuite.contracts.models.workloads import STEP_BYTES, STEP_FLOPS, TRAINED, TrainedWorkload
 from attnsuite.judging.patterns import Judge, Seeds, kept, neighbours
 from attnsuite.judging.patterns import repeated as repeated_draws
+from attnsuite.judging.precision import Bounded
+from attnsuite.model import STEP
 
 
 def with_empty_rows(random: Generator) -> Array:
@@ -285,3 +300,74 @@ def bad_input() -> Iterator[BadInputCase]:
         ("dropout_above_1", "dropout with probability 1.5", {"dropout_p": 1.5}),
         ("dropout_below_0", "dropout with probability −0.1", {"dropout_p": -0.1}),
     )
+
+
+WEIGHTS = ("w_query", "w_key", "w_value", "w_output")
+
+
+def workloads() -> list[Workload]:
+    """The documents' translator: attention of sentences to themselves."""
+    ten, long = "ten words a sentence, as the documents train their translator", "longer sentences"
+    return [
+        Workload(name="translation/10", why=ten, batch=128, length=10, profiles=TRAINED),
+        Workload(name="translation/128", why=long, batch=8, length=128, profiles={"full": TRAINED["full"]}),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload(TrainedWorkload):
+    """Attention of a sequence to itself, all maps without biases. Axes: query, key and value b l d, weights d d."""
+
+    width: int = 256
+    heads: int = 4
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def shape(self) -> str:
+        return f"batch {self.batch}, {self.heads} heads, length {self.length}, width {self.width}"
+
+    @property
+    def rows_of_item(self) -> int:
+        return self.length
+
+    def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
+        random, kind = self.generator(), getattr(torch, dtype)
+
+        def drawn(name: str, *size: int) -> torch.Tensor:
+            if device == "meta":
+                return torch.empty(size, dtype=kind, device="meta")
+            return (torch.randn(size, generator=random) * (self.width**-0.5 if name in WEIGHTS else 1.0)).to(kind)
+
+        tensors = {name: drawn(name, self.batch, self.length, self.width) for name in POSITIONAL[:3]}
+        tensors |= {name: drawn(name, self.width, self.width) for name in WEIGHTS}
+        return Call(tensors, {"num_heads": self.heads}, POSITIONAL, gradient_of=WEIGHTS if direction == STEP else ())
+
+    def loss(self, output: torch.Tensor, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        return repetition_loss(output, inputs)
+
+    def turned(self, call: Call, number: int) -> Mapping[str, torch.Tensor]:
+        """Queries, keys and values with moved numbers, queries that have grown."""
+        changed = {name: moved(call.tensors[name], number, place) for place, name in enumerate(POSITIONAL[:3])}
+        return {**changed, "query": grown(changed["query"], number)}
+
+    def work(self, dtype: str, direction: str) -> Mapping[str, float]:
+        """Of the tensors a step reads inputs, output and their gradients, of the weights what Adam reads as well."""
+        tokens, size = self.batch * self.length, getattr(torch, dtype).itemsize
+        flops = 2.0 * tokens * self.width * (4 * self.width + 2 * self.length)
+        activations, weights = 4.0 * tokens * self.width * size, 4.0 * self.width**2 * size
+        if direction == STEP:
+            flops, activations, weights = STEP_FLOPS * flops, 2 * activations, STEP_BYTES * weights
+        return {"attended": flops, "convention": flops, "bytes": activations + weights, "tokens": float(tokens)}
+
+    def expected(self, dtype: str, number: int, item: int) -> WithinBounds:
+        call = self.of_round(dtype, "forward", number)
+        alone = {name: call.tensors[name][item : item + 1] for name in POSITIONAL[:3]}
+        expected = case.due(replace(call, tensors={**call.tensors, **alone}), {})
+        value, bound = (array.reshape(-1, self.width) for array in (expected.output.value, expected.output.bound))
+        return replace(expected, form=Form(value.shape, expected.form.dtype), output=Bounded(value, bound))
+
+    def eager(self, call: Call) -> torch.Tensor:
+        output: torch.Tensor = MultiHead(wide=lambda numbers: numbers.dtype)(**call.tensors, **call.options)
+        return output

@@ -14,7 +14,7 @@ from torch import Tensor
 from attnsuite.cases.computations import Arguments, Axes, Sizes, Steps, broadcasts
 from attnsuite.cases.mutants import formula
 from attnsuite.contracts.attention.features.dropout import dropout
-from attnsuite.contracts.shared import Heads, through_identity
+from attnsuite.contracts.shared import Attention, Heads, Options, through_identity, through_whole_identity
 from attnsuite.contracts.softmax import masked, softmax
 from attnsuite.contracts.steps.attention_scores import scaled_dot
 from attnsuite.judging.rounded import Rounded
@@ -59,8 +59,8 @@ def attention_weights(
     **options: Any,
 ) -> Rounded:
     """The weights of every head before dropout, b h l s."""
-    unused = ("w_output", "b_value", "b_output", "dropout_p", "kept")
-    options = {name: option for name, option in options.items() if name not in unused}
+    for unused in ("w_output", "b_value", "b_output", "dropout_p", "kept"):
+        options.pop(unused, None)
     scores, allowed = _scores(query, key, w_query, w_key, num_heads, **options)
     return scores.softmax(allowed)
 
@@ -84,8 +84,7 @@ def _scores(
     is_causal: bool = False,
 ) -> tuple[Rounded, Array]:
     """The scores and the visible keys, b h l s."""
-    queries, keys = (_split(_mapped(*given), heads) for given in ((query, w_query, b_query), (key, w_key, b_key)))
-    scores = scaled_dot(queries, keys)
+    scores = scaled_dot(_split(_mapped(query, w_query, b_query), heads), _split(_mapped(key, w_key, b_key), heads))
     return scores, visible(scores.shape, attn_mask, is_causal)
 
 
@@ -146,50 +145,58 @@ class MultiHead(Steps):
         attn_mask: Tensor | None = None,
         is_causal: bool = False,
         dropout_p: float = 0.0,
-        attention: Callable[..., Tensor] | None = None,
+        attention: Attention | None = None,
         need_weights: bool = False,
     ) -> Any:
         dtype, wide = query.dtype, self.wide(query)
-        query, key, value = self.roles(query.to(wide), key.to(wide), value.to(wide))
-        w_query, w_key, w_value = w_query.to(wide), w_key.to(wide), w_value.to(wide)
+        query, key, value, w_query, w_key, w_value = (
+            tensor.to(wide) for tensor in (*self.roles(query, key, value), w_query, w_key, w_value)
+        )
         b_query, b_key, b_value, w_output, b_output = (
             tensor if tensor is None else tensor.to(wide) for tensor in (b_query, b_key, b_value, w_output, b_output)
         )
-        queries = self.split(self.to_queries(query, w_query, b_query), num_heads)  # b h l p
-        keys = self.split(self.to_keys(key, w_key, b_key), num_heads)  # b h s p
-        values = self.split(self.to_values(value, w_value), num_heads)  # b h s v
+        heads = (
+            self.split(self.to_queries(query, w_query, b_query), num_heads),  # b h l p
+            self.split(self.to_keys(key, w_key, b_key), num_heads),  # b h s p
+            self.split(self.to_values(value, w_value), num_heads),  # b h s v
+        )
         bias = None if b_value is None else self.split(b_value[None, None], num_heads)  # 1 h 1 v
-        if attention := self.plug(attention):
-            options = self.needed({"attn_mask": attn_mask, "is_causal": is_causal, "dropout_p": dropout_p})
-            heads = self.to_plug((queries, keys, values if bias is None else values + bias), dtype)
-            mixed = self.ask(attention, heads, options)
-            shown: Callable[[], Tensor] = partial(self.read, partial(self._reply, attention, heads, options), heads[2])
-        else:
-            scores = queries @ keys.mT * self.factor(queries, values, query)  # b h l s
-            mixed, shown = self._mixed(scores, self._masked(scores, attn_mask, is_causal), values, bias, dropout_p)
-        output = self.merge(mixed.to(wide))  # b l c
+        options = {"attn_mask": attn_mask, "is_causal": is_causal, "dropout_p": dropout_p}
+        attend, read = self.attend_without_backend, through_whole_identity
+        if backend := self.plug(attention):
+            attend, read = partial(self.attend_by_backend, backend, dtype), self.read
+        output = self.merge(self.with_bias(attend, heads, bias, options).to(wide))  # b l c
         if w_output is not None:
             output = self.to_output(output, w_output, b_output)
         output = self.finish(output, dropout_p).to(dtype)
-        return (output, self.recalled(shown().to(dtype))) if need_weights else output
+        if not need_weights:
+            return output
+        weights = read(lambda values: attend((*heads[:2], values), self.options_to_read(options)), heads[2])
+        return output, self.recalled(self.shown(weights).to(dtype))
 
-    def _mixed(
-        self, scores: Tensor, masked: Tensor, values: Tensor, bias: Tensor | None, p: float
-    ) -> tuple[Tensor, Callable[[], Tensor]]:
-        """The heads, b h l v, and a function that returns their weights."""
-        weights = self.softmax(masked)
-        dropped = self.drop(weights, p) if p else weights
-        mixed = self.mix(dropped, values, bias)
-        return mixed, lambda: self.shown(self.before_dropout(weights, dropped), masked, scores)
+    def attend_by_backend(self, backend: Attention, dtype: torch.dtype, heads: Heads, options: Options) -> Tensor:
+        """The output of every head, b h l v, in the dtype of the inputs."""
+        return self.ask(backend, self.to_plug(heads, dtype), self.needed(options))
 
-    def _reply(self, attention: Callable[..., Tensor], heads: Heads, options: Arguments, values: Tensor) -> Tensor:
-        """The backend's output for other values."""
-        return self.ask(attention, (*heads[:2], values), self.options_to_read(options))
+    def attend_without_backend(self, heads: Heads, options: Options) -> Tensor:
+        """The output of every head, b h l v."""
+        return self.attend(*heads, **options)
 
-    def _masked(self, scores: Tensor, attn_mask: Tensor | None, is_causal: bool) -> Tensor:
-        if attn_mask is not None:
-            scores = self.mask(scores, attn_mask)
-        return self.causal(scores) if is_causal else scores
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        *,
+        attn_mask: Tensor | None = None,
+        is_causal: bool = False,
+        dropout_p: float = 0.0,
+    ) -> Tensor:
+        """The output of every head, b h l v."""
+        scores = query @ key.mT * self.factor(query.shape[-1])  # b h l s
+        scores = scores if attn_mask is None else self.mask(scores, attn_mask)
+        weights = self.softmax(self.causal(scores) if is_causal else scores)
+        return (dropout(weights, dropout_p) if dropout_p else weights) @ value
 
     @staticmethod
     def check(given: Arguments, sizes: Sizes) -> None:
@@ -217,24 +224,27 @@ class MultiHead(Steps):
         parts: Tensor = x.unflatten(-1, (heads, -1))
         return parts.transpose(1, 2)
 
-    plug = staticmethod(lambda attention: attention)
+    @staticmethod
+    def with_bias(
+        attend: Callable[[Heads, Options], Tensor], heads: Heads, bias: Tensor | None, options: Options
+    ) -> Tensor:
+        """The output of every head, b h l v, whose values have this bias."""
+        query, key, value = heads
+        return attend((query, key, value if bias is None else value + bias), options)
+
+    ask = formula(lambda attention, heads, options: attention(*heads, **options))
+    plug = staticmethod(lambda attention: attention)  # the backend
+    to_plug = staticmethod(lambda heads, dtype: tuple(tensor.to(dtype) for tensor in heads))  # in the inputs' dtype
     # the backend's arguments: a probability of 0 and False are left out
     needed = staticmethod(lambda options: {name: o for name, o in options.items() if isinstance(o, Tensor) or o})
-    ask = formula(lambda attention, heads, options: attention(*heads, **options))
-    to_plug = staticmethod(lambda heads, dtype: tuple(tensor.to(dtype) for tensor in heads))  # in the inputs' dtype
-    factor = staticmethod(lambda queries, values, query: 1 / math.sqrt(queries.shape[-1]))
+    options_to_read = staticmethod(lambda options: {**options, "dropout_p": 0.0})  # when weights are read
+    read = staticmethod(through_identity)
+    factor = staticmethod(lambda width: 1 / math.sqrt(width))
     mask = staticmethod(masked)
     causal = formula(lambda scores: masked(scores, torch.ones(scores.shape[-2:], dtype=torch.bool).tril()))
     softmax = staticmethod(softmax)
-    before_dropout = formula(lambda weights, dropped: weights)
-    # the returned weights, b h l s, from weights, masked scores and scores
-    shown = formula(lambda weights, masked, scores: weights)
-    recalled = formula(lambda shown: shown)
-    read = staticmethod(through_identity)
-    # the backend's arguments when its weights are read
-    options_to_read = staticmethod(lambda options: {name: o for name, o in options.items() if name != "dropout_p"})
-    drop = staticmethod(dropout)
-    mix = formula(lambda weights, values, bias: weights @ (values if bias is None else values + bias))
     merge = formula(lambda heads: heads.transpose(1, 2).flatten(2))  # b h l v → b l (h v)
     to_output = formula(mapped)
     finish = formula(lambda output, p: output)
+    shown = formula(lambda weights: weights)  # the returned weights, b h l s
+    recalled = formula(lambda shown: shown)

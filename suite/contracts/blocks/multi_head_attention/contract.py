@@ -77,12 +77,8 @@ PARAMETERS = {
 
 
 def _large(call: Call) -> bool:
-    queries, keys, widths = (
-        call.tensors["query"],
-        call.tensors["key"],
-        (_columns(call, "query"), _columns(call, "value")),
-    )
-    return queries.shape[:-1].numel() * keys.shape[-2] * sum(widths) > LARGE
+    queries, keys = call.tensors["query"].shape[:-1].numel(), call.tensors["key"].shape[-2]
+    return queries * keys * (_columns(call, "query") + _columns(call, "value")) > LARGE
 
 
 def _columns(call: Call, role: str) -> int:
@@ -102,5 +98,5 @@ CONTRACT = declare(
         "large": _large,
     },
     baseline="split_heads",
-    lists={"variants": "mutants.variants", "workloads": "workloads.workloads"},
+    lists={"variants": "mutants.variants", "workloads": "cases.workloads"},
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -26,10 +27,11 @@ from attnsuite.cases.mutants import (
     with_arguments,
     with_result,
 )
-from attnsuite.contracts.attention.features.dropout import always_alike, kept, multiplier, shared
+from attnsuite.contracts.attention import mutants as attention
+from attnsuite.contracts.attention.features.dropout import multiplier
 from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead, mapped
-from attnsuite.contracts.shared import CALLS_OF_BACKEND, OF_HIDDEN_WEIGHTS, OF_WEIGHTS, READING, without_argument
-from attnsuite.contracts.softmax import fill, masked, over_queries, overflowing, softmax
+from attnsuite.contracts.shared import CALLS_OF_BACKEND, FAINT_WEIGHTS, OF_WEIGHTS, READING, without_argument
+from attnsuite.contracts.softmax import over_queries, overflowing
 
 CONTROLS = {"correct": MultiHead()}
 USUAL = usual_mutants(MultiHead)
@@ -47,6 +49,11 @@ def _for_all_columns(bias: Tensor, weights: Tensor) -> Tensor:
 
 def _none_for_one_tensor(bias: Tensor | None, query: Tensor, key: Tensor, value: Tensor) -> Tensor | None:
     return None if query is key is value else bias
+
+
+def _scaled_by_width(map: Tensor, w_query: Tensor) -> Tensor:
+    """A map of queries for scores that are divided by the root of the queries' own width over the number of heads."""
+    return map * math.sqrt(w_query.shape[1] / w_query.shape[0])
 
 
 def _without_bias(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
@@ -142,6 +149,11 @@ MAPS = mutants(
             "items and keys are swapped where the two axes have one size",
             with_arguments(key=swapped_where_equal(of_rank=3), value=swapped_where_equal(of_rank=3)),
         ),
+        "scaled_by_query_width": Mutation(
+            "the head width is computed from the width of unmapped queries",
+            with_arguments(w_query=_scaled_by_width, b_query=unless_none(_scaled_by_width)),
+            "documents, E3",
+        ),
         "forgets_biases_of_one_tensor": Mutation(
             "self-attention of one tensor takes a fast path without biases",
             with_arguments(b_query=_none_for_one_tensor, b_key=_none_for_one_tensor, b_value=_none_for_one_tensor),
@@ -194,26 +206,6 @@ MAPS = mutants(
             "all heads are the first", with_result(lambda parts, heads: parts[:, :1].expand(-1, heads, -1, -1))
         ),
     },
-    factor={
-        "unscaled": Mutation("the scores are not divided by √p", lambda queries, values, query: 1.0),
-        "full_width_scale": Mutation(
-            "the scores are divided by the root of the width of all heads together",
-            lambda queries, values, query: 1 / math.sqrt(queries.shape[1] * queries.shape[-1]),
-            "documents, E3",
-        ),
-        "divided_by_head_width": Mutation(
-            "the scores are divided by p instead of √p", lambda queries, values, query: 1 / queries.shape[-1]
-        ),
-        "scaled_by_value_heads": Mutation(
-            "the scores are divided by the root of the value heads' width",
-            lambda queries, values, query: 1 / math.sqrt(values.shape[-1]),
-        ),
-        "scaled_by_query_width": Mutation(
-            "the head width is computed from the width of unmapped queries",
-            lambda queries, values, query: 1 / math.sqrt(query.shape[-1] / queries.shape[1]),
-            "documents, E3",
-        ),
-    },
     merge={
         "merged_by_reshape": Mutation(
             "heads are merged without moving their axis back",
@@ -245,18 +237,42 @@ MAPS = mutants(
 )
 
 
-def _triangle(scores: Tensor, diagonal: int = 0) -> Tensor:
-    """The causal mask, shifted by `diagonal`."""
-    return torch.ones(scores.shape[-2:], dtype=torch.bool).tril(diagonal)
+FROM_ATTENTION = {
+    "inverted_mask": "inverts_bool_mask",
+    "ignored_mask": "ignores_bool_mask",
+    "finite_fill": "fills_with_minus_1e9",
+    "fills_with_minus_10000": "fills_with_minus_10000",
+    "zero_fill": "multiplies_by_bool_mask",
+    "mask_of_first_head": "uses_first_heads_mask",
+    "mask_of_first_item": "uses_first_items_mask",
+    "transposed_mask": "transposes_square_mask",
+    "strictly_past": "excludes_the_diagonal",
+    "future": "looks_ahead",
+    "lower_right": "aligns_causal_at_the_end",
+    "fills_what_follows_with_minus_1e9": "fills_future_with_minus_1e9",
+    "nan_for_empty_rows": "gives_nan_for_empty_row",
+    "softmax_over_heads": "normalises_over_heads",
+    "unscaled": "unscaled",
+    "full_width_scale": "scales_by_width_of_all_heads",
+    "scaled_by_value_heads": "scales_by_value_width",
+    "ignored_dropout": "ignores_dropout",
+    "kept_weights_divided_by_p": "rescales_kept_weights_by_p",
+    "dropped_instead_of_kept": "drops_with_probability_of_keeping",
+    "drops_a_tenth_too_rarely": "drops_a_tenth_too_rarely",
+    "nan_for_certain_dropout": "gives_nan_for_certain_dropout",
+    "dropped_alike_in_all_heads": "drops_alike_in_all_heads",
+    "dropped_alike_in_every_call": "drops_alike_in_every_call",
+}
+"""Mutants of the heads: their names here, and those in the contract `attention`."""
+OF_ATTENTION = {mutant.name: mutant for mutant in attention.mutants()}
+HEADS = [
+    replace(OF_ATTENTION[theirs], name=name, function=MultiHead(attend=OF_ATTENTION[theirs].function), others=())
+    for name, theirs in FROM_ATTENTION.items()
+]
 
 
-def _of_items_for_heads(mask: Tensor, scores: Tensor) -> Tensor:
+def _by_item(mask: Tensor, scores: Tensor) -> Tensor:
     return mask.transpose(0, 1) if mask.dim() == 4 and scores.shape[0] == scores.shape[1] else mask
-
-
-def _over_heads(scores: Tensor) -> Tensor:
-    together = softmax(scores.transpose(1, 2).flatten(2))  # b l (h s)
-    return together.reshape(scores.transpose(1, 2).shape).transpose(1, 2)
 
 
 def _dropped_output(output: Tensor, p: float) -> Tensor:
@@ -265,60 +281,24 @@ def _dropped_output(output: Tensor, p: float) -> Tensor:
 
 WEIGHTS = mutants(
     MultiHead,
+    factor={
+        "divided_by_head_width": Mutation("the scores are divided by p instead of √p", lambda width: 1 / width),
+    },
     mask={
-        "inverted_mask": Mutation(
-            "True hides in the boolean mask, as in torch.nn.MultiheadAttention",
-            with_arguments(allowed=torch.logical_not),
-        ),
-        "ignored_mask": Mutation("the mask is ignored", lambda scores, allowed: scores),
-        "finite_fill": Mutation(
-            "hidden scores are −10⁹: a query without visible keys gets the mean", fill(-1e9), "documents, E8"
-        ),
-        "fills_with_minus_10000": Mutation(
-            "hidden scores are −10,000, above some visible ones", fill(-1e4, but_empty_rows=True)
-        ),
-        "zero_fill": Mutation("hidden scores are 0 and get a weight", fill(0.0)),
-        "mask_of_first_head": Mutation(
-            "the mask of the first head serves all heads", with_arguments(allowed=first_for_all(-3, from_rank=4))
-        ),
-        "mask_of_first_item": Mutation(
-            "the mask of the first item serves all items", with_arguments(allowed=first_for_all(from_rank=4))
-        ),
-        "transposed_mask": Mutation("a square mask is transposed", with_arguments(allowed=turned)),
         "mask_of_items_for_heads": Mutation(
             "an item's mask is read as a head's where the two axes have one size",
-            with_arguments(allowed=_of_items_for_heads),
+            with_arguments(allowed=_by_item),
             "documents, E7",
         ),
     },
     causal={
-        "strictly_past": Mutation(
-            "a query's own position is hidden",
-            lambda scores: masked(scores, _triangle(scores, -1)),
-            "documents, E9",
-        ),
-        "future": Mutation(
-            "is_causal hides the past, not the future", lambda scores: masked(scores, _triangle(scores.mT).mT)
-        ),
-        "fills_what_follows_with_minus_million": Mutation(
-            "scores of later keys are −10⁶, above some visible ones",
-            lambda scores: fill(-1e6)(scores, _triangle(scores)),
-        ),
         "causal_in_first_head": Mutation(
             "is_causal applies to the first head only",
             with_result(lambda hidden, scores: torch.cat([hidden[:, :1], scores[:, 1:]], 1)),
         ),
-        "lower_right": Mutation(
-            "is_causal is aligned at the lower right",
-            lambda scores: masked(scores, _triangle(scores, scores.shape[-1] - scores.shape[-2])),
-        ),
     },
     softmax={
-        "softmax_over_heads": Mutation("one softmax runs over the keys of all heads", _over_heads),
         "softmax_over_queries": Mutation("the softmax runs over the queries", over_queries),
-        "nan_for_empty_rows": Mutation(
-            "a query without visible keys gives NaN", lambda scores: scores.softmax(-1), "documents, E25"
-        ),
         "weights_of_first_item": Mutation(
             "the weights of the first item serve all items", with_result(first_for_all())
         ),
@@ -332,32 +312,13 @@ WEIGHTS = mutants(
             "the last of more than 64 keys is dropped", with_arguments(scores=hidden_last(64))
         ),
     },
-    drop={
-        "ignored_dropout": Mutation("dropout is ignored", lambda weights, p: weights),
-        "kept_weights_divided_by_p": Mutation(
-            "kept weights are multiplied by 1/p instead of 1/(1−p)",
-            lambda weights, p: weights * kept(weights, p) / p,
-            "documents, E13",
+    with_bias={
+        "value_bias_left_out": Mutation(
+            "the values' bias is left out", lambda attend, heads, bias, options: attend(heads, options)
         ),
-        "dropped_instead_of_kept": Mutation(
-            "weights are dropped with probability 1−p",
-            lambda weights, p: weights * ~kept(weights, p) / (1 - p if p < 1 else 1.0) * (p < 1),
-        ),
-        "drops_a_tenth_too_rarely": Mutation(
-            "weights are dropped a tenth too rarely",
-            lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * (1 / (1 - p) if p < 1 else 0.0),
-        ),
-        "nan_for_certain_dropout": Mutation(
-            "p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (math.nan if p == 1 else multiplier(weights, p))
-        ),
-        "dropped_alike_in_all_heads": Mutation("all heads drop the same weights", shared(-3)),
-        "dropped_alike_in_every_call": Mutation("all calls drop the same weights, whatever the seed", always_alike),
-    },
-    mix={
-        "value_bias_left_out": Mutation("the values' bias is left out", lambda weights, values, bias: weights @ values),
         "value_bias_after_weights": Mutation(
             "the values' bias is added to the heads: dropped weights and empty rows keep all of it",
-            lambda weights, values, bias: weights @ values if bias is None else weights @ values + bias,
+            lambda attend, heads, bias, options: attend(heads, options) + (0.0 if bias is None else bias),
         ),
     },
     finish={"drops_output_too": Mutation("the output is dropped as well as the weights", _dropped_output)},
@@ -365,42 +326,43 @@ WEIGHTS = mutants(
 drops_output_instead = Mutant(
     "drops_output_instead",
     "the output is dropped instead of the weights",
-    MultiHead(drop=lambda weights, p: weights, finish=_dropped_output),
+    MultiHead(attend=OF_ATTENTION["ignores_dropout"].function, finish=_dropped_output),
 )
 
 
-class _Stale:
+class _Buffers:
     """Keeps the weights of a shape from one call to the next."""
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[object, ...], Tensor] = {}
+        self.buffers: dict[tuple[object, ...], Tensor] = {}
 
     def first(self, weights: Tensor) -> Tensor:
-        return self._place(weights).clone()
+        return self._buffer(weights).clone()
 
-    def in_one_place(self, weights: Tensor) -> Tensor:
-        return self._place(weights).copy_(weights)
+    def overwritten(self, weights: Tensor) -> Tensor:
+        return self._buffer(weights).copy_(weights)
 
-    def _place(self, weights: Tensor) -> Tensor:
-        return self.kept.setdefault((weights.shape, weights.dtype), weights.clone())
+    def _buffer(self, weights: Tensor) -> Tensor:
+        return self.buffers.setdefault((weights.shape, weights.dtype), weights.clone())
 
 
 RETURNED_WEIGHTS = mutants(
     MultiHead,
-    before_dropout={
+    options_to_read={
         "shows_dropped_weights": Mutation(
-            "the returned attention weights are those after dropout",
-            lambda weights, dropped: dropped,
+            "the returned attention weights are those after dropout; a backend is read with dropout",
+            lambda options: options,
             "torch.nn.MultiheadAttention in training",
-        )
+        ),
+        "shows_unmasked_weights": Mutation("the returned attention weights ignore all masks", lambda options: {}),
     },
-    shown={**OF_WEIGHTS, **OF_HIDDEN_WEIGHTS},
+    shown=OF_WEIGHTS | FAINT_WEIGHTS,
     recalled={
         "shows_first_call": Mutation(
-            "later calls return the attention weights of the first call of a shape", with_result(_Stale().first)
+            "later calls return the attention weights of the first call of a shape", with_result(_Buffers().first)
         ),
         "shows_in_one_place": Mutation(
-            "the next call overwrites the returned attention weights of its shape", with_result(_Stale().in_one_place)
+            "the next call overwrites the returned attention weights of its shape", with_result(_Buffers().overwritten)
         ),
         "shows_a_dictionary": Mutation("attention weights are in a dictionary", lambda shown: {"weights": shown}),
     },
@@ -420,33 +382,29 @@ BACKEND = mutants(
     },
     ask=CALLS_OF_BACKEND,
     read=READING,
-    options_to_read={
-        "reads_plug_dropped": Mutation("the backend's weights are read off it with dropout", lambda options: options)
-    },
 )
 
-Place = Callable[[Arguments], bool]
 IDLE: dict[str, Any] = {"attn_mask": None, "is_causal": False, "dropout_p": 0.0}
 """The value of each argument without effect."""
-PLACES: dict[str, tuple[str, Place]] = {
-    "of_one_query": ("with one query", lambda given: given["query"].shape[1] == 1),
-    "of_one_head": ("with one head", lambda given: given["num_heads"] == 1),
-    "of_one_item": ("with one item", lambda given: len(given["query"]) == 1),
-    "of_many_heads": ("with more than 8 heads", lambda given: given["num_heads"] > 8),
-    "of_many_queries": ("with more than 64 queries", lambda given: given["query"].shape[1] > 64),
-    "of_many_keys": ("with more than 64 keys", lambda given: given["key"].shape[1] > 64),
+PLACES: dict[str, tuple[str, Callable[[Arguments], bool]]] = {
+    "of_one_query": ("with one query", lambda call: call["query"].shape[1] == 1),
+    "of_one_head": ("with one head", lambda call: call["num_heads"] == 1),
+    "of_one_item": ("with one item", lambda call: len(call["query"]) == 1),
+    "of_many_heads": ("with more than 8 heads", lambda call: call["num_heads"] > 8),
+    "of_many_queries": ("with more than 64 queries", lambda call: call["query"].shape[1] > 64),
+    "of_many_keys": ("with more than 64 keys", lambda call: call["key"].shape[1] > 64),
     "across_widths": (
         "if keys and queries differ in width",
-        lambda given: given["key"].shape[2] != given["query"].shape[2],
+        lambda call: call["key"].shape[2] != call["query"].shape[2],
     ),
     "with_value_heads": (
         "if value heads have their own width",
-        lambda given: given["w_value"].shape[1] != given["w_query"].shape[1],
+        lambda call: call["w_value"].shape[1] != call["w_query"].shape[1],
     ),
-    "beside_biases": ("with biases", lambda given: given["b_query"] is not None),
-    "before_a_map": ("with an output map", lambda given: given["w_output"] is not None),
-    "beside_a_mask": ("with a mask", lambda given: given["attn_mask"] is not None),
-    "beside_causal": ("with is_causal", lambda given: given["is_causal"]),
+    "beside_biases": ("with biases", lambda call: call["b_query"] is not None),
+    "before_a_map": ("with an output map", lambda call: call["w_output"] is not None),
+    "beside_a_mask": ("with a mask", lambda call: call["attn_mask"] is not None),
+    "beside_causal": ("with is_causal", lambda call: call["is_causal"]),
 }
 IGNORED = {
     "attn_mask": (
@@ -462,31 +420,27 @@ IGNORED = {
 """The places in which each argument may be ignored."""
 
 
-def _ignoring(argument: str, place: Place) -> Callable[..., Any]:
+def _ignoring(argument: str, place: Callable[[Arguments], bool]) -> Callable[..., Any]:
     """The computation that ignores an argument in one place."""
     correct = MultiHead()
     signature = inspect.signature(correct)
 
     def computed(*arguments: Any, **named: Any) -> Any:
-        bound = signature.bind(*arguments, **named)
-        bound.apply_defaults()
-        if place(bound.arguments):
-            bound.arguments[argument] = IDLE[argument]
-        return correct(*bound.args, **bound.kwargs)
+        call = signature.bind(*arguments, **named)
+        call.apply_defaults()
+        if place(call.arguments):
+            call.arguments[argument] = IDLE[argument]
+        return correct(*call.args, **call.kwargs)
 
     return computed
 
 
-IGNORING = mutants(
-    MultiHead,
-    whole={
-        f"ignores_{argument}_{name}": Mutation(
-            f"{argument} is ignored {PLACES[name][0]}", _ignoring(argument, PLACES[name][1])
-        )
-        for argument, names in IGNORED.items()
-        for name in names
-    },
-)
+IGNORING = [
+    Mutant(f"ignores_{argument}_{place}", f"{argument} is ignored {says}", _ignoring(argument, test))
+    for argument, places in IGNORED.items()
+    for place, (says, test) in PLACES.items()
+    if place in places
+]
 
 
 class Checked(NamedTuple):

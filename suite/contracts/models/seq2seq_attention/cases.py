@@ -1,4 +1,4 @@
-"""The cases of the contract `seq2seq_attention`."""
+"""The cases of the contract `seq2seq_attention`, and its workloads."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.layouts import out_of_order
 from attnsuite.cases.model import Config, Model, Weights, two_models, without
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, generator, numbers
+from attnsuite.cases.training import next_token_loss
 from attnsuite.contracts.models.bad_input import bad_greedy, bad_sentences, bad_tensor, bad_weight
-from attnsuite.contracts.models.seq2seq_attention.contract import POSITIONAL, shapes
+from attnsuite.contracts.models.seq2seq_attention.contract import GATES, POSITIONAL, shapes
 from attnsuite.contracts.models.seq2seq_attention.model import Recurrent, oracle
 from attnsuite.contracts.models.translations import translating
+from attnsuite.contracts.models.workloads import TRAINED, ModelWorkload, sentences
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 
@@ -356,3 +358,44 @@ def _four_tokens(valid: list[int]) -> Inputs:
 
 def _columns(those: slice, output: Array) -> Array:
     return output[..., those]
+
+
+# Workloads
+
+TRANSLATOR = usual(source_vocab=200, target_vocab=200, embedding=256, hidden=256, layers=2)
+"""The documents' English–French translator; its vocabulary is not given."""
+BATCH, LENGTH = 128, 10
+"""Sentences of a batch, and words of a sentence, as the documents train it."""
+
+
+def workloads() -> list[ModelWorkload]:
+    """The documents' translator, forward and in training."""
+    width = TRANSLATOR["hidden"]
+    workload = ModelWorkload(
+        name=f"translator/{LENGTH}",
+        why="ten words a sentence, as the documents train it",
+        model=model,
+        config=TRANSLATOR,
+        shapes=shapes,
+        inputs=partial(sentences, TRANSLATOR, BATCH, LENGTH),
+        batch=BATCH,
+        length=LENGTH,
+        sizes=f"{LENGTH} tokens to {LENGTH}, 2 + 2 layers of width {width}, additive scores",
+        flops=_flops(TRANSLATOR, LENGTH),
+        profiles=TRAINED,
+        learns=next_token_loss,
+    )
+    return [workload]
+
+
+def _flops(config: Config, length: int) -> float:
+    """Of one item: products with weights, and at each step those of the scores and the weighted sum."""
+    width, embedding = float(config["hidden"]), float(config["embedding"])
+    gates = GATES[config["cell"]] * width
+
+    def stack(first: float) -> float:
+        return 2 * gates * (first + width + (float(config["layers"]) - 1) * 2 * width)
+
+    scored = 2.0 * width * width + 4.0 * length * width  # the query's map, then scores and the sum of values
+    step = stack(embedding) + stack(width + embedding) + scored + 2.0 * width * float(config["target_vocab"])
+    return length * (step + 2.0 * width * width)  # and the map of each key

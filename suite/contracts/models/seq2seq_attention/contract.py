@@ -114,5 +114,5 @@ CONTRACT = declare(
     },
     baseline="eager",
     is_model=True,
-    lists={"variants": "mutants.variants", "workloads": "workloads.workloads"},
+    lists={"variants": "mutants.variants", "workloads": "cases.workloads"},
 )

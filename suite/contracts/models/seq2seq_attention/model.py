@@ -15,7 +15,7 @@ from attnsuite.cases.computations import Steps
 from attnsuite.cases.mutants import formula
 from attnsuite.contracts.models import eager
 from attnsuite.contracts.models import oracle as blocks
-from attnsuite.contracts.models.eager import Part, part
+from attnsuite.contracts.models.eager import Part, Storage, part
 from attnsuite.contracts.models.greedy import Greedy, Translating
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, SCORES, shapes
 from attnsuite.contracts.shared import Weights
@@ -99,7 +99,6 @@ def _sigmoid(x: Rounded) -> Rounded:
     return type(x)(np.ones_like(x.value), 0.0, x.precision) / ((-x).exp() + 1.0)
 
 
-Kept = dict[Any, Any]
 Step = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 """The states after one step, its context and its returned weights, as a function of the step's query."""
 
@@ -120,34 +119,31 @@ class Recurrent(Translating, Steps):
 
         if greedy is None:
             return with_weights if need_weights else run
-        checked = self.check_greedy(greedy, config["target_vocab"])
-        if need_weights:
-            return partial(self.translated_with_weights, run, with_weights, checked)
-        return partial(self.translated, run, checked)
+        return self.translator(run, with_weights, greedy, config["target_vocab"], need_weights)
 
     def run(
         self,
         config: Config,
         weights: Part,
-        kept: Kept,
+        storage: Storage,
         dtype: torch.dtype,
         source: Tensor,
         lengths: Tensor,
         target: Tensor,
     ) -> tuple[Tensor, Weights]:
         source, lengths, target = self.check_inputs(config, source, lengths, target)
-        lengths = self.recall_lengths(lengths, source.shape, kept)
-        history = self.recall(self.encode(config, weights, source), kept)  # s layers parts b d
+        lengths = self.recall_lengths(lengths, source.shape, storage)
+        history = self.recall(self.encode(config, weights, source), storage)  # s layers parts b d
         memory = self.memory(history)  # b s d
-        states, logits, rows = self.begin(self.hand_on(history, lengths), kept), [], []
+        states, logits, rows = self.begin(self.hand_on(history, lengths), storage), [], []
         for number, embedding in enumerate(weights["target_embedding"][self.read(target)].unbind(1)):
             allowed = self.allowed(config, lengths, memory.shape[1], number)  # b s
             step = partial(self.step, config, weights, memory, allowed, embedding, states)
             states, context, row = step(self.query(states, step))
             logits.append(self.logits(states[-1, 0], context, weights))
             rows.append(row)
-        kept["states"] = states
-        shown = self.recalled({"attention": self.in_rows(rows).to(dtype)}, kept)
+        storage["states"] = states
+        shown = self.recalled({"attention": self.in_rows(rows).to(dtype)}, storage)
         return self.finish(torch.stack(logits, 1)).to(dtype), shown
 
     def allowed(self, config: Config, lengths: Tensor, length: int, number: int) -> Tensor:
@@ -240,11 +236,11 @@ class Recurrent(Translating, Steps):
         return source, lengths, target
 
     order = staticmethod(lambda length: range(length))  # the order in which the encoder reads
-    recall = formula(lambda history, kept: history)  # the encoder's states
-    recall_lengths = formula(lambda lengths, shape, kept: lengths)
+    recall = formula(lambda history, storage: history)  # the encoder's states
+    recall_lengths = formula(lambda lengths, shape, storage: lengths)
     memory = formula(lambda history: history[:, -1, 0].movedim(0, 1))  # the top layer's states, b s d
     hand_on = formula(lambda history, lengths: history[-1])  # the decoder's first states
-    begin = formula(lambda states, kept: states)
+    begin = formula(lambda states, storage: states)
     read = formula(lambda target: target)
     within = formula(lambda lengths, positions: torch.arange(positions, device=lengths.device) < lengths[:, None])
     around = formula(lambda step, positions, window: (positions - step).abs() <= window)
@@ -254,7 +250,7 @@ class Recurrent(Translating, Steps):
     softmax = formula(lambda scores, allowed: softmax(masked(scores, allowed)))
     shown = formula(lambda weights, scores, allowed: weights)  # the returned weights of a step, b s
     in_rows = staticmethod(lambda steps: torch.stack(steps, 1))
-    recalled = staticmethod(lambda weights, kept: weights)
+    recalled = staticmethod(lambda weights, storage: weights)
     mix = formula(lambda weights, memory: (weights[:, None] @ memory)[:, 0])
     join = formula(lambda context, embedding: torch.cat([context, embedding], -1))
     inputs = formula(lambda x, weights: x @ weights["w_input"] + weights["b_input"])

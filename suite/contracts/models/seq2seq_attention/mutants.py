@@ -26,18 +26,18 @@ from attnsuite.cases.mutants import (
     with_result,
 )
 from attnsuite.contracts.models import greedy
-from attnsuite.contracts.models.eager import Part, part
+from attnsuite.contracts.models.eager import Part, Storage, part
 from attnsuite.contracts.models.mutants import (
     EXTRA_WEIGHTS,
     MIXED_DTYPES,
+    RECALLED_WEIGHTS,
     shared,
     transposed,
     with_expected_shapes,
 )
 from attnsuite.contracts.models.seq2seq_attention.contract import GATES, shapes
-from attnsuite.contracts.models.seq2seq_attention.model import Config, Kept, Recurrent
+from attnsuite.contracts.models.seq2seq_attention.model import Config, Recurrent
 from attnsuite.contracts.models.variants import source_by_source
-from attnsuite.contracts.shared import RECALLED_WEIGHTS
 from attnsuite.contracts.softmax import fill, masked, overflowing
 
 
@@ -69,8 +69,8 @@ def _states_at_lengths(history: Tensor, lengths: Tensor) -> Tensor:
     return history[lengths - 1, :, :, torch.arange(len(lengths), device=lengths.device)].movedim(0, 2)
 
 
-def _states_before(states: Tensor, kept: Kept) -> Tensor:
-    before: Tensor = kept.get("states", states)
+def _states_before(states: Tensor, storage: Storage) -> Tensor:
+    before: Tensor = storage.get("states", states)
     return before if before.shape == states.shape else states
 
 
@@ -143,13 +143,13 @@ STATES = mutants(
     recall={
         "remembers_source": Mutation(
             "the states of an earlier source of the same shape are used",
-            lambda history, kept: kept.setdefault(history.shape, history),
+            lambda history, storage: storage.setdefault(history.shape, history),
         )
     },
     recall_lengths={
         "remembers_lengths": Mutation(
             "the lengths of an earlier source of the same shape are used",
-            lambda lengths, shape, kept: kept.setdefault(("lengths", *shape), lengths),
+            lambda lengths, shape, storage: storage.setdefault(("lengths", *shape), lengths),
         )
     },
     memory={

@@ -1,4 +1,4 @@
-"""The cases of the contract `transformer`."""
+"""The cases of the contract `transformer`, and its workloads."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from attnsuite.cases.expected import NearInNorm
 from attnsuite.cases.layouts import out_of_order
 from attnsuite.cases.model import Config, Model, Weights, token_among, two_models, without
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, dtype_of, generator, numbers
+from attnsuite.cases.training import next_token_loss
 from attnsuite.contracts.blocks.positional_encoding import oracle as positional_encoding
 from attnsuite.contracts.models.bad_input import bad_greedy, bad_sentences, bad_tensor, bad_weight
 from attnsuite.contracts.models.transformer.contract import POSITIONAL, shapes
 from attnsuite.contracts.models.transformer.model import Transformer, oracle
 from attnsuite.contracts.models.translations import GREEDY, translating
+from attnsuite.contracts.models.workloads import TRAINED, TRAINED_IN_FULL, ModelWorkload, sentences
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 from attnsuite.judging.precision import PRECISIONS
@@ -411,3 +413,44 @@ def _before_positions(x: Array) -> Array:
     positions = positional_encoding(Rounded.exact(np.zeros(x.shape), PRECISIONS["float64"]))
     rows: Array = (x - positions.value)[0] / math.sqrt(x.shape[-1])
     return rows
+
+
+# Workloads
+
+TRANSLATOR: Config = {**USUAL, "source_vocab": 200, "target_vocab": 200, "width": 256, "ffn_width": 64}
+"""The documents' English–French translator; its vocabulary is not given."""
+
+
+def workloads() -> list[ModelWorkload]:
+    """The documents' translator, forward and in training."""
+    return [
+        _workload("translator/10", "ten words a sentence, as the documents train it", 128, 10, TRAINED),
+        _workload("translator/128", "longer sentences, of which half are padded", 8, 128, TRAINED_IN_FULL),
+    ]
+
+
+def _workload(name: str, why: str, batch: int, length: int, profiles: Mapping[str, tuple[str, ...]]) -> ModelWorkload:
+    config = TRANSLATOR
+    return ModelWorkload(
+        name=name,
+        why=why,
+        model=model,
+        config=config,
+        shapes=shapes,
+        inputs=partial(sentences, config, batch, length),
+        batch=batch,
+        length=length,
+        sizes=f"{length} tokens to {length}, 2 + 2 blocks of width {config['width']}, {config['heads']} heads",
+        flops=_flops(config, length),
+        profiles=profiles,
+        learns=next_token_loss,
+    )
+
+
+def _flops(config: Config, length: int) -> float:
+    """Of one item, all its positions computed: products with weights, and two products of attention."""
+    width, inner = config["width"], config["ffn_width"]
+    attention = 2.0 * length * 4 * width * width + 4.0 * length * length * width
+    network = 2.0 * length * 2 * width * inner
+    blocks = config["encoder_blocks"] * (attention + network) + config["decoder_blocks"] * (2 * attention + network)
+    return float(blocks + 2.0 * length * width * config["target_vocab"])

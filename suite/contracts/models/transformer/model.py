@@ -14,7 +14,7 @@ from torch import Tensor
 from attnsuite.cases.mutants import formula
 from attnsuite.contracts.blocks.positional_encoding import oracle as positional_encoding
 from attnsuite.contracts.models import oracle as blocks
-from attnsuite.contracts.models.eager import Blocks, Config, Kept, Part, part
+from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, part
 from attnsuite.contracts.models.greedy import Greedy, Translating
 from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.contracts.shared import Attention
@@ -75,20 +75,16 @@ class Transformer(Translating, Blocks):
         need_weights: bool = False,
         greedy: Greedy | None = None,
     ) -> Callable[..., Any]:
+        run, run_with_weights = self.models(config, weights, attention)
         if greedy is None:
-            return super().compute(config, weights, attention=attention, need_weights=need_weights)
-        model, run, kept = self.made(config, weights, attention)
-        checked = self.check_greedy(greedy, config["target_vocab"])
-        if not need_weights:
-            return partial(model.translated, run, checked)
-        with_weights = partial(model.with_weights, run, kept, next(iter(weights.values())).dtype)
-        return partial(model.translated_with_weights, run, with_weights, checked)
+            return run_with_weights if need_weights else run
+        return self.translator(run, run_with_weights, greedy, config["target_vocab"], need_weights)
 
     def run(
         self,
         config: Config,
         weights: Part,
-        kept: Kept,
+        storage: Storage,
         dtype: torch.dtype,
         source: Tensor,
         lengths: Tensor,
@@ -96,11 +92,11 @@ class Transformer(Translating, Blocks):
     ) -> Tensor:
         source, target = self.check_inputs(config, source, lengths, target)
         within = self.within(lengths, source.shape[-1])
-        states = self.keep(kept, source, self.encode(config, weights, source, self.own(within)))
+        states = self.keep(storage, source, self.encode(config, weights, source, self.own(within)))
         if target is None or not config["decoder_blocks"]:
             return self.alone(states, within).to(dtype)
         decode = self.cached if config.get("decoding") == "cached" else self.full
-        return decode(config, weights, kept, states, self.cross(within), target).to(dtype)
+        return decode(config, weights, storage, states, self.cross(within), target).to(dtype)
 
     def encode(self, config: Config, weights: Part, source: Tensor, within: Tensor | None) -> Tensor:
         states = self.embed(source, weights["source_embedding"], 0)
@@ -113,7 +109,7 @@ class Transformer(Translating, Blocks):
         return states
 
     def full(
-        self, config: Config, weights: Part, kept: Kept, states: Tensor, within: Tensor | None, target: Tensor
+        self, config: Config, weights: Part, storage: Storage, states: Tensor, within: Tensor | None, target: Tensor
     ) -> Tensor:
         causal = self.causal(target.shape[-1], target.device)
         hidden = self.embed(target, weights["target_embedding"], 0)
@@ -125,9 +121,9 @@ class Transformer(Translating, Blocks):
         return self.logits(hidden, weights)
 
     def cached(
-        self, config: Config, weights: Part, kept: Kept, states: Tensor, within: Tensor | None, target: Tensor
+        self, config: Config, weights: Part, storage: Storage, states: Tensor, within: Tensor | None, target: Tensor
     ) -> Tensor:
-        cache, states, logits = self.begin(kept), self.memory(kept, states), []
+        cache, states, logits = self.begin(storage), self.memory(storage, states), []
         for step in range(target.shape[-1]):
             hidden = self.embed(target[:, step : step + 1], weights["target_embedding"], self.position(step))
             for number in range(config["decoder_blocks"]):
@@ -194,16 +190,16 @@ class Transformer(Translating, Blocks):
         return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)
 
     block = staticmethod(lambda number: number)
-    keep = formula(lambda kept, source, states: states)  # the source's states
+    keep = formula(lambda storage, source, states: states)  # the source's states
     alone = formula(lambda states, within: states)  # the output of an encoder without a decoder
     position = staticmethod(lambda step: step)
 
     @staticmethod
-    def begin(kept: Kept) -> Cache:
+    def begin(storage: Storage) -> Cache:
         """An empty cache."""
         return {}
 
-    memory = formula(lambda kept, states: states)  # the states that every cached step reads
+    memory = formula(lambda storage, states: states)  # the states that every cached step reads
 
     @staticmethod
     def remember(cache: Cache, name: str, x: Tensor) -> None:

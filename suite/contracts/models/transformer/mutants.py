@@ -16,9 +16,10 @@ from attnsuite.cases import Variant
 from attnsuite.cases.computations import imprecise_mutants
 from attnsuite.cases.mutants import Mutation, first_for_all, mutants, unless_none, with_arguments, with_result
 from attnsuite.contracts.models import greedy
-from attnsuite.contracts.models.eager import Config, Kept, Part, part
+from attnsuite.contracts.models.eager import Config, Part, part
 from attnsuite.contracts.models.mutants import (
     EXTRA_WEIGHTS,
+    first_of_shape,
     mutants_of_blocks,
     of_other_names,
     shared,
@@ -27,7 +28,7 @@ from attnsuite.contracts.models.mutants import (
 from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.contracts.models.transformer.model import Cache, Transformer
 from attnsuite.contracts.models.variants import STYLES, Style, source_by_source
-from attnsuite.contracts.shared import OF_HIDDEN_WEIGHTS, STEPS_OF_WEIGHTS, Weights
+from attnsuite.contracts.shared import FAINT_WEIGHTS, Weights
 from attnsuite.contracts.softmax import fill
 
 
@@ -49,11 +50,6 @@ def _positions_in(dtype: torch.dtype) -> Callable[[int, int, int], Tensor]:
 
 def _modulo_5000(offset: int, length: int, width: int) -> Tensor:
     return Transformer.positions(0, 5000, width)[torch.arange(offset, offset + length) % 5000]
-
-
-def _first_of_shape(kept: Kept, states: Tensor) -> Tensor:
-    first: Tensor = kept.setdefault(str(tuple(states.shape)), states)
-    return first
 
 
 def _last_sixteen(cache: Cache, name: str, x: Tensor) -> None:
@@ -252,28 +248,41 @@ BACKEND = mutants(
     },
 )
 GREEDY = mutants(Transformer, **greedy.MUTANTS)
-RETURNED_WEIGHTS = mutants(Transformer, stacked=STEPS_OF_WEIGHTS, shown=OF_HIDDEN_WEIGHTS)
+RETURNED_WEIGHTS = mutants(
+    Transformer,
+    stacked={
+        "shows_last_step": Mutation(
+            "cached decoding returns the weights of the last step only", lambda parts: parts[-1]
+        )
+    },
+    shown={
+        "shows_unmasked_weights": Mutation(
+            "the returned attention weights ignore all masks", lambda weights, scores: scores.softmax(-1)
+        ),
+        **FAINT_WEIGHTS,
+    },
+)
 BETWEEN_CALLS = mutants(
     Transformer,
     keep={
         "stale_states": Mutation(
             "a source of the first one's shape is not read",
-            lambda kept, source, states: _first_of_shape(kept, states),
+            lambda storage, source, states: first_of_shape(storage, states),
         ),
         "remembers_tokens": Mutation(
             "a source of the same tokens as an earlier one is not read, whatever its lengths",
-            lambda kept, source, states: kept.setdefault(str(source.tolist()), states),
+            lambda storage, source, states: storage.setdefault(str(source.tolist()), states),
         ),
     },
     position={"cached_position_zero": Mutation("every cached step has position 0", lambda step: 0, "documents, E36")},
     begin={
         "stale_cache": Mutation(
             "the cache survives from one call to the next",
-            lambda kept: kept.setdefault("cache", {}),
+            lambda storage: storage.setdefault("cache", {}),
             "documents, E37",
         )
     },
-    memory={"stale_memory": Mutation("cached steps read the first source of that shape", _first_of_shape)},
+    memory={"stale_memory": Mutation("cached steps read the first source of that shape", first_of_shape)},
     remember={"short_cache": Mutation("the cache holds the last sixteen positions only", _last_sixteen)},
 )
 

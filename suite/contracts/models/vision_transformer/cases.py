@@ -1,4 +1,4 @@
-"""The cases of the contract `vision_transformer`."""
+"""The cases of the contract `vision_transformer`, and its workloads."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from attnsuite.cases.documented import DocumentedNumbers, DocumentedShape
 from attnsuite.cases.layouts import out_of_order
 from attnsuite.cases.model import Config, Model, Weights, two_models, without
 from attnsuite.cases.tensors import PRECISE, Array, Generator, Inputs, dtype_of, generator, numbers
+from attnsuite.cases.training import class_loss
 from attnsuite.contracts.models.bad_input import bad_tensor, bad_weight
 from attnsuite.contracts.models.vision_transformer.contract import POSITIONAL, shapes
 from attnsuite.contracts.models.vision_transformer.model import VisionTransformer, oracle
+from attnsuite.contracts.models.workloads import TRAINED, ModelWorkload
 from attnsuite.contracts.sources import documents
 from attnsuite.contracts.sources.documents import Excerpt
 
@@ -254,3 +256,51 @@ def _sequence(length: int, width: int) -> Config:
     """One block whose states are returned, over a sequence in the form of an image of one row."""
     config = {**USUAL, "image_height": 1, "image_width": length, "patch": 1, "channels": width, "width": width}
     return {**config, "blocks": 1, "classes": 0, "pooling": "mean"}
+
+
+# Workloads
+
+FASHION = {**USUAL, "image_height": 96, "image_width": 96, "patch": 16, "channels": 1, "width": 512, "heads": 8}
+FASHION |= {"mlp_width": 2048}
+"""The documents' classifier of Fashion-MNIST, 6,457,866 weights."""
+
+
+def workloads() -> list[ModelWorkload]:
+    """The documents' classifier, forward and in training, and ViT-B/16."""
+    documents_model = "the documents' classifier of Fashion-MNIST"
+    return [
+        _workload("vit/fashion", documents_model, FASHION, 16, profiles=TRAINED, learns=class_loss),
+        _workload("vit/b16", "ViT-B/16 at 224 × 224", BASE, 1),
+    ]
+
+
+def _workload(name: str, why: str, config: Config, batch: int, **training: Any) -> ModelWorkload:
+    length = shapes(config)["positions"][0]
+    side, blocks, heads = config["image_height"], config["blocks"], config["heads"]
+    return ModelWorkload(
+        name=name,
+        why=why,
+        model=model,
+        config=config,
+        shapes=shapes,
+        inputs=partial(_images, config, batch),
+        batch=batch,
+        length=length,
+        sizes=f"{side} × {config['image_width']}, {blocks} blocks of width {config['width']}, {heads} heads",
+        flops=_flops(config, length),
+        **training,
+    )
+
+
+def _images(config: Config, batch: int, random: torch.Generator) -> Mapping[str, torch.Tensor]:
+    size = (batch, config["channels"], config["image_height"], config["image_width"])
+    return {"images": torch.randn(size, generator=random) + 0.25}
+
+
+def _flops(config: Config, length: int) -> float:
+    """Of one image: products with weights, and two products of attention."""
+    width = config["width"]
+    attention = 2.0 * length * 4 * width * width + 4.0 * length * length * width
+    network = 2.0 * length * 2 * width * config["mlp_width"]
+    patches = 2.0 * (length - 1) * config["channels"] * config["patch"] ** 2 * width
+    return float(patches + config["blocks"] * (attention + network) + 2.0 * width * config["classes"])

@@ -92,5 +92,5 @@ CONTRACT = declare(
     is_model=True,
     conventions=ACCURACY,
     unanswerable=unbounded,
-    lists={"variants": "mutants.variants", "workloads": "workloads.workloads"},
+    lists={"variants": "mutants.variants", "workloads": "cases.workloads"},
 )

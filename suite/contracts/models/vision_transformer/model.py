@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnsuite.cases.mutants import formula
 from attnsuite.contracts.models import oracle as blocks
-from attnsuite.contracts.models.eager import Blocks, Config, Kept, Part, part
+from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, part
 from attnsuite.contracts.models.vision_transformer.contract import shapes
 from attnsuite.judging.rounded import Rounded, concatenated
 
@@ -59,10 +59,10 @@ class VisionTransformer(Blocks):
 
     shapes = staticmethod(shapes)
 
-    def run(self, config: Config, weights: Part, kept: Kept, dtype: torch.dtype, images: Tensor) -> Tensor:
+    def run(self, config: Config, weights: Part, storage: Storage, dtype: torch.dtype, images: Tensor) -> Tensor:
         images = self.check_images(config, images, dtype).to(weights["positions"].dtype)
         patches = self.patches(images, config["patch"])  # b m cpp
-        x = self.keep(kept, patches @ weights["w_patch"] + weights["b_patch"])
+        x = self.keep(storage, patches @ weights["w_patch"] + weights["b_patch"])
         if config["pooling"] == "class":
             x = self.with_token(x, weights["class_token"].expand(len(x), 1, -1))
         x = self.blocks(config, weights, self.place(x, weights["positions"]))
@@ -103,7 +103,7 @@ class VisionTransformer(Blocks):
         """b c h w → b m cpp; `order` is that of the axes b c rows columns p p."""
         return images.unfold(2, side, side).unfold(3, side, side).permute(order).flatten(3).flatten(1, 2)
 
-    keep = formula(lambda kept, x: x)  # the mapped patches
+    keep = formula(lambda storage, x: x)  # the mapped patches
     with_token = formula(lambda x, token: torch.cat([token, x], 1))
     place = formula(lambda x, positions: x + positions)
     block = staticmethod(lambda number: number)

@@ -28,6 +28,7 @@ from attnsuite.contracts.models.eager import Config, Part, part
 from attnsuite.contracts.models.mutants import (
     EXTRA_WEIGHTS,
     MIXED_DTYPES,
+    first_of_shape,
     mutants_of_blocks,
     transposed,
     with_expected_shapes,
@@ -98,9 +99,7 @@ COMPUTED = mutants(
         ),
     },
     keep={
-        "stale_patches": Mutation(
-            "images of the first ones' shape are not read", lambda kept, x: kept.setdefault(str(tuple(x.shape)), x)
-        ),
+        "stale_patches": Mutation("images of the first ones' shape are not read", first_of_shape),
         "repeats_image_beyond_16": Mutation(
             "images beyond the 16th repeat the 16th", with_result(repeated_beyond(16, 0))
         ),
