@@ -105,7 +105,7 @@ def test_the_page_on_timing_quotes_the_audits_of_the_timer() -> None:
             for threads in ("one thread", "both cores")
             for what in ("false claims", "slowdowns of 5 % found")
         ]
-        (median,) = re.findall(r"^- torch\.utils\.benchmark: ([\d.]+) % ", audit, re.MULTILINE)
+        (median,) = re.findall(r"^- torch\.utils\.benchmark: .*?([\d.]+) % ", audit, re.MULTILINE)
         largest = max(re.findall(r"^\| torch\.utils\.benchmark \|.* ([\d.]+) % \|$", audit, re.MULTILINE), key=float)
         assert cells == " | ".join([*counts, f"{median} %, {largest} %"])
 

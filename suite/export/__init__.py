@@ -62,18 +62,20 @@ def export(request: Request) -> ExportedModel:
     """Write the file, or raise UsageError with the reason; a file that was there before is then unharmed."""
     _check(request)
     with replacing(request.file, request.force) as place:
-        found = find_exporter(request.target)
-        if found.exports.quantised and request.dtype != "float32":
-            raise UsageError(f"{found.name} is made of float32 alone, not of {request.dtype}")
-        part, opset = _part(found, request.part), _opset(found, request.opset)
-        config = configured(found, request.config)
-        weights, origin = _weights(found, request, config)
-        model = _graph(found, config, request.dtype, opset, part)
-        name = found.name if opset == found.exports.opset else found.name.removesuffix(f".opset{found.exports.opset}")
-        made = {"implementation": name, "dtype": request.dtype, "opset": str(opset), "weights": origin}
-        _label(model, found, config, part, made)
-        found.exports.write(model, weights, place, request.data_above)
-        verification = verify(found, place, part, config, weights, request.device)
+        source = find_exporter(request.target)
+        if source.exports.quantised and request.dtype != "float32":
+            raise UsageError(f"{source.name} is made of float32 alone, not of {request.dtype}")
+        part, opset = _part(source, request.part), _opset(source, request.opset)
+        config = configured(source, request.config)
+        weights, origin = _weights(source, request, config)
+        model = _graph(source, config, request.dtype, opset, part)
+        name = (
+            source.name if opset == source.exports.opset else source.name.removesuffix(f".opset{source.exports.opset}")
+        )
+        labels = {"implementation": name, "dtype": request.dtype, "opset": str(opset), "weights": origin}
+        _label(model, source, config, part, labels)
+        source.exports.write(model, weights, place, request.data_above)
+        verification = verify(source, place, part, config, weights, request.device)
         size = sum(file.stat().st_size for file in place.parent.iterdir())
     return ExportedModel(name, opset, part, len(model.graph.node), size, verification)
 
@@ -88,50 +90,50 @@ def _check(request: Request) -> None:
         raise UsageError(f"--data-above expects 0 bytes or more, got {request.data_above}")
 
 
-def _opset(found: Exporter, wanted: int | None) -> int:
+def _opset(source: Exporter, wanted: int | None) -> int:
     import onnx
 
     newest = onnx.defs.onnx_opset_version()
     if wanted is not None and not OLDEST <= wanted <= newest:
         raise UsageError(f"no model is written in opset {wanted}: valid opsets are {OLDEST} to {newest}")
-    return found.exports.opset if wanted is None else wanted
+    return source.exports.opset if wanted is None else wanted
 
 
-def _part(found: Exporter, wanted: str) -> str:
-    parts = found.exports.parts
+def _part(source: Exporter, wanted: str) -> str:
+    parts = source.exports.parts
     if wanted and wanted not in parts:
-        raise UsageError(f"{found.name} has no part {wanted!r}; there are: {', '.join(parts)}")
+        raise UsageError(f"{source.name} has no part {wanted!r}; there are: {', '.join(parts)}")
     return wanted or next(iter(parts))
 
 
-def _weights(found: Exporter, request: Request, config: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def _weights(source: Exporter, request: Request, config: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """The weights in the dtype, and their origin."""
-    shapes = found.exports.shapes(config)
+    shapes = source.exports.shapes(config)
     refuse_too_many(shapes, request.dtype)
     if request.weights is None:
         return drawn_weights(shapes, request.seed, request.dtype), f"drawn, seed {request.seed}"
     return read_weights(request.weights, shapes, request.dtype), f"from {request.weights.name}"
 
 
-def _graph(found: Exporter, config: Mapping[str, Any], dtype: str, opset: int, part: str) -> Any:
+def _graph(source: Exporter, config: Mapping[str, Any], dtype: str, opset: int, part: str) -> Any:
     """The graph without weights. Raises UsageError where the opset cannot express it."""
     import torch
 
     try:
-        return found.exports.graph(config, getattr(torch, dtype), opset, part).model
+        return source.exports.graph(config, getattr(torch, dtype), opset, part).model
     except Exception as error:  # PyTorch's exporter raises whatever its passes do
-        what = f"{found.declaration.contract}, part {part}, cannot be written in opset {opset}"
-        other = f"; in opset {found.exports.opset} it can" if opset != found.exports.opset else ""
+        what = f"{source.declaration.contract}, part {part}, cannot be written in opset {opset}"
+        hint = f"; in opset {source.exports.opset} it can" if opset != source.exports.opset else ""
         why = shorten(in_one_line(error).removeprefix("ValueError: "), 300, placeholder=" …")
-        raise UsageError(f"{what}: {why}{other}") from error
+        raise UsageError(f"{what}: {why}{hint}") from error
 
 
-def _label(model: Any, found: Exporter, config: Mapping[str, Any], part: str, made: Mapping[str, str]) -> None:
+def _label(model: Any, source: Exporter, config: Mapping[str, Any], part: str, labels: Mapping[str, str]) -> None:
     """Write into a graph its producer and version, and by name how it was made."""
-    versions, contract = machine.versions(), found.declaration.contract
+    versions, contract = machine.versions(), source.declaration.contract
     model.producer_name, model.producer_version = "attnsuite", versions.get("attnsuite", "")
-    model.doc_string, model.graph.name = f"{contract}, {part}: {found.exports.parts[part]}.", contract
+    model.doc_string, model.graph.name = f"{contract}, {part}: {source.exports.parts[part]}.", contract
     makers = (f"{name} {versions[name]}" for name in ("torch", "onnx", "onnxscript") if name in versions)
-    entries = {"contract": contract, "part": part, "config": json.dumps(dict(config)), **made}
+    entries = {"contract": contract, "part": part, "config": json.dumps(dict(config)), **labels}
     for key, value in {**entries, "licence": LICENCE, "made with": ", ".join(makers)}.items():
         model.metadata_props.add(key=key, value=value)

@@ -32,21 +32,24 @@ def find_exporter(target: str) -> Exporter:
     Raises UsageError if there is none, it cannot be exported, or a library that it needs is missing.
     """
     several = target in contract_names()
-    named = registry.find([f"{target}/*" if several else target])
-    found = _exporters(named)
-    if several or len(named) > 1:
-        found = sorted((each for each in found if not each.exports.quantised), key=lambda each: -each.exports.opset)
-    if not found:
-        contract = named[0].contract
-        others = [each.name for each in _exporters(registry.find([f"{contract}/*"]))]
-        known = f"these do: {', '.join(others)}" if others else f"nothing of {contract} does; models do, as transformer"
-        raise UsageError(f"{target} writes no graph; {known}")
-    return found[0]
+    declarations = registry.find([f"{target}/*" if several else target])
+    exporters = _exporters(declarations)
+    if several or len(declarations) > 1:
+        exporters = sorted(
+            (candidate for candidate in exporters if not candidate.exports.quantised),
+            key=lambda candidate: -candidate.exports.opset,
+        )
+    if not exporters:
+        contract = declarations[0].contract
+        others = [candidate.name for candidate in _exporters(registry.find([f"{contract}/*"]))]
+        hint = f"these do: {', '.join(others)}" if others else f"nothing of {contract} does; models do, as transformer"
+        raise UsageError(f"{target} writes no graph; {hint}")
+    return exporters[0]
 
 
 def _exporters(declarations: Iterable[Declaration]) -> list[Exporter]:
     """Those of models that have graphs. Raises UsageError if a library is missing that makes them."""
-    found = []
+    exporters = []
     for declaration in declarations:
         is_model = declaration.contract in contract_names() and contract_named(declaration.contract).is_model
         if (
@@ -60,5 +63,5 @@ def _exporters(declarations: Iterable[Declaration]) -> list[Exporter]:
             hint = "; the extra has it: pip install attnsuite[onnx]" if "onnx" in declaration.requires else ""
             raise UsageError(f"{declaration.full_name} cannot be exported: {loaded}{hint}")
         if exports := getattr(loaded.function, "exports", None):
-            found.append(Exporter(declaration, exports))
-    return found
+            exporters.append(Exporter(declaration, exports))
+    return exporters

@@ -24,16 +24,16 @@ Shapes = Mapping[str, tuple[int, ...]]
 # The config
 
 
-def configured(found: Exporter, changes: Mapping[str, Any]) -> dict[str, Any]:
+def configured(source: Exporter, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The usual config with changes. Raises UsageError for a name or a value that no model can be made of."""
-    usual = found.exports.usual
+    usual = source.exports.usual
     if unknown := [name for name in changes if name not in usual]:
         raise UsageError(f"the config has {unknown[0]!r}, which is not one of: {', '.join(usual)}")
     config = {**usual, **changes}
     try:
-        found.exports.check(config)
+        source.exports.check(config)
     except ValueError as error:
-        raise UsageError(f"no {found.declaration.contract} can be made of this config: {error}") from error
+        raise UsageError(f"no {source.declaration.contract} can be made of this config: {error}") from error
     return config
 
 

@@ -30,7 +30,7 @@ class Verification:
 
 
 def verify(
-    found: Exporter, file: Path, part: str, config: Mapping[str, Any], weights: Mapping[str, Any], device: str
+    source: Exporter, file: Path, part: str, config: Mapping[str, Any], weights: Mapping[str, Any], device: str
 ) -> Verification:
     """Check and run a graph on a case of its contract. Other parts are computed by PyTorch.
 
@@ -41,15 +41,15 @@ def verify(
 
     try:
         onnx.checker.check_model(str(file), full_check=True)
-        run, ran_by = _run(found, file, weights, device)
+        run, ran_by = _run(source, file, weights, device)
     except NotImplementedError as error:
         raise UsageError(f"the graph cannot be run on {device}: {str(error).partition(': ')[2] or error}") from error
     except Exception as error:  # neither onnx nor onnxruntime has one base for its exceptions
         raise UsageError(f"the graph is refused: {in_one_line(error)[:300]}") from error
-    return _judged(found, {part: run}, ran_by, config, weights)
+    return _judged(source, {part: run}, ran_by, config, weights)
 
 
-def _run(found: Exporter, file: Path, weights: Mapping[str, Any], device: str) -> tuple[Callable[..., Any], str]:
+def _run(source: Exporter, file: Path, weights: Mapping[str, Any], device: str) -> tuple[Callable[..., Any], str]:
     """A function that runs the graph, and its name. Raises NotImplementedError without a provider for the device."""
     import onnxruntime
     import torch
@@ -57,7 +57,7 @@ def _run(found: Exporter, file: Path, weights: Mapping[str, Any], device: str) -
     if next(iter(weights.values())).dtype == torch.bfloat16 and not device.startswith("cuda"):
         return _reference(file), REFERENCE
     cuda = "CUDAExecutionProvider" in onnxruntime.get_available_providers() and torch.cuda.is_available()
-    session = found.exports.open(file, device or ("cuda" if cuda else "cpu"))
+    session = source.exports.open(file, device or ("cuda" if cuda else "cpu"))
     return session, f"onnxruntime's {session.provider}"
 
 
@@ -93,7 +93,7 @@ def _to_numpy(tensor: Any) -> Any:
 
 
 def _judged(
-    found: Exporter, runs: Mapping[str, Any], ran_by: str, config: Mapping[str, Any], weights: Mapping[str, Any]
+    source: Exporter, runs: Mapping[str, Any], ran_by: str, config: Mapping[str, Any], weights: Mapping[str, Any]
 ) -> Verification:
     """The error of one output. UsageError where it exceeds the tolerance, unless the graph is quantised."""
     import torch
@@ -102,15 +102,17 @@ def _judged(
     from attnsuite.cases.model import ModelCase
     from attnsuite.cases.tensors import as_tensors, generator
 
-    cases = contract_named(found.declaration.contract).cases()
+    cases = contract_named(source.declaration.contract).cases()
     model = next(case.model for case in cases if isinstance(case, ModelCase))  # all cases have the same
     dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
     tensors = as_tensors(model.draw(generator("export"), config=config), dtype)
     call = Call(tensors, {}, model.positional, config=config, weights=weights)
     (expected,) = model.dues([call])
     with torch.no_grad():
-        output = found.exports.answering(config, weights, runs)(*(tensors[n] for n in model.positional if n in tensors))
+        output = source.exports.answering(config, weights, runs)(
+            *(tensors[n] for n in model.positional if n in tensors)
+        )
     verdict = expected.verdict(Reply(output))
-    if verdict.status != "passed" and not found.exports.quantised:
+    if verdict.status != "passed" and not source.exports.quantised:
         raise UsageError(f"the graph's output is wrong, and nothing was written: {verdict.detail}")
     return Verification(ran_by, verdict.error_ratio or 0.0, **expected.relative(output))

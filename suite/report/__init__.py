@@ -1,4 +1,4 @@
-"""Rows → report.html, README.md, tables for spreadsheets, charts, and lines of a terminal; runs nothing."""
+"""Rows → report.html, README.md, tables for spreadsheets, charts, and terminal lines. This package runs nothing."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from attnsuite.results import Recorded
 def write_report(folder: Path, machines: Mapping[str, Recorded], draws: bool = True) -> list[Path]:
     """Write every page, table and chart into the folder of results and return their paths, report.html last.
 
-    Without `draws`, charts are left as they are. Raises UsageError when a file cannot be written, and where one that
-    attnsuite did not write has its place.
+    Without `draws`, charts stay unchanged. Raises UsageError for a file that cannot be written or is foreign.
     """
     refuse_foreign_index(folder)
     written: list[Path] = []
@@ -36,22 +35,22 @@ def write_report(folder: Path, machines: Mapping[str, Recorded], draws: bool = T
 
 
 def pages(folder: Path, machines: Mapping[str, Recorded]) -> dict[str, str]:
-    """The texts of all pages and tables by their paths in the folder of results; the index and report.html last."""
-    found: dict[str, str] = {}
-    timed = {name: tables_of(recorded) for name, recorded in machines.items()}
+    """The texts of all pages and tables, by path in the folder of results; the index and report.html come last."""
+    texts_by_path: dict[str, str] = {}
+    tables = {name: tables_of(recorded) for name, recorded in machines.items()}
     for name, recorded in machines.items():
         if recorded.outcomes:
-            found[f"{name}/conformance.csv"] = csv_of(conformance_table(recorded))
-            found[f"{name}/{CASES}"] = cases_text(recorded)
+            texts_by_path[f"{name}/conformance.csv"] = csv_of(conformance_table(recorded))
+            texts_by_path[f"{name}/{CASES}"] = cases_text(recorded)
         if recorded.measured:
-            found[f"{name}/benchmark.csv"] = csv_of(benchmark_table(recorded, timed[name]))
-    found |= texts("README", index(machines, timed, folder, found))
-    return found | {REPORT: report_text(machines, timed, folder)}
+            texts_by_path[f"{name}/benchmark.csv"] = csv_of(benchmark_table(recorded, tables[name]))
+    texts_by_path |= texts("README", index(machines, tables, folder, texts_by_path))
+    return texts_by_path | {REPORT: report_text(machines, tables, folder)}
 
 
 def outdated_pages(folder: Path, machines: Mapping[str, Recorded]) -> Iterator[tuple[Path, str]]:
-    """Each page or table that the rows do not give again, with what to do; a file that is not there is no error."""
+    """Each page or table that differs from the rows, with the command that renews it. Missing files are no error."""
     for name, text in pages(folder, machines).items():
-        there = text_of(folder / name)
-        if there is not None and there != text:
-            yield folder / name, f"the rows give another page; `attnsuite report --results {folder}` makes it again"
+        existing = text_of(folder / name)
+        if existing is not None and existing != text:
+            yield folder / name, f"it differs from the rows; `attnsuite report --results {folder}` renews it"

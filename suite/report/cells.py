@@ -1,4 +1,4 @@
-"""What a cell or a note holds, as data: words with their styles, and the value that programs read."""
+"""The content of a cell or a note, as data: words with their styles, and the value that programs read."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import TypeAlias
 from attnsuite.model import escaped
 
 LONGEST = 240
-"""Characters of a text in a cell, two lines of a page: a submission may say more. The row in results/ has all of it."""
+"""Characters of a text in a cell, two lines of a page. The row in results/ has the whole message."""
 LONGEST_CODE = 1000
-"""Characters of a name or a command. These are of use only when they are whole, so this is far more than any needs."""
+"""Characters of a name or a command: far more than any needs, because a cut command does not run."""
 NUMBER = re.compile(r"; [^;]+ is \S+, should be ")
-"""Where a message that begins with an explanation goes on with the number that is wrong."""
+"""The part of a message that states the wrong number, after an explanation."""
 SHORTEST = 20
-"""Characters of the explanation that are left: with fewer it says nothing."""
+"""The fewest characters to which an explanation is cut: fewer would explain nothing."""
 NOTHING = "–"
-"""What a cell shows when it has no number."""
+"""The text of a cell without a number."""
 
 
 def plain(text: object, longest: int = LONGEST) -> str:
-    """The text on one line, its control characters escaped, which a terminal would obey and a reader cannot see."""
+    """The text on one line, cut to `longest` characters, with control characters escaped."""
     words = escaped(str(text))
     words = " ".join(words.split()) if " " in words or not words.isprintable() else words
     return words if len(words) <= longest else _cut(words, longest)
 
 
 def _cut(words: str, longest: int) -> str:
-    """Words without their end; of a wrong number the explanation before it is cut, and the number stays."""
+    """Words without their end. Before a wrong number the explanation is cut, and the number stays."""
     number = NUMBER.search(words)
     end = words[number.start() :] if number and len(words) - number.start() < longest - SHORTEST else ""
     return f"{words[: longest - 1 - len(end)]}…{end}"
@@ -41,7 +41,7 @@ class Style(StrEnum):
 
     PLAIN = "plain"
     CODE = "code"
-    """A name or a command, to be copied."""
+    """A name or a command that a reader copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +54,18 @@ class Span:
 
 
 Text: TypeAlias = "str | Span | Iterable[Span]"
-"""What words may be given as."""
+"""Words, plain or with a style."""
 
 
 def spans(*parts: Text, longest: int = LONGEST) -> tuple[Span, ...]:
     """The parts as one text. Strings become words in plain style; a space at their start or end is kept."""
-    found: list[Span] = []
+    result: list[Span] = []
     for part in parts:
         if isinstance(part, str):
-            found.append(Span(f"{' ' * part.startswith(' ')}{plain(part, longest)}{' ' * part.endswith(' ')}"))
+            result.append(Span(f"{' ' * part.startswith(' ')}{plain(part, longest)}{' ' * part.endswith(' ')}"))
         else:
-            found += [part] if isinstance(part, Span) else part
-    return tuple(span for span in found if span.words)
+            result += [part] if isinstance(part, Span) else part
+    return tuple(span for span in result if span.words)
 
 
 def code(text: object) -> Span:
@@ -80,9 +80,9 @@ def joined(parts: Iterable[Span], by: str = ", ") -> tuple[Span, ...]:
 
 def name_list(names: Sequence[str], most: int | None = None, what: str = "") -> tuple[Span, ...]:
     """Names separated by commas: the first `most`, and how many more there are (of `what`)."""
-    shown = joined(map(code, names[:most]))
+    first = joined(map(code, names[:most]))
     more = len(names) - (most or len(names))
-    return (*shown, Span(f" and {more} more{what and f' {what}'}")) if more > 0 else shown
+    return (*first, Span(f" and {more} more{what and f' {what}'}")) if more > 0 else first
 
 
 Value: TypeAlias = "str | int | float | None"
@@ -90,7 +90,7 @@ Value: TypeAlias = "str | int | float | None"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One place of a table: `spans` are for readers, `value` is for programs."""
+    """One cell of a table: `spans` are for readers, `value` is for programs."""
 
     spans: tuple[Span, ...] = ()
     value: Value = None
@@ -110,19 +110,19 @@ def text(words: object, longest: int = LONGEST) -> Cell:
 
 def number(value: float | None, words: str = "", unit: str = "") -> Cell:
     """A number, and the words that readers see for it (the number itself by default). None is an empty cell."""
-    shown = words or ("" if value is None else str(value))
-    return Cell((Span(shown),) if shown else (), value, unit)
+    displayed = words or ("" if value is None else str(value))
+    return Cell((Span(displayed),) if displayed else (), value, unit)
 
 
-def said(*parts: Text, value: Value = None, longest: int = LONGEST) -> Cell:
+def styled(*parts: Text, value: Value = None, longest: int = LONGEST) -> Cell:
     """A cell of words in several styles."""
     return Cell(spans(*parts, longest=longest), value)
 
 
-def cell(of: object) -> Cell:
+def cell(value: object) -> Cell:
     """The cell of a value, a text or a name; a cell stays as it is."""
-    if isinstance(of, Cell):
-        return of
-    if isinstance(of, Span):
-        return Cell(spans(of), of.words)
-    return number(of) if of is None or isinstance(of, int | float) else text(of)
+    if isinstance(value, Cell):
+        return value
+    if isinstance(value, Span):
+        return Cell(spans(value), value.words)
+    return number(value) if value is None or isinstance(value, int | float) else text(value)

@@ -1,4 +1,4 @@
-"""What every picture has in common: how it looks, what it needs to be drawn, and Altair's chart as SVG."""
+"""The look of all charts and figures, the libraries that draw them, and Altair charts as SVG."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any
 
 NEEDED = {"altair": "altair", "vl_convert": "vl-convert-python"}
-"""The modules that draw, and what installs each."""
+"""The modules that draw, and the package that installs each."""
 
 INK = "#1f2328"
 """The colour of text and of the baseline."""
 MUTED = "#59636e"
-"""The colour of axes and of what explains the chart."""
+"""The colour of axes and subtitles."""
 GRID = "#e4e7eb"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8a8f98")
-"""The palette of Okabe and Ito, which the colour-blind can tell apart; their yellow is too faint on white: grey."""
+"""The palette of Okabe and Ito for colour-blind readers, with grey in place of yellow, which is faint on white."""
 FONT = "Liberation Sans, Helvetica, Arial, sans-serif"
-"""The fonts of text, the first that is there. What draws brings Liberation Sans along and measures widths by it."""
+"""The fonts of text, by preference. vl-convert brings Liberation Sans and measures widths with it."""
 SYSTEM_FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts", "~/.fonts")
-"""Where a Linux keeps its fonts."""
+"""Folders of fonts on Linux."""
 NO_FONTS = '<?xml version="1.0"?><fontconfig><dir>/nonexistent</dir></fontconfig>'
-"""A configuration of fontconfig without a font. One that names no folder counts as none."""
+"""A configuration of fontconfig without fonts. fontconfig ignores one that names no folder."""
 
 CONFIG = {
     "background": "white",
@@ -52,18 +52,18 @@ CONFIG = {
 
 
 def missing_packages() -> list[str]:
-    """What has to be installed before anything can be drawn."""
-    found = []
+    """The packages that drawing needs and that are not installed."""
+    missing = []
     for module, package in NEEDED.items():
         try:
             import_module(module)
         except ImportError:
-            found.append(package)
-    return found
+            missing.append(package)
+    return missing
 
 
 def svg_of(chart: Any) -> str:
-    """A chart of Altair as the text of an SVG file. The same chart gives the same text."""
+    """An Altair chart as the text of an SVG file, equal for equal charts."""
     load_fonts()
     written = io.StringIO()
     chart.save(written, format="svg")
@@ -72,27 +72,26 @@ def svg_of(chart: Any) -> str:
 
 @cache
 def load_fonts() -> None:
-    """Have the library that draws look for a font among its own first, and behind them among the system's.
+    """Make vl-convert prefer its own fonts to the system's.
 
-    By itself it takes the system's first. An older Liberation Sans has other widths than the one that it brings, and
-    a chart would come out another number of pixels wide where that is installed. The system's are needed for scripts
-    that its own do not have. Elsewhere than on Linux the system's stay first; few systems there have Liberation Sans.
+    By default the system's come first, and an older Liberation Sans with other widths would change a chart's size. The
+    system's fonts remain for other scripts. On systems other than Linux the order is unchanged; few have this font.
     """
     import vl_convert
 
     with tempfile.TemporaryDirectory() as folder:
         (file := Path(folder) / "fonts.conf").write_text(NO_FONTS, encoding="utf-8")
         with _fontconfig(str(file)):
-            vl_convert.register_font_directory(folder)  # its fonts are looked for at the first call that needs them
+            vl_convert.register_font_directory(folder)  # loads its own fonts, under this configuration
     for place in SYSTEM_FONTS:
-        with suppress(RuntimeError):  # nobody's home
+        with suppress(RuntimeError):  # no home folder
             if (fonts := Path(place).expanduser()).is_dir():
                 vl_convert.register_font_directory(str(fonts))
 
 
 @contextmanager
 def _fontconfig(file: str) -> Iterator[None]:
-    """With this file as the configuration of fonts."""
+    """Set this file as the configuration of fonts."""
     before = os.environ.get("FONTCONFIG_FILE")
     os.environ["FONTCONFIG_FILE"] = file
     try:
@@ -104,11 +103,11 @@ def _fontconfig(file: str) -> Iterator[None]:
 
 
 def _numbered(svg: str) -> str:
-    """The drawing with its clip paths and gradients numbered from 1: the library counts on from chart to chart."""
+    """The drawing with clip paths and gradients numbered from 1; Altair numbers them across charts."""
     places: dict[str, dict[str, str]] = {"clip": {}, "gradient_": {}}
 
-    def renumbered(found: re.Match[str]) -> str:
-        known = places[found[1]]
-        return known.setdefault(found[0], f"{found[1]}{len(known) + 1}")
+    def renumbered(match: re.Match[str]) -> str:
+        numbers = places[match[1]]
+        return numbers.setdefault(match[0], f"{match[1]}{len(numbers) + 1}")
 
     return re.sub(r'(?:(?<=id=")|(?<=url\(#))(clip|gradient_)\d+', renumbered, svg)

@@ -13,46 +13,50 @@ from attnsuite.report.timed import ATTENTION, Row, Setting, TimedTable, setting_
 from attnsuite.results import Recorded
 
 LEAST_LENGTHS = 3
-"""Lengths of a series that is drawn."""
+"""The fewest lengths of a drawn series."""
 MOST_PANELS = 4
 QUANTITIES: dict[str, tuple[str, Callable[[Row], float | None], float]] = {
     "time": ("milliseconds of a call", lambda row: row.median, 1e-3),
     "memory": ("MiB at the peak of a call", lambda row: row.reported_peak or None, 2.0**20),
 }
-"""Each chart: the title of its axis, its value of a row, and the axis' unit."""
+"""By chart: the title of its axis, the value of a row, and the unit of the axis."""
 
 BASES = {"time": 10, "memory": 2}
 """The base of each chart's logarithmic axis."""
 
 
 def write_charts(folder: Path, recorded: Recorded) -> list[Path]:
-    """Draw time.svg and memory.svg of a machine into `folder` and return their paths; none without series or Altair."""
+    """Draw time.svg and memory.svg into `folder` and return their paths; no path without a series or Altair."""
     series = series_of(tables_of(recorded))
     if missing_packages() or not series:
         return []
     return write(folder, {f"{name}.svg": _drawn(name, series, recorded) for name in QUANTITIES})
 
 
-def series_of(tables: Sequence[TimedTable]) -> dict[tuple[str, Setting], list[TimedTable]]:
-    """Attention's tables of one group and setting over length, where there are enough lengths."""
-    series: dict[tuple[str, Setting], list[TimedTable]] = defaultdict(list)
-    for each in tables:
-        if each.setting.contract == ATTENTION and each.facts.length and each.measured and each.facts.group == "ladder":
-            series[each.facts.group, each.setting].append(each)
+def series_of(tables: Sequence[TimedTable]) -> dict[Setting, list[TimedTable]]:
+    """Attention's tables of the ladder by setting, sorted by length, where there are enough lengths."""
+    series: dict[Setting, list[TimedTable]] = defaultdict(list)
+    for table in tables:
+        if (
+            (table.setting.contract, table.facts.group) == (ATTENTION, "ladder")
+            and table.facts.length
+            and table.measured
+        ):
+            series[table.setting].append(table)
     return {
-        key: sorted(of, key=lambda table: table.facts.length)
-        for key, of in series.items()
-        if len({table.facts.length for table in of}) >= LEAST_LENGTHS
+        setting: sorted(members, key=lambda table: table.facts.length)
+        for setting, members in series.items()
+        if len({table.facts.length for table in members}) >= LEAST_LENGTHS
     }
 
 
-def _drawn(name: str, series: dict[tuple[str, Setting], list[TimedTable]], recorded: Recorded) -> str:
-    """One panel for each series; a line that ends before the longest length ends with ×."""
+def _drawn(name: str, series: dict[Setting, list[TimedTable]], recorded: Recorded) -> str:
+    """One panel per series. × marks the end of a line that stops before the longest length."""
     import altair
 
     title, value, unit = QUANTITIES[name]
     rows: list[dict[str, Any]] = []
-    for (_, setting), tables in list(series.items())[:MOST_PANELS]:
+    for setting, tables in list(series.items())[:MOST_PANELS]:
         longest = {row.name: table.facts.length for table in tables for row in table.measured if value(row)}
         for table in tables:
             rows += [

@@ -1,4 +1,4 @@
-"""The tables for spreadsheets: benchmark.csv, a row per measurement, and conformance.csv, a row per implementation."""
+"""Tables for spreadsheets: benchmark.csv has a row per measurement, conformance.csv a row per implementation."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from operator import attrgetter
 from typing import Any
 
 from attnsuite.model import EVERY_CASE, Measurement
-from attnsuite.report.page import Column, Table, table
+from attnsuite.report.page import Table, data_table
 from attnsuite.report.tally import COUNTS, by_implementation, count, validation
 from attnsuite.report.timed import Row, TimedTable
 from attnsuite.results import Recorded
 
 Value = Callable[[Row], Any]
 
-ASKED: dict[str, Value] = {
+KEYS: dict[str, Value] = {
     name: attrgetter(f"measurement.{name}")
     for name in (
         *("implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache"),
         *("status", "known", "detail"),
     )
 }
-"""What was timed, and what became of it."""
+"""The key of a measurement, its status and its known bug."""
 NUMBERS: dict[str, Value] = {
     "median": attrgetter("median"),
     "low": lambda row: row.time and row.time.low,
@@ -49,46 +49,49 @@ NUMBERS: dict[str, Value] = {
     "error_ratio": attrgetter("measurement.error_ratio"),
     "kernel": attrgetter("measurement.kernel"),
 }
-"""Seconds, bytes, FLOPs per second, joules; docs/results.md says what each is."""
+"""Seconds, bytes, FLOPs per second, joules; docs/results.md describes each column."""
 GROUPS = ("making", "memory", "work", "ceilings", "relative_error", "telemetry")
 """The fields of a measurement whose entries become columns, `<field>_<entry>`."""
 
 
 def benchmark_table(recorded: Recorded, tables: Sequence[TimedTable]) -> Table:
-    """A row for each measurement of a machine."""
-    compared = {
-        row.measurement.key: row for each in tables for row in each.rows if row.measurement.workload != EVERY_CASE
-    }
-    shapes = {each.workload: each.facts for each in tables}
-    rows = [compared.get(of.key, Row(run, of)) for run, of in recorded.measured]
-    entries = [dict(_entries(row.measurement)) for row in rows]
-    named = list(dict.fromkeys(name for group in GROUPS for of in entries for name in of if name.startswith(group)))
+    """A row per measurement of a machine."""
+    compared = {row.measurement.key: row for table in tables for row in table.rows}
+    shapes = {table.workload: table.facts.shape for table in tables}
+    rows = [
+        Row(run, measurement) if measurement.workload == EVERY_CASE else compared[measurement.key]
+        for run, measurement in recorded.measured
+    ]
+    groups = [dict(_entries(row.measurement)) for row in rows]
+    grouped = list(
+        dict.fromkeys(name for group in GROUPS for names in groups for name in names if name.startswith(group))
+    )
     origin: dict[str, Value] = {
         "run": attrgetter("run"),
         "started": lambda row: recorded.runs[row.run].started,
-        "shape": lambda row: shapes[row.measurement.workload].shape if row.measurement.workload in shapes else "",
+        "shape": lambda row: shapes.get(row.measurement.workload, ""),
     }
-    columns = origin | ASKED | NUMBERS
+    columns = origin | KEYS | NUMBERS
     cells = [
-        [*(value(row) for value in columns.values()), *(of.get(name) for name in named)]
-        for row, of in zip(rows, entries, strict=True)
+        [*(value(row) for value in columns.values()), *(entries.get(name) for name in grouped)]
+        for row, entries in zip(rows, groups, strict=True)
     ]
-    return table([Column(key=key) for key in (*columns, *named)], cells)
+    return data_table((*columns, *grouped), cells)
 
 
-def _entries(of: Measurement) -> Iterator[tuple[str, object]]:
-    """The named numbers of a measurement by their columns; why telemetry lacks one is in the rows alone."""
+def _entries(measurement: Measurement) -> Iterator[tuple[str, object]]:
+    """The grouped numbers of a measurement by column, without the reasons of missing telemetry."""
     for group in GROUPS:
-        for name, value in getattr(of, group).items():
+        for name, value in getattr(measurement, group).items():
             if not name.endswith("_absent"):
                 yield f"{group}_{name}", " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def conformance_table(recorded: Recorded) -> Table:
-    """A row for each implementation and device: tests by status, and refused bad inputs."""
+    """A row per implementation and device: tests by status, and refused bad inputs."""
     heads = ("implementation", "contract", "device", *COUNTS, "bad_inputs_refused", "bad_inputs")
     rows = []
     for (name, device), outcomes in by_implementation(recorded.outcomes).items():
         bad = validation(outcomes)
         rows.append([name, outcomes[0].contract, device, *count(outcomes).numbers, bad.refused, bad.total])
-    return table([Column(key=head) for head in heads], rows)
+    return data_table(heads, rows)

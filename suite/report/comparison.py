@@ -1,4 +1,4 @@
-"""What two sides differ in → a page: outcomes first, then times, then memory, then what fails."""
+"""The differences of two sides as a page: outcomes, times, memory; and the lines of a failed comparison."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from attnsuite.report.page import Block, Column, Page, Section, Table, note, poi
 from attnsuite.report.units import Unit, significant, size, time_unit
 
 MOST_LINES = 20
-"""Changes, or ratios, that are listed under one heading; of more, the others are counted. `--json` has all."""
+"""Changes or ratios below one heading; further ones are counted. `--json` has all."""
 ORDER = {"slower": 0, "more": 0, "faster": 1, "less": 1, "unclear": 2, "same": 3}
-"""Verdicts in the order of lines. Those that are the same are counted, and not listed."""
+"""Verdicts in the order of lines; `same` is counted and not listed."""
 
 
-def comparison_page(found: Sequence[RunComparison]) -> Page:
-    """What differs, machine by machine."""
-    return Page("Comparison", tuple(block for each in found for block in _blocks(each)))
+def comparison_page(comparisons: Sequence[RunComparison]) -> Page:
+    """The differences, machine by machine."""
+    return Page("Comparison", tuple(block for comparison in comparisons for block in _blocks(comparison)))
 
 
-def failing_lines(found: Sequence[RunComparison], on: Sequence[str], margin: float) -> list[str]:
-    """A line for each thing that fails, and one that counts; also how many times could not be judged."""
-    failures = [(each, failure) for each in found for failure in each.failures(on)]
+def failing_lines(comparisons: Sequence[RunComparison], on: Sequence[str], margin: float) -> list[str]:
+    """A line per failure, a line about times without a verdict, and the number of failures."""
+    failures = [(comparison, failure) for comparison in comparisons for failure in comparison.failures(on)]
     lines = [plain(f"fails: {_failure(failure)}", 1000) for _, failure in failures]
-    unclear = sum(ratio.verdict == UNCLEAR for each in found for ratio in each.times)
-    judged = sum(len(each.times) for each in found)
+    unclear = sum(ratio.verdict == UNCLEAR for comparison in comparisons for ratio in comparison.times)
+    judged = sum(len(comparison.times) for comparison in comparisons)
     if {SLOWER, UNCLEAR} & set(on) and not judged:
-        lines.append("no time was compared, so none can be said to be slower")
+        lines.append("no time was compared, because no workload has times on both sides")
     elif SLOWER in on and unclear:
-        lines.append(f"unclear: of {unclear} of {judged} times it cannot be said whether they are slower")
+        lines.append(f"unclear: {unclear} of {judged} times are neither slower nor equal with certainty")
     what = " or ".join(name for name in FAIL_ON if name in on)
     beyond = f" beyond {significant(100 * margin, 2)} %" if {SLOWER, MEMORY} & set(on) else ""
     return [*lines, f"failed on {what}{beyond}: {len(failures)}"]
 
 
-def _blocks(of: RunComparison) -> Iterator[Block]:
-    yield note(f"old: {of.old}")
-    yield note(f"new: {of.new}")
-    yield from (note(f"note: {each}") for each in of.notes)
-    yield _changed("outcomes", of.asked, of.outcomes)
-    if of.measurements:
-        yield _changed("measured", len(of.times), of.measurements)
-    yield _ratios(TIME, of.times)
-    yield _ratios(MEMORY, of.memories)
+def _blocks(comparison: RunComparison) -> Iterator[Block]:
+    yield note(f"old: {comparison.old}")
+    yield note(f"new: {comparison.new}")
+    yield from (note(f"note: {remark}") for remark in comparison.notes)
+    yield _changed("outcomes", comparison.asked, comparison.outcomes)
+    if comparison.measurements:
+        yield _changed("measured", len(comparison.times), comparison.measurements)
+    yield _ratios(TIME, comparison.times)
+    yield _ratios(MEMORY, comparison.memories)
 
 
 def _changed(what: str, both: int, changes: Sequence[Change]) -> Section:
     counts = Counter(_kind(change) for change in changes)
     worse = sum(change.worse for change in changes)
-    said = [f"{counts[kind]:,} {kind}" for kind in ("changed", "new", "gone") if counts[kind]]
-    title = f"{what}: {both:,} on both sides; {', '.join(said) or 'none changed, new or gone'}"
+    parts = [f"{counts[kind]:,} {kind}" for kind in ("changed", "new", "gone") if counts[kind]]
+    title = f"{what}: {both:,} on both sides; {', '.join(parts) or 'none changed, new or gone'}"
     listed = [change for change in changes if _is_listed(change)]
     lines = [_change(change) for change in listed[:MOST_LINES]]
     lines += [f"and {len(listed) - MOST_LINES:,} more"] * (len(listed) > MOST_LINES)
@@ -62,7 +62,7 @@ def _changed(what: str, both: int, changes: Sequence[Change]) -> Section:
 
 
 def _is_listed(change: Change) -> bool:
-    """Whether it has a line of its own; others are counted by implementation."""
+    """Whether a change has its own line; others are counted by implementation."""
     return _kind(change) == "changed" or change.worse
 
 
@@ -71,7 +71,7 @@ def _kind(change: Change) -> str:
 
 
 def _summed(changes: Sequence[Change]) -> list[str]:
-    """A line for each implementation's new rows, and for those that are gone."""
+    """A line per implementation for its new rows, and for its missing rows."""
     counts = Counter((change.row.implementation, _kind(change)) for change in changes)
     lines = [f"{name}: {count:,} {kind}" for (name, kind), count in sorted(counts.items())]
     others = len(lines) - MOST_LINES
@@ -85,34 +85,33 @@ def _change(change: Change) -> str:
 
 
 def about(row: Outcome | Measurement) -> str:
-    """What was asked: "mask/float (float32, cpu)", "ladder/1k float32 cpu 1 thread forward hot"."""
+    """The test or the table: "mask/float (float32, cpu)", "ladder/1k float32 cpu 1 thread forward hot"."""
     return row.group if isinstance(row, Measurement) else f"{row.case} ({row.dtype}, {row.device})"
 
 
 def _ratios(what: str, ratios: Sequence[Ratio]) -> Section:
-    """A heading that counts verdicts, and a line for each ratio that is not the same."""
+    """A heading that counts verdicts, and a line per ratio other than `same`."""
     counts = Counter(ratio.verdict for ratio in ratios)
-    said = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in ORDER if counts[verdict])
+    verdicts = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in ORDER if counts[verdict])
     if not ratios:
         return section(f"{what}: nothing on both sides")
     listed = [ratio for ratio in _ordered(ratios) if ratio.verdict != "same"]
     rows = tuple(_row(ratio) for ratio in listed[:MOST_LINES])
-    columns = (Column(), Column(right=True), Column(right=True), Column(), Column(), Column())
-    titled = tuple(Column("", right=column.right) for column in columns)
+    columns = tuple(Column("", right=right) for right in (False, True, True, False, False, False))
     more = [note(f"and {len(listed) - MOST_LINES:,} more")] * (len(listed) > MOST_LINES)
     reasons = Counter(ratio.why for ratio in ratios if ratio.why)
     whys = [note(f"{count:,} unclear: {why}") for why, count in reasons.items()]
-    return section(f"{what}, new ÷ old: {said}", Table(titled, rows), more, whys)
+    return section(f"{what}, new ÷ old: {verdicts}", Table(columns, rows), more, whys)
 
 
 def _ordered(ratios: Sequence[Ratio]) -> list[Ratio]:
-    """The worst first, then what is better, then what is unclear, each by how far the ratio is from 1."""
+    """Worse ratios first, then better ones, then unclear ones, each by distance from 1."""
     return sorted(ratios, key=lambda ratio: (ORDER[ratio.verdict], -abs(math.log(ratio.ratio))))
 
 
 def _row(ratio: Ratio) -> tuple[Cell, ...]:
-    named = text(ratio.row.implementation, 60), text(about(ratio.row))
-    return *map(cell, (ratio.verdict, multiple(ratio.ratio), interval(ratio))), *named, text(_amounts(ratio))
+    names = text(ratio.row.implementation, 60), text(about(ratio.row))
+    return *map(cell, (ratio.verdict, multiple(ratio.ratio), interval(ratio))), *names, text(_amounts(ratio))
 
 
 def multiple(ratio: float) -> str:
@@ -121,7 +120,7 @@ def multiple(ratio: float) -> str:
 
 
 def interval(ratio: Ratio) -> str:
-    """The interval of a ratio; nothing where nothing is known of it."""
+    """The interval of a ratio; empty where it is unknown."""
     if ratio.why:
         return ""
     return f"({significant(ratio.low)} to {significant(ratio.high)})"
@@ -134,9 +133,11 @@ def _amounts(ratio: Ratio) -> str:
     return f"{unit.format(ratio.old)} → {unit.format(ratio.new)}"
 
 
-def _failure(of: Change | Ratio) -> str:
-    if isinstance(of, Change):
-        return f"{of.row.implementation} {about(of.row)} {of.says}"
-    what = f"{of.verdict} memory" if of.what == MEMORY else of.verdict
-    said = f"{of.row.implementation} {about(of.row)} {multiple(of.ratio)} {interval(of)}".rstrip()
-    return f"{what}: {said}, {_amounts(of)}"
+def _failure(failure: Change | Ratio) -> str:
+    if isinstance(failure, Change):
+        return f"{failure.row.implementation} {about(failure.row)} {failure.says}"
+    what = f"{failure.verdict} memory" if failure.what == MEMORY else failure.verdict
+    subject = (
+        f"{failure.row.implementation} {about(failure.row)} {multiple(failure.ratio)} {interval(failure)}".rstrip()
+    )
+    return f"{what}: {subject}, {_amounts(failure)}"

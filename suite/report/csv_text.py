@@ -19,7 +19,7 @@ def render(table: Table) -> str:
 
 
 def _harmless(value: Value) -> Value:
-    """Numbers as they are; a text that a spreadsheet would take for a formula gets a quote before it."""
+    """Numbers unchanged; a text that a spreadsheet would read as a formula gets a leading quote."""
     if not isinstance(value, str):
         return value
     words = plain(value, LONGEST_CODE)

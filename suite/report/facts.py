@@ -1,4 +1,4 @@
-"""What runs note beside their rows. If several runs note the same, the newest that has rows of it counts."""
+"""Facts that runs store with their rows: contracts, declarations, samples, known bugs. The newest run counts."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from attnsuite.results import Recorded
 
 
 def contracts(recorded: Recorded) -> dict[str, ContractFacts]:
-    """Each contract that has rows. Features and cases that no longer exist are kept, because older rows need them."""
-    found: dict[str, ContractFacts] = {}
+    """Each contract with rows. Removed features and cases stay, because older rows need them."""
+    merged: dict[str, ContractFacts] = {}
     for run, rows in _newest_first(recorded):
         for name in sorted({row.contract for row in rows}):
-            newer, older = found.get(name, ContractFacts()), run.facts.contracts.get(name, ContractFacts())
-            found[name] = ContractFacts(
+            newer, older = merged.get(name, ContractFacts()), run.facts.contracts.get(name, ContractFacts())
+            merged[name] = ContractFacts(
                 {**newer.features, **older.features, **newer.features},
                 {**newer.cases, **older.cases, **newer.cases},
                 newer.baseline or older.baseline,
                 newer.is_model or older.is_model,
                 {**newer.why, **older.why, **newer.why},
             )
-    return found
+    return merged
 
 
 def declared(recorded: Recorded) -> dict[str, Facts]:
-    """For each implementation the facts of the newest run that checked it: gaps, conventions, how to ask it again."""
+    """By implementation, the facts of the newest run that checked it."""
     return {outcome.implementation: recorded.runs[run].facts for run, outcome in _oldest_first(recorded)}
 
 
@@ -35,7 +35,7 @@ def _oldest_first(recorded: Recorded) -> list[tuple[str, Outcome]]:
 
 
 def sampled(recorded: Recorded) -> dict[str, tuple[int, int]]:
-    """The implementations that their newest run tested on a sample, with their tests in that run and in all."""
+    """Implementations that their newest run tested on a sample: the number of tests in it, and of all tests."""
     newest = {outcome.implementation: run for run, outcome in _oldest_first(recorded)}
     tests = Counter(outcome.implementation for run, outcome in recorded.rows if run == newest[outcome.implementation])
     whole = {name: recorded.runs[run].facts.sampled.get(name, 0) for name, run in newest.items()}
@@ -43,17 +43,14 @@ def sampled(recorded: Recorded) -> dict[str, tuple[int, int]]:
 
 
 def findings(recorded: Recorded) -> dict[str, FindingFacts]:
-    """Each known bug, as the newest run notes it."""
-    found: dict[str, FindingFacts] = {}
-    for run in recorded.runs.values():
-        found |= run.facts.findings
-    return found
+    """Each known bug, from the newest run that has it."""
+    return {name: bug for run in recorded.runs.values() for name, bug in run.facts.findings.items()}
 
 
 def _newest_first(recorded: Recorded) -> list[tuple[Run, list[Outcome | Measurement]]]:
-    """The runs that have rows here, each with its own."""
-    found: dict[str, list[Outcome | Measurement]] = defaultdict(list)
+    """The runs with their rows, the newest first."""
+    rows_by_run: dict[str, list[Outcome | Measurement]] = defaultdict(list)
     rows: tuple[tuple[str, Outcome | Measurement], ...] = (*recorded.rows, *recorded.measured)
     for identity, row in rows:
-        found[identity].append(row)
-    return [(run, found[run.id]) for run in reversed(recorded.runs_of(found))]
+        rows_by_run[identity].append(row)
+    return [(run, rows_by_run[run.id]) for run in reversed(recorded.runs_of(rows_by_run))]

@@ -1,4 +1,4 @@
-"""Pages → files. A file that attnsuite did not write is never replaced or removed."""
+"""Pages → files. Files that attnsuite did not write are neither replaced nor removed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEADER = re.compile(r"[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*")
 
 
 def texts(name: str, page: Page) -> dict[str, str]:
-    """The texts of a page and of its tables, by the names of their files."""
+    """The texts of a page and its tables, by file name."""
     tables = {f"{key}.csv": csv_text.render(table) for key, table in page.data.items()}
     return {f"{name}.md": markdown.render(page), **tables}
 
@@ -36,7 +36,7 @@ def write(folder: Path | str, files: dict[str, str]) -> list[Path]:
 
 
 def refuse_foreign(path: Path, is_ours: Callable[[str], bool]) -> None:
-    """Raise UsageError where `path` holds a text that is not ours, a folder, or a link that leads nowhere."""
+    """Raise UsageError where `path` holds a foreign text, a folder, or a link without a target."""
     text = text_of(path)
     if text is not None and not is_ours(text):
         raise UsageError(f"{path} was not written by attnsuite: move it away, or name another folder")
@@ -56,21 +56,21 @@ def text_of(path: Path) -> str | None:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def same_kind(written: str, there: str) -> bool:
-    """Whether two texts are of one kind: pages with one opening, tables with columns in common, drawings."""
-    if written.startswith("# "):
-        return page_opening(there) == page_opening(written)
-    if written.startswith("<"):
-        return there[:OPENING] == written[:OPENING]
-    ours, theirs = (set(text.split("\n", 1)[0].split(",")) for text in (written, there))
-    return HEADER.fullmatch(there.split("\n", 1)[0]) is not None and len(ours & theirs) * 2 >= len(theirs)
+def same_kind(new: str, existing: str) -> bool:
+    """Whether an existing text is an older version of the new one: its title, columns or first characters are alike."""
+    if new.startswith("# "):
+        return page_opening(existing) == page_opening(new)
+    if new.startswith("<"):
+        return existing[:OPENING] == new[:OPENING]
+    ours, theirs = (set(text.split("\n", 1)[0].split(",")) for text in (new, existing))
+    return HEADER.fullmatch(existing.split("\n", 1)[0]) is not None and len(ours & theirs) * 2 >= len(theirs)
 
 
 OPENING = 28
-"""Characters of an HTML page or a drawing by which it is recognised: `<!doctype html><!-- attnsuite`, `<svg …`."""
+"""Characters that identify an HTML page or a drawing: `<!doctype html><!-- attnsuite`, `<svg …`."""
 
 
 def page_opening(text: str) -> tuple[str, str]:
-    """The title of a Markdown page without the machine's name, and its author where its first paragraph names one."""
+    """The title of a Markdown page without the machine, and "Written by …" where its first paragraph begins so."""
     title, _, second, *_ = *text.split("\n", 3), "", ""
     return title.partition(" on ")[0], second.partition(",")[0] if second.startswith("Written by ") else ""

@@ -1,4 +1,4 @@
-"""results/README.md: one screen for each machine, with links to what else there is."""
+"""results/README.md: one screen per machine, with links to the other pages."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from attnsuite.report.timed import ATTENTION, BASELINE, TimedTable, verdict
 from attnsuite.results import Recorded
 
 INDEX = "README.md"
-BESIDE = (REPORT, "audit.md", "cheats.md", "history.csv")
-"""Files beside the index that it links to."""
+LINKED = (REPORT, "audit.md", "cheats.md", "history.csv")
+"""Files in the index's folder that it links to."""
 OF_MACHINE = ("cases.html", "conformance.csv", "benchmark.csv", "stopwatch.md", "time.svg", "memory.svg")
 """Files in a machine's folder that the index links to."""
 MOST_SHAPES = 3
-"""Shapes whose times stand in the table of a machine: more would not fit on a screen of GitHub."""
+"""Shapes with times in the table of a machine: more would not fit on a screen of GitHub."""
 
 
 def refuse_foreign_index(folder: Path | str) -> None:
-    """Raise UsageError where the README.md of a folder is not ours, before minutes are spent on results."""
-    ours = page_opening(markdown.render(index({}, {}, Path(folder), ())))
-    refuse_foreign(Path(folder) / INDEX, lambda there: page_opening(there) == ours)
+    """Raise UsageError for a README.md that attnsuite did not write, before a command takes minutes."""
+    opening = page_opening(markdown.render(index({}, {}, Path(folder), ())))
+    refuse_foreign(Path(folder) / INDEX, lambda text: page_opening(text) == opening)
 
 
 def index(
     machines: Mapping[str, Recorded],
-    timed: Mapping[str, Sequence[TimedTable]],
+    tables: Mapping[str, Sequence[TimedTable]],
     folder: Path,
     written: Container[str],
 ) -> Page:
-    """The page: the newest machine first. Links lead to what exists in `folder`, and to what is `written` with it."""
+    """The page, the newest machine first. It links to files in `folder`, and to those `written` with it."""
 
     def is_there(name: str) -> bool:
         return name in written or name == REPORT or (folder / name).exists()
@@ -45,14 +45,14 @@ def index(
         key=lambda recorded: recorded.run.started,
         reverse=True,
     )
-    links = joined([Span(name, link=name) for name in BESIDE if is_there(name)])
+    links = joined([Span(name, link=name) for name in LINKED if is_there(name)])
     opening = note("Written by ", code("attnsuite report"), ", never by hand. ", *(links or ()))
     return Page(
-        "Results", blocks(opening, (_machine(recorded, timed[recorded.machine], is_there) for recorded in ordered))
+        "Results", blocks(opening, (_machine(recorded, tables[recorded.machine], is_there) for recorded in ordered))
     )
 
 
-def _machine(recorded: Recorded, timed: Sequence[TimedTable], is_there: Callable[[str], bool]) -> Section:
+def _machine(recorded: Recorded, tables: Sequence[TimedTable], is_there: Callable[[str], bool]) -> Section:
     run, name = recorded.run, recorded.machine
     machine = run.machine
     parts = [machine.processor, f"{machine.cores} cores", *machine.accelerators, provenance.torch([run]), run.commit]
@@ -60,21 +60,23 @@ def _machine(recorded: Recorded, timed: Sequence[TimedTable], is_there: Callable
     return section(
         name,
         note(f"{', '.join(filter(None, parts))}, {provenance.date(run)}. ", *(links or ())),
-        _attention(recorded, timed),
+        _attention(recorded, tables),
         _others(recorded),
     )
 
 
 def _attention(recorded: Recorded, tables: Sequence[TimedTable]) -> Table:
-    """A row for each implementation of attention: tests, known bugs, and times of a few shapes."""
+    """A row per implementation of attention: tests, known bugs, and times of a few shapes."""
     tested = {
         name: outcomes
         for (name, _), outcomes in by_implementation(recorded.outcomes).items()
         if name.startswith(f"{ATTENTION}/") and count(outcomes).run
     }
-    timed = _shapes(tables)
-    rows_of = [{row.measurement.implementation: row for row in each.measured} for each in timed]
-    names = sorted({*tested, *(name for rows in rows_of for name in rows)})
+    timed_tables = _shapes(tables)
+    rows_by_table = [
+        {row.measurement.implementation: row for row in timed_table.measured} for timed_table in timed_tables
+    ]
+    names = sorted({*tested, *(name for rows in rows_by_table for name in rows)})
     sampled = facts.sampled(recorded)
 
     def cells(name: str) -> Iterator[object]:
@@ -82,35 +84,39 @@ def _attention(recorded: Recorded, tables: Sequence[TimedTable]) -> Table:
         yield code(name.partition("/")[2])
         yield (f"{counts.passed:,}/{counts.run:,}" + " (a sample)" * (name in sampled)) if counts.run else NOTHING
         yield f"{counts.failures} failed" if counts.failures else f"{counts.known} known" if counts.known else NOTHING
-        for each, rows in zip(timed, rows_of, strict=True):
+        for timed_table, rows in zip(timed_tables, rows_by_table, strict=True):
             row = rows.get(name)
             compared = "" if row is None or row.verdict == BASELINE or not verdict(row) else f", {verdict(row)}"
-            yield f"{each.unit.format(row.time.median)}{compared}" if row and row.time else NOTHING
+            yield f"{timed_table.unit.format(row.time.median)}{compared}" if row and row.time else NOTHING
 
-    heads = ("implementation", "passed/run", "failures", *(_head(each) for each in timed))
+    heads = ("implementation", "passed/run", "failures", *(_head(timed_table) for timed_table in timed_tables))
     return table(heads, map(cells, names))
 
 
-def _head(of: TimedTable) -> str:
-    return f"{of.workload}, {of.setting.dtype}"
+def _head(table: TimedTable) -> str:
+    return f"{table.workload}, {table.setting.dtype}"
 
 
 def _shapes(tables: Sequence[TimedTable]) -> list[TimedTable]:
-    """The forward tables on one thread with the longest sequence of each group of attention's workloads."""
+    """Forward tables on one thread: the longest sequence of each group of attention's workloads."""
     longest: dict[str, TimedTable] = {}
-    for each in tables:
-        at = each.setting
-        if at.contract == ATTENTION and at.direction == "forward" and at.threads <= 1 and len(each.measured) > 1:
-            longest[each.facts.group] = max(longest.get(each.facts.group, each), each, key=lambda of: of.facts.length)
+    for timed_table in tables:
+        at = timed_table.setting
+        if at.contract == ATTENTION and at.direction == "forward" and at.threads <= 1 and len(timed_table.measured) > 1:
+            longest[timed_table.facts.group] = max(
+                longest.get(timed_table.facts.group, timed_table),
+                timed_table,
+                key=lambda timed_table: timed_table.facts.length,
+            )
     return list(longest.values())[:MOST_SHAPES]
 
 
 def _others(recorded: Recorded) -> Block:
-    """The other contracts in one line: how many of their tests passed."""
+    """The tests of the other contracts, in one line."""
     others = [outcome for outcome in recorded.outcomes if outcome.contract != ATTENTION]
     counts = count(others)
     contracts = len({outcome.contract for outcome in others})
     if not counts.run:
         return Note(())
     words = f"{contracts} other contracts: {counts.passed:,} of {counts.run:,} tests passed"
-    return note(f"{words}, {counts.failures:,} failed, {counts.known:,} are known bugs.")
+    return note(f"{words}, {counts.failures:,} failed, {counts.known:,} failures of known bugs.")

@@ -18,22 +18,22 @@ def render(page: Page) -> str:
 
 
 def escaped(words: str) -> str:
-    """Words so that Markdown shows them as they are, also within a table."""
+    """Words escaped so that Markdown shows them unchanged, also in a table."""
     words = re.sub(r"[\\`*\[\]~|$]", r"\\\g<0>", words)
     words = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", words)  # inside a word it does not mark emphasis
     return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def code(words: str) -> str:
-    """Words in a code span, fenced by more backticks than they hold, also within a table."""
+    """Words in a code span, between more backticks than they contain, also in a table."""
     words = words.replace("|", "\\|")
     fence = "`" * (1 + max(map(len, re.findall("`+", words)), default=0))
     space = " " if words.startswith("`") or words.endswith("`") else ""
     return f"{fence}{space}{words}{space}{fence}"
 
 
-def said(spans: Iterable[Span]) -> str:
-    """Words with the marks of their styles."""
+def inline(spans: Iterable[Span]) -> str:
+    """Words with the markup of their styles."""
     return "".join(map(_span, spans))
 
 
@@ -61,9 +61,9 @@ def _note(block: Note, level: int) -> Iterator[str]:
     yield from (_paragraph(block), "")
 
 
-def _paragraph(of: Note) -> str:
-    """The words of a note, escaped at the start so that they do not become a heading or an item of a list."""
-    return re.sub(r"^(\d*)([-+#=.)])", r"\1\\\2", said(of.spans))
+def _paragraph(note: Note) -> str:
+    """The words of a note, escaped at the start so that they do not become a heading or a list."""
+    return re.sub(r"^(\d*)([-+#=.)])", r"\1\\\2", inline(note.spans))
 
 
 @_lines.register
@@ -71,8 +71,8 @@ def _points(block: Points, level: int) -> Iterator[str]:
     yield from (*_items(block, ""), "")
 
 
-def _items(of: Points, indent: str) -> Iterator[str]:
-    for point in of.points:
+def _items(points: Points, indent: str) -> Iterator[str]:
+    for point in points.points:
         if isinstance(point, Points):
             yield from _items(point, f"{indent}  ")
         else:
@@ -81,11 +81,11 @@ def _items(of: Points, indent: str) -> Iterator[str]:
 
 @_lines.register
 def _table(block: Table, level: int) -> Iterator[str]:
-    shown = block.visible
-    heads = [_title(column.title or "") for column in shown.columns]
+    visible = block.visible
+    heads = [_title(column.title or "") for column in visible.columns]
     yield from (_row(heads), "|---" * len(heads) + "|")
-    for row in shown.rows:
-        yield _row([*(said(cell.spans) for cell in row), *[""] * (len(heads) - len(row))])
+    for row in visible.rows:
+        yield _row([*(inline(cell.spans) for cell in row), *[""] * (len(heads) - len(row))])
     yield ""
     for points in block.below.values():
         yield from _points(points, level)

@@ -1,20 +1,18 @@
-"""A page as data without markup: sections of notes, lists, tables and charts. A renderer turns it into text."""
+"""A page as data without markup: sections of notes, lists and tables. A renderer turns it into text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from itertools import compress
+from typing import TypeAlias
 
 from attnsuite.report.cells import LONGEST_CODE, Cell, Span, Text, cell, spans
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: `title` is its heading for readers, `key` its name for programs.
-
-    Readers do not see a column whose title is None; programs do not get a column without a key.
-    """
+    """A column of a table. Readers see those with a title, programs those with a key."""
 
     title: str | None = None
     key: str = ""
@@ -24,7 +22,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows of cells. The last cell of a row that is shorter than the others takes the rest of its line."""
+    """Columns and rows of cells. The last cell of a short row takes the rest of its line."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -37,24 +35,27 @@ class Table:
     @property
     def visible(self) -> Table:
         """The table with only the columns that readers see."""
-        return self._of([column.title is not None for column in self.columns])
+        return self._select([column.title is not None for column in self.columns])
 
     @property
     def data(self) -> Table:
         """The table with only the columns that programs read."""
-        return self._of([bool(column.key) for column in self.columns])
+        return self._select([bool(column.key) for column in self.columns])
 
-    def _of(self, kept: Sequence[bool]) -> Table:
-        def of(row: Sequence[Any]) -> tuple[Any, ...]:
-            return tuple(each for each, keep in zip(row, kept, strict=False) if keep)
-
-        return Table(of(self.columns), tuple(map(of, self.rows)), self.below)
+    def _select(self, selected: Sequence[bool]) -> Table:
+        rows = tuple(tuple(compress(row, selected)) for row in self.rows)
+        return Table(tuple(compress(self.columns, selected)), rows, self.below)
 
 
 def table(columns: Iterable[str | Column], rows: Iterable[Iterable[object]]) -> Table:
     """A table. A column may be given as its heading, a cell as a value, a text or a name."""
     heads = tuple(Column(column) if isinstance(column, str) else column for column in columns)
     return Table(heads, tuple(tuple(map(cell, row)) for row in rows))
+
+
+def data_table(keys: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
+    """A table for programs: columns by their keys, without headings for readers."""
+    return table([Column(key=key) for key in keys], rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def note(*parts: Text, longest: int = LONGEST_CODE) -> Note:
 
 
 def file_link(file: str) -> Span:
-    """A link to a file that lies beside the page."""
+    """A link to a file in the page's folder."""
     return Span(file, link=file)
 
 
@@ -108,15 +109,15 @@ Parts: TypeAlias = "Block | Iterable[Block]"
 
 
 def blocks(*parts: Parts) -> tuple[Block, ...]:
-    """These blocks one after the other, without those that are empty."""
-    found: list[Block] = []
+    """These blocks in order, without empty ones."""
+    result: list[Block] = []
     for part in parts:
-        found += [part] if isinstance(part, (Note, Points, Table, Section)) else part
-    return tuple(each for each in found if each)
+        result += [part] if isinstance(part, (Note, Points, Table, Section)) else part
+    return tuple(block for block in result if block)
 
 
 def section(title: str, *parts: Parts) -> Section:
-    """Blocks under a heading. A page leaves out a section that has none."""
+    """Blocks under a heading. A page leaves out a section without blocks."""
     return Section(title, blocks(*parts))
 
 

@@ -1,4 +1,4 @@
-"""The runs that the numbers of a page come from: machine, date, versions, commit."""
+"""The origin of a page's numbers: machine, date, versions and commit of its runs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,20 @@ def run_table(run: Run) -> Table:
         "date": run.finished or f"{run.started} (not finished)",
         "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
         "commit": run.commit or "unknown",
-        "merged": shards(run),
+        "shards": shards(run),
     }
     return table(("", ""), ((name, text(fact, LONGEST_FACT)) for name, fact in facts.items() if fact))
 
 
 def shards(run: Run) -> str:
-    """Of which shards a run was merged, and without which of them; empty where it was not."""
-    count = run.divided if run.shards else 0
-    without = [name for name in (f"{index}/{count}" for index in range(1, count + 1)) if name not in run.shards]
-    lacking = f"; not answered on this machine: {', '.join(without)}" if without else ""
-    return f"of {len(run.shards)} of {count} shards{lacking}" if count else ""
+    """The shards that a run was merged from, and the missing ones; empty for a run without shards."""
+    if not run.shards:
+        return ""
+    missing = [
+        name for name in (f"{index}/{run.divided}" for index in range(1, run.divided + 1)) if name not in run.shards
+    ]
+    without = f"; without {', '.join(missing)}" if missing else ""
+    return f"merged from {len(run.shards)} of {run.divided} shards{without}"
 
 
 def date(run: Run) -> str:
@@ -42,6 +45,6 @@ def date(run: Run) -> str:
 
 
 def torch(runs: Iterable[Run]) -> str:
-    """The versions of torch: "torch 2.13.0"; empty if no run notes one."""
-    found = [run.versions["torch"] for run in runs if "torch" in run.versions]
-    return f"torch {' and '.join(dict.fromkeys(found))}" if found else ""
+    """The versions of torch: "torch 2.13.0"; empty without a version."""
+    versions = [run.versions["torch"] for run in runs if "torch" in run.versions]
+    return f"torch {' and '.join(dict.fromkeys(versions))}" if versions else ""

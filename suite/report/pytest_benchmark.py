@@ -1,4 +1,4 @@
-"""Measurements → benchmark.json, in the format that pytest-benchmark compares and draws; git ignores it."""
+"""Measurements → benchmark.json in the format of pytest-benchmark, which compares and draws it; git ignores it."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from attnsuite.report.timed import ATTENTION
 from attnsuite.results import Recorded
 
 FORMAT_OF = "5.3.1"
-"""The version of pytest-benchmark that reads what is written here, and in whose name it is written."""
+"""The version of pytest-benchmark whose format this is."""
 
 FILE = "benchmark.json"
 """The file in a machine's folder."""
 AXES = ("workload", "dtype", "device", "threads", "direction", "cache")
-"""What the rows of one group have in common, beside their run."""
+"""The fields that the rows of one group share."""
 
 
 def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
-    """Write benchmark.json into `folder`, or remove it where nothing was measured; its path, if there is one.
+    """Write benchmark.json into `folder` and return its path; without a measurement, remove it and return None.
 
-    One benchmark is one measured row: its group is what was asked, its name the implementation. Rows without times are
-    left out, because one row without statistics makes pytest-benchmark drop the whole file.
+    One benchmark is one measured row: its group is the table, its name the implementation. Rows without times are left
+    out, because one row without statistics makes pytest-benchmark drop the whole file.
 
-    Raises UsageError when the folder cannot be written, and for a file of that name that was not written here.
+    Raises UsageError for a folder that cannot be written, and for a foreign file of that name.
     """
     path, text = Path(folder) / FILE, benchmark_json(recorded)
     if not text:
@@ -48,14 +48,16 @@ def write_benchmark_json(folder: Path | str, recorded: Recorded) -> Path | None:
 
 def benchmark_json(recorded: Recorded) -> str:
     """The text of the file; empty where nothing was measured."""
-    timed = [row for row in recorded.measured if row[1].status == Status.MEASURED and row[1].seconds]
-    if not timed or recorded.measured_run is None:
+    timed_rows = [row for row in recorded.measured if row[1].status == Status.MEASURED and row[1].seconds]
+    if not timed_rows or recorded.measured_run is None:
         return ""
-    newest = _newest_of_tables(recorded.runs, timed)
+    newest = _newest_of_tables(recorded.runs, timed_rows)
     content = {
         "machine_info": _machine_info(recorded.measured_run),
         "commit_info": _commit_info(recorded.measured_run.commit),
-        "benchmarks": [_benchmark(recorded.runs[run], of, run != newest[of.contract, *of.table]) for run, of in timed],
+        "benchmarks": [
+            _benchmark(recorded.runs[run], row, run != newest[row.contract, *row.table]) for run, row in timed_rows
+        ],
         "datetime": recorded.measured_run.finished or recorded.measured_run.started,
         "version": FORMAT_OF,
     }
@@ -67,12 +69,12 @@ def _is_ours(text: str) -> bool:
 
 
 def statistics(seconds: Sequence[float]) -> dict[str, Any]:
-    """The samples as pytest-benchmark sums them up. At least one sample."""
+    """The statistics of pytest-benchmark for at least one sample."""
     ordered, mean = sorted(seconds), fmean(seconds)
     spread = stdev(seconds) if len(seconds) > 1 else 0.0
     first, third = _quartiles(ordered)
     low, high = first - 1.5 * (third - first), third + 1.5 * (third - first)
-    beyond, far_beyond = _outside(mean - spread, mean + spread, ordered), _outside(low, high, ordered)
+    beyond, beyond_fences = _outside(mean - spread, mean + spread, ordered), _outside(low, high, ordered)
     return {
         "min": ordered[0],
         "max": ordered[-1],
@@ -83,9 +85,9 @@ def statistics(seconds: Sequence[float]) -> dict[str, Any]:
         "iqr": third - first,
         "q1": first,
         "q3": third,
-        "iqr_outliers": far_beyond,
+        "iqr_outliers": beyond_fences,
         "stddev_outliers": beyond,
-        "outliers": f"{beyond};{far_beyond}",
+        "outliers": f"{beyond};{beyond_fences}",
         "ld15iqr": ordered[bisect_left(ordered, low)],
         "hd15iqr": ordered[bisect_right(ordered, high) - 1],
         "ops": len(ordered) / sum(ordered),
@@ -95,7 +97,7 @@ def statistics(seconds: Sequence[float]) -> dict[str, Any]:
 
 
 def _quartiles(ordered: Sequence[float]) -> tuple[float, float]:
-    """Means of the medians of each half with and without the middle sample, as pytest-benchmark defines them."""
+    """The mean of each half's medians with and without the middle sample, as pytest-benchmark defines quartiles."""
     sizes = (len(ordered) // 2 or 1, (len(ordered) + 1) // 2)
     return fmean(median(ordered[:size]) for size in sizes), fmean(median(ordered[-size:]) for size in sizes)
 
@@ -104,39 +106,43 @@ def _outside(low: float, high: float, samples: Iterable[float]) -> int:
     return sum(not low <= sample <= high for sample in samples)
 
 
-def _newest_of_tables(runs: Mapping[str, Run], timed: Sequence[tuple[str, Measurement]]) -> dict[tuple[str, ...], str]:
-    """The newest run of each table; rows of other runs were not measured together with its rows."""
+def _newest_of_tables(
+    runs: Mapping[str, Run], timed_rows: Sequence[tuple[str, Measurement]]
+) -> dict[tuple[str, ...], str]:
+    """The newest run of each table. Rows of other runs get their own group, since they were not timed together."""
     order = list(runs)
-    return {(of.contract, *of.table): run for run, of in sorted(timed, key=lambda row: order.index(row[0]))}
+    return {(row.contract, *row.table): run for run, row in sorted(timed_rows, key=lambda row: order.index(row[0]))}
 
 
-def _benchmark(run: Run, of: Measurement, earlier: bool) -> dict[str, Any]:
-    values = {name: plain(getattr(of, name)) for name in AXES}
-    group = plain(" ".join(filter(None, ("" if of.contract == ATTENTION else of.contract, of.group))))
-    parameters, name = "-".join(values.values()), plain(of.implementation)
+def _benchmark(run: Run, row: Measurement, earlier: bool) -> dict[str, Any]:
+    values = {name: plain(getattr(row, name)) for name in AXES}
+    group = plain(" ".join(filter(None, ("" if row.contract == ATTENTION else row.contract, row.group))))
+    parameters, name = "-".join(values.values()), plain(row.implementation)
     return {
         "group": f"{group} run {plain(run.id)}" if earlier else group,
         "name": name,
         "fullname": f"{name}[{parameters}]",
         "params": values,
         "param": parameters,
-        "extra_info": _more(run, of),
-        "options": {"warmup": bool(of.warm_up)},
-        "stats": {**statistics(of.seconds), "iterations": max(of.calls, 1)},
+        "extra_info": _more(run, row),
+        "options": {"warmup": bool(row.warm_up)},
+        "stats": {**statistics(row.seconds), "iterations": max(row.calls, 1)},
     }
 
 
-def _more(run: Run, of: Measurement) -> dict[str, Any]:
-    """What is known beside the samples."""
-    said = {*AXES, "implementation", "status", "seconds", "calls"}
-    row = {name: value for name, value in lean(of).items() if name not in said}
+def _more(run: Run, measured: Measurement) -> dict[str, Any]:
+    """All other facts of a row, with the origin of its run."""
+    excluded = {*AXES, "implementation", "status", "seconds", "calls"}
+    row = {name: value for name, value in lean(measured).items() if name not in excluded}
     origin = {"run": run.id, "started": run.started, "commit": run.commit, "torch": run.versions.get("torch", "")}
-    peak = of.peak if of.peak is not None and isfinite(of.peak) else None  # JSON has no inf and no nan
+    peak = (
+        measured.peak if measured.peak is not None and isfinite(measured.peak) else None
+    )  # JSON has no inf and no nan
     return {**row, "peak": peak, **origin}
 
 
 def _machine_info(run: Run) -> dict[str, Any]:
-    """The machine by its name in results/, without the name of a host."""
+    """The machine by its name in results/, without a host name."""
     machine = run.machine
     return {
         "node": machine.name,

@@ -1,4 +1,4 @@
-"""report.html: which attention to use for a shape, is it right, how fast, how much memory; one file, no requests."""
+"""report.html: conformance, time and memory of each attention for a shape, in one file that loads nothing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,7 +19,7 @@ import jinja2
 
 from attnsuite.model import FAILURES, ClaimResult, ClaimStatus, FindingFacts, Machine, Outcome
 from attnsuite.report import facts, provenance
-from attnsuite.report.tally import Count, by_implementation, correctness, count, groups
+from attnsuite.report.tally import Count, Group, by_implementation, correctness, count, groups
 from attnsuite.report.timed import (
     ATTENTION,
     BASELINE,
@@ -37,14 +38,14 @@ from attnsuite.results import Recorded
 REPORT = "report.html"
 """The page's file, in the folder of results."""
 OPENING = "<!doctype html><!-- attnsuite"
-"""How an HTML page of attnsuite begins."""
+"""The first characters of an HTML page of attnsuite."""
 ASSETS = Path(__file__).parent / "assets"
 DEFAULT_LENGTH = 16384
-"""Tokens of the shape that the page opens with: there the implementations differ most in time and in memory."""
+"""Tokens of the shape that the page opens with: implementations differ most in time and memory there."""
 MOST_TIED = 4
-"""Implementations that are named as equally fast; of more, the others are counted."""
+"""Implementations that are named as equally fast; further ones are counted."""
 MOST_ROWS = 10
-"""Rows of the table of one shape; of more, the slowest are named below it."""
+"""Rows of the table of one shape; slower implementations are named below it."""
 GROUPS: Mapping[str, Sequence[str]] = {
     "shapes, heads": ("plain", "keys", "queries", "widths", "lengths", "items", "ranks", "roles", "no_keys", "heads"),
     "masks": ("bool_mask", "float_mask", "both", "empty_row"),
@@ -57,7 +58,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "documents": ("documents",),
     "bad input": ("bad_input",),
 }
-"""The columns of the matrix: groups of families of attention's cases. Another family counts under the last but two."""
+"""The columns of the matrix: groups of families of attention's cases. Other families count as combinations."""
 
 
 def group_of(case: str) -> str:
@@ -66,57 +67,53 @@ def group_of(case: str) -> str:
     return next((group for group, families in GROUPS.items() if family in families), "combinations")
 
 
-HOW = "Memory: peak of a call without its inputs. Ratios: medians over interleaved rounds, not quotients of medians."
-"""How to read the numbers of a timed table."""
+TINY = 1e-4
+"""Claims' numbers below this have an exponent: rounding errors would be a line of zeros."""
+HOW = "Memory is the peak of a call without its inputs. A ratio is the median of the ratios of the single rounds."
+"""A note below each timed table."""
 
 
-def report_text(machines: Mapping[str, Recorded], timed: Mapping[str, Sequence[TimedTable]], folder: Path) -> str:
-    """The text of report.html. `folder` may hold the audits' tables, from which the last section counts."""
-    shown = [_MachinePage(recorded, timed[name]) for name, recorded in machines.items() if recorded.runs]
-    both = [machine for machine in shown if machine.recorded.rows and machine.tables]
-    shown.sort(key=lambda machine: (machine not in both, -len(machine.tables), -machine.rows))
-    labels = _labels([machine.recorded.run.machine for machine in shown])
-    bugs = _bugs(shown)
+def report_text(machines: Mapping[str, Recorded], tables: Mapping[str, Sequence[TimedTable]], folder: Path) -> str:
+    """The text of report.html. The last section counts from the audits' tables in `folder`, if there are any."""
+    pages = [_MachinePage(recorded, tables[name]) for name, recorded in machines.items() if recorded.runs]
+    pages.sort(key=lambda page: (not (page.recorded.rows and page.tables), -len(page.tables), -page.rows))
+    labels = _labels([machine.recorded.run.machine for machine in pages])
+    bugs = _bugs(pages)
     data = {
         "bugs": [bug.key for bug in bugs],
-        "machines": [{"label": label, **machine.data} for label, machine in zip(labels, shown, strict=True)],
+        "machines": [{"label": label, **machine.data} for label, machine in zip(labels, pages, strict=True)],
         "groups": list(GROUPS),
         "how": HOW,
     }
-    script, style = (_asset(name) for name in ("page.js", "style.css"))
     return render(
         "report.html.jinja",
-        machines=list(zip(labels, shown, strict=True)),
+        "page.js",
+        data,
+        machines=list(zip(labels, pages, strict=True)),
         bugs=bugs,
-        labels=dict(zip((machine.name for machine in shown), labels, strict=True)),
+        labels=dict(zip((machine.name for machine in pages), labels, strict=True)),
         groups=list(GROUPS),
         how=HOW,
         audits=_audits(folder),
         claim_value=claim_value,
         query=query,
-        style=style,
-        script=script,
-        policy=policy(style, script),
-        data=as_json(data),
     )
 
 
-def render(template: str, **values: object) -> str:
-    """A page from a template of assets/, with every value escaped unless the template marks it as safe."""
+def render(template: str, script_file: str, data: object, **values: object) -> str:
+    """A page from a template, a script and the style of assets/. The template escapes each value not marked as safe."""
+    script, style = ((ASSETS / name).read_text(encoding="utf-8") for name in (script_file, "style.css"))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(ASSETS), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    text = environment.get_template(template).render(**values)
+    page = {"style": style, "script": script, "policy": policy(style, script), "data": as_json(data)}
+    text = environment.get_template(template).render(**page, **values)
     return text.encode(errors="backslashreplace").decode()
 
 
-def _asset(name: str) -> str:
-    return (ASSETS / name).read_text(encoding="utf-8")
-
-
 def query(**words: str) -> str:
-    """The part of an address that chooses: `i=attention%2Fflash&g=masks`."""
+    """The part of an address after #, which selects tests: `i=attention%2Fflash&g=masks`."""
     return urlencode({key: word.encode(errors="backslashreplace") for key, word in words.items()})
 
 
@@ -131,7 +128,7 @@ def policy(style: str, script: str) -> str:
 
 
 def as_json(data: object) -> str:
-    """JSON that cannot end the element of a page in which it stands."""
+    """JSON that cannot end its element of a page."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -139,7 +136,7 @@ def as_json(data: object) -> str:
 
 
 def _labels(machines: Sequence[Machine]) -> list[str]:
-    """Short names: the accelerators, or the processor and its cores; folders' names where these are alike."""
+    """Short names: the accelerators, or the processor and its cores; equal names get the end of the folder's name."""
     short = [_short(machine) for machine in machines]
     alike = Counter(short)
     return [
@@ -157,7 +154,7 @@ def _short(machine: Machine) -> str:
 
 
 class _MachinePage:
-    """What the page shows of one machine."""
+    """The page's view of one machine."""
 
     def __init__(self, recorded: Recorded, tables: Sequence[TimedTable]) -> None:
         self.recorded = recorded
@@ -189,7 +186,7 @@ class _MachinePage:
 
     @property
     def default(self) -> TimedTable | None:
-        """The table that the page opens with: attention's, forward, float32, one thread, of the default length."""
+        """The table that the page opens with: attention, forward, float32, one thread, the default length."""
         ordered = sorted(self.tables, key=lambda table: (abs(table.facts.length - DEFAULT_LENGTH), table.order))
         attention = [table for table in ordered if table.setting.contract == ATTENTION and table.measured]
         plain = [table for table in attention if table.setting.direction == "forward" and table.setting.threads <= 1]
@@ -197,7 +194,7 @@ class _MachinePage:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the page's script needs: the timed tables, and what is known of each implementation."""
+        """The data of the page's script: the timed tables."""
         default = self.default
         return {
             "name": self.name,
@@ -206,28 +203,29 @@ class _MachinePage:
             "tables": [self.table(table) for table in self.tables],
         }
 
-    def table(self, of: TimedTable) -> dict[str, Any]:
-        """A timed table as the page draws it; each number is rounded once, here."""
-        at = of.setting
-        rows, slowest = of.measured[:MOST_ROWS], ", ".join(row.name for row in of.measured[MOST_ROWS:])
-        reasons = "; ".join(f"{row.name}: {absence(row.measurement)}" for row in of.rows if not row.time)
+    def table(self, table: TimedTable) -> dict[str, Any]:
+        """A timed table as the page draws it, with rounded numbers."""
+        setting = table.setting
+        rows, slowest = table.measured[:MOST_ROWS], ", ".join(row.name for row in table.measured[MOST_ROWS:])
+        reasons = "; ".join(f"{row.name}: {absence(row.measurement)}" for row in table.rows if not row.time)
         below = (slowest and f"Slower: {slowest}.", reasons and f"No time: {reasons}.")
+        machine, direction = self.recorded.run.machine, setting.direction.replace("_", " and ")
         return {
-            "contract": at.contract, "workload": of.workload, "group": of.facts.group, "shape": of.facts.shape,
-            "why": of.facts.why, "length": of.facts.length, "dtype": at.dtype, "device": at.device,
-            "threads": threads(at.threads, self.recorded.run.machine), "direction": at.direction.replace("_", " and "),
-            "cache": at.cache, "baseline": of.baseline, "answer": self.answer(of), "setting": setting_words(at),
-            "rows": [self._row(of, row) for row in rows],
+            "contract": setting.contract, "workload": table.workload, "group": table.facts.group,
+            "shape": table.facts.shape, "why": table.facts.why, "length": table.facts.length, "dtype": setting.dtype,
+            "device": setting.device, "threads": threads(setting.threads, machine), "direction": direction,
+            "cache": setting.cache, "baseline": table.baseline, "answer": self.answer(table),
+            "setting": setting_words(setting), "rows": [self._row(table, row) for row in rows],
             "absent": " ".join(filter(None, below)),
         }  # fmt: skip
 
-    def _row(self, of: TimedTable, row: Row) -> dict[str, Any]:
+    def _row(self, table: TimedTable, row: Row) -> dict[str, Any]:
         assert row.time is not None
         tested = self.tested.get(row.measurement.implementation)
         return {
             "name": row.name,
-            "time": of.unit.format(row.time.median),
-            "between": between(row, of.unit),
+            "time": table.unit.format(row.time.median),
+            "between": between(row, table.unit),
             "seconds": [_digits(row.time.median), _digits(row.time.low), _digits(row.time.high)],
             "verdict": BASELINE if row.verdict == BASELINE else verdict(row) or "–",
             "memory": peak(row),
@@ -237,29 +235,29 @@ class _MachinePage:
             "bugs": tested.bugs if tested else [],
         }
 
-    def answer(self, of: TimedTable) -> list[str]:
-        """Two sentences: the fastest implementation without a known bug or failure, and the fastest of all."""
-        if not of.measured:
+    def answer(self, table: TimedTable) -> list[str]:
+        """Two sentences: the fastest implementation without a failure, and the fastest of all."""
+        if not table.measured:
             return ["Nothing was timed for this shape."]
-        first, *others = of.measured
+        first, *others = table.measured
         assert first.time is not None
         tied = [f"{row.name} ({peak(row)})" for row in others if row.time and row.time.low <= first.time.high]
         more = f" and {len(tied) - MOST_TIED} more" if len(tied) > MOST_TIED else ""
         equally = f" Intervals overlap with: {', '.join(tied[:MOST_TIED])}{more}." if tied else ""
-        clean = next((row for row in of.measured if self._is_clean(row)), None)
+        clean = next((row for row in table.measured if self._is_clean(row)), None)
         if clean is None:
-            known = "Each implementation has a known bug, fails a test, or was not tested on this machine."
-            return [known, f"Fastest: {self._result(of, first)}; {self._doubt(first)}.{equally}"]
+            warning = "Each implementation has a known bug, fails a test, or was not tested on this machine."
+            return [warning, f"Fastest: {self._result(table, first)}; {self._doubt(first)}.{equally}"]
         number = self.tested[clean.measurement.implementation].count.run
-        use = f"Use {self._result(of, clean)}: it passes all {number:,} tests"
+        use = f"Use {self._result(table, clean)}: it passes all {number:,} tests"
         if clean is first:
             return [f"{use}, and is the fastest.", *filter(None, [equally.strip()])]
-        return [f"{use}.", f"Fastest: {self._result(of, first)}; {self._doubt(first)}.{equally}"]
+        return [f"{use}.", f"Fastest: {self._result(table, first)}; {self._doubt(first)}.{equally}"]
 
     @staticmethod
-    def _result(of: TimedTable, row: Row) -> str:
+    def _result(table: TimedTable, row: Row) -> str:
         assert row.time is not None
-        return f"{row.name}, {of.unit.format(row.time.median)}, {peak(row)}"
+        return f"{row.name}, {table.unit.format(row.time.median)}, {peak(row)}"
 
     def _is_clean(self, row: Row) -> bool:
         tested = self.tested.get(row.measurement.implementation)
@@ -269,11 +267,11 @@ class _MachinePage:
         tested = self.tested.get(row.measurement.implementation)
         if tested is None or tested.kind == "none":
             return "not tested on this machine"
-        return f"{tested.words}, none in what this shape uses: these tests passed before it was timed"
+        return f"{tested.words}; the tests of this shape passed before it was timed"
 
     @property
     def matrix(self) -> list[tuple[str, TestSummary, list[Count]]]:
-        """Attention's implementations: the tests of each by group."""
+        """Attention's implementations with their counts by group."""
         names = [name for name in self.tested if name.startswith(f"{ATTENTION}/")]
         return [
             (name.partition("/")[2], self.tested[name], [self.tested[name].by_group[group] for group in GROUPS])
@@ -283,7 +281,7 @@ class _MachinePage:
 
     @property
     def absent(self) -> list[tuple[str, str]]:
-        """Attention's implementations that no test ran on, with the reason."""
+        """Attention's implementations without a test that ran, with the reason."""
         return [
             (name.partition("/")[2], tested.reason)
             for name, tested in sorted(self.tested.items())
@@ -292,7 +290,7 @@ class _MachinePage:
 
     @property
     def others(self) -> list[tuple[str, int, Count]]:
-        """The other contracts: implementations that were tested, and the sum of their tests."""
+        """The other contracts: the number of implementations, and the sum of their tests."""
         by_contract: dict[str, list[Outcome]] = defaultdict(list)
         for outcome in self.recorded.outcomes:
             by_contract[outcome.contract].append(outcome)
@@ -303,41 +301,34 @@ class _MachinePage:
         ]
 
     @property
-    def failures(self) -> list[dict[str, Any]]:
+    def failures(self) -> list[Group]:
         """Failures without a known bug, in groups."""
-        again = {name: each.again.get(name, ()) for name, each in facts.declared(self.recorded).items()}
-        failing = [outcome for outcome in self.recorded.outcomes if outcome.fails]
-        return [
-            {"count": of.count, "name": of.example.implementation, "says": of.says, "rerun": of.rerun}
-            for of in groups(failing, again)
-        ]
+        again = {name: declared.again.get(name, ()) for name, declared in facts.declared(self.recorded).items()}
+        return groups((outcome for outcome in self.recorded.outcomes if outcome.fails), again)
 
     @property
     def claims(self) -> list[ClaimResult]:
-        """The documents' claims, those that do not hold first."""
+        """The documents' claims; those that do not hold come first."""
         return sorted(
             self.recorded.claimed, key=lambda claim: (claim.holds == ClaimStatus.HOLDS, claim.document, claim.claim)
         )
 
     @property
     def learned(self) -> list[dict[str, Any]]:
-        """The trainings: the median of each score over seeds, by task and implementation."""
+        """The range of each score over the seeds of a task and implementation."""
         by_task: dict[tuple[str, str], list[Any]] = defaultdict(list)
-        for of in self.recorded.learned:
-            by_task[of.task, of.implementation].append(of)
-        return [
-            {
-                "task": task,
-                "implementation": name,
-                "seeds": len({of.seed for of in trained}),
-                "scores": ", ".join(
-                    f"{score} {_range([of.scores[score] for of in trained if score in of.scores])}"
-                    for score in dict.fromkeys(score for of in trained for score in of.scores)
-                ),
-                "printed": ", ".join(f"{score} {value:.3f}" for score, value in trained[0].printed.items()),
-            }
-            for (task, name), trained in sorted(by_task.items())
-        ]
+        for training in self.recorded.learned:
+            by_task[training.task, training.implementation].append(training)
+        rows = []
+        for (task, name), trainings in sorted(by_task.items()):
+            values: dict[str, list[float]] = defaultdict(list)
+            for score, value in chain.from_iterable(training.scores.items() for training in trainings):
+                values[score].append(value)
+            scores = ", ".join(f"{score} {_range(numbers)}" for score, numbers in values.items())
+            printed = ", ".join(f"{score} {value:.3f}" for score, value in trainings[0].printed.items())
+            seeds = len({training.seed for training in trainings})
+            rows.append({"task": task, "implementation": name, "seeds": seeds, "scores": scores, "printed": printed})
+        return rows
 
 
 class TestSummary:
@@ -362,23 +353,23 @@ class TestSummary:
 
     @property
     def words(self) -> str:
-        """How many tests passed, failed, and failed for known bugs: "3,367 of 3,367 tests passed"."""
+        """The number of tests that passed and failed: "3,366 of 3,367 tests passed, 1 failure of known bugs"."""
         if not self.count.run:
             return self.reason
         passed = f"{self.count.passed:,} of {self.count.run:,} tests passed"
         failures = f"{self.count.failures:,} failed" if self.count.failures else ""
         number = self.count.known
-        known = f"{number:,} failure{'s' * (number != 1)} of known bugs" if number else ""
-        return ", ".join(filter(None, (passed, failures, known)))
+        known_bugs = f"{number:,} failure{'s' * (number != 1)} of known bugs" if number else ""
+        return ", ".join(filter(None, (passed, failures, known_bugs)))
 
     @property
     def reason(self) -> str:
-        """Why no test ran."""
+        """The reason why no test ran."""
         return next((outcome.detail or str(outcome.status) for outcome in self.outcomes), "not tested")
 
 
 def _digits(value: float) -> float | None:
-    """Four digits, which suffice to draw; None for what has no place on an axis."""
+    """Four digits, enough to draw; None for a number without a place on an axis."""
     return float(f"{value:.4g}") if 0 < value < float("inf") else None
 
 
@@ -389,7 +380,7 @@ def _range(values: Sequence[float]) -> str:
 
 @dataclass
 class Bug:
-    """A card of the page: a known bug, the implementations that have it, and its failures by machine."""
+    """A card of the page: a known bug, the affected implementations, and its failures by machine."""
 
     key: str
     example: Outcome
@@ -404,7 +395,7 @@ class Bug:
 
     @property
     def upstream(self) -> tuple[str, str]:
-        """The address of the report to the library, if it is one, and what is said of it."""
+        """The address of the library's issue, or empty, and the words after it."""
         address, _, words = self.facts.upstream.partition(" ")
         return (address, words) if address.startswith("https://") else ("", self.facts.upstream)
 
@@ -414,30 +405,30 @@ class Bug:
         return groups([self.example])[0].rerun
 
 
-def _bugs(shown: Sequence[_MachinePage]) -> list[Bug]:
+def _bugs(pages: Sequence[_MachinePage]) -> list[Bug]:
     """The known bugs that failed on any machine, by name."""
     bugs: dict[str, Bug] = {}
-    for machine in shown:
-        known = facts.findings(machine.recorded)
+    for machine in pages:
+        findings = facts.findings(machine.recorded)
         for outcome in machine.recorded.outcomes:
             if outcome.known and outcome.status in FAILURES:
-                noted = known.get(outcome.known, FindingFacts(""))
-                bug = bugs.setdefault(outcome.known, Bug(outcome.known, outcome, noted))
-                bug.facts = max(bug.facts, noted, key=lambda of: (bool(of.reproduction), len(of.words)))
+                noted_facts = findings.get(outcome.known, FindingFacts(""))
+                bug = bugs.setdefault(outcome.known, Bug(outcome.known, outcome, noted_facts))
+                bug.facts = max(bug.facts, noted_facts, key=lambda card: (bool(card.reproduction), len(card.words)))
                 bug.names.add(outcome.implementation)
                 bug.machines[machine.name] += 1
     return [bugs[key] for key in sorted(bugs)]
 
 
 def _audits(folder: Path) -> list[str]:
-    """How far to trust the suite: counts from the audits' tables; without a table its sentences are left out."""
+    """Sentences on the suite's reliability, counted from the audits' tables. A missing table has no sentences."""
     sentences = []
     contracts = list(csv.DictReader(_lines(folder / "audit.csv")))
     if contracts:
         total = {key: sum(int(row[key]) for row in contracts) for key in ("mutants", "killed", "variants", "accused")}
         sentences += [
-            f"{total['killed']:,} of {total['mutants']:,} known mistakes are detected by the test cases",
-            f"{total['accused']:,} of {total['variants']:,} correct implementations in other styles fail a test",
+            f"{total['killed']:,} of {total['mutants']:,} implementations with one known mistake fail a test",
+            f"{total['accused']:,} of {total['variants']:,} correct implementations in various styles fail a test",
         ]
     files = sorted(folder.glob("*/stopwatch.csv"))
     trials = [row for file in files for row in csv.DictReader(_lines(file)) if row["threads"] == "1"]
@@ -445,8 +436,8 @@ def _audits(folder: Path) -> list[str]:
     if same and slowed:
         claims = sum(verdict in ("faster", "slower") for verdict in same)
         sentences += [
-            f"{claims:,} of {len(same):,} comparisons of identical code claim a difference (one thread)",
-            f"{slowed.count('slower'):,} of {len(slowed):,} slow-downs of 5 % are found (one thread)",
+            f"{claims:,} of {len(same):,} comparisons of an implementation with itself differ (one thread)",
+            f"{slowed.count('slower'):,} of {len(slowed):,} slow-downs by 5 % are reported as slower (one thread)",
         ]
     return sentences
 
@@ -456,9 +447,12 @@ def _lines(file: Path) -> Iterator[str]:
         yield from file.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
-def claim_value(of: ClaimResult) -> str:
-    """The number of a claim with its interval: "1.98 (1.95 to 2.03)"."""
-    if of.value is None or of.low is None or of.high is None:
-        return of.detail
-    value = significant(of.value)
-    return value if of.low == of.high else f"{value} ({significant(of.low)} to {significant(of.high)})"
+def claim_value(claim: ClaimResult) -> str:
+    """The number of a claim with its interval: "1.98 (1.95 to 2.03)", "4.44e-16"."""
+    if claim.value is None or claim.low is None or claim.high is None:
+        return claim.detail
+    value, low, high = (
+        f"{number:.3g}" if 0 < abs(number) < TINY else significant(number)
+        for number in (claim.value, claim.low, claim.high)
+    )
+    return value if claim.low == claim.high else f"{value} ({low} to {high})"

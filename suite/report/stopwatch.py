@@ -1,4 +1,4 @@
-"""An audit of the stopwatch → stopwatch.md: how often it claims false differences and misses true ones."""
+"""An audit of the timer → stopwatch.md: its rates of false claims and of missed slow-downs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from attnsuite.model.stopwatch import (
 from attnsuite.report import provenance, timed
 from attnsuite.report.cells import Cell, code, number, text
 from attnsuite.report.files import texts, write
-from attnsuite.report.page import Column, Page, Table, blocks, points, section, table
+from attnsuite.report.page import Page, Table, blocks, data_table, points, section, table
 from attnsuite.report.units import duration, significant, time_unit
 
 STOPWATCH = "stopwatch"
-"""The name of the page and of its table, without their endings."""
+"""The file name of the page and its table, without the ending."""
 
 
 def write_stopwatch(folder: Path, audit: StopwatchAudit, run: Run) -> list[Path]:
@@ -42,46 +42,48 @@ def write_stopwatch(folder: Path, audit: StopwatchAudit, run: Run) -> list[Path]
 
 
 def stopwatch_page(audit: StopwatchAudit, run: Run) -> Page:
-    """The findings in short, then every comparison by threads and workload, and how it was measured."""
+    """A summary, the comparisons by threads and workload, and the method."""
     machine = run.machine
-    shown = blocks(
+    content = blocks(
         provenance.run_table(run),
         points(stopwatch_lines(audit, machine)),
         section("Identical implementations", _identical(audit, machine)),
         section("Injected slowdowns", _slowed(audit, machine)),
-        section("Other stopwatches", _agreements(audit)),
+        section("Other timers", _agreements(audit)),
         section("How it was measured", points(_method(audit))),
     )
     names = [field.name for field in fields(Trial)]
-    trials = table([Column(key=name) for name in names], map(attrgetter(*names), audit.trials))
-    return Page(f"The stopwatch against itself on {machine.name}", shown, {STOPWATCH: trials})
+    trials = data_table(names, map(attrgetter(*names), audit.trials))
+    return Page(f"The stopwatch against itself on {machine.name}", content, {STOPWATCH: trials})
 
 
 def stopwatch_lines(audit: StopwatchAudit, machine: Machine) -> list[str]:
-    """The findings as plain lines: false claims, slowdowns, other stopwatches, then every complaint."""
+    """The summary as plain lines: false claims, slow-downs, other timers, then every complaint."""
     lines = [*_shares(audit, machine)]
     lines += [_agreement(audit, tool) for tool in audit.tools]
-    lines += [f"absent: {tool}: {reason}" for tool, reason in audit.absent.items()]
-    return [*lines, *(f"amiss: {complaint}" for complaint in audit.complaints)]
+    lines += [f"missing: {tool}: {reason}" for tool, reason in audit.absent.items()]
+    return [*lines, *(f"complaint: {complaint}" for complaint in audit.complaints)]
 
 
 def _agreement(audit: StopwatchAudit, tool: str) -> str:
-    """How far another stopwatch is from ours: in the median, and where it is farthest."""
-    worst = max((of for of in audit.agreements if of.tool == tool), key=lambda of: of.off)
+    """The difference between another timer and ours: the median, and the largest."""
+    worst = max((check for check in audit.agreements if check.tool == tool), key=lambda check: check.off)
     middle, most = percent(audit.disagreement(tool), 1), percent(worst.off, 1)
-    return f"{tool}: {middle} from our times in the median, {most} at most ({worst.implementation}, {worst.workload})"
+    return (
+        f"{tool}: times differ by {middle} in the median and {most} at most ({worst.implementation}, {worst.workload})"
+    )
 
 
 def _shares(audit: StopwatchAudit, machine: Machine) -> Iterator[str]:
     for threads in audit.threads:
         claims, tables, where = audit.claimed(0.0, threads), audit.tables(threads), timed.threads(threads, machine)
-        said = f"false claims on {where}: {claims.count} of {claims.total} ({_share(audit, 0.0, threads)})"
-        yield f"{said}, in {tables.count} of {tables.total} tables"
+        subject = f"false claims on {where}: {claims.count} of {claims.total} ({_share(audit, 0.0, threads)})"
+        yield f"{subject}, in {tables.count} of {tables.total} tables"
         for injected in SLOWDOWNS:
-            found = audit.claimed(injected, threads)
-            if found.total:
-                said = f"slowdowns of {percent(injected)} found on {where}: {found.count} of {found.total}"
-                yield f"{said} ({_share(audit, injected, threads)})"
+            detected = audit.claimed(injected, threads)
+            if detected.total:
+                subject = f"slowdowns of {percent(injected)} found on {where}: {detected.count} of {detected.total}"
+                yield f"{subject} ({_share(audit, injected, threads)})"
 
 
 def _identical(audit: StopwatchAudit, machine: Machine) -> Table:
@@ -99,11 +101,11 @@ def _slowed(audit: StopwatchAudit, machine: Machine) -> Table:
     rows: list[list[object]] = []
     for threads, injected, workload in product(audit.threads, SLOWDOWNS, [*audit.workloads, ""]):
         if trials := audit.of(injected, threads, workload):
-            found = audit.claimed(injected, threads, workload)
+            detected = audit.claimed(injected, threads, workload)
             slower = median(trial.slowdown for trial in trials)
             where = (timed.threads(threads, machine), number(injected, percent(injected)), _workload(workload))
             share = _share(audit, injected, threads, workload)
-            rows.append([*where, f"{found.count} of {found.total}", share, number(slower, percent(slower, 1))])
+            rows.append([*where, f"{detected.count} of {detected.total}", share, number(slower, percent(slower, 1))])
     return table(("threads", "injected", "workload", "found", "share", "measured, in the median"), rows)
 
 
@@ -112,35 +114,35 @@ def _workload(name: str) -> Cell:
 
 
 def _agreements(audit: StopwatchAudit) -> Table:
-    rows: list[list[object]] = []
-    for of in audit.agreements:
-        time = number(of.seconds, time_unit([of.seconds]).format(of.seconds), "s")
-        ratio, apart = number(of.ratio, significant(of.ratio, 4)), number(of.off, percent(of.off, 1))
-        rows.append([of.tool, code(of.workload), code(of.implementation), of.device, time, of.pairs, ratio, apart])
-    heads = ("stopwatch", "workload", "implementation", "device", "our time", "pairs", "ours / theirs", "apart")
+    heads = ("timer", "workload", "implementation", "device", "our time", "pairs", "ours / theirs", "difference")
+    rows = [
+        (check.tool, code(check.workload), code(check.implementation), check.device,
+         number(check.seconds, time_unit([check.seconds]).format(check.seconds), "s"), check.pairs,
+         number(check.ratio, significant(check.ratio, 4)), number(check.off, percent(check.off, 1)))
+        for check in audit.agreements
+    ]  # fmt: skip
     return table(heads, rows)
 
 
 def _method(audit: StopwatchAudit) -> Iterator[str]:
     tables = len({trial.table for trial in audit.trials})
     yield (
-        f"{tables} tables, each in processes of its own: the baseline, the baseline again, and for each slowdown the "
-        "baseline that then waits, busy, until that share of its own time has passed."
+        f"{tables} tables, each in its own processes. A table compares the baseline with itself and with slowed "
+        "copies, which busy-wait for a share of their own time after each call."
     )
     yield (
-        f"A claim is the verdict faster or slower: the {percent(LEVEL)} interval, corrected for all comparisons of the "
-        f"table, excludes no difference and the median is beyond ±{percent(MARGIN)}."
+        f"A claim is the verdict faster or slower: the {percent(LEVEL)} interval of the ratio, corrected for all "
+        f"comparisons of the table, excludes 1, and the median differs by more than {percent(MARGIN)}."
     )
     yield (
-        f"Single-threaded, up to {percent(FALSE_CLAIMS)} false claims are allowed, {percent(MIN_FOUND_SHARE)} of "
-        f"slowdowns of {percent(JUDGED_SLOWDOWN)} must be found, and other stopwatches "
-        f"may be {percent(DISAGREEMENT)} off."
+        f"Limits on one thread: at most {percent(FALSE_CLAIMS)} false claims, at least {percent(MIN_FOUND_SHARE)} of "
+        f"slowdowns of {percent(JUDGED_SLOWDOWN)} found, at most {percent(DISAGREEMENT)} of difference to other timers."
     )
     yield f"Shares have exact {percent(SHARE_LEVEL)} intervals. The audit took {duration(audit.seconds)}."
 
 
 def _share(audit: StopwatchAudit, injected: float, threads: int, workload: str = "") -> str:
     """A share with its interval: "1.0 %, 95 % interval 0.3 to 2.4 %"."""
-    of = audit.claimed(injected, threads, workload)
-    low, high = of.interval
-    return f"{percent(of.value, 1)}, {percent(SHARE_LEVEL)} interval {100 * low:.1f} to {percent(high, 1)}"
+    share = audit.claimed(injected, threads, workload)
+    low, high = share.interval
+    return f"{percent(share.value, 1)}, {percent(SHARE_LEVEL)} interval {100 * low:.1f} to {percent(high, 1)}"

@@ -1,21 +1,13 @@
-"""Outcomes → the lines that a check ends with; measurements → the lines that a benchmark prints for each table."""
+"""Terminal lines: the summary of a check from its outcomes, and the table of a benchmark from its measurements."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from attnsuite.model import (
-    EVERY_CASE,
-    FAILURES,
-    INPUT_VALIDATION,
-    ContractFacts,
-    Measurement,
-    Outcome,
-    Reason,
-    Status,
-)
+from attnsuite.model import EVERY_CASE, FAILURES, INPUT_VALIDATION, ContractFacts, Measurement, Outcome, Reason, Status
 from attnsuite.model.comparison import RunComparison
 from attnsuite.model.limits import NOT_BOUNDED
 from attnsuite.model.statistics import Interval
@@ -23,26 +15,18 @@ from attnsuite.report import terminal, timed
 from attnsuite.report.cells import LONGEST_CODE, Cell, cell, code, plain, text
 from attnsuite.report.comparison import comparison_page
 from attnsuite.report.page import Block, Column, Note, Page, Points, Section, Table, note, points, section
-from attnsuite.report.tally import (
-    breakdown,
-    by_implementation,
-    correctness,
-    count,
-    devices,
-    groups,
-    validation,
-)
+from attnsuite.report.tally import breakdown, by_implementation, correctness, count, devices, groups, validation
 from attnsuite.report.timed import BASELINE, Row, tables
 from attnsuite.report.units import Unit, percent, time_unit
 
 MOST_REASONS = 8
-"""The most reasons for declining that are listed; of more, the others are counted."""
+"""Reasons of unsupported cases that are listed; further ones are counted."""
 LONGEST_NAME = 60
-"""Characters of an implementation's name in a line of a terminal: longer ones would push the numbers off the screen."""
+"""Characters of an implementation's name in a line of a terminal: a longer one would push numbers off the screen."""
 LONGEST_SAID = 400
 """Characters of a message in a terminal: five lines."""
 LONGEST_WORD = 120
-"""Characters of a word in a message: paths and operators are shorter, and what comes after it is to be seen."""
+"""Characters of a word in a message: paths are shorter, and the words after it stay visible."""
 
 
 def summary_lines(
@@ -54,26 +38,26 @@ def summary_lines(
 ) -> list[str]:
     """A line per implementation, its failures below it in groups, and the total: no markup, no control codes.
 
-    `again` has the words of a command line that name an implementation whose registered name does not. `reasons` adds
-    lines that say why cases were unsupported, and how many bad inputs were refused, `verbose` those that were not.
-    `sampled` has the implementations that were tested on a sample, with the number of their tests in all.
+    `again` has the command-line words for implementations that are not registered under their name. `reasons` adds the
+    reasons of unsupported cases and the number of refused bad inputs. `verbose` adds each accepted bad input. `sampled`
+    maps implementations that were tested on a sample to the number of all their tests.
     """
-    found = by_implementation(outcomes)
+    tested = by_implementation(outcomes)
     several = len(devices(outcomes)) > 1
     rows, below = [], {}
-    for place, ((name, device), members) in enumerate(found.items()):
+    for place, ((name, device), members) in enumerate(tested.items()):
         rows.append((_name(f"{name} on {device}" if several else name), _outcome_cell(members, sampled.get(name, 0))))
         lines = (*(_unsupported(members) if reasons else ()), *_failed(members, again))
         below[place] = Points((*lines, *_validated(members, reasons, verbose)))
-    if len(found) > 1:
-        rows.append((text(f"{len(found)} in all"), _outcome_cell(outcomes)))
+    if len(tested) > 1:
+        rows.append((text(f"{len(tested)} in all"), _outcome_cell(outcomes)))
     columns = (Column("implementation"), Column("outcome"))
     return terminal.render(Page("Summary", (Table(columns, tuple(rows), below),)))
 
 
-def comparison_lines(found: Sequence[RunComparison]) -> list[str]:
-    """What two sides differ in, machine by machine: outcomes, times, memory."""
-    return terminal.render(comparison_page(found))
+def comparison_lines(comparisons: Sequence[RunComparison]) -> list[str]:
+    """The differences of two sides, machine by machine: outcomes, times, memory."""
+    return terminal.render(comparison_page(comparisons))
 
 
 def _name(words: str) -> Cell:
@@ -81,52 +65,47 @@ def _name(words: str) -> Cell:
 
 
 def _failed(outcomes: Sequence[Outcome], again: Mapping[str, Sequence[str]]) -> Iterator[Note | Points]:
-    """A line for each group of failures, and below it the command that runs one again; last, what was skipped."""
-    found = groups((of for of in outcomes if of.status in FAILURES and not of.lenient), again)
-    for group in sorted(found, key=lambda group: group.example.reason == Reason.SKIPPED):
-        known = f"known as {group.example.known}, " if group.example.known else ""
-        yield note(f"{group.count} × {known}{_with_short_words(group.says)}", longest=LONGEST_SAID)
+    """A line per group of failures with the command that runs one again; skipped tests come last."""
+    failures = groups((outcome for outcome in outcomes if outcome.status in FAILURES and not outcome.lenient), again)
+    for group in sorted(failures, key=lambda group: group.example.reason == Reason.SKIPPED):
+        yield note(f"{group.count} × {_with_short_words(group.message)}", longest=LONGEST_SAID)
         if group.example.reason != Reason.SKIPPED:
             yield Points((note(code(group.rerun)),))
 
 
 def _validated(outcomes: Sequence[Outcome], always: bool, verbose: bool) -> Iterator[Note | Points]:
-    """How many bad inputs were refused, in a line, and with `verbose` each that was accepted.
+    """A line with the number of refused bad inputs; `verbose` adds each accepted one.
 
-    Of several implementations it is printed, unless `always`, of those that accepted some and do not fail for it.
+    Without `always`, only for an implementation that accepted some although that fails no check.
     """
-    found = validation(outcomes)
-    if not found.total or not (always or found.lenient):
+    bad_input = validation(outcomes)
+    if not bad_input.total or not (always or bad_input.lenient):
         return
-    yield note(found.says if verbose or not found.lenient else f"{found.says} (-v lists the others)")
+    yield note(bad_input.message if verbose or not bad_input.lenient else f"{bad_input.message} (-v lists the others)")
     if verbose:
-        said = (f"{of.detail.removeprefix(INPUT_VALIDATION)} ({of.case})" for of in found.lenient)
-        yield Points(tuple(note(each, longest=LONGEST_SAID) for each in said))
+        messages = (f"{o.detail.removeprefix(INPUT_VALIDATION)} ({o.case})" for o in bad_input.lenient)
+        yield Points(tuple(note(message, longest=LONGEST_SAID) for message in messages))
 
 
-def _with_short_words(said: str) -> str:
-    """The message with the middle left out of each word that no line of a terminal holds."""
+def _with_short_words(message: str) -> str:
+    """The message without the middle of words that are too long for a line."""
     half = LONGEST_WORD // 2
-    return " ".join(word if len(word) <= LONGEST_WORD else f"{word[:half]}…{word[-half:]}" for word in said.split(" "))
+    return re.sub(rf"(\S{{{half}}})\S+(\S{{{half}}})", r"\1…\2", message)
 
 
 def _unsupported(outcomes: Sequence[Outcome]) -> Iterator[Note]:
     """A line for each reason why cases were unsupported."""
     reasons = Counter(outcome.detail for outcome in outcomes if outcome.status == Status.UNSUPPORTED).most_common()
-    shown = (
-        len(reasons) if len(reasons) == MOST_REASONS + 1 else MOST_REASONS
-    )  # the last takes no more room than a count
-    for reason, times in reasons[:shown]:
+    # a single further reason takes no more space than the line that counts it
+    limit = MOST_REASONS + (len(reasons) == MOST_REASONS + 1)
+    for reason, times in reasons[:limit]:
         yield note(f"{times} × unsupported: {reason}", longest=LONGEST_SAID)
-    if others := [times for _, times in reasons[shown:]]:
+    if others := [times for _, times in reasons[limit:]]:
         yield note(f"{sum(others)} × unsupported for {len(others)} other reasons")
 
 
-def _outcome_cell(outcomes: Sequence[Outcome], of: int = 0) -> Cell:
-    """`3 of 24 passed, 21 failed; 2 more unsupported`: the tests that ran, those that did not, whether it is a sample.
-
-    Of a sample, `of` is the number of all tests.
-    """
+def _outcome_cell(outcomes: Sequence[Outcome], sample_total: int = 0) -> Cell:
+    """`3 of 24 passed, 21 failed; 2 more unsupported`: tests that ran, tests that did not, and the size of a sample."""
     counts, validated = count(correctness(outcomes)), validation(outcomes)
     only_validated = 0 if counts.run else validated.total
     if not counts.run and not counts.unsupported and not only_validated:
@@ -143,25 +122,25 @@ def _outcome_cell(outcomes: Sequence[Outcome], of: int = 0) -> Cell:
         f"{counts.unsupported}{more} unsupported": counts.unsupported,
         f"{counts.missing}{more} missing": counts.missing,
     }
-    sample = {f"a sample: {len(outcomes):,} of {of:,} tests": of}
+    sample = {f"a sample: {len(outcomes):,} of {sample_total:,} tests": sample_total}
     sides = (", ".join(part for part, number in side.items() if number) for side in (ran, did_not_run, sample))
     return text("; ".join(filter(None, sides)))
 
 
 def benchmark_lines(measurements: Sequence[Measurement], shape: str = "", baseline: str = "") -> list[str]:
-    """A heading for each table and a line per implementation: median, speed, peak memory; or why it has no time.
+    """A heading per table and a line per implementation: median, speed, peak memory; or the reason without a time.
 
-    Rows about all workloads come first. No markup, no control codes. `measurements` are of one run; `shape` is the
-    workload's in words, `baseline` the implementation that others are compared with, without its contract.
+    Rows about all workloads come first. No markup, no control codes. `measurements` are of one run, `shape` describes
+    the workload, and `baseline` names the implementation to compare with, without its contract.
     """
-    about_all = [of for of in measurements if of.workload == EVERY_CASE]
+    about_all = [row for row in measurements if row.workload == EVERY_CASE]
     columns = (Column("implementation"), Column("outcome"))
-    rows = tuple((_name(of.implementation), text(_without_time(of), LONGEST_SAID)) for of in about_all)
+    rows = tuple((_name(row.implementation), text(_without_time(row), LONGEST_SAID)) for row in about_all)
     lines: list[Block] = [Table(columns, rows)] if rows else []
-    contracts = {of.contract: ContractFacts(baseline=baseline) for of in measurements}
-    for found in tables((("", of) for of in measurements if of.workload != EVERY_CASE), contracts):
-        heading = ", ".join(filter(None, (found.workload, shape, timed.setting_words(found.setting))))
-        lines.append(_timed(found.rows, heading))
+    contracts = {row.contract: ContractFacts(baseline=baseline) for row in measurements}
+    for table in tables((("", row) for row in measurements if row.workload != EVERY_CASE), contracts):
+        heading = ", ".join(filter(None, (table.workload, shape, timed.setting_words(table.setting))))
+        lines.append(_timed(table.rows, heading))
     return terminal.render(Page("Benchmark", tuple(lines)))
 
 
@@ -169,13 +148,15 @@ def _timed(rows: Sequence[Row], heading: str) -> Section:
     unit = time_unit(row.time.median for row in rows if row.time)
     heads = ("time", "interval", "speed", "peak memory")
     columns = (Column("implementation"), *(Column(head, right=True) for head in heads))
-    below = {place: points([said]) for place, row in enumerate(rows) if (said := _not_bounded(row.measurement))}
+    below = {place: points([remark]) for place, row in enumerate(rows) if (remark := _not_bounded(row.measurement))}
     return section(plain(heading, LONGEST_SAID), Table(columns, tuple(_line(row, unit) for row in rows), below))
 
 
-def _not_bounded(of: Measurement) -> str:
-    """Why the suite's own clock does not bound a time; empty where it does."""
-    return plain(f"not bounded{of.detail.removeprefix(NOT_BOUNDED)}", LONGEST_SAID) * of.detail.startswith(NOT_BOUNDED)
+def _not_bounded(row: Measurement) -> str:
+    """The reason why the suite's own clock does not bound a time; empty where it does."""
+    if not row.detail.startswith(NOT_BOUNDED):
+        return ""
+    return plain(f"not bounded{row.detail.removeprefix(NOT_BOUNDED)}", LONGEST_SAID)
 
 
 def _line(row: Row, unit: Unit) -> tuple[Cell, ...]:
@@ -186,15 +167,15 @@ def _line(row: Row, unit: Unit) -> tuple[Cell, ...]:
     return name, *map(cell, (unit.format(row.time.median), _spread(row.time), compared, timed.peak(row)))
 
 
-def _without_time(of: Measurement) -> str:
-    status = timed.absence(of)
-    said = of.detail if of.detail.startswith(status) else f"{status}: {of.detail}" if of.detail else status
-    return plain(said, LONGEST_SAID)
+def _without_time(row: Measurement) -> str:
+    status = timed.absence(row)
+    message = row.detail if row.detail.startswith(status) else f"{status}: {row.detail}" if row.detail else status
+    return plain(message, LONGEST_SAID)
 
 
-def _spread(of: Interval) -> str:
-    """How far the ends of the interval lie from the median."""
-    if of.low <= 0:
+def _spread(interval: Interval) -> str:
+    """The distances of the interval's ends from the median, in per cent."""
+    if interval.low <= 0:
         return timed.TOO_FEW
-    below, above = (percent(abs(end - of.median) / of.median) for end in (of.low, of.high))
+    below, above = (percent(abs(end - interval.median) / interval.median) for end in (interval.low, interval.high))
     return f"±{below}" if below == above else f"−{below} +{above}"

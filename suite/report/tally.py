@@ -1,4 +1,4 @@
-"""Outcomes → counts for the cells of tables, and groups of failures that are shown as one line each."""
+"""Outcomes → counts for tables, and groups of failures with one line each."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ Key = TypeVar("Key", bound=tuple[object, ...])
 COUNTS = ("passed", "run", "unsupported", "failures", "known_failures", "missing")
 """The columns of `Count.numbers`."""
 MOST_GROUPS = 10
-"""The most groups of failures shown of one implementation: if all its messages differ, they would fill the page."""
+"""Groups of failures that are listed for an implementation: one whose messages all differ would fill the page."""
 
 
 @dataclass(frozen=True)
 class Count:
-    """How many outcomes have which status. Unsupported and missing ones did not run, so they never count as passed."""
+    """The number of outcomes by status. Unsupported and missing tests did not run, so they never count as passed."""
 
     passed: int
     failures: int
-    """Failures that no finding records; `known` are those that one does."""
+    """Failures without a known bug or an expected failure."""
     known: int
+    """Failures of known bugs, and expected failures."""
     unsupported: int
     missing: int
 
     @property
     def run(self) -> int:
+        """The number of tests that ran."""
         return self.passed + self.failures + self.known
 
     @property
@@ -40,33 +42,28 @@ class Count:
         """The numbers in the order of COUNTS."""
         return [self.passed, self.run, self.unsupported, self.failures, self.known, self.missing]
 
-    def __str__(self) -> str:
-        if self.run:
-            return f"{self.passed}/{self.run}" + (f" (unsupported {self.unsupported})" if self.unsupported else "")
-        return "unsupported" if self.unsupported else "missing" if self.missing else "–"
-
 
 @dataclass(frozen=True)
 class Validation:
-    """How many bad inputs an implementation refused, of those that it was given."""
+    """How many bad inputs an implementation was tested with, and how many it refused."""
 
     refused: int
     total: int
     lenient: Sequence[Outcome]
-    """Those that were accepted and fail no check."""
+    """Tests whose bad input was accepted, where that fails no check."""
 
     @property
-    def says(self) -> str:
-        """`input validation: 23 of 28 bad inputs are refused`; empty where none was given."""
+    def message(self) -> str:
+        """`input validation: 23 of 28 bad inputs are refused`; empty where no test ran."""
         return f"{INPUT_VALIDATION}{self.refused} of {self.total} bad inputs are refused" if self.total else ""
 
 
 def validation(outcomes: Iterable[Outcome]) -> Validation:
-    """What became of the cases that expect an error."""
-    answered = (Status.PASSED, *FAILURES)
-    given = [o for o in outcomes if o.validates_input and o.status in answered and o.reason != Reason.SKIPPED]
-    refused = sum(outcome.status == Status.PASSED for outcome in given)
-    return Validation(refused, len(given), [outcome for outcome in given if outcome.lenient])
+    """The result of the tests that expect an error."""
+    ran = (Status.PASSED, *FAILURES)
+    tested = [o for o in outcomes if o.validates_input and o.status in ran and o.reason != Reason.SKIPPED]
+    refused = sum(outcome.status == Status.PASSED for outcome in tested)
+    return Validation(refused, len(tested), [outcome for outcome in tested if outcome.lenient])
 
 
 def correctness(outcomes: Iterable[Outcome]) -> list[Outcome]:
@@ -77,19 +74,17 @@ def correctness(outcomes: Iterable[Outcome]) -> list[Outcome]:
     return [o for o in outcomes if not (o.lenient or (o.validates_input and o.status == Status.PASSED))]
 
 
-_ANSWERS = (Status.PASSED, Status.UNSUPPORTED, Status.MISSING)
-
-
 def count(outcomes: Iterable[Outcome]) -> Count:
-    """Count outcomes by their status. Bad input that was accepted, where that fails no check, counts as nothing."""
-    of = Counter((outcome.status, bool(outcome.known)) for outcome in outcomes if not outcome.lenient)
-    passed, unsupported, missing = (of[each, False] + of[each, True] for each in _ANSWERS)
-    new, known = (sum(of[each, is_known] for each in FAILURES) for is_known in (False, True))
+    """Count outcomes by status. Accepted bad input that fails no check is not counted."""
+    counts = Counter((outcome.status, bool(outcome.known)) for outcome in outcomes if not outcome.lenient)
+    others = (Status.PASSED, Status.UNSUPPORTED, Status.MISSING)
+    passed, unsupported, missing = (counts[status, False] + counts[status, True] for status in others)
+    new, known = (sum(counts[status, is_known] for status in FAILURES) for is_known in (False, True))
     return Count(passed, new, known, unsupported, missing)
 
 
 def breakdown(outcomes: Iterable[Outcome]) -> str:
-    """The failures that no finding records, by status: "3 failed, 1 timeout"; empty if there are none."""
+    """The unexpected failures by status: "3 failed, 1 timeout"; empty without a failure."""
     statuses = Counter(outcome.status for outcome in outcomes if outcome.fails)
     return ", ".join(counted(statuses[status], status) for status in FAILURES if statuses[status])
 
@@ -100,7 +95,7 @@ def counted(number: int, status: Status) -> str:
 
 
 def grouped(outcomes: Iterable[Outcome], key: Callable[[Outcome], Key]) -> dict[Key, list[Outcome]]:
-    """The outcomes by `key`, in an order that does not depend on when they were asked."""
+    """The outcomes by `key`, in an order that does not depend on the order of execution."""
     groups: dict[Key, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(key(outcome), []).append(outcome)
@@ -114,32 +109,33 @@ def by_implementation(outcomes: Iterable[Outcome]) -> dict[tuple[str, str], list
 
 @dataclass(frozen=True)
 class Group:
-    """Outcomes of one implementation that say the same; `example` is the one to ask again first."""
+    """Outcomes of one implementation with the same message; `example` is the best one to run again."""
 
     example: Outcome
     count: int
     others: int = 0
-    """In the last line of a list that was cut short: how many more groups that line stands for."""
+    """In the last line of a shortened list: the number of groups that this line replaces."""
     target: tuple[str, ...] = ()
-    """The words of a command line that name the implementation; empty if its registered name does."""
+    """Command-line words that name the implementation, where its registered name does not."""
     filters: tuple[str, ...] = ()
-    """The words that say what was asked at all, where the example is about all of it."""
+    """Command-line words that select the tests of the run, for an example about the whole implementation."""
 
     @property
-    def says(self) -> str:
-        """The example's status and detail, and how many more groups this line stands for."""
-        return f"{self.others} other kinds, such as {self.example.says}" if self.others else self.example.says
+    def message(self) -> str:
+        """The known bug, status and detail of the example; in a shortened list, also the number of other groups."""
+        known = f"known as {self.example.known}, " if self.example.known else ""
+        return f"{known}{f'{self.others} other kinds, such as ' if self.others else ''}{self.example.says}"
 
     @property
     def where(self) -> str:
-        """The example's case and dtype; some outcomes are about the implementation as a whole."""
+        """The example's case and dtype, or "every case" for an outcome about the whole implementation."""
         if self.example.case == EVERY_CASE:
             return "every case"
         return self.example.case if self._whole else f"{self.example.case} in {self.example.dtype}"
 
     @property
     def rerun(self) -> str:
-        """The command that asks the example again."""
+        """The command that runs the example again."""
         words = ["attnsuite", "check", *(self.target or [self.example.implementation])]
         if self._whole:
             words += self.filters
@@ -155,79 +151,73 @@ class Group:
 
 
 def groups(outcomes: Iterable[Outcome], again: Mapping[str, Sequence[str]] = MappingProxyType({})) -> list[Group]:
-    """One group per implementation, status, finding and diagnosis; without a diagnosis, the message takes its place.
+    """One group per implementation, status, known bug and diagnosis; without a diagnosis, per pattern of the message.
 
-    What is about the implementation as a whole comes first, then groups with a diagnosis, larger ones before smaller
-    ones. A wrong answer without a diagnosis joins the group that the same case has in another dtype. `again` has the
-    words of a command line that name an implementation whose registered name does not, and under EVERY_CASE those that
-    say what was asked.
+    Outcomes about the whole implementation come first, then groups with a diagnosis, larger ones before smaller ones.
+    A wrong result without a diagnosis joins the group that the same case has in another dtype. `again` has
+    command-line words by implementation, as `Group.target`, and under EVERY_CASE those of `Group.filters`.
     """
     filters = tuple(again.get(EVERY_CASE, ()))
-    found: list[Group] = []
+    result: list[Group] = []
     for (name, _), members in by_implementation(outcomes).items():
-        asked = tuple(again.get(name, ()))
-        alike = grouped(members, partial(_kind, _named(members)))
+        target = tuple(again.get(name, ()))
+        alike = grouped(members, partial(_kind, _diagnoses(members)))
         ordered = sorted(alike.values(), key=_rank)
-        shown = MOST_GROUPS + (
-            len(ordered) == MOST_GROUPS + 1
-        )  # one more takes no more lines than to say that there is
-        found += [Group(_example(group), len(group), 0, asked, filters) for group in ordered[:shown]]
-        if rest := ordered[shown:]:
-            found.append(Group(_example(rest[0]), sum(map(len, rest)), len(rest), asked, filters))
-    return found
+        # a single further group takes no more space than the line that counts it
+        limit = MOST_GROUPS + (len(ordered) == MOST_GROUPS + 1)
+        result += [Group(_example(group), len(group), 0, target, filters) for group in ordered[:limit]]
+        if rest := ordered[limit:]:
+            result.append(Group(_example(rest[0]), sum(map(len, rest)), len(rest), target, filters))
+    return result
 
 
 def _rank(group: Sequence[Outcome]) -> tuple[bool, bool, bool, int]:
-    """A key to sort groups by: wrong numbers stand above bad input that was accepted.
-
-    A declaration or a gap that no longer holds would be overlooked further down.
-    """
+    """A sort key: outcomes about the whole implementation first, wrong results above accepted bad input."""
     accepted = group[0].status == Status.FAILED and group[0].detail.startswith(INPUT_VALIDATION)
     return group[0].dtype != EVERY_CASE, accepted, not _example(group).diagnosis, -len(group)
 
 
 def _example(group: Sequence[Outcome]) -> Outcome:
-    """The outcome with the simplest case, of those with a diagnosis if there are any.
+    """The outcome with the simplest case, preferably with a diagnosis.
 
-    Of the names of cases the one with the fewest parts joined by `+` combines the fewest features, and a short one such
-    as `causal/more_keys` is simpler than `causal/many_more_keys`.
+    A simple case has few parts joined by `+`, the features that it combines, and a short name.
     """
-    named = [outcome for outcome in group if outcome.diagnosis] or group
-    return min(named, key=lambda o: (_place(o), o.case.count("+"), not o.case.startswith("plain/"), len(o.case)))
+    diagnosed = [outcome for outcome in group if outcome.diagnosis] or group
+    return min(diagnosed, key=lambda o: (_place(o), o.case.count("+"), not o.case.startswith("plain/"), len(o.case)))
 
 
-def _kind(named: Mapping[str, str], outcome: Outcome) -> tuple[str, str, str]:
-    elsewhere = named.get(outcome.case, "") if outcome.status == Status.FAILED else ""
+def _kind(diagnoses: Mapping[str, str], outcome: Outcome) -> tuple[str, str, str]:
+    elsewhere = diagnoses.get(outcome.case, "") if outcome.status == Status.FAILED else ""
     return outcome.status, outcome.known, _diagnosis(outcome) or elsewhere or pattern(outcome.detail)
 
 
 def _diagnosis(outcome: Outcome) -> str:
-    """The mutants that explain an outcome, as one text: failures with the same ones form one group."""
+    """The mutants that explain an outcome, as one text; failures with the same text form one group."""
     return " or ".join(outcome.diagnosis)
 
 
-def _named(outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """The diagnosis of each case, from the first dtype that has one."""
-    found: dict[str, str] = {}
+def _diagnoses(outcomes: Iterable[Outcome]) -> dict[str, str]:
+    """The diagnosis of each case, from the first dtype with a diagnosis."""
+    diagnoses: dict[str, str] = {}
     for outcome in sorted(outcomes, key=_order):
         if outcome.status == Status.FAILED and outcome.diagnosis:
-            found.setdefault(outcome.case, _diagnosis(outcome))
-    return found
+            diagnoses.setdefault(outcome.case, _diagnosis(outcome))
+    return diagnoses
 
 
 def pattern(detail: str) -> str:
-    """The detail with each number replaced by #, so that details which differ in numbers alone are equal."""
+    """The detail with # for each number, so that details with other numbers are equal."""
     numbers = r"(?<![A-Za-z_])[-+]?(?:0x[0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|inf\b|nan\b)"
     return re.sub(r"#(?:\s*[,x×]\s*#)+", "#", re.sub(numbers, "#", detail))
 
 
 def devices(outcomes: Iterable[Outcome]) -> list[str]:
-    """The devices that were asked."""
+    """The devices of the outcomes, sorted."""
     return sorted({outcome.device for outcome in outcomes})
 
 
 def _order(outcome: Outcome) -> tuple[object, ...]:
-    """A key to sort by: float32 first, because it runs on every device, so that the example of a group is in it."""
+    """A sort key: float32 first, because every device runs it, so that the example of a group is in float32."""
     return outcome.implementation, outcome.device, _place(outcome), outcome.case, outcome.dtype
 
 

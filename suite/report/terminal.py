@@ -9,11 +9,11 @@ from attnsuite.report.cells import LONGEST_CODE, Cell, Span, plain
 from attnsuite.report.page import Block, Column, Note, Page, Points, Section, Table
 
 GAP = "  "
-"""The space between two columns, and before a line that belongs to the line above."""
+"""The space between two columns, and before an indented line."""
 
 
 def render(page: Page) -> list[str]:
-    """The lines of a page. Its title is not printed: the command that prints it has said what follows."""
+    """The lines of a page without its title."""
     return _blocks(page.blocks)
 
 
@@ -21,7 +21,7 @@ def _blocks(blocks: Iterable[Block]) -> list[str]:
     return [line for block in blocks for line in _lines(block)]
 
 
-def _said(spans: Iterable[Span]) -> str:
+def _words(spans: Iterable[Span]) -> str:
     return "".join(span.words for span in spans)
 
 
@@ -32,7 +32,7 @@ def _lines(block: Block) -> Iterator[str]:
 
 @_lines.register
 def _note(block: Note) -> Iterator[str]:
-    yield _said(block.spans)
+    yield _words(block.spans)
 
 
 @_lines.register
@@ -41,21 +41,21 @@ def _points(block: Points) -> Iterator[str]:
         if isinstance(point, Points):
             yield from (f"{GAP}{GAP}{line}" for line in _points(point))
         else:
-            yield f"{GAP}{_said(point.spans)}"
+            yield f"{GAP}{_words(point.spans)}"
 
 
 @_lines.register
 def _table(block: Table) -> Iterator[str]:
-    shown = block.visible
-    whole = [row for row in shown.rows if len(row) == len(shown.columns)]
-    widths = [max(len(cell.words) for cell in cells) for cells in zip(*(whole or shown.rows), strict=False)]
-    for place, row in enumerate(shown.rows):
-        yield _aligned(row, shown.columns, widths)
+    visible = block.visible
+    whole = [row for row in visible.rows if len(row) == len(visible.columns)]
+    widths = [max(len(cell.words) for cell in cells) for cells in zip(*(whole or visible.rows), strict=False)]
+    for place, row in enumerate(visible.rows):
+        yield _aligned(row, visible.columns, widths)
         yield from _points(block.below.get(place, Points(())))
 
 
 def _aligned(row: Sequence[Cell], columns: Sequence[Column], widths: Sequence[int]) -> str:
-    """The cells of a row, each as wide as its column. The last one is not padded unless its column is aligned right."""
+    """The cells of a row, padded to their columns; the last cell only where its column is aligned right."""
     words = [
         f"{cell.words:>{width}}" if column.right else f"{cell.words:{width}}"
         for cell, column, width in zip(row, columns, widths, strict=False)

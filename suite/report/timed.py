@@ -1,4 +1,4 @@
-"""Measurements → tables of rows that were timed together, with medians, intervals and comparisons, also in words."""
+"""Measurements → tables of rows that were timed together, with medians, intervals and comparisons."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from attnsuite.report.units import Unit, size, speed, speeds, time_unit
 from attnsuite.results import Recorded
 
 ATTENTION = "attention"
-"""The contract that the suite is about: it comes first on each page."""
+"""The suite's main contract: it comes first on each page."""
 BASELINE = "baseline"
 """The verdict on the row that the other rows of its table are compared with."""
 ANOTHER_RUN = "another run"
-"""The verdict on a row that was timed in another run than the baseline: the two cannot be compared."""
+"""The verdict on a row that was not timed in the run of the baseline: the two are not comparable."""
 TOO_FEW = "too few rounds"
-"""Replaces an interval that so few rounds cannot give at the confidence level."""
+"""Replaces an interval that needs more rounds at the confidence level."""
 
 Workloads = Mapping[tuple[str, str], WorkloadFacts]
-"""What runs noted of workloads, by contract and name, in the order in which pages show them."""
+"""Facts of workloads by contract and name, in the order of pages."""
 Measured = tuple[str, Measurement]
 """The id of a run, and one of its rows."""
 
@@ -66,7 +66,7 @@ class Row:
 
     @property
     def net_peak(self) -> float | None:
-        """Peak bytes of one call, less the meter's reading of a call that allocates nothing; None if not above 0."""
+        """Peak bytes of one call, minus the meter's reading of a call that allocates nothing; None if not above 0."""
         if self.measurement.peak is None or not self.time:
             return None
         net = self.measurement.peak - (self.measurement.memory.get("constant") or 0.0)
@@ -74,19 +74,19 @@ class Row:
 
     @property
     def reported_peak(self) -> float | None:
-        """The net peak in bytes, 0 where the meter saw nothing; None without a reading."""
+        """The net peak in bytes, 0 below the meter's resolution; None without a reading."""
         return (
             None if self.measurement.peak is None or not math.isfinite(self.measurement.peak) else self.net_peak or 0.0
         )
 
     def rate(self, work: str = "attended") -> float | None:
-        """Work per second: FLOPs of the pairs `attended` or by FlashAttention's `convention`, `tokens`, `images`."""
+        """Work per second: `attended` FLOPs, FLOPs by FlashAttention's `convention`, `tokens` or `images`."""
         amount = self.measurement.work.get(work)
         return amount / self.time.median if amount and self.time and math.isfinite(amount) else None
 
     @property
     def roofline(self) -> float | None:
-        """The time that the work takes at this machine's measured ceilings, as a share of the measured time."""
+        """The least time for the work at the machine's measured ceilings, as a share of the measured time."""
         least = [
             self.measurement.work[work] / self.measurement.ceilings[ceiling]
             for work, ceiling in (("attended", "flops"), ("bytes", "bytes"))
@@ -103,7 +103,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Setting:
-    """How a table was measured, apart from its workload. Only tables of one setting form a series over length."""
+    """The conditions of a table apart from its workload. Tables of one setting form a series over length."""
 
     contract: str
     dtype: str
@@ -123,9 +123,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class TimedTable:
-    """The rows that were measured together, round by round: the baseline first, then the others by name.
+    """Rows that were measured together, round by round: the baseline first, then the others by name.
 
-    An implementation with one row for all workloads (its library is missing) has that row in each table.
+    A row about all workloads (a missing library) is in each table.
     """
 
     workload: str
@@ -133,7 +133,7 @@ class TimedTable:
     rows: tuple[Row, ...]
     facts: WorkloadFacts
     place: int
-    """The place of the workload among those that runs noted; one that no run noted comes last."""
+    """The position of the workload in the runs' facts; an unknown workload comes last."""
     baseline: str = ""
     """The implementation that others are compared with, without its contract; empty without one."""
 
@@ -159,21 +159,21 @@ def tables(
     workloads: Workloads | None = None,
     baselines: Mapping[tuple[str, str], str] | None = None,
 ) -> list[TimedTable]:
-    """The tables that these rows form, in the order of pages.
+    """The tables of these rows, in the order of pages.
 
-    `contracts` name the baseline of each contract; `baselines`, by run and contract, another that a run compared with.
-    Rows of a contract without a baseline are not compared.
+    `contracts` name the baseline of each contract. `baselines`, by run and contract, override it. Rows of a contract
+    without a baseline are not compared.
     """
     members: dict[tuple[str, Setting], list[Measured]] = defaultdict(list)
     about_all: list[Measured] = []
-    for run, of in measured:
-        if of.workload == EVERY_CASE:
-            about_all.append((run, of))
+    for run, row in measured:
+        if row.workload == EVERY_CASE:
+            about_all.append((run, row))
         else:
-            setting = Setting(of.contract, of.dtype, of.device, of.threads, of.direction, of.cache)
-            members[of.workload, setting].append((run, of))
-    known = workloads or {}
-    places = {key: place for place, key in enumerate(known)}
+            setting = Setting(row.contract, row.dtype, row.device, row.threads, row.direction, row.cache)
+            members[row.workload, setting].append((run, row))
+    noted = workloads or {}
+    places = {key: place for place, key in enumerate(noted)}
     formed = []
     for (workload, setting), rows in members.items():
         usual, key = contracts.get(setting.contract, ContractFacts()).baseline, (setting.contract, workload)
@@ -181,27 +181,29 @@ def tables(
         baseline = (baselines or {}).get((newest, setting.contract), usual)
         compared = _rows([*rows, *_absent(about_all, setting, rows)], baseline)
         place = places.get(key, len(places))
-        formed.append(TimedTable(workload, setting, compared, _facts_of(known, key), place, baseline))
+        formed.append(TimedTable(workload, setting, compared, _facts_of(noted, key), place, baseline))
     return sorted(formed, key=lambda table: table.order)
 
 
 def tables_of(recorded: Recorded) -> list[TimedTable]:
-    """The timed tables of a machine, with what its runs note of contracts, workloads and baselines."""
-    baselines = {(run.id, of): name for run in recorded.runs.values() for of, name in run.facts.baselines.items()}
+    """The timed tables of a machine, with the facts of its runs."""
+    baselines = {
+        (run.id, contract): name for run in recorded.runs.values() for contract, name in run.facts.baselines.items()
+    }
     return tables(recorded.measured, facts.contracts(recorded), _workloads(recorded), baselines)
 
 
 def _workloads(recorded: Recorded) -> Workloads:
-    """What the runs note of each contract's workloads. The newest run that notes a workload counts."""
+    """The facts of each contract's workloads, from the newest run that has them."""
     noted: dict[str, dict[str, WorkloadFacts]] = defaultdict(dict)
     for run in reversed(list(recorded.runs.values())):
-        for contract, of in run.facts.workloads.items():
-            noted[contract] = {**noted[contract], **of, **noted[contract]}
-    return {(contract, name): facts for contract, of in noted.items() for name, facts in of.items()}
+        for contract, workloads in run.facts.workloads.items():
+            noted[contract] = {**noted[contract], **workloads, **noted[contract]}
+    return {(contract, name): facts for contract, workloads in noted.items() for name, facts in workloads.items()}
 
 
 def _facts_of(workloads: Workloads, key: tuple[str, str]) -> WorkloadFacts:
-    """What is noted of a workload; of one that no run noted, the group that its name begins with."""
+    """The facts of a workload; without facts, the group in its name."""
     group, _, _ = key[1].rpartition("/")
     return workloads.get(key) or WorkloadFacts(group or key[1], "", "", 0)
 
@@ -212,25 +214,25 @@ def natural(text: str) -> tuple[object, ...]:
 
 
 def _absent(about_all: Sequence[Measured], setting: Setting, rows: Sequence[Measured]) -> list[Measured]:
-    """The rows about all workloads of implementations that have no row of their own here."""
-    there = {of.implementation for _, of in rows}
+    """The rows about all workloads, for implementations without a row in this table."""
+    present = {row.implementation for _, row in rows}
     return [
-        (run, of)
-        for run, of in about_all
-        if (of.contract, of.device) == (setting.contract, setting.device) and of.implementation not in there
+        (run, row)
+        for run, row in about_all
+        if (row.contract, row.device) == (setting.contract, setting.device) and row.implementation not in present
     ]
 
 
 def _rows(members: Sequence[Measured], baseline: str) -> tuple[Row, ...]:
     rows = [
-        Row(run, of, interval(of.seconds) if of.status == Status.MEASURED and of.seconds else None)
-        for run, of in members
+        Row(run, row, interval(row.seconds) if row.status == Status.MEASURED and row.seconds else None)
+        for run, row in members
     ]
     base = next((row for row in rows if row.time and row.name == baseline), None)
     if base:
         others = {row.name: row.measurement for row in rows if row.time and row.run == base.run and row is not base}
-        seconds = {name: of.seconds for name, of in others.items()}
-        processes = {name: of.processes for name, of in others.items()}
+        seconds = {name: measurement.seconds for name, measurement in others.items()}
+        processes = {name: measurement.processes for name, measurement in others.items()}
         against = compare(base.measurement.seconds, seconds, LEVEL, processes, base.measurement.processes)
         rows = [_compared(row, base, against) for row in rows]
     return tuple(sorted(rows, key=lambda row: (row.name != baseline, row.name)))
@@ -262,7 +264,7 @@ def between(row: Row, unit: Unit) -> str:
 
 
 def verdict(row: Row) -> str:
-    """The comparison with the baseline: "2.31× faster", "equally fast", or why it cannot be said."""
+    """The comparison with the baseline: "2.31× faster", "equally fast", or the reason why it is inconclusive."""
     if row.comparison is None:
         return row.verdict
     if row.verdict in ("faster", "slower"):
@@ -270,24 +272,24 @@ def verdict(row: Row) -> str:
     return "equally fast" if row.verdict == "same" else f"inconclusive: {inconclusive(row.comparison)}"
 
 
-def inconclusive(of: Comparison) -> str:
-    """Why a comparison has no verdict: too few rounds, within the margin, or noisy."""
-    if of.why:
-        return of.why
-    if of.low <= 0 or not math.isfinite(of.high):
+def inconclusive(comparison: Comparison) -> str:
+    """The reason of an inconclusive comparison: too few rounds, within the margin, or noisy."""
+    if comparison.why:
+        return comparison.why
+    if comparison.low <= 0 or not math.isfinite(comparison.high):
         return TOO_FEW
-    return f"within {100 * MARGIN:g} %" if abs(math.log(of.speedup)) <= math.log1p(MARGIN) else "noisy"
+    return f"within {100 * MARGIN:g} %" if abs(math.log(comparison.speedup)) <= math.log1p(MARGIN) else "noisy"
 
 
-def absence(of: Measurement) -> str:
-    """Why there is no time, in one to three words."""
-    if of.reason == Reason.TOO_SLOW:
+def absence(measurement: Measurement) -> str:
+    """The reason for a missing time, in one to three words."""
+    if measurement.reason == Reason.TOO_SLOW:
         return "too slow"
-    return of.status.replace("_", " ") + (" (known bug)" if of.known else "")
+    return measurement.status.replace("_", " ") + (" (known bug)" if measurement.known else "")
 
 
 def peak(row: Row) -> str:
-    """The net peak of memory; "≤ 1 MiB" where the meter tells no smaller ones apart."""
+    """The net peak of memory; "≤ 1 MiB" below the meter's resolution."""
     if row.reported_peak is None:
         return NOTHING
     if row.measurement.memory.get("allocator") is None and row.reported_peak <= METER_ERROR:
@@ -296,7 +298,7 @@ def peak(row: Row) -> str:
 
 
 def threads(number: int, machine: Machine | None = None) -> str:
-    """How many threads an implementation had: "one thread", "both cores"; empty on devices other than the CPU."""
+    """The number of threads: "one thread", "both cores"; empty on devices other than the CPU."""
     if number < 2:
         return "one thread" if number else ""
     if machine is None or number not in (machine.cores, machine.threads):
@@ -305,8 +307,13 @@ def threads(number: int, machine: Machine | None = None) -> str:
     return f"both {what}" if number == 2 else f"all {number} {what}"
 
 
-def setting_words(of: Setting, machine: Machine | None = None) -> str:
-    """How a table was measured: "float32 on cpu, one thread, forward, hot cache"."""
-    direction = of.direction.replace("_", " and ")
-    words = (f"{of.dtype} on {of.device}", threads(of.threads, machine), direction, f"{of.cache} cache")
+def setting_words(setting: Setting, machine: Machine | None = None) -> str:
+    """The setting of a table: "float32 on cpu, one thread, forward, hot cache"."""
+    direction = setting.direction.replace("_", " and ")
+    words = (
+        f"{setting.dtype} on {setting.device}",
+        threads(setting.threads, machine),
+        direction,
+        f"{setting.cache} cache",
+    )
     return ", ".join(filter(None, words))

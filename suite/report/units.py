@@ -93,5 +93,5 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def _fitting(value: float, units: tuple[tuple[float, str], ...]) -> Unit:
-    found = next((unit for unit in units if value >= unit[0] * (1 - 5e-4)), units[-1])
-    return Unit(*found)
+    fitting = next((unit for unit in units if value >= unit[0] * (1 - 5e-4)), units[-1])
+    return Unit(*fitting)

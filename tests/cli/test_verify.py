@@ -42,7 +42,7 @@ def test_an_edited_page_is_named(copy, capsys):
     status, said = verify(copy, capsys)
 
     assert status == 1
-    assert f"{page}: the rows give another page" in said
+    assert f"{page}: it differs from the rows" in said
 
 
 @pytest.mark.parametrize(("name", "words"), [("", "`attnsuite run` makes them"), ("nosuch", "there is no folder")])

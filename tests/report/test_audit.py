@@ -78,15 +78,15 @@ def test_accusations_with_other_numbers_are_counted_and_named():
 
     assert "| `attention` | numbers | 3 | 12,345 | 0 | 1.23 |" in text
     assert "| `add_norm` | numbers | 3 | 100 | 1 | 0.50 |" in text
-    assert "attention: other seeds: 3; correct variants fail 0 of 12,345 tests" in lines
-    assert "add_norm: accused with what seed 2 draws: variants/folded mask/a (float32): off by one" in lines
+    assert "attention: other numbers, 3 seeds: correct variants fail 0 of 12,345 tests" in lines
+    assert "add_norm: accused with seed 2: variants/folded mask/a (float32): off by one" in lines
     assert (lucky.passed, replace(SOUND, redrawn=unlucky.redrawn).passed) == (True, False)
     rearranged = replace(SOUND, rearranged=SeedAudit(4, 200, 0.5, ((3, accused),)))
     assert "| `attention` | combinations of features | 4 | 200 | 1 | 0.50 |" in markdown.render(
         audit_page([rearranged], RUN)
     )
     assert not rearranged.passed
-    assert "other seeds" not in markdown.render(audit_page([SOUND], RUN))
+    assert "Drawn from other seeds" not in markdown.render(audit_page([SOUND], RUN))
 
 
 def test_hostile_words_are_no_markup():
@@ -105,8 +105,8 @@ def test_hostile_words_are_no_markup():
 
 def test_what_meets_is_shown_and_what_is_missed_there():
     lines = "\n".join(audit_lines([COMBINED]))
-    assert "pairs of levels: 9 of 9 meet; of mutants that are wrong only where one meets, 99 of 100 are killed" in lines
-    assert "fused triples of levels: 7 of 7 meet" in lines
-    assert "survived where levels meet: slip a × b" in lines
+    assert "pairs of features: 9 of 9 are in a case; 99 of 100 mutants that are wrong for one of them alone" in lines
+    assert "fused triples of features: 7 of 7 are in a case" in lines
+    assert "survived a combination: slip a × b" in lines
     assert not COMBINED.passed
     assert "| pairs | 9 | 9 | 100 | 99 |" in markdown.render(audit_page([COMBINED], RUN))

@@ -18,7 +18,7 @@ def sections(page):
 def test_each_class_has_a_table_with_a_row_for_each_command():
     found = sections(cheats_page(an_audit(), RUN))
 
-    assert list(found) == ["What must happen", "control", "the clock"]
+    assert list(found) == ["Expected verdicts", "control", "the clock"]
     (table,) = found["the clock"].blocks
     assert isinstance(table, Table)
     rows = [[cell.value for cell in row] for row in table.rows]
@@ -31,10 +31,10 @@ def test_each_class_has_a_table_with_a_row_for_each_command():
 def test_what_got_through_stands_first_on_the_page_and_last_in_the_lines():
     audit = an_audit(held=False)
 
-    assert "Got another verdict" in sections(cheats_page(audit, RUN))
+    assert "Unexpected verdicts" in sections(cheats_page(audit, RUN))
     lines = cheats_lines(audit)
-    assert lines[-2].startswith("another verdict than it must get: the clock: clock|halved: bench: must be caught")
-    assert lines[-1] == "2 submissions, 1 with another verdict than they must get, in 12 s"
+    assert lines[-2].startswith("unexpected verdict: the clock: clock|halved: bench: expected caught")
+    assert lines[-1] == "2 submissions, 1 with an unexpected verdict, in 12 s"
     assert "\x1b" not in "".join(lines)
 
 

@@ -49,7 +49,10 @@ def test_the_fastest_that_passes_every_test_is_the_whole_answer():
 @pytest.mark.parametrize(
     ("rows", "doubt"),
     [
-        ([KNOWN, *PASSED], "1 of 2 tests passed, 1 failure of known bugs, none in what this shape uses"),
+        (
+            [KNOWN, *PASSED],
+            "1 of 2 tests passed, 1 failure of known bugs; the tests of this shape passed",
+        ),
         ([outcome("mask/b", "failed", "attention/flash"), *PASSED], "1 of 2 tests passed, 1 failed"),
         (PASSED[1:], "not tested on this machine"),
     ],
@@ -153,10 +156,10 @@ def test_the_audits_are_counted_from_their_tables(tmp_path):
 
     text = report_text({}, {}, tmp_path)
 
-    assert "14 of 15 known mistakes" in text
+    assert "14 of 15 implementations with one known mistake fail a test" in text
     assert "1 of 5 correct implementations" in text
-    assert "1 of 2 comparisons of identical code" in text
-    assert "1 of 1 slow-downs of 5 %" in text
+    assert "1 of 2 comparisons of an implementation with itself differ" in text
+    assert "1 of 1 slow-downs by 5 % are reported" in text
 
 
 def test_pages_of_the_same_rows_are_the_same_and_another_is_named(tmp_path):
@@ -167,7 +170,7 @@ def test_pages_of_the_same_rows_are_the_same_and_another_is_named(tmp_path):
     assert [*outdated_pages(tmp_path, machines)] == []
     written[-1].write_text(written[-1].read_text().replace("50.0 ms", "49.0 ms"))
     ((path, why),) = outdated_pages(tmp_path, machines)
-    assert (path, why.partition(";")[0]) == (written[-1], "the rows give another page")
+    assert (path, why.partition(";")[0]) == (written[-1], "it differs from the rows")
 
 
 def test_the_table_for_spreadsheets_has_a_row_per_measurement(tmp_path):

@@ -27,9 +27,9 @@ def _torch_seed(seed: int) -> Iterator[None]:
 # Kernel regression: fresh draws of the document's process
 
 
-def _distance(one: Tensor, other: Tensor) -> float:
+def _distance(first: Tensor, second: Tensor) -> float:
     """The root mean squared difference."""
-    return float((one - other).square().mean().sqrt())
+    return float((first - second).square().mean().sqrt())
 
 
 def _error(estimate: Tensor) -> float:
@@ -39,8 +39,8 @@ def _error(estimate: Tensor) -> float:
 def _similarity(random: Generator) -> float:
     """The largest distance between the estimates of three local kernels, over the least error of one."""
     x, y = points(random, 40)
-    found = [estimates(x, y, kernel) for kernel in ("gaussian", "boxcar", "triangular")]
-    return max(_distance(one, other) for one in found for other in found) / min(map(_error, found))
+    curves = [estimates(x, y, kernel) for kernel in ("gaussian", "boxcar", "triangular")]
+    return max(_distance(first, second) for first in curves for second in curves) / min(map(_error, curves))
 
 
 def _roughness(random: Generator) -> float:

@@ -93,10 +93,10 @@ class _Largest(TorchDispatchMode):
         self.bytes: int = 0
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = operation(*args, **(kwargs or {}))
-        tensors = [x for x in (made if isinstance(made, tuple | list) else [made]) if isinstance(x, Tensor)]
+        result = operation(*args, **(kwargs or {}))
+        tensors = [x for x in (result if isinstance(result, tuple | list) else [result]) if isinstance(x, Tensor)]
         self.bytes = max([self.bytes, *(x.numel() * x.element_size() for x in tensors)])
-        return made
+        return result
 
 
 def largest_bytes(call: Callable[[], Any]) -> int:
@@ -277,8 +277,8 @@ def dropout_factor() -> MeasuredValue:
 
 def _example() -> list[Tensor]:
     """The queries, keys and values of doc-000."""
-    given = documents.examples()["doc-000/1.2-unscaled"].inputs
-    return [torch.tensor(given[name], dtype=torch.float64) for name in ("query", "key", "value")]
+    arrays = documents.examples()["doc-000/1.2-unscaled"].inputs
+    return [torch.tensor(arrays[name], dtype=torch.float64) for name in ("query", "key", "value")]
 
 
 def unscaled() -> MeasuredValue:
@@ -298,7 +298,7 @@ def causal_ways() -> MeasuredValue:
         functional.scaled_dot_product_attention(query, key, value, attn_mask=mask),
         functional.scaled_dot_product_attention(query, key, value, is_causal=True),
     )
-    return number(max(float((one - other).abs().max()) for one, other in combinations(ways, 2)))
+    return number(max(float((first - second).abs().max()) for first, second in combinations(ways, 2)))
 
 
 # Positions, kernels, blocks, gradients
@@ -350,9 +350,9 @@ GRID = torch.arange(0, 5, 0.1, dtype=torch.float64)
 """The document's places of validation."""
 
 
-def estimates(x: Tensor, y: Tensor, kernel: str = "gaussian", width: float = 1.0, at: Tensor = GRID) -> Tensor:
+def estimates(x: Tensor, y: Tensor, kernel: str = "gaussian", width: float = 1.0, queries: Tensor = GRID) -> Tensor:
     """The regression at the places of validation."""
-    return kernel_pooling(at, x, y[:, None], kernel=kernel, width=width)[:, 0]
+    return kernel_pooling(queries, x, y[:, None], kernel=kernel, width=width)[:, 0]
 
 
 def kernel_regression(quantity: str) -> MeasuredValue:
@@ -382,11 +382,11 @@ def other_samples(norm: str) -> MeasuredValue:
     """How much one sample's normalised numbers change with another sample of its batch."""
     batch = torch.tensor([[1.0, 2.0], [2.0, 3.0], [4.0, 1.0]])
     changed = batch * torch.tensor([[1.0], [1.0], [10.0]])
-    one, other = (
+    before, after = (
         functional.layer_norm(x, (2,)) if norm == "layer" else functional.batch_norm(x, None, None, training=True)
         for x in (batch, changed)
     )
-    return _largest((one - other)[0])
+    return _largest((before - after)[0])
 
 
 STEPS_BACK, UNITS = 8, 4

@@ -166,7 +166,7 @@ def loss_of_norms() -> MeasuredValue:
     pairs = [(_mean_loss("post", seed), _mean_loss("pre", seed)) for seed in range(SEEDS)]
     post, pre = map(fmean, zip(*pairs, strict=True))
     detail = f"{SEEDS} seeds, 6 blocks, 60 steps, mean loss {post:.3f} after, {pre:.3f} before"
-    return sampled([one / other for one, other in pairs], detail)
+    return sampled([first / second for first, second in pairs], detail)
 
 
 # Heads of a trained translator
@@ -199,11 +199,11 @@ def without(weights: Weights, attention: str, head: int, count: int) -> dict[str
 
 def _losses(config: Mapping[str, int], weights: Weights, rows: Sequence[Tensor], padding: int) -> Tensor:
     """The mean loss of each sentence's tokens, in nats, given the true ones before."""
-    source, lengths, begun, following = rows
+    source, lengths, decoder_input, next_tokens = rows
     with torch.no_grad():
-        logits = transformer(config, weights)(source, lengths, begun)
-    by_token = functional.cross_entropy(logits.mT, following, ignore_index=padding, reduction="none")  # b t
-    return by_token.sum(1) / (following != padding).sum(1)
+        logits = transformer(config, weights)(source, lengths, decoder_input)
+    by_token = functional.cross_entropy(logits.mT, next_tokens, ignore_index=padding, reduction="none")  # b t
+    return by_token.sum(1) / (next_tokens != padding).sum(1)
 
 
 def _rows(by: Translator, pairs: Sequence[Pair]) -> list[Tensor]:
@@ -222,8 +222,10 @@ def importance() -> Importance:
     changes = {}
     for head in heads(by.config):
         weights = without(by.weights, *head, by.config["heads"])
-        known, held = (_losses(by.config, weights, rows, padding) - w for rows, w in zip(sets, whole, strict=True))
-        changes[head] = known, held
+        choosing_change, judging_change = (
+            _losses(by.config, weights, rows, padding) - w for rows, w in zip(sets, whole, strict=True)
+        )
+        changes[head] = choosing_change, judging_change
     return changes
 
 
@@ -263,5 +265,5 @@ def score_without_head() -> MeasuredValue:
     scores = {h: _bleu(by, without(by.weights, *h, by.config["heads"]), pairs) for h in heads(by.config)}
     whole = _bleu(by, by.weights, pairs)
     means = {"all": fmean(whole)} | {f"without {h[0]} {h[1]}": fmean(values) for h, values in scores.items()}
-    changes = [one - other for one, other in zip(scores[least], whole, strict=True)]
+    changes = [score - baseline for score, baseline in zip(scores[least], whole, strict=True)]
     return sampled(changes, f"head {least[1]} of {least[0]}; mean BLEU of held-out sentences", means)

@@ -97,18 +97,18 @@ SENTENCE = "I'm home."
 """The last of the sentences that the documents translate."""
 
 
-def heads(of: Translation, kind: str) -> HeatMaps:
+def heads(translation: Translation, kind: str) -> HeatMaps:
     """A row of maps for each layer, a column for each head, of the attentions whose names end in `kind`."""
-    layers = [weights for name, weights in of.weights.items() if name.endswith(kind)]
+    layers = [weights for name, weights in translation.weights.items() if name.endswith(kind)]
     maps = [
         heat_map(matrix, f"layer {layer}, head {head}")
         for layer, weights in enumerate(layers, 1)
         for head, matrix in enumerate(weights, 1)
     ]
-    across = Axis("key", of.target if kind == ".self_attention" else of.source)
-    down = Axis("query", of.source if kind == ".attention" else of.target)
+    across = Axis("key", translation.target if kind == ".self_attention" else translation.source)
+    down = Axis("query", translation.source if kind == ".attention" else translation.target)
     largest = max(1.0, *(rounded(float(weights.max())) for weights in layers))
-    return HeatMaps(of.subtitle, tuple(maps), across, down, columns=len(layers[0]), domain=(0.0, largest))
+    return HeatMaps(translation.subtitle, tuple(maps), across, down, columns=len(layers[0]), domain=(0.0, largest))
 
 
 @_figure(
@@ -116,9 +116,9 @@ def heads(of: Translation, kind: str) -> HeatMaps:
 )
 def bahdanau_attention(sentence: str = SENTENCE, seed: int = 0) -> HeatMaps:
     """One map: steps of the decoder by words of the source and its end."""
-    of = translate("seq2seq_attention", trained("seq2seq_attention", seed), sentence)
-    axes = Axis("key", of.source), Axis("query: what the decoder reads", of.target)
-    return HeatMaps(of.subtitle, (heat_map(of.weights["attention"][0]),), *axes, cell=36)
+    translation = translate("seq2seq_attention", trained("seq2seq_attention", seed), sentence)
+    axes = Axis("key", translation.source), Axis("query: what the decoder reads", translation.target)
+    return HeatMaps(translation.subtitle, (heat_map(translation.weights["attention"][0]),), *axes, cell=36)
 
 
 for _name, _kind in (("encoder", ".attention"), ("decoder", ".self_attention"), ("cross", ".cross_attention")):
@@ -183,8 +183,8 @@ def _network() -> tuple[Tensor, ...]:
 def truncated_errors() -> list[float]:
     """The error of the truncated gradient of the hidden weights, in norms of the full one, for 1, 2, … steps."""
     full = gradient("closed_form", *_network())
-    found = (gradient("closed_form", *_network(), truncate=steps) for steps in range(1, STEPS + 1))
-    return [float((truncated - full).norm() / full.norm()) for truncated in found]
+    gradients = (gradient("closed_form", *_network(), truncate=steps) for steps in range(1, STEPS + 1))
+    return [float((truncated - full).norm() / full.norm()) for truncated in gradients]
 
 
 def randomised_errors() -> tuple[list[float], list[float]]:
@@ -192,8 +192,8 @@ def randomised_errors() -> tuple[list[float], list[float]]:
     tensors, single, mean = _network(), [], []
     full = gradient("closed_form", *tensors)
     for keep in PROBABILITIES:
-        drawn = torch.stack([gradient("closed_form", *tensors, seed=seed, keep=keep) for seed in range(DRAWS)])
-        errors = (drawn - full) / full.norm()
+        gradients = torch.stack([gradient("closed_form", *tensors, seed=seed, keep=keep) for seed in range(DRAWS)])
+        errors = (gradients - full) / full.norm()
         single.append(float(errors.square().sum((1, 2)).mean().sqrt()))
         mean.append(float(errors.mean(0).norm()))
     return single, mean
@@ -232,8 +232,8 @@ def queries_and_keys() -> tuple[Tensor, Tensor]:
 
 def _of_sentence(by: str, maps: Mapping[str, Tensor], **options: Any) -> HeatMaps:
     """Maps side by side, words by words."""
-    drawn = tuple(heat_map(matrix, name) for name, matrix in maps.items())
-    return HeatMaps(by, drawn, Axis("key", WORDS), Axis("query", WORDS), columns=3, **options)
+    heat_maps = tuple(heat_map(matrix, name) for name, matrix in maps.items())
+    return HeatMaps(by, heat_maps, Axis("key", WORDS), Axis("query", WORDS), columns=3, **options)
 
 
 @_figure("The causal mask", "doc-003, section 3.5.1")
@@ -285,7 +285,7 @@ def masked_softmax() -> HeatMaps:
         inputs = documents.examples()[example].inputs
         scores, lengths = torch.tensor(inputs["scores"], dtype=torch.float64), torch.tensor(inputs["valid_lens"])
         items = zip(function("attention_weights/eager")(scores, lengths=lengths), lengths, strict=True)
-        maps += [heat_map(item, f"length{'s' * of.dim()} {of.tolist()}") for item, of in items]
+        maps += [heat_map(item, f"length{'s' * length.dim()} {length.tolist()}") for item, length in items]
     by = "attention_weights/eager in float64; a key beyond the length gets weight 0, exactly"
     return HeatMaps(by, tuple(maps), numbered("key", range(4)), numbered("query", range(2)), columns=2, cell=36)
 
@@ -340,26 +340,26 @@ def points() -> tuple[Tensor, Tensor, Tensor]:
 def estimate(kernel: str, width: float) -> Tensor:
     """The estimate at each query, l."""
     x, y, queries = points()
-    found: Tensor = function("kernel_pooling/eager")(queries, x, y[:, None], kernel=kernel, width=width)
-    return found[:, 0]
+    result: Tensor = function("kernel_pooling/eager")(queries, x, y[:, None], kernel=kernel, width=width)
+    return result[:, 0]
 
 
 def kernel_matrix(kernel: str, width: float) -> Tensor:
     """The weight of each training point for each query, s l, as the documents lay them out."""
     x, _, queries = points()
     unit = torch.eye(len(x), dtype=torch.float64)
-    found: Tensor = function("kernel_pooling/eager")(queries, x, unit, kernel=kernel, width=width)
-    return found.T
+    result: Tensor = function("kernel_pooling/eager")(queries, x, unit, kernel=kernel, width=width)
+    return result.T
 
 
 def _regressions(choices: dict[Choice, str]) -> Curves:
     """A panel for each choice: the truth dashed, the estimate, and the training points."""
     x, y, queries = points()
-    truth = series("truth, 2 sin x + x", queries.tolist(), 2 * queries.sin() + queries, LineStyle.DASHED)
+    true_curve = series("truth, 2 sin x + x", queries.tolist(), 2 * queries.sin() + queries, LineStyle.DASHED)
     training = series("training points", x.tolist(), y, LineStyle.POINTS)
 
     def panel(choice: Choice, name: str) -> Panel:
-        return Panel(name, (series("estimate", queries.tolist(), estimate(*choice)), truth, training))
+        return Panel(name, (series("estimate", queries.tolist(), estimate(*choice)), true_curve, training))
 
     return Curves(BY, tuple(panel(*choice) for choice in choices.items()), 4, "x", "y")
 
@@ -405,8 +405,8 @@ def heights(kernel: str) -> Tensor:
 @_figure("Kernels of the distance between query and key", "doc-004, section 11.2")
 def kernels() -> Curves:
     """A panel for each kernel."""
-    at = distances().tolist()
-    panels = tuple(Panel(title, (series("K(u)", at, heights(kernel)),)) for kernel, title in KERNELS.items())
+    u = distances().tolist()
+    panels = tuple(Panel(title, (series("K(u)", u, heights(kernel)),)) for kernel, title in KERNELS.items())
     return Curves(BY, panels, 4, "distance u", "K(u)")
 
 
@@ -420,8 +420,8 @@ BY_EAGER = f"positional_encoding/eager in float64, width {WIDTH}"
 def encoding() -> Tensor:
     """The positional encoding itself, positions by columns: what is added to zeros."""
     zeros = torch.zeros(1, POSITIONS, WIDTH, dtype=torch.float64)
-    found: Tensor = function("positional_encoding/eager")(zeros)
-    return found[0]
+    result: Tensor = function("positional_encoding/eager")(zeros)
+    return result[0]
 
 
 @_figure("Positional encoding, columns 6 to 9", "doc-004, section 11.6.3")

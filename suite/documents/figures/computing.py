@@ -31,13 +31,13 @@ Function = Callable[..., Any]
 
 def implementation(name: str, contract: str | None = None) -> Loaded:
     """The implementation that a target names. Raises UsageError unless it is exactly one that can be called."""
-    found = registry.find([name], contract)
-    if len(found) > 1:
-        names = ", ".join(declaration.full_name for declaration in found)
-        raise UsageError(f"{name!r} means {len(found)} implementations: {names}")
-    loaded = registry.load(found[0])
+    declarations = registry.find([name], contract)
+    if len(declarations) > 1:
+        names = ", ".join(declaration.full_name for declaration in declarations)
+        raise UsageError(f"{name!r} means {len(declarations)} implementations: {names}")
+    loaded = registry.load(declarations[0])
     if not isinstance(loaded, Loaded):
-        raise UsageError(f"nothing can be drawn with {found[0].full_name}: {loaded.reason}")
+        raise UsageError(f"nothing can be drawn with {declarations[0].full_name}: {loaded.reason}")
     return loaded
 
 
@@ -95,15 +95,15 @@ def weights_of_target(target: str, query: Tensor, key: Tensor, causal: bool) -> 
         raise UsageError(f"{name} is not causal: {reason}")
     query, key = (tensor.float()[None, None] for tensor in (query, key))
     with as_usage_error(f"{name} gave no weights:"):
-        found = weights_of(as_backend(loaded), query, key, **({"is_causal": True} if causal else {}))
-    if not found.isfinite().all():
+        weights = weights_of(as_backend(loaded), query, key, **({"is_causal": True} if causal else {}))
+    if not weights.isfinite().all():
         raise UsageError(f"{name} returned NaN or infinity, which cannot be drawn")
-    sums = found.sum(-1)
+    sums = weights.sum(-1)
     if torch.all((sums - 1).abs() <= ROUNDING):
-        return name, found[0, 0], ""
+        return name, weights[0, 0], ""
     return (
         name,
-        found[0, 0],
+        weights[0, 0],
         f"rows sum to {float(sums.min()):.4g} at least and {float(sums.max()):.4g} at most, not to 1",
     )
 
@@ -145,7 +145,7 @@ def translate(name: str, by: Translator, sentence: str, attention: str = "") -> 
         translation, weights = _watched(function(f"{name}/eager"), by, words, backend)
     source, target = (*words, END), (BEGIN, *translation)
     lengths = {"source": len(source), "target": len(target)}
-    return Translation(source, target, {key: _cut(of, key, lengths) for key, of in weights.items()}, full_name)
+    return Translation(source, target, {key: _cut(matrix, key, lengths) for key, matrix in weights.items()}, full_name)
 
 
 def _watched(
@@ -155,8 +155,8 @@ def _watched(
     source, lengths = by.source.rows([words], by.steps)
     numbers = greedy(factory(by.config, by.weights, **backend), source, lengths, by.target, by.steps)
     translation = by.target.sentence(numbers[0].tolist())
-    begun = torch.tensor([[by.target[BEGIN], *numbers[0, : len(translation)].tolist()]])
-    _, weights = factory(by.config, by.weights, **backend, need_weights=True)(source, lengths, begun)
+    decoder_input = torch.tensor([[by.target[BEGIN], *numbers[0, : len(translation)].tolist()]])
+    _, weights = factory(by.config, by.weights, **backend, need_weights=True)(source, lengths, decoder_input)
     return translation, weights
 
 
@@ -175,8 +175,8 @@ def gradient(name: str, *tensors: Tensor, seed: int | None = None, **options: An
     with torch.random.fork_rng(devices=[]):
         if seed is not None:
             torch.manual_seed(seed)
-        found: Tensor = function(f"recurrent_gradient/{name}")(*tensors, **options)
-    return found
+        result: Tensor = function(f"recurrent_gradient/{name}")(*tensors, **options)
+    return result
 
 
 def flow(steps: int, seed: int | None = None, **scheme: Any) -> Tensor:

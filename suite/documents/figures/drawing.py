@@ -37,7 +37,7 @@ DECIMALS = 2
 def svg(name: str, picture: Picture) -> str:
     """The picture as the text of an SVG file on white, with a title and a description."""
     text = svg_of(_heat_maps(picture) if isinstance(picture, HeatMaps) else _curves(picture))
-    text = re.sub(r' (?:d|transform|x|y|x1|x2|y1|y2)="[^"]*"', lambda found: _shortened(found[0]), text)
+    text = re.sub(r' (?:d|transform|x|y|x1|x2|y1|y2)="[^"]*"', lambda match: _shortened(match[0]), text)
     opening, ending, rest = text.partition(">")
     title, description = escape(picture.title), escape(picture.shown)
     words = f'<title id="{name}-title">{title}</title><desc id="{name}-desc">{description}</desc>'
@@ -45,7 +45,7 @@ def svg(name: str, picture: Picture) -> str:
 
 
 def _shortened(coordinates: str) -> str:
-    return re.sub(r"-?\d+\.\d+(?:e-?\d+)?", lambda found: f"{round(float(found[0]), DECIMALS):g}", coordinates)
+    return re.sub(r"-?\d+\.\d+(?:e-?\d+)?", lambda match: f"{round(float(match[0]), DECIMALS):g}", coordinates)
 
 
 def png(svg: str) -> bytes:
@@ -87,32 +87,32 @@ def _heat_maps(picture: HeatMaps) -> Any:
 
 def _map(picture: HeatMaps, place: int) -> Any:
     """One map. Only the leftmost of a row has labels beside it, and only the lowest of a column below it."""
-    one, shades, (low, high) = picture.maps[place], SHADES[picture.colours], picture.domain
+    heat_map, shades, (low, high) = picture.maps[place], SHADES[picture.colours], picture.domain
     first, last = place % picture.columns == 0, place + picture.columns >= len(picture.maps)
-    height, width = len(one.rows), len(one.rows[0])
+    height, width = len(heat_map.rows), len(heat_map.rows[0])
     bar = alt.Legend(title=picture.bar, gradientLength=min(150, max(60, height * picture.cell)), tickCount=4)
     domain = [low + (high - low) * step / (len(shades) - 1) for step in range(len(shades))]
     colour = alt.Color("value:Q", scale=alt.Scale(range=shades, domain=domain), legend=bar)
     x = alt.X("left:Q", axis=_axis(picture.across, last, True), scale=_cells([0, width]))
     y = alt.Y("top:Q", axis=_axis(picture.down, first, False), scale=_cells([height, 0]))
-    rectangles = alt.Chart(alt.Data(values=_runs(one))).mark_rect()
+    rectangles = alt.Chart(alt.Data(values=_runs(heat_map))).mark_rect()
     layers = [rectangles.encode(x, y, colour, x2="right:Q", y2="bottom:Q")]
     if picture.written:
-        layers.append(_numbers(one, low + DARK * (high - low), x, y))
-    return _titled(layers, one.title, width * picture.cell, height * picture.cell)
+        layers.append(_numbers(heat_map, low + DARK * (high - low), x, y))
+    return _titled(layers, heat_map.title, width * picture.cell, height * picture.cell)
 
 
 def _cells(domain: list[int]) -> Any:
     return alt.Scale(domain=domain, nice=False, zero=False)
 
 
-def _axis(axis: Axis, shown: bool, across: bool) -> Any:
+def _axis(axis: Axis, labelled: bool, across: bool) -> Any:
     """Labels stand at the middle of their row or column."""
     slanted = across and any(len(label) > 3 for label in axis.labels)
     return alt.Axis(
-        values=[place + 0.5 for place, label in enumerate(axis.labels) if label] if shown else [],
+        values=[place + 0.5 for place, label in enumerate(axis.labels) if label] if labelled else [],
         labelExpr=f"{json.dumps(axis.labels)}[floor(datum.value)]",
-        title=axis.title if shown and axis.title else None,
+        title=axis.title if labelled and axis.title else None,
         labelAngle=-45 if slanted else 0,
         ticks=False,
         grid=False,
@@ -122,10 +122,10 @@ def _axis(axis: Axis, shown: bool, across: bool) -> Any:
     )
 
 
-def _runs(one: HeatMap) -> list[dict[str, float]]:
+def _runs(heat_map: HeatMap) -> list[dict[str, float]]:
     """The cells; neighbours in a row with the same number are one rectangle."""
     rectangles = []
-    for top, row in enumerate(one.rows):
+    for top, row in enumerate(heat_map.rows):
         left = 0
         for value, run in groupby(row):
             right = left + len(list(run))
@@ -134,11 +134,11 @@ def _runs(one: HeatMap) -> list[dict[str, float]]:
     return rectangles
 
 
-def _numbers(one: HeatMap, dark: float, x: Any, y: Any) -> Any:
+def _numbers(heat_map: HeatMap, dark: float, x: Any, y: Any) -> Any:
     """The number in each cell, to two decimals."""
     cells = [
         {"left": column + 0.5, "top": row + 0.5, "words": _short(value), "ink": "white" if value > dark else INK}
-        for row, values in enumerate(one.rows)
+        for row, values in enumerate(heat_map.rows)
         for column, value in enumerate(values)
     ]
     text = alt.Chart(alt.Data(values=cells)).mark_text(fontSize=10, font=FONT, baseline="middle")

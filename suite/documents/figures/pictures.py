@@ -61,11 +61,11 @@ class HeatMaps:
         """A description in words, for readers who cannot see the picture."""
         return " ".join([self.subtitle + ".", *map(self._described, self.maps)])
 
-    def _described(self, one: HeatMap) -> str:
-        value, row, column = max((v, -i, -j) for i, values in enumerate(one.rows) for j, v in enumerate(values))
-        size = f"{len(one.rows)} rows ({self.down.title}) by {len(one.rows[0])} columns ({self.across.title})"
+    def _described(self, matrix: HeatMap) -> str:
+        value, row, column = max((v, -i, -j) for i, values in enumerate(matrix.rows) for j, v in enumerate(values))
+        size = f"{len(matrix.rows)} rows ({self.down.title}) by {len(matrix.rows[0])} columns ({self.across.title})"
         place = f"row {1 - row}, column {1 - column}"
-        return f"{one.title or 'Heat map'}: {size}, the largest {self.bar} is {value:g} in {place}."
+        return f"{matrix.title or 'Heat map'}: {size}, the largest {self.bar} is {value:g} in {place}."
 
 
 class LineStyle(StrEnum):
@@ -137,7 +137,7 @@ def heat_map(matrix: Tensor, title: str = "") -> HeatMap:
 def series(name: str, x: Iterable[float], y: Tensor | Sequence[float], way: LineStyle = LineStyle.LINE) -> Series:
     """A series of points."""
     heights = y.tolist() if isinstance(y, Tensor) else y
-    return Series(name, tuple((rounded(at), rounded(height)) for at, height in zip(x, heights, strict=True)), way)
+    return Series(name, tuple((rounded(place), rounded(height)) for place, height in zip(x, heights, strict=True)), way)
 
 
 def numbered(title: str, values: Sequence[float], every: int = 1) -> Axis:

@@ -71,10 +71,10 @@ class Vocabulary:
 
     def known(self, sentence: str) -> list[str]:
         """The tokens of a sentence. Raises UsageError for words that are not in the vocabulary."""
-        found = tokens(sentence)
-        if unknown := [token for token in dict.fromkeys(found) if token not in self.numbers]:
+        words = tokens(sentence)
+        if unknown := [token for token in dict.fromkeys(words) if token not in self.numbers]:
             raise UsageError(f"unknown words in {sentence!r:.80}: {', '.join(unknown)}; {len(self)} words are known")
-        return found
+        return words
 
     def rows(self, sentences: Sequence[Sequence[str]], steps: int, begin: bool = False) -> tuple[Tensor, Tensor]:
         """The sentences as numbers, b steps, and their lengths, b.
@@ -88,8 +88,8 @@ class Vocabulary:
 
     def sentence(self, numbers: Iterable[int]) -> list[str]:
         """The tokens before the first `<eos>`."""
-        found = [self.words[number] for number in numbers]
-        return found[: found.index(END)] if END in found else found
+        words = [self.words[number] for number in numbers]
+        return words[: words.index(END)] if END in words else words
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class Corpus:
         sources, targets = ([tokens(pair[side]) for pair in pairs] for side in (0, 1))
         source, target = Vocabulary.of(sources, min_frequency), Vocabulary.of(targets, min_frequency)
         read, lengths = source.rows(sources, steps)
-        begun, _ = target.rows(targets, steps + 1, begin=True)
-        return cls(source, target, steps, (read, lengths, begun[:, :-1].clone(), begun[:, 1:].clone()))
+        decoder_input, _ = target.rows(targets, steps + 1, begin=True)
+        return cls(source, target, steps, (read, lengths, decoder_input[:, :-1].clone(), decoder_input[:, 1:].clone()))
 
 
 # Translations

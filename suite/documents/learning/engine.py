@@ -93,7 +93,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class TrainingResult:
+class TrainedModel:
     """A training that has ended: the weights, the mean loss of each epoch, and the scores."""
 
     weights: Mapping[str, Tensor]
@@ -117,7 +117,7 @@ def train(
     *,
     checkpoint: Checkpoint | None = None,
     watch: Watch = lambda epoch, epochs: None,
-) -> TrainingResult:
+) -> TrainedModel:
     """Train a task's model, from its checkpoint if there is one, and score it.
 
     Raises UsageError when the loss or its gradient is not finite (the last epoch's checkpoint stays), and for a
@@ -142,7 +142,7 @@ def train(
         with torch.no_grad():
             weights = {name: tensor.detach() for name, tensor in training.weights.items()}
             scores, baselines = dict(training.scores()), dict(training.baselines())
-            return TrainingResult(weights, tuple(loop.curve), scores, baselines, loop.seconds)
+            return TrainedModel(weights, tuple(loop.curve), scores, baselines, loop.seconds)
 
 
 @contextmanager

@@ -37,8 +37,8 @@ def dropout(p: float, random: torch.Generator | None) -> Drop:
     def drop(x: Tensor) -> Tensor:
         if random is None or p == 0:
             return x
-        kept = torch.rand(x.shape, generator=random, dtype=x.dtype) >= p
-        return x * kept / (1 - p)
+        mask = torch.rand(x.shape, generator=random, dtype=x.dtype) >= p
+        return x * mask / (1 - p)
 
     return drop
 
@@ -53,13 +53,13 @@ def transformer(
 ) -> Model:
     """The model `transformer`: dropout follows each layer, the positions, and (by the attention) its weights."""
     drop, options = dropout(p, random), {"dropout_p": p} if random is not None and p > 0 else {}
-    made = Transformer(
+    model_of_contract = Transformer(
         place=lambda rows, positions: drop(Transformer.place(rows, positions)),
         arrange=lambda x, layer, norm, add: norm(add(x, drop(layer(x)))),
         needed=lambda allowed: hidden(allowed) | options,
         norm=normalise,
     )
-    model: Model = made(config, weights, attention=attention)
+    model: Model = model_of_contract(config, weights, attention=attention)
     return model
 
 
@@ -68,14 +68,14 @@ def vision_transformer(
 ) -> Model:
     """The model `vision_transformer`: dropout follows positions, both layers of each mlp, and attention's weights."""
     drop, options = dropout(p, random), {"dropout_p": p} if random is not None and p > 0 else {}
-    made = _Vision(
+    model_of_contract = _Vision(
         drop=drop,
         place=lambda x, positions: drop(x + positions),
         activate=lambda features: drop(gelu(features)),
         needed=lambda allowed: options,
         norm=normalise,
     )
-    model: Model = made(config, weights, attention=attention)
+    model: Model = model_of_contract(config, weights, attention=attention)
     return model
 
 

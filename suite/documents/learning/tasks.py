@@ -25,8 +25,8 @@ from attnsuite.documents.learning.engine import (
     Batch,
     Checkpoint,
     Task,
+    TrainedModel,
     Training,
-    TrainingResult,
     Watch,
     generator,
     train,
@@ -71,37 +71,41 @@ def corpus(config: Config) -> Corpus:
     return Corpus.of(divided()[0], config["steps"], config["min_frequency"])
 
 
-def model_config(contract: str, config: Config, of: Corpus) -> dict[str, Any]:
+def model_config(contract: str, config: Config, texts: Corpus) -> dict[str, Any]:
     """The config of the contract's model."""
-    vocabularies = {"source_vocab": len(of.source), "target_vocab": len(of.target)}
+    vocabularies = {"source_vocab": len(texts.source), "target_vocab": len(texts.target)}
     return vocabularies | {name: config[name] for name in MODELS[contract]}
 
 
 def _translation(contract: str, config: Config, seed: int, attention: Attention) -> Training:
-    held_out, of = divided()[1], corpus(config)
-    made = model_config(contract, config, of)
-    weights = models.initial(models.SHAPES[contract](made), generator(seed, "weights"))
+    held_out, texts = divided()[1], corpus(config)
+    settings = model_config(contract, config, texts)
+    weights = models.initial(models.SHAPES[contract](settings), generator(seed, "weights"))
 
     def model(random: torch.Generator | None = None) -> models.Model:
         if contract == "transformer":
-            return models.transformer(made, weights, attention, config["dropout"], random)
-        return models.seq2seq_attention(made, weights, config["dropout"], random)
+            return models.transformer(settings, weights, attention, config["dropout"], random)
+        return models.seq2seq_attention(settings, weights, config["dropout"], random)
 
     def batches(random: torch.Generator) -> Iterator[Batch]:
-        for rows in torch.randperm(len(of.arrays[0]), generator=random).split(config["batch"]):
-            yield tuple(array[rows] for array in of.arrays)
+        for rows in torch.randperm(len(texts.arrays[0]), generator=random).split(config["batch"]):
+            yield tuple(array[rows] for array in texts.arrays)
 
     def loss(batch: Batch, random: torch.Generator) -> Tensor:
-        source, lengths, begun, following = batch
-        logits = model(random)(source, lengths, begun)
-        return cross_entropy(logits.flatten(0, 1), following.flatten(), ignore_index=of.target[PAD])
+        source, lengths, decoder_input, next_tokens = batch
+        logits = model(random)(source, lengths, decoder_input)
+        return cross_entropy(logits.flatten(0, 1), next_tokens.flatten(), ignore_index=texts.target[PAD])
 
     def scores() -> dict[str, float]:
         pairs = (*DOCUMENTS, *held_out)
-        translations = data.translate(model(), of, [source for source, _ in pairs])
-        found = [bleu(words, tokens(reference)) for words, (_, reference) in zip(translations, pairs, strict=True)]
-        ours, others = found[: len(DOCUMENTS)], found[len(DOCUMENTS) :]
-        return {**_by_sentence(ours), "BLEU": fmean(ours), **({"BLEU held out": fmean(others)} if others else {})}
+        translations = data.translate(model(), texts, [source for source, _ in pairs])
+        bleus = [bleu(words, tokens(reference)) for words, (_, reference) in zip(translations, pairs, strict=True)]
+        of_documents, others = bleus[: len(DOCUMENTS)], bleus[len(DOCUMENTS) :]
+        return {
+            **_by_sentence(of_documents),
+            "BLEU": fmean(of_documents),
+            **({"BLEU held out": fmean(others)} if others else {}),
+        }
 
     return Training(weights, batches, loss, scores)
 
@@ -159,30 +163,33 @@ def digits() -> tuple[Images, Images]:
         raise UsageError(
             "the task digits needs the images of scikit-learn, which is not installed: pip install 'attnsuite[learn]'"
         ) from None
-    found = load_digits()
-    images = torch.tensor(found.images, dtype=torch.float32)[:, None]
+    dataset = load_digits()
+    images = torch.tensor(dataset.images, dtype=torch.float32)[:, None]
     images = (images - images.mean()) / images.std()
-    labels = torch.tensor(found.target, dtype=torch.int64)
-    out = torch.arange(len(labels)) % 5 == 4
-    mean, spread = images[~out].mean(), images[~out].std()
-    return ((images[~out] - mean) / spread, labels[~out]), ((images[out] - mean) / spread, labels[out])
+    labels = torch.tensor(dataset.target, dtype=torch.int64)
+    is_held_out = torch.arange(len(labels)) % 5 == 4
+    mean, spread = images[~is_held_out].mean(), images[~is_held_out].std()
+    return ((images[~is_held_out] - mean) / spread, labels[~is_held_out]), (
+        (images[is_held_out] - mean) / spread,
+        labels[is_held_out],
+    )
 
 
 def _digits(config: Config, seed: int, attention: Attention) -> Training:
     (images, labels), held_out = digits()
-    made = {name: config[name] for name in VISION}
-    weights = initial_vision(made, seed)
+    settings = {name: config[name] for name in VISION}
+    weights = initial_vision(settings, seed)
 
     def batches(random: torch.Generator) -> Iterator[Batch]:
         for rows in torch.randperm(len(labels), generator=random).split(config["batch"]):
             yield _shifted(images[rows], random), labels[rows]
 
     def loss(batch: Batch, random: torch.Generator) -> Tensor:
-        logits = models.vision_transformer(made, weights, attention, config["dropout"], random)(batch[0])
+        logits = models.vision_transformer(settings, weights, attention, config["dropout"], random)(batch[0])
         return cross_entropy(logits, batch[1], label_smoothing=config["smoothing"])
 
     def scores() -> dict[str, float]:
-        logits = models.vision_transformer(made, weights, attention)(held_out[0])
+        logits = models.vision_transformer(settings, weights, attention)(held_out[0])
         return {ACCURACY: float((logits.argmax(-1) == held_out[1]).double().mean())}
 
     return Training(weights, batches, loss, scores, _logistic_regression)
@@ -280,7 +287,9 @@ def recall_sequences(config: Config, count: int, random: torch.Generator) -> Bat
     Keys are the tokens 0 to keys − 1, values those after them; expected values count from 0.
     """
     items = config["items"]
-    keys, values = (torch.rand(count, config[of], generator=random).argsort(-1)[:, :items] for of in ("keys", "values"))
+    keys, values = (
+        torch.rand(count, config[kind], generator=random).argsort(-1)[:, :items] for kind in ("keys", "values")
+    )
     query = torch.randint(items, (count, 1), generator=random)
     memory = torch.stack([keys, config["keys"] + values], -1).flatten(1)
     return torch.cat([memory, keys.gather(1, query)], 1), values.gather(1, query)[:, 0]
@@ -342,9 +351,9 @@ weights. Left out are mutants of the same kind, as a doubled gradient, and `clip
 @cache
 def gradients() -> Mapping[str, Attention]:
     """The right gradient and the wrong ones, by name."""
-    of = contract("attention")
-    right = of.controls()["correct_backward"]
-    return {RIGHT_GRADIENT: right, **{mutant.name: mutant.function for mutant in of.mutants()}}
+    attention = contract("attention")
+    right = attention.controls()["correct_backward"]
+    return {RIGHT_GRADIENT: right, **{mutant.name: mutant.function for mutant in attention.mutants()}}
 
 
 def _wrong_gradient(name: str) -> Task:
@@ -372,10 +381,10 @@ def tasks() -> dict[str, Task]:
 
 def task_named(name: str) -> Task:
     """The task of this name. Raises UsageError for an unknown name."""
-    known = tasks()
-    if name not in known:
-        raise UsageError(f"unknown task {name!r:.80}; there are: {', '.join(known)}")
-    return known[name]
+    by_name = tasks()
+    if name not in by_name:
+        raise UsageError(f"unknown task {name!r:.80}; there are: {', '.join(by_name)}")
+    return by_name[name]
 
 
 def tasks_of_table(name: str) -> list[Task]:
@@ -421,7 +430,7 @@ class Job:
         """The attention to train with. Raises UsageError for one that lacks what the task needs."""
         return backend(self.declaration, self.task) if self.declaration else Backend(no_attention)
 
-    def run(self, attention: Attention, folder: Path | None = None, watch: Watch | None = None) -> TrainingResult:
+    def run(self, attention: Attention, folder: Path | None = None, watch: Watch | None = None) -> TrainedModel:
         """Train, from the checkpoint if there is one."""
         options: dict[str, Any] = {} if watch is None else {"watch": watch}
         return train(self.task, self.seed, attention, checkpoint=self.checkpoint(folder), **options)
@@ -462,5 +471,5 @@ def translator(name: str, seed: int = 0, epochs: int | None = None) -> Translato
         raise UsageError(f"there is no translator {name!r:.80}; there are: {', '.join(TRANSLATORS)}")
     task = TRANSLATORS[name].changed(epochs=epochs or TRANSLATORS[name].epochs)
     job = Job(task, seed, None if task.own else registry.find([DEFAULT])[0])
-    finished, of = job.run(job.backend().attention), corpus(task.config)
-    return Translator(model_config(name, task.config, of), finished.weights, of.source, of.target, of.steps)
+    finished, texts = job.run(job.backend().attention), corpus(task.config)
+    return Translator(model_config(name, task.config, texts), finished.weights, texts.source, texts.target, texts.steps)

@@ -4,7 +4,7 @@
   const form = document.getElementById("shape"), answer = document.getElementById("answer");
   if (!data.machines.length) return;
 
-  // What is chosen stands in the address: m (machine), then one key per chooser.
+  // The address holds the choice: m (machine), then one key per chooser.
   const KEYS = { contract: "contract", workload: "shape", dtype: "dtype", device: "device", threads: "threads", direction: "direction", cache: "cache" };
   const read = () => new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
   let chosen = Object.fromEntries(read());
@@ -23,7 +23,7 @@
   };
   const machine = () => data.machines.find((of) => of.name === chosen.m) || data.machines[0];
 
-  // The tables that remain after each choice. A choice that no table has falls back to the page's own start.
+  // The tables that remain after each choice. An impossible choice falls back to the page's default.
   const narrowed = () => {
     const of = machine(), start = of.tables[of.start];
     let left = of.tables;
@@ -79,12 +79,12 @@
   const timesTable = (of) => {
     const made = element("table"), head = element("tr"), body = element("tbody");
     made.append(element("caption", `${of.workload}: ${of.why}`));
-    for (const title of ["implementation", "time of a call (99 % interval)", `compared with ${of.baseline || "–"}`, "memory", "right?"]) head.append(element("th", title, { scope: "col" }));
+    for (const title of ["implementation", "time of a call (99 % interval)", `compared with ${of.baseline || "–"}`, "memory", "tests"]) head.append(element("th", title, { scope: "col" }));
     const top = element("thead");
     top.append(head);
     const most = Math.max(...of.rows.map(({ seconds: [median, , high] }) => Math.max(median, Math.min(high ?? median, 2 * median))));
     for (const row of of.rows) {
-      const line = element("tr"), time = element("td", row.time + " ", { "data-head": "time" }), right = element("td", row.right + " ", { "data-head": "right?", class: row.kind });
+      const line = element("tr"), time = element("td", row.time + " ", { "data-head": "time" }), right = element("td", row.right + " ", { "data-head": "tests", class: row.kind });
       time.append(element("small", row.between), bar(row, most));
       if (row.bugs.length) right.append("see bugs ");
       for (const bug of row.bugs) right.append(element("a", data.bugs.indexOf(bug) + 1, { href: "#bug-" + bug.replace(/[^A-Za-z0-9_-]+/g, "-"), "aria-label": `known bug ${bug}` }), " ");

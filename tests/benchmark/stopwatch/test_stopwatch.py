@@ -358,10 +358,10 @@ def test_lines_say_shares_with_their_intervals_and_every_complaint():
         "false claims on one thread: 3 of 100 (3.0 %, 95 % interval 0.6 to 8.5 %), in 1 of 1 tables",
         "slowdowns of 5 % found on one thread: 10 of 10 (100.0 %, 95 % interval 69.2 to 100.0 %)",
         f"false claims on {both}: 2 of 4 (50.0 %, 95 % interval 6.8 to 93.2 %), in 1 of 1 tables",
-        "torch.utils.benchmark: 0.0 % from our times in the median, 0.0 % at most (attention/matmul, vit/b16)",
-        "absent: other: not here",
-        "amiss: not timed: attention/matmul: crashed",
-        "amiss: false claims: 3 of 100 on one thread, 2 % are allowed",
+        "torch.utils.benchmark: times differ by 0.0 % in the median and 0.0 % at most (attention/matmul, vit/b16)",
+        "missing: other: not here",
+        "complaint: not timed: attention/matmul: crashed",
+        "complaint: false claims: 3 of 100 on one thread, 2 % are allowed",
     ]
 
 
