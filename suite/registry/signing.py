@@ -20,7 +20,7 @@ from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.signatures import (
     OWN,
     SIGNATURES_OF,
-    AttentionCall,
+    SignatureCall,
     in_contract_signature,
     recognise,
     recognition_note,
@@ -87,7 +87,7 @@ def _always(declaration: Declaration) -> frozenset[str]:
     import torch
 
     nothing = torch.zeros(1, 1, 1, 1)
-    return frozenset(signature(declaration.signature or OWN).keywords(AttentionCall(nothing, nothing, nothing, {})))
+    return frozenset(signature(declaration.signature or OWN).keywords(SignatureCall(nothing, nothing, nothing, {})))
 
 
 def library_of(declaration: Declaration) -> str:

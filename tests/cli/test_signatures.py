@@ -17,7 +17,7 @@ from attnsuite.conformance.request import CheckRequest
 from attnsuite.model import Outcome
 
 SIGNED = Path(__file__).parents[1] / "submissions" / "signed.py"
-FLASH = "flash_attn, known by softmax_scale: axes (b, s, h, d); "
+FLASH = "flash_attn, recognised by softmax_scale: axes (b, s, h, d); "
 
 StatusOf = Callable[..., object]
 Write = Callable[[str, str], Path]
@@ -53,7 +53,7 @@ def test_the_first_line_says_which_signature_was_taken_and_why(check: Check) -> 
     status, lines, said = check("flash_with_more", "plain/small", "causal/more_keys")
 
     assert (status, said) == (0, "")
-    assert lines[0].startswith(f"attention/flash_with_more is asked in the signature {FLASH}")
+    assert lines[0].startswith(f"attention/flash_with_more is tested with the signature {FLASH}")
     assert lines[1:] == ["attention/flash_with_more  2 of 2 passed"]
 
 
@@ -150,5 +150,5 @@ def test_bench_times_it_and_says_the_same(status_of: StatusOf, capsys: pytest.Ca
     printed = capsys.readouterr().out
     rows = [json.loads(line) for line in Path("rows.jsonl").read_text().splitlines()]
     assert status == 0, printed
-    assert printed.startswith(f"attention/flash_with_more is asked in the signature {FLASH}")
+    assert printed.startswith(f"attention/flash_with_more is tested with the signature {FLASH}")
     assert {row["status"] for row in rows if row["implementation"] == "attention/flash_with_more"} == {"measured"}

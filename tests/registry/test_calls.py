@@ -17,7 +17,7 @@ from attnsuite.model import Outcome, UsageError
 from attnsuite.registry import Declaration, Loaded, find, load
 from attnsuite.registry.calls import EXAMPLES, untested_parameters
 from attnsuite.registry.signatures import names, signature
-from attnsuite.registry.signatures.signature import AttentionCall
+from attnsuite.registry.signatures.signature import SignatureCall
 
 SDPA = "from torch.nn.functional import scaled_dot_product_attention as sdpa\n"
 
@@ -213,7 +213,7 @@ def test_what_a_signature_gives_is_what_it_says(name: str) -> None:
     found: list[Any] = []
     for each in options:
         with suppress(NotImplementedError):  # what the library has no word for
-            found += [of.keywords(AttentionCall(tensor, tensor, tensor, each))] if each.keys() <= {*of.options} else []
+            found += [of.keywords(SignatureCall(tensor, tensor, tensor, each))] if each.keys() <= {*of.options} else []
 
     assert frozenset[str]().union(*found) == of.tested
 

@@ -64,7 +64,7 @@ class Task:
         self, function: Callable[..., Any], workload: Workload, dtype: str, direction: str, device: str, cache: str
     ) -> None:
         call = workload.call(dtype, direction)
-        self._lay_out = function.laid if isinstance(function, Adapter) else dict
+        self._lay_out = function.with_layout if isinstance(function, Adapter) else dict
         """Lays inputs out in memory as the function's own signature has them."""
         turned = frozenset(workload.turned(call, 0))
         self._workload, self._direction, self.is_model = workload, direction, workload.is_model

@@ -1,11 +1,10 @@
-"""Signatures of the field: attention as other libraries' functions take it, led back to the contract's own call."""
+"""Attention signatures of other libraries: recognised, adapted to the contract's own call, and named in messages."""
 
 from __future__ import annotations
 
-from attnsuite.registry.signatures.adapter import Adapter, in_contract_signature, with_layout
-from attnsuite.registry.signatures.catalogue import OWN, SIGNATURES_OF, names, signature
+from attnsuite.registry.signatures.layout import Adapter, in_contract_signature, with_layout
 from attnsuite.registry.signatures.recognition import AmbiguousSignature, recognise
-from attnsuite.registry.signatures.signature import AttentionCall, Signature
+from attnsuite.registry.signatures.signature import OWN, SIGNATURES_OF, Signature, SignatureCall, names, signature
 from attnsuite.registry.signatures.translation import in_signature, recognition_note
 
 __all__ = [
@@ -13,8 +12,8 @@ __all__ = [
     "SIGNATURES_OF",
     "Adapter",
     "AmbiguousSignature",
-    "AttentionCall",
     "Signature",
+    "SignatureCall",
     "in_contract_signature",
     "in_signature",
     "names",

@@ -1,38 +1,123 @@
-"""Orders of axes: the contract's, … h l e, and those of other libraries, which have the heads inside or no items."""
+"""Calls of a function in another library's order of axes, from the contract's order and back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial, update_wrapper
 from typing import Any
 
-from attnsuite.registry.signatures.signature import AttentionCall, Signature
+from attnsuite.registry.signatures.signature import INPUTS, OWN, Signature, SignatureCall, signature
 
 AXES = 4
-"""Items, heads, positions and widths: what libraries have. A call of a lower rank gets the others with size 1."""
+"""Items, heads, positions and widths: the axes of libraries. A call of lower rank gets further axes of size 1."""
 NO_BACKWARD = "the library has no backward pass"
+NEEDS_NO_FLAG = "grouped heads need no flag in this signature"
+HAS_ALL_AXES = "inputs and mask have all axes in this signature, so that a mask cannot have more of them"
 
 
-def with_heads_inside(signature: Signature, function: Callable[..., Any], asked: AttentionCall) -> Any:
-    """b l h e in and out, as FlashAttention, xformers and JAX have it."""
-    return _called(signature, function, asked, lambda tensor: four_axes(tensor).transpose(1, 2))
+class Adapter:
+    """Translates a call of the contract into a call of the function, and its output back. Gradients flow through.
+
+    NotImplementedError, with the reason, for what the signature cannot express.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        theirs: Signature,
+        own: Sequence[str] | None = None,
+        required: frozenset[str] = frozenset(),
+    ) -> None:
+        self.function = function
+        self.signature = (
+            replace(theirs, keywords=partial(theirs.with_defaults, required=required)) if required else theirs
+        )
+        self.own = None if own is None else frozenset(own)
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+        kind = inspect.Parameter
+        positional = [kind(name, kind.POSITIONAL_OR_KEYWORD) for name in INPUTS]
+        self.__signature__ = inspect.Signature(
+            [*positional, *(kind(name, kind.KEYWORD_ONLY, default=None) for name in theirs.takes(self.own))]
+        )
+
+    def __call__(self, query: Any, key: Any, value: Any, **options: Any) -> Any:
+        call = SignatureCall(query, key, value, options)
+        # without the contract's flag, grouped heads are bad input there and valid input in these signatures
+        flagless = not self.signature.options.get("enable_gqa", ("",)) and not options.get("enable_gqa")
+        if flagless and call.can_group:
+            raise NotImplementedError(NEEDS_NO_FLAG)
+        if self.signature.adds_axes and call.mask is not None and call.mask.dim() > query.dim():
+            raise NotImplementedError(HAS_ALL_AXES)
+        return self.signature.layout(self.signature, self.function, call)
+
+    def with_layout(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        """See the function `with_layout`."""
+        return with_layout(tensors, self.signature)
 
 
-def with_heads_first(signature: Signature, function: Callable[..., Any], asked: AttentionCall) -> Any:
-    """b h l e in and out, with all four axes, as MLX has it."""
-    return _called(signature, function, asked, four_axes)
+def in_contract_signature(
+    function: Callable[..., Any], name: str, own: Sequence[str] | None = None, required: frozenset[str] = frozenset()
+) -> Callable[..., Any]:
+    """The function in the contract's signature; `own` are its parameters, None where it takes any.
+
+    `required` parameters are given in every call. In the contract's own signature nothing else changes.
+    """
+    if name != OWN:
+        return Adapter(function, signature(name), own, required)
+
+    def call(query: Any, key: Any, value: Any, **options: Any) -> Any:
+        keywords = signature(OWN).with_defaults(SignatureCall(query, key, value, options), required)
+        return function(query, key, value, **keywords)
+
+    return update_wrapper(call, function, (), ()) if required else function
 
 
-def as_it_is(signature: Signature, function: Callable[..., Any], asked: AttentionCall) -> Any:
+def with_layout(tensors: Mapping[str, Any], theirs: Signature) -> dict[str, Any]:
+    """Inputs by name; contiguous ones are laid out in memory in the signature's order of axes.
+
+    Their numbers and axes stay. A function that expects contiguous inputs then gets contiguous ones.
+    """
+    inside = INPUTS if theirs.heads_inside else ()
+    return {name: _with_heads_inside(each) if name in inside else each for name, each in tensors.items()}
+
+
+def _with_heads_inside(tensor: Any) -> Any:
+    """… h l e, with memory in the order … l h e."""
+    if tensor.dim() < 3 or not tensor.is_contiguous():
+        return tensor
+    inside = tensor.transpose(-2, -3).contiguous()
+    around, first = tensor.untyped_storage().nbytes() // tensor.element_size(), tensor.storage_offset()
+    if around > tensor.numel():  # the memory before and after the tensor is copied, too
+        storage = tensor.detach().as_strided((around,), (1,), 0).clone()
+        inside = storage[first : first + tensor.numel()].view(inside.shape).copy_(inside)
+    return inside.transpose(-2, -3)
+
+
+# The orders of axes
+
+
+def with_heads_inside(theirs: Signature, function: Callable[..., Any], call: SignatureCall) -> Any:
+    """b l h e in and out, as in FlashAttention, xformers and JAX."""
+    return _call(theirs, function, call, lambda tensor: four_axes(tensor).transpose(1, 2))
+
+
+def with_heads_first(theirs: Signature, function: Callable[..., Any], call: SignatureCall) -> Any:
+    """b h l e in and out, with all four axes, as in MLX."""
+    return _call(theirs, function, call, four_axes)
+
+
+def as_it_is(theirs: Signature, function: Callable[..., Any], call: SignatureCall) -> Any:
     """The contract's own axes."""
-    return _called(signature, function, asked, lambda tensor: tensor, restored=False)
+    return _output(theirs, function, [call.query, call.key, call.value], theirs.keywords(call))
 
 
-def item_by_item(signature: Signature, function: Callable[..., Any], asked: AttentionCall) -> Any:
-    """l h e in and out: a call for each item, whose answers are put together."""
+def item_by_item(theirs: Signature, function: Callable[..., Any], call: SignatureCall) -> Any:
+    """l h e in and out: a call for each item; the outputs are stacked."""
     import torch
 
-    inputs = (asked.query, asked.key, asked.value)
+    inputs = (call.query, call.key, call.value)
     if torch.is_grad_enabled() and any(each.requires_grad for each in inputs):
         raise NotImplementedError(NO_BACKWARD)
     tensors = [four_axes(each) for each in inputs]
@@ -41,75 +126,68 @@ def item_by_item(signature: Signature, function: Callable[..., Any], asked: Atte
         raise NotImplementedError("the function takes one item, so that numbers of items cannot differ")
     if items == {0}:
         raise NotImplementedError("the function takes one item, and there is none")
-    answers = []
+    outputs = []
     for item in range(tensors[0].shape[0]):
         rows = [each[item].transpose(0, 1) for each in tensors]
-        answers.append(_answered(signature, function, rows, _of_item(asked, item, signature)))
-    if not all(isinstance(each, torch.Tensor) and each.dim() == AXES - 1 for each in answers):
-        return answers[0]
-    return of_rank(torch.stack([each.transpose(0, 1) for each in answers]), asked.query.dim())
+        outputs.append(_output(theirs, function, rows, _keywords_of_item(call, item, theirs)))
+    if not all(isinstance(each, torch.Tensor) and each.dim() == AXES - 1 for each in outputs):
+        return outputs[0]
+    return of_rank(torch.stack([each.transpose(0, 1) for each in outputs]), call.query.dim())
 
 
-def _of_item(asked: AttentionCall, item: int, signature: Signature) -> dict[str, Any]:
+def _keywords_of_item(call: SignatureCall, item: int, theirs: Signature) -> dict[str, Any]:
     """The keywords for one item: masks are those of the item."""
-    mask = asked.mask
+    mask = call.mask
     if mask is None:
-        return signature.keywords(asked)
+        return theirs.keywords(call)
     mask = four_axes(mask)
-    if mask.shape[0] not in (1, four_axes(asked.query).shape[0]):
+    if mask.shape[0] not in (1, four_axes(call.query).shape[0]):
         raise NotImplementedError("the function takes one item, so that a mask cannot have others")
-    options = {**asked.options, "attn_mask": mask[item if mask.shape[0] > 1 else 0]}
-    return signature.keywords(replace(asked, options=options))
+    options = {**call.options, "attn_mask": mask[item if mask.shape[0] > 1 else 0]}
+    return theirs.keywords(replace(call, options=options))
 
 
 def four_axes(tensor: Any) -> Any:
-    """The tensor with the axes of items and heads that libraries expect, of size 1 where they are missing."""
+    """The tensor with axes of items and heads, of size 1 where they are missing."""
     if tensor.dim() > AXES:
         raise NotImplementedError(f"inputs of rank {tensor.dim()}: this signature has {AXES} axes at most")
     return tensor[(None,) * (AXES - tensor.dim())]
 
 
 def of_rank(output: Any, rank: int) -> Any:
-    """An output of four axes without those that were added."""
+    """An output of four axes without those that `four_axes` added."""
     return output[(0,) * (AXES - rank)] if all(size == 1 for size in output.shape[: AXES - rank]) else output
 
 
-def first(answer: Any) -> Any:
-    """The output of what was returned: libraries return log-sum-exps and weights behind it."""
-    return answer[0] if isinstance(answer, tuple | list) and answer else answer
+def first(returned: Any) -> Any:
+    """The output in a return value: libraries return log-sum-exps and weights after it."""
+    return returned[0] if isinstance(returned, tuple | list) and returned else returned
 
 
-def _called(
-    signature: Signature,
-    function: Callable[..., Any],
-    asked: AttentionCall,
-    turned: Callable[[Any], Any],
-    restored: bool = True,
-) -> Any:
-    """The function's output, turned back by what turned its inputs: exchanging two axes twice changes nothing."""
+def _call(theirs: Signature, function: Callable[..., Any], call: SignatureCall, reorder: Callable[[Any], Any]) -> Any:
+    """The function's output. `reorder` exchanges axes of the inputs, and applied to the output restores them."""
     import torch
 
-    inputs = [turned(each) for each in (asked.query, asked.key, asked.value)]
-    output = _answered(signature, function, inputs, signature.keywords(asked))
-    if not restored or not isinstance(output, torch.Tensor) or output.dim() != AXES:
+    inputs = [reorder(each) for each in (call.query, call.key, call.value)]
+    output = _output(theirs, function, inputs, theirs.keywords(call))
+    if not isinstance(output, torch.Tensor) or output.dim() != AXES:
         return output
-    return of_rank(turned(output), asked.query.dim())
+    return of_rank(reorder(output), call.query.dim())
 
 
-def _answered(
-    signature: Signature, function: Callable[..., Any], inputs: Sequence[Any], keywords: dict[str, Any]
-) -> Any:
+def _output(theirs: Signature, function: Callable[..., Any], inputs: Sequence[Any], keywords: dict[str, Any]) -> Any:
     """The output as a tensor. Tensors among the keywords become arrays as the inputs do."""
     import torch
 
-    arrays = signature.arrays
-    named = [name for name, each in keywords.items() if isinstance(each, torch.Tensor)]
-    others = {name: each for name, each in keywords.items() if name not in named}
+    arrays = theirs.arrays
+    named = [name for name, value in keywords.items() if isinstance(value, torch.Tensor)]
+    others = {name: value for name, value in keywords.items() if name not in named}
 
-    def of(*given: Any) -> Any:
-        return first(function(*given[: len(inputs)], **dict(zip(named, given[len(inputs) :], strict=True)), **others))
+    def on_arrays(*converted: Any) -> Any:
+        tensors = dict(zip(named, converted[len(inputs) :], strict=True))
+        return first(function(*converted[: len(inputs)], **tensors, **others))
 
     tensors = [*inputs, *(keywords[name] for name in named)]
     if arrays.with_gradient is not None:
-        return arrays.with_gradient(of, tensors)
-    return arrays.back(of(*map(arrays.to, tensors)))
+        return arrays.with_gradient(on_arrays, tensors)
+    return arrays.back(on_arrays(*map(arrays.to, tensors)))

@@ -1,4 +1,4 @@
-"""A call of the contract, as it stands in a reproduction, written as a call of the function itself."""
+"""A call of the contract, as Python, rewritten as a call of a function with another library's signature."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attnsuite.cases import Call
-from attnsuite.registry.signatures.signature import AttentionCall, Signature
+from attnsuite.registry.signatures.signature import INPUTS, Signature, SignatureCall
 
-TO_FOUR = {4: "", 3: "[None]", 2: "[None, None]"}
-OF_RANK = {4: "", 3: "[0]", 2: "[0, 0]"}
-CALLED = "attention"
-"""What the function is called in a reproduction."""
+ADD_AXES = {4: "", 3: "[None]", 2: "[None, None]"}
+REMOVE_AXES = {4: "", 3: "[0]", 2: "[0, 0]"}
+FUNCTION = "attention"
+"""The name of the function in a reproduction."""
 
 
-def written(of: Signature, call: Call, lines: Sequence[str]) -> Sequence[str]:
-    """The lines with the signature's own call; none where that cannot be said in one expression."""
+def call_lines(theirs: Signature, call: Call, lines: Sequence[str]) -> Sequence[str]:
+    """The lines with the call in this signature; empty where one expression cannot express it."""
     with contextlib.suppress(NotImplementedError, KeyError):
-        own = _called(of, call)
-        found = [_replaced(line, own) for line in lines]
-        imports = [of.arrays.imports] if of.arrays.imports and found else []
-        return [*imports, *found]
+        expression = _expression(theirs, call)
+        rewritten = [_replaced(line, expression) for line in lines]
+        imports = [theirs.arrays.imports] if theirs.arrays.imports and rewritten else []
+        return [*imports, *rewritten]
     return ()
 
 
-def _replaced(line: str, own: str) -> str:
-    """A line with every call of `attention` replaced by another expression."""
+def _replaced(line: str, expression: str) -> str:
+    """A line in which the expression replaces every call of `attention`."""
     for node in reversed([each for each in ast.walk(ast.parse(line)) if _is_call(each)]):
         assert isinstance(node, ast.Call)
         encoded = line.encode()
         before, after = encoded[: node.col_offset], encoded[node.end_col_offset :]
-        text = own if isinstance(node.func, ast.Name) else f"torch.no_grad()(lambda: {own})()"
+        text = expression if isinstance(node.func, ast.Name) else f"torch.no_grad()(lambda: {expression})()"
         line = before.decode() + text + after.decode()
     return line
 
@@ -42,68 +42,56 @@ def _is_call(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     inner = node.func.args[0] if isinstance(node.func, ast.Call) and node.func.args else node.func
-    return isinstance(inner, ast.Name) and inner.id == CALLED
+    return isinstance(inner, ast.Name) and inner.id == FUNCTION
 
 
-def _called(of: Signature, call: Call) -> str:
-    """The call itself, from tensors in the contract's axes to an output in the contract's axes."""
+def _expression(theirs: Signature, call: Call) -> str:
+    """The call, from tensors in the contract's axes to an output in the contract's axes.
+
+    KeyError for four axes where a signature has three: a call for each item is no single expression.
+    """
     rank = call.tensors["query"].dim()
-    query, key, value = (call.tensors[name] for name in ("query", "key", "value"))
-    masks = {name: each for name, each in call.tensors.items() if name not in call.positional}
-    asked = AttentionCall(query, key, value, {**call.options, **masks})
-    keywords = of.keywords(asked)
-    apart = asked.groups if of.has_group_axis else 1
-    if apart != 1 and any(hasattr(each, "dim") for each in keywords.values()):
+    masks = {name: tensor for name, tensor in call.tensors.items() if name not in call.positional}
+    attention = SignatureCall.of_tensors(call.tensors, {**call.options, **masks})
+    keywords = theirs.keywords(attention)
+    groups = attention.groups if theirs.has_group_axis else 1
+    if groups != 1 and any(hasattr(value, "dim") for value in keywords.values()):
         raise NotImplementedError("a mask of grouped heads has an axis that its own does not have")
-    grouped = {} if apart == 1 else {"query": f".unflatten(2, ({asked.key_heads}, {apart}))"}
-    expanded = "" if apart == 1 else f"[:, :, :, None].expand(-1, -1, -1, {apart}, -1)"
-    names = ("query", "key", "value")
-    given = [_array(of, f"{name}{_turned(of, rank)}{grouped.get(name, expanded)}") for name in names]
-    given += [f"{name}={text}" for name, text in _options(of, keywords, masks)]
-    answer = of.arrays.written_back.format(f"{CALLED}({', '.join(given)})")
-    return f"{answer}{'.flatten(2, 3)' if grouped else ''}{_back(of, rank)}"
+    before, after = _reordering(theirs, rank)
+    split = {"query": f".unflatten(2, ({attention.key_heads}, {groups}))"} if groups != 1 else {}
+    expanded = f"[:, :, :, None].expand(-1, -1, -1, {groups}, -1)" if groups != 1 else ""
+    to = theirs.arrays.written_to
+    arguments = [to.format(f"{name}{before}{split.get(name, expanded)}") for name in INPUTS]
+    arguments += [f"{name}={text}" for name, text in _options(theirs, keywords, masks)]
+    output = theirs.arrays.written_back.format(f"{FUNCTION}({', '.join(arguments)})")
+    return f"{output}{'.flatten(2, 3)' if split else ''}{after}"
 
 
-def _turned(of: Signature, rank: int) -> str:
-    """What turns the contract's axes into the signature's."""
-    if not of.adds_axes:
-        return ""
-    if not of.axes.startswith("b"):
-        return _one_item(rank)
-    return TO_FOUR[rank] + (".transpose(1, 2)" if of.heads_inside else "")
+def _reordering(theirs: Signature, rank: int) -> tuple[str, str]:
+    """What changes the contract's axes into the signature's, and back."""
+    if not theirs.adds_axes:
+        return "", ""
+    if not theirs.axes.startswith("b"):
+        return {3: "", 2: "[None]"}[rank] + ".transpose(0, 1)", ".transpose(0, 1)" + {3: "", 2: "[0]"}[rank]
+    exchange = ".transpose(1, 2)" if theirs.heads_inside else ""
+    return ADD_AXES[rank] + exchange, exchange + REMOVE_AXES[rank]
 
 
-def _back(of: Signature, rank: int) -> str:
-    if not of.adds_axes:
-        return ""
-    if not of.axes.startswith("b"):
-        return ".transpose(0, 1)" + {3: "", 2: "[0]"}[rank]
-    return (".transpose(1, 2)" if of.heads_inside else "") + OF_RANK[rank]
-
-
-def _one_item(rank: int) -> str:
-    """KeyError for four axes: a call for each item is no single expression."""
-    return {3: "", 2: "[None]"}[rank] + ".transpose(0, 1)"
-
-
-def _array(of: Signature, text: str) -> str:
-    return of.arrays.written_to.format(text)
-
-
-def _options(of: Signature, keywords: Mapping[str, Any], masks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Options as text. A mask has the name of the tensor that was given; one that was made cannot be said."""
+def _options(theirs: Signature, keywords: Mapping[str, Any], masks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Options as text; a mask by the name of its tensor. NotImplementedError for a tensor that the adapter made."""
     for name, value in keywords.items():
         if not hasattr(value, "dim"):
             yield name, repr(value)
         elif any(value is mask for mask in masks.values()) or _is_view(value, masks):
-            yield name, _array(of, f"attn_mask{TO_FOUR[masks['attn_mask'].dim()] if of.adds_axes else ''}")
+            axes = ADD_AXES[masks["attn_mask"].dim()] if theirs.adds_axes else ""
+            yield name, theirs.arrays.written_to.format(f"attn_mask{axes}")
         else:
-            raise NotImplementedError(f"{name} is made of what the contract gives")
+            raise NotImplementedError(f"{name} is computed from the contract's arguments")
 
 
 def _is_view(value: Any, masks: Mapping[str, Any]) -> bool:
     """Whether it is a mask with axes added in front."""
     mask = masks.get("attn_mask")
-    if mask is None or mask.dim() not in TO_FOUR:
+    if mask is None or mask.dim() not in ADD_AXES:
         return False
     return bool(value.data_ptr() == mask.data_ptr() and value.shape[-mask.dim() :] == mask.shape)

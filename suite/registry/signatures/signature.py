@@ -1,108 +1,145 @@
-"""What a signature of the field is, and one call as the contract makes it, on its way to a function that has it."""
+"""Attention signatures of other libraries: what describes one, the call that reaches it, and the list of all."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnsuite.model import UsageError
 from attnsuite.registry.signatures.arrays import Arrays
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+OWN = "sdpa"
+"""The contract's own signature, which needs no adapter."""
+SIGNATURES_OF = "attention"
+"""The contract whose functions may have signatures of other libraries."""
 ADAPTERS = Path(__file__).parent / "adapters"
+"""One file for each signature; its name is the signature's."""
+ORDER = ("sdpa", "flash_attn", "xformers", "jax", "flashinfer", "triton", "mlx", "numpy")
+"""The order in which messages list the signatures; others come last."""
+INPUTS = ("query", "key", "value")
+"""What every signature of attention takes first, by position."""
 Parameters = frozenset[str] | None
 """The names that a function can be given by keyword; None where it takes any."""
-Words = Mapping[str, Any]
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The names of all signatures."""
+    files = sorted(file.stem for file in ADAPTERS.glob("[!_]*.py"))
+    return tuple(sorted(files, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER)))
+
+
+@cache
+def signature(name: str) -> Signature:
+    """The signature of that name. Raises UsageError where there is none."""
+    if name not in names():
+        raise UsageError(f"unknown signature {name!r}; there are: {', '.join(names())}")
+    adapter: Signature = import_module(f"{__package__}.adapters.{name}").SIGNATURE
+    return adapter
 
 
 @dataclass(frozen=True)
-class AttentionCall:
+class SignatureCall:
     """One call of the contract, with the options that it gives."""
 
     query: Tensor  # … h l e
     key: Tensor  # … g s e
     value: Tensor  # … g s v
-    options: Words
+    options: Mapping[str, Any]
+
+    @classmethod
+    def of_tensors(cls, tensors: Mapping[str, Any], options: Mapping[str, Any]) -> SignatureCall:
+        """The call with inputs by name."""
+        return cls(tensors["query"], tensors["key"], tensors["value"], options)
 
     @property
     def scale(self) -> float:
-        """What the products of query and key are multiplied by."""
-        given = self.options.get("scale")
-        return 1 / math.sqrt(self.query.shape[-1] or 1) if given is None else float(given)
+        """The factor of the products of query and key."""
+        scale = self.options.get("scale")
+        return 1 / math.sqrt(self.query.shape[-1] or 1) if scale is None else float(scale)
 
     @property
     def queries(self) -> int:
+        """The number of queries, l."""
         return self.query.shape[-2]
 
     @property
     def keys(self) -> int:
+        """The number of keys, s."""
         return self.key.shape[-2]
 
     @property
     def heads(self) -> int:
+        """The number of query heads, h; 1 for tensors without that axis."""
         return self.query.shape[-3] if self.query.dim() > 2 else 1
 
     @property
     def key_heads(self) -> int:
+        """The number of key heads, g; 1 for tensors without that axis."""
         return self.key.shape[-3] if self.key.dim() > 2 else 1
+
+    @property
+    def can_group(self) -> bool:
+        """Whether several heads of queries can share each head of keys."""
+        return self.key_heads not in (0, self.heads) and self.heads % self.key_heads == 0
 
     @property
     def groups(self) -> int:
         """How many heads of queries share a head of keys; 1 where heads are not grouped."""
-        heads, key_heads = self.heads, self.key_heads
-        grouped = self.options.get("enable_gqa") and key_heads not in (0, heads) and heads % key_heads == 0
-        return heads // key_heads if grouped else 1
-
-    def default(self, option: str) -> Any:
-        """What an option of the contract is where it is not given; the scale as a number."""
-        usual = {"is_causal": False, "dropout_p": 0.0, "enable_gqa": False, "scale": self.scale}
-        return usual.get(option)
-
-    def renamed(self, **names: str) -> dict[str, Any]:
-        """The options that are given, under a library's names, by the contract's."""
-        return {theirs: self.options[ours] for ours, theirs in names.items() if ours in self.options}
+        return self.heads // self.key_heads if self.options.get("enable_gqa") and self.can_group else 1
 
     @property
     def mask(self) -> Tensor | None:
         """The mask, boolean or float, or None."""
-        found: Tensor | None = self.options.get("attn_mask")
-        return found
+        mask: Tensor | None = self.options.get("attn_mask")
+        return mask
 
     @property
     def is_causal(self) -> bool:
+        """Whether `is_causal` is given and true."""
         return bool(self.options.get("is_causal"))
 
-    def window(self, unbounded: int | None) -> tuple[int | None, int | None]:
-        """The window's two sides, with a library's word for one that is unbounded.
+    def default(self, option: str) -> Any:
+        """The value of an option that is not given; the scale as a number."""
+        return {"is_causal": False, "dropout_p": 0.0, "enable_gqa": False, "scale": self.scale}.get(option)
 
-        Raises NotImplementedError for what is no window in the contract, and may be one in the library.
+    def renamed(self, **names: str) -> dict[str, Any]:
+        """The given options under a library's names, by the contract's."""
+        return {theirs: self.options[ours] for ours, theirs in names.items() if ours in self.options}
+
+    def window(self, unbounded: int | None) -> tuple[int | None, int | None]:
+        """Both sides of the window, with a library's value for a side without a bound.
+
+        Raises NotImplementedError for a window that the contract does not define, and a library may.
         """
         value = self.options.get("window")
         if value is None:
             return unbounded, unbounded
         if not isinstance(value, tuple | list) or len(value) != 2:
-            raise NotImplementedError(f"what a window of {value!r} means is this signature's own affair")
+            raise NotImplementedError(f"a window of {value!r} has no meaning that all signatures share")
         if any(side is not None and side < 0 for side in value):
-            raise NotImplementedError(
-                "a negative side of a window is unbounded in this signature, or has no word there"
-            )
+            raise NotImplementedError("a negative side of a window is unbounded in this signature, or undefined")
         left, right = value
         return unbounded if left is None else left, unbounded if right is None else right
 
 
-Layout = Callable[["Signature", Callable[..., Any], AttentionCall], Any]
-"""Calls a function in the order of a library's axes, and returns what it answers in the contract's."""
+Layout = Callable[["Signature", Callable[..., Any], SignatureCall], Any]
+"""Calls a function with axes in a library's order, and returns the output with axes in the contract's order."""
 
 
 @dataclass(frozen=True)
 class Signature:
-    """One signature of the field: its axes, its names, the type of its arrays and its conventions.
+    """The signature of a library's attention: its axes, parameters, arrays and conventions.
 
-    The first three parameters are given by position, whatever they are called, and all others by keyword.
+    The first three parameters are given by position, whatever their names, and all others by keyword.
     """
 
     name: str
@@ -111,40 +148,40 @@ class Signature:
     axes: str
     """Of query, key, value and output, in the library's letters: `b s h d`."""
     options: Mapping[str, tuple[str, ...]]
-    """The contract's options that it can express, each with the parameters that express it, any of which will do."""
+    """The contract's options that it can express, each with the alternative parameters that express it."""
     others: tuple[str, ...] = ()
-    """The library's parameters that the contract has no word for."""
+    """The library's parameters that correspond to no option of the contract."""
     identifying: tuple[frozenset[str], ...] = ()
-    """Parameters by which alone it is recognised, where a function has all of one set."""
+    """Sets of parameters; a function with all parameters of one set has this signature."""
     required: frozenset[str] = frozenset()
-    """Parameters by which it is recognised where a function has them all without a default."""
-    keywords: Callable[[AttentionCall], dict[str, Any]] = lambda asked: dict(asked.options)
+    """A function has this signature, too, if it has all these parameters without a default."""
+    keywords: Callable[[SignatureCall], dict[str, Any]] = lambda call: dict(call.options)
     """The options by the library's names."""
-    layout: Layout = lambda signature, function, asked: None
+    layout: Layout = lambda signature, function, call: None
     heads_inside: bool = False
     """Whether positions come before heads in its axes."""
     has_group_axis: bool = False
-    """Whether the heads of queries that share a head of keys have an axis of their own, behind that of heads."""
+    """Whether query heads that share a key head have an axis of their own, after the axis of key heads."""
     arrays: Arrays = field(default_factory=Arrays)
-    inputs: tuple[str, str, str] = ("query", "key", "value")
-    """What the library calls the first three."""
+    inputs: tuple[str, str, str] = INPUTS
+    """The library's names of the first three parameters."""
     needs: Mapping[str, str] = field(default_factory=dict)
-    """The parameter without which a feature is lacking, although the option is taken: `float_mask` needs `bias`."""
+    """The parameter that a feature needs although its option is supported: `float_mask` needs `bias`."""
     lacks: Mapping[str, str] = field(default_factory=dict)
     conventions: Mapping[str, Any] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
-    """The contract's words and the library's, for what is said of a failure."""
+    """The contract's names and the library's, for messages about failures."""
     says: str = ""
-    """What a reader should know beside axes and conventions, in a few words."""
+    """What else a reader should know, in a few words."""
 
     @property
     def template(self) -> str:
-        """A function that has the signature and computes attention plainly, as Python: the text beside its adapter."""
+        """A function with this signature that computes attention plainly, as Python; a text next to its adapter."""
         return (ADAPTERS / f"{self.name}.txt").read_text(encoding="utf-8")
 
     @property
-    def axes_of_groups(self) -> list[str]:
-        """Its axes where groups of heads have one of their own: b s g h d."""
+    def group_axes(self) -> list[str]:
+        """Its axes with one for the groups of heads: b s g h d."""
         axes = self.axes.split()
         return [*axes[:-2], "g", *axes[-2:]]
 
@@ -155,7 +192,7 @@ class Signature:
 
     @property
     def parameters(self) -> frozenset[str]:
-        """All its parameters beside the first three, by the library's names."""
+        """All its parameters except the first three, by the library's names."""
         return frozenset(self.others).union(*self.options.values())
 
     @property
@@ -168,13 +205,13 @@ class Signature:
         """Its parameters that tests give."""
         return frozenset(self.needs.values()).union(*self.options.values())
 
-    def filled(self, asked: AttentionCall, needed: frozenset[str]) -> dict[str, Any]:
-        """The options by the library's names, with defaults for those that a function needs and that are not given."""
-        found = self.keywords(asked)
+    def with_defaults(self, call: SignatureCall, required: frozenset[str]) -> dict[str, Any]:
+        """The options by the library's names, with defaults for `required` ones that the call does not give."""
+        keywords = self.keywords(call)
         for ours, theirs in self.options.items():
-            for name in needed.intersection(theirs) - found.keys():
-                found[name] = self.keywords(replace(asked, options={ours: asked.default(ours)})).get(name)
-        return found
+            for name in required.intersection(theirs) - keywords.keys():
+                keywords[name] = self.keywords(replace(call, options={ours: call.default(ours)})).get(name)
+        return keywords
 
     def takes(self, own: Parameters) -> tuple[str, ...]:
         """The contract's options that a function with these parameters takes."""

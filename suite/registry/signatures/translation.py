@@ -1,4 +1,4 @@
-"""What is said of a function in its own signature's words: names of arguments, axes, a call to paste."""
+"""The contract attention for functions of another library's signature: its words, its mutants, its reproductions."""
 
 from __future__ import annotations
 
@@ -10,124 +10,197 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from attnsuite.cases import Call, Calls, Contract
+from attnsuite.cases import Call, Calls, Contract, Mutant
 from attnsuite.model import Outcome, Status
-from attnsuite.registry.signatures.catalogue import OWN, SIGNATURES_OF, signature
-from attnsuite.registry.signatures.mutants import mutants
-from attnsuite.registry.signatures.reproduction import written
-from attnsuite.registry.signatures.signature import AttentionCall, Signature
+from attnsuite.registry.signatures.reproduction import call_lines
+from attnsuite.registry.signatures.signature import INPUTS, OWN, SIGNATURES_OF, Signature, SignatureCall, signature
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from attnsuite.cases.contract import Reproducer
 
-PLAIN_ENGLISH = {
+NAMED_BY_USER = ("--signature", "@implementation")
+"""What names a signature in place of the parameters that identify it."""
+ARGUMENTS = {
     "scale": r"\bscale\b(?==)|(?<=given )scale\b|(?<=takes no )scale\b|(?<=and no )scale\b|(?<=lacks )scale\b",
     "window": r"\bwindow\b(?==)|(?<=takes no )window\b|(?<=and no )window\b|(?<=lacks )window\b",
 }
-"""Arguments whose names are words of English too: where in a sentence they are the argument."""
+"""Arguments whose names are English words: the places in a sentence where they mean the argument."""
 PLACE = re.compile(r"\b(output|gradient of (?:query|key|value))\[([\d, ]+)\]")
 SHAPE = re.compile(r"\b(output|gradient of (?:query|key|value)) has shape \(([\d, ]+)\), should have \(([\d, ]+)\)")
 ARTICLE = re.compile(r"\bno an? ")
-"""What becomes of `takes no window` where a library says `a windowed attn_bias`."""
+"""What `takes no window` becomes where a library calls it `a windowed attn_bias`."""
 A_TENSOR = "should return a Tensor"
 DECLARED = "the declared convention:"
-"""How a diagnosis introduces what the conventions say; of a signature they are its library's."""
+"""How a diagnosis introduces a convention; of a signature it is the library's."""
+OWN_AXES = frozenset({"attends_over_heads", "returns_heads_last", "reshapes_output_instead_of_transposing"})
+"""The contract's mutants with mistakes in the order of its own axes. A signature with other axes replaces them."""
 
 
-def recognition_note(name: str, of: str, by: Sequence[str]) -> str:
-    """Which signature an implementation was taken to have, and why; empty where it is the contract's own, untold.
+def recognition_note(name: str, theirs: str, by: Sequence[str]) -> str:
+    """The signature with which an implementation is tested, and why; empty for the contract's own by default.
 
-    `by` are the parameters that told it, or the one word of whoever said it.
+    `by` are the parameters that identify it, or a word of NAMED_BY_USER.
     """
-    if not of or (of == OWN and not by):
+    if not theirs or (theirs == OWN and not by):
         return ""
-    found = signature(of)
-    why = f"as {by[0]} says" if by[:1] in (("--signature",), ("@implementation",)) else f"known by {' and '.join(by)}"
-    takes = f"axes ({', '.join(found.axes.split())})" if " " in found.axes else ""
-    told = "; ".join(filter(None, (takes, found.says)))
-    return f"{name} is asked in the signature {of}, {why}: {told}"
+    known = signature(theirs)
+    why = f"as {by[0]} says" if by and by[0] in NAMED_BY_USER else f"recognised by {' and '.join(by)}"
+    axes = f"axes ({', '.join(known.axes.split())})" if " " in known.axes else ""
+    return f"{name} is tested with the signature {theirs}, {why}: {'; '.join(filter(None, (axes, known.says)))}"
 
 
 def in_signature(contract: Contract, name: str) -> Contract:
-    """The contract, as it is for a function of that signature: its words, and mistakes that only it can show."""
+    """The contract for functions with that signature: in its words, with mutants of its order of axes."""
     if name in ("", OWN) or contract.name != SIGNATURES_OF:
         return contract
-    of = signature(name)
+    theirs = signature(name)
     own = contract.page.split("\n\n")[1]
     return replace(
         contract,
-        page=contract.page.replace(own, f"{of.function}({', '.join(of.inputs)}, …)", 1),
-        mutants=lambda: mutants(of, contract.mutants()),
-        reproducing=partial(_reproducing, contract.reproducing, of),
-        words=partial(translate, of),
-        worded=partial(_worded, of),
+        page=contract.page.replace(own, f"{theirs.function}({', '.join(theirs.inputs)}, …)", 1),
+        mutants=lambda: mutants(theirs, contract.mutants()),
+        reproducing=partial(_reproducer, contract.reproducing, theirs),
+        words=partial(translate, theirs),
+        worded=partial(_translated, theirs),
     )
 
 
-def translate(of: Signature, text: str) -> str:
-    """A sentence with the signature's names for arguments and places in tensors."""
-    for ours, theirs in of.words.items():
-        pattern = PLAIN_ENGLISH.get(ours, rf"\b{ours}\b")
-        text = re.sub(pattern, theirs.replace("\\", r"\\"), text)
+def translate(theirs: Signature, text: str) -> str:
+    """A sentence with the signature's names of arguments, and places in tensors in its order of axes."""
+    for our_name, their_name in theirs.words.items():
+        pattern = ARGUMENTS.get(our_name, rf"\b{our_name}\b")
+        text = re.sub(pattern, their_name.replace("\\", r"\\"), text)
     text = ARTICLE.sub("no ", text)
-    text = PLACE.sub(partial(_place, of), text)
-    text = SHAPE.sub(partial(_shape, of), text)
-    text = text.replace(A_TENSOR, f"should return an array of {of.arrays.name}") if of.arrays.name != "torch" else text
-    return text.replace(DECLARED, f"{of.name}'s convention:")
+    text = PLACE.sub(partial(_place, theirs), text)
+    text = SHAPE.sub(partial(_shapes, theirs), text)
+    if theirs.arrays.name != "torch":
+        text = text.replace(A_TENSOR, f"should return an array of {theirs.arrays.name}")
+    return text.replace(DECLARED, f"{theirs.name}'s convention:")
 
 
-def _worded(of: Signature, outcome: Outcome, calls: Calls) -> Outcome:
-    """An outcome in the signature's words; one that raised says what the axes were."""
-    detail = translate(of, outcome.detail)
+def _translated(theirs: Signature, outcome: Outcome, calls: Calls) -> Outcome:
+    """An outcome in the signature's words; the detail of an error also gives the axes of the call."""
+    detail = translate(theirs, outcome.detail)
     if outcome.status == Status.ERROR and "is called as" not in detail:
-        apart = of.has_group_axis and any(_grouped(call) for call in calls)
-        axes = ", ".join(of.axes_of_groups if apart else of.axes.split())
-        detail = f"{detail}; it is called with {', '.join(of.inputs)} of axes ({axes})"
+        grouped = theirs.has_group_axis and any(map(_is_grouped, calls))
+        axes = ", ".join(theirs.group_axes if grouped else theirs.axes.split())
+        detail = f"{detail}; it is called with {', '.join(theirs.inputs)} of axes ({axes})"
     return structs.replace(outcome, detail=detail)
 
 
-def _grouped(call: Call) -> bool:
+def _is_grouped(call: Call) -> bool:
     """Whether heads of queries share one of keys."""
-    query, key, value = (call.tensors.get(name) for name in ("query", "key", "value"))
-    if query is None or key is None or value is None:
+    if not call.tensors.keys() >= {*INPUTS}:
         return False
-    return AttentionCall(query, key, value, call.options).groups > 1
+    return SignatureCall.of_tensors(call.tensors, call.options).groups > 1
 
 
-def _place(of: Signature, found: re.Match[str]) -> str:
+def _place(theirs: Signature, match: re.Match[str]) -> str:
     """`output[0, 3, 1, 7] (b, s, h, d)` for `output[0, 1, 3, 7]`."""
-    axes = ", ".join(of.axes.split())
-    return f"{_named(of, found[1])}[{', '.join(_turned(of, found[2]))}] ({axes})"
+    axes = ", ".join(theirs.axes.split())
+    return f"{_tensor(theirs, match[1])}[{_in_order(theirs, match[2])}] ({axes})"
 
 
-def _shape(of: Signature, found: re.Match[str]) -> str:
-    came, due = (", ".join(_turned(of, each)) for each in (found[2], found[3]))
-    return f"{_named(of, found[1])} has shape ({came}), should have ({due})"
+def _shapes(theirs: Signature, match: re.Match[str]) -> str:
+    actual, expected = (_in_order(theirs, shape) for shape in (match[2], match[3]))
+    return f"{_tensor(theirs, match[1])} has shape ({actual}), should have ({expected})"
 
 
-def _named(of: Signature, what: str) -> str:
+def _tensor(theirs: Signature, name: str) -> str:
     """`gradient of q` for `gradient of query`."""
-    names = dict(zip(("query", "key", "value"), of.inputs, strict=True))
-    head, _, name = what.rpartition(" ")
-    return f"{head} {names[name]}" if name in names else what
+    head, _, last = name.rpartition(" ")
+    names = dict(zip(INPUTS, theirs.inputs, strict=True))
+    return f"{head} {names[last]}" if last in names else name
 
 
-def _turned(of: Signature, numbers: str) -> list[str]:
-    """Sizes or places of the contract's axes in the signature's order; axes that were added are 0, or 1 of shapes."""
-    found = numbers.replace(",", " ").split()
-    if not of.heads_inside or len(found) < 3:
-        return found
-    *leading, heads, rows, width = found
-    return [*(leading if of.axes.startswith("b") else ()), rows, heads, width]
+def _in_order(theirs: Signature, numbers: str) -> str:
+    """Sizes or places of the contract's axes in the signature's order, without axes that it does not have."""
+    axes = numbers.replace(",", " ").split()
+    if theirs.heads_inside and len(axes) > 2:
+        *leading, heads, rows, width = axes
+        axes = [*(leading if theirs.axes.startswith("b") else ()), rows, heads, width]
+    return ", ".join(axes)
 
 
-def _reproducing(base: Callable[[], Reproducer | None], of: Signature) -> Reproducer | None:
-    """How calls are made smaller and written: as a call of the function itself."""
-    found = base()
-    if found is None:
+def _reproducer(base: Callable[[], Reproducer | None], theirs: Signature) -> Reproducer | None:
+    """The contract's reproducer, which writes calls of the function itself."""
+    own = base()
+    if own is None:
         return None
 
-    def as_theirs(*arguments: Any) -> Sequence[str]:
-        return written(of, arguments[0], found.written(*arguments))
+    def written(*arguments: Any) -> Sequence[str]:
+        return call_lines(theirs, arguments[0], own.written(*arguments))
 
-    return replace(found, written=as_theirs)
+    return replace(own, written=written)
+
+
+# Mistakes with the order of positions and heads, in place of the contract's own
+
+
+def mutants(theirs: Signature, own: Sequence[Mutant]) -> list[Mutant]:
+    """The contract's mutants, with those of the signature's order of axes in place of `OWN_AXES`."""
+    if not theirs.heads_inside:
+        return list(own)
+    *leading, positions, heads, width = theirs.axes.split()
+    axes, exchanged = (f"({', '.join([*leading, *pair, width])})" for pair in ((positions, heads), (heads, positions)))
+    return [
+        Mutant(
+            "reads_positions_as_heads",
+            f"the axes {axes} are read with heads before positions: the heads of a position attend to each other",
+            _Misread(_over_heads),
+        ),
+        Mutant(
+            "returns_heads_first",
+            f"the output has the axes {exchanged} instead of {axes}",
+            _Misread(lambda call: _exchanged(_correct(call))),
+        ),
+        Mutant(
+            "reshapes_output_instead_of_transposing",
+            f"the output {exchanged} is reshaped to {axes} instead of transposed",
+            _Misread(_reshaped),
+        ),
+        *(mutant for mutant in own if mutant.name not in OWN_AXES),
+    ]
+
+
+class _Misread:
+    """A mistake in the whole output, under declared conventions."""
+
+    def __init__(self, output: Callable[[Any], Any], conventions: Any = None) -> None:
+        self.output, self.conventions = output, conventions or {}
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        from attnsuite.contracts.attention.computation.call import as_attention
+
+        return as_attention(self.output, conventions=self.conventions)(*inputs, **options)
+
+    def under(self, conventions: Any) -> _Misread:
+        """The same mistake under other conventions."""
+        return _Misread(self.output, conventions)
+
+
+def _over_heads(call: Any) -> Any:
+    """Attention between the heads of each position; tensors without an axis of heads have one head."""
+    if call.rank < 3:
+        return _over_heads(call.changed(lambda tensor: tensor.unsqueeze(0))).squeeze(0)
+    return _exchanged(_correct(call.changed(_exchanged)))
+
+
+def _reshaped(call: Any) -> Tensor:
+    output: Tensor = _correct(call)
+    return _exchanged(output.reshape(_exchanged(output).shape))
+
+
+def _correct(call: Any) -> Any:
+    from attnsuite.contracts.attention.computation.call import check
+    from attnsuite.contracts.attention.computation.forward import correct
+
+    check(call)
+    return correct(call)
+
+
+def _exchanged(tensor: Tensor) -> Tensor:
+    """The tensor with positions and heads exchanged; unchanged without an axis of heads."""
+    return tensor.transpose(-2, -3) if tensor.dim() > 2 else tensor

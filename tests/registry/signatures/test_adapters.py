@@ -45,8 +45,8 @@ def loaded(name: str, signature: str = "", arrays: Arrays | None = None) -> Load
         return found
     adapter = found.function
     assert isinstance(adapter, signatures.Adapter)
-    of = replace(adapter.of, arrays=arrays)
-    return replace(found, function=signatures.Adapter(adapter.function, of, sorted(adapter.own or ())))
+    changed = replace(adapter.signature, arrays=arrays)
+    return replace(found, function=signatures.Adapter(adapter.function, changed, sorted(adapter.own or ())))
 
 
 def asked(implementation: Loaded, cases: Iterable[str], dtypes: Sequence[str] = ("float32",)) -> list[Outcome]:

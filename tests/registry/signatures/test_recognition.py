@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from attnsuite.model import UsageError
-from attnsuite.registry.signatures import AmbiguousSignature, names, recognise, signature
-from attnsuite.registry.signatures.catalogue import OWN
-from attnsuite.registry.signatures.recognition import INPUTS
+from attnsuite.registry.signatures import OWN, AmbiguousSignature, names, recognise, signature
+from attnsuite.registry.signatures.signature import INPUTS
 
 ALL = ("sdpa", "flash_attn", "xformers", "jax", "flashinfer", "triton", "mlx", "numpy")
 
@@ -39,7 +38,7 @@ def test_a_signature_is_told_by_names_that_no_other_has(parameters: str, due: st
 
     assert found == due
     assert by
-    assert set(by) <= set(parameters.split()[INPUTS:])
+    assert set(by) <= set(parameters.split()[len(INPUTS) :])
 
 
 @pytest.mark.parametrize(

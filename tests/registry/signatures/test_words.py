@@ -9,7 +9,7 @@ from attnsuite.cases import Call
 from attnsuite.contracts import contract
 from attnsuite.model import Outcome, Status
 from attnsuite.registry.signatures import in_signature, recognition_note, signature
-from attnsuite.registry.signatures.reproduction import written
+from attnsuite.registry.signatures.reproduction import call_lines
 from attnsuite.registry.signatures.translation import translate
 
 FLASH = signature("flash_attn")
@@ -85,10 +85,9 @@ def test_an_introduction_says_which_signature_and_why() -> None:
     told = recognition_note("attention/mine", "flash_attn", ("softmax_scale", "window_size"))
     asked = recognition_note("attention/mine", "xformers", ("--signature",))
 
-    assert told.startswith(
-        "attention/mine is asked in the signature flash_attn, known by softmax_scale and window_size: axes (b, s"
-    )
-    assert asked.startswith("attention/mine is asked in the signature xformers, as --signature says: ")
+    how = "recognised by softmax_scale and window_size: axes (b, s, h, d); "
+    assert told.startswith(f"attention/mine is tested with the signature flash_attn, {how}")
+    assert asked.startswith("attention/mine is tested with the signature xformers, as --signature says: ")
     assert recognition_note("attention/mine", "", ()) == recognition_note("attention/mine", "sdpa", ()) == ""
 
 
@@ -116,18 +115,18 @@ def call(rank: int, **options: float | bool) -> Call:
     ],
 )  # fmt: skip
 def test_a_call_to_paste_is_one_of_the_function_itself(name: str, rank: int, due: str) -> None:
-    assert written(signature(name), call(rank, is_causal=True), LINES) == [*LINES[:2], f"actual = {due}"]
+    assert call_lines(signature(name), call(rank, is_causal=True), LINES) == [*LINES[:2], f"actual = {due}"]
 
 
 def test_what_is_made_for_the_call_cannot_be_pasted_and_is_left_out() -> None:
-    assert written(signature("xformers"), call(4, is_causal=True), LINES) == ()
-    assert written(signature("flashinfer"), call(4, is_causal=True), LINES) == ()
+    assert call_lines(signature("xformers"), call(4, is_causal=True), LINES) == ()
+    assert call_lines(signature("flashinfer"), call(4, is_causal=True), LINES) == ()
 
 
 def test_a_written_call_without_gradients_stays_one() -> None:
     lines = ["came = torch.no_grad()(attention)(query, key, value)"]
 
-    (found,) = written(FLASH, call(4), lines)
+    (found,) = call_lines(FLASH, call(4), lines)
 
     assert found.startswith("came = torch.no_grad()(lambda: attention(query.transpose(1, 2), ")
 
@@ -144,7 +143,7 @@ def test_a_written_call_computes_what_the_adapter_computes(rank: int) -> None:
     tensors = {name: torch.rand(*shape, 5, 4) for name in ("query", "key", "value")}
     asked = Call(tensors, {"scale": 0.3})
 
-    (line,) = written(FLASH, asked, ["attention(query, key, value, scale=0.3)"])
+    (line,) = call_lines(FLASH, asked, ["attention(query, key, value, scale=0.3)"])
 
     assert torch.equal(
         eval(line, {"attention": flash, **tensors}), in_contract_signature(flash, "flash_attn")(**tensors, scale=0.3)
@@ -164,19 +163,19 @@ def test_a_written_call_of_grouped_heads_has_the_axis_that_the_adapter_gives_the
     tensors = {name: torch.rand(*items, 6 if name == "query" else 2, 5, 4) for name in ("query", "key", "value")}
     asked = Call(tensors, {"enable_gqa": True})
 
-    (line,) = written(signature("xformers"), asked, ["attention(query, key, value, enable_gqa=True)"])
+    (line,) = call_lines(signature("xformers"), asked, ["attention(query, key, value, enable_gqa=True)"])
 
     due = in_contract_signature(xformers, "xformers")(**tensors, enable_gqa=True)
     assert due.shape == tensors["query"].shape
     assert torch.equal(eval(line, {"attention": xformers, **tensors}), due)
     masked = Call({**tensors, "attn_mask": torch.zeros(5, 5)}, {"enable_gqa": True})
-    assert written(signature("xformers"), masked, ["attention(query, key, value, attn_mask, enable_gqa=True)"]) == ()
+    assert call_lines(signature("xformers"), masked, ["attention(query, key, value, attn_mask, enable_gqa=True)"]) == ()
 
 
 def test_a_mask_in_the_contract_s_own_axes_is_written_as_it_is() -> None:
     tensors = {name: torch.ones(3, 8) for name in ("query", "key", "value")}
     masked = Call({**tensors, "attn_mask": torch.ones(3, 3, dtype=torch.bool)}, {})
 
-    (line,) = written(signature("numpy"), masked, ["attention(query, key, value, attn_mask)"])
+    (line,) = call_lines(signature("numpy"), masked, ["attention(query, key, value, attn_mask)"])
 
     assert "attn_mask=attn_mask.numpy()" in line

@@ -1,1 +1,1 @@
-"""One file for each signature of the field, found by being there; its name is the signature's."""
+"""One file for each signature of another library; the name of the file is the signature's."""

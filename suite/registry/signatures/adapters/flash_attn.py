@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from attnsuite.registry.signatures.layout import with_heads_inside
-from attnsuite.registry.signatures.signature import AttentionCall, Signature
+from attnsuite.registry.signatures.signature import Signature, SignatureCall
 
 
-def keywords(asked: AttentionCall) -> dict[str, Any]:
+def keywords(call: SignatureCall) -> dict[str, Any]:
     """Options by FlashAttention's names; a side of a window that is unbounded is −1."""
-    found = asked.renamed(dropout_p="dropout_p", scale="softmax_scale", is_causal="causal")
-    return {**found, "window_size": asked.window(-1)} if "window" in asked.options else found
+    found = call.renamed(dropout_p="dropout_p", scale="softmax_scale", is_causal="causal")
+    return {**found, "window_size": call.window(-1)} if "window" in call.options else found
 
 
 SIGNATURE = Signature(

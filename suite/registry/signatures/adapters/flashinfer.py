@@ -12,38 +12,38 @@ from __future__ import annotations
 from typing import Any
 
 from attnsuite.registry.signatures.layout import NO_BACKWARD, item_by_item
-from attnsuite.registry.signatures.signature import AttentionCall, Signature
+from attnsuite.registry.signatures.signature import Signature, SignatureCall
 
 FLOAT_MASK = "custom_mask is boolean"
 
 
-def keywords(asked: AttentionCall) -> dict[str, Any]:
+def keywords(call: SignatureCall) -> dict[str, Any]:
     """Options by flashinfer's names, of one item."""
-    found = asked.renamed(scale="sm_scale", is_causal="causal")
-    left, right = asked.window(-1)
-    if "window" in asked.options:
+    found = call.renamed(scale="sm_scale", is_causal="causal")
+    left, right = call.window(-1)
+    if "window" in call.options:
         found["window_left"] = left
         if right == 0:
             found["causal"] = True
-        elif right != -1 and not asked.is_causal:
+        elif right != -1 and not call.is_causal:
             raise NotImplementedError("flashinfer's windows have no right side but that of causal")
-    if asked.mask is not None:
-        found["custom_mask"] = _of_all_heads(asked)
+    if call.mask is not None:
+        found["custom_mask"] = _of_all_heads(call)
         if found.get("causal") or found.get("window_left", -1) != -1:
             raise NotImplementedError("beside custom_mask nothing else hides keys in flashinfer")
     return found
 
 
-def _of_all_heads(asked: AttentionCall) -> Any:
+def _of_all_heads(call: SignatureCall) -> Any:
     """The mask of one item, (l, s)."""
-    mask = asked.mask
+    mask = call.mask
     assert mask is not None
     if str(mask.dtype) != "torch.bool":
         raise NotImplementedError(FLOAT_MASK)
     if mask.dim() > 2 and mask.shape[0] != 1:
         raise NotImplementedError("custom_mask is the same for all heads")
     try:
-        return mask.reshape(mask.shape[-2:]).expand(asked.queries, asked.keys).contiguous()
+        return mask.reshape(mask.shape[-2:]).expand(call.queries, call.keys).contiguous()
     except RuntimeError as error:
         raise NotImplementedError("custom_mask has all axes, so that it is the caller who expands a mask") from error
 

@@ -15,17 +15,17 @@ from typing import Any
 
 from attnsuite.registry.signatures.arrays import JAX
 from attnsuite.registry.signatures.layout import four_axes, with_heads_inside
-from attnsuite.registry.signatures.signature import AttentionCall, Signature
+from attnsuite.registry.signatures.signature import Signature, SignatureCall
 
 
-def keywords(asked: AttentionCall) -> dict[str, Any]:
+def keywords(call: SignatureCall) -> dict[str, Any]:
     """Options by JAX's names; a mask is its `mask` where it is boolean, else its `bias`."""
-    found = asked.renamed(scale="scale", is_causal="is_causal")
-    if asked.mask is not None:
-        found["mask" if str(asked.mask.dtype) == "torch.bool" else "bias"] = four_axes(asked.mask)
-    if "window" in asked.options:
-        window = asked.window(asked.queries + asked.keys)
-        found["local_window_size"] = window if asked.options["window"] is not None else None
+    found = call.renamed(scale="scale", is_causal="is_causal")
+    if call.mask is not None:
+        found["mask" if str(call.mask.dtype) == "torch.bool" else "bias"] = four_axes(call.mask)
+    if "window" in call.options:
+        window = call.window(call.queries + call.keys)
+        found["local_window_size"] = window if call.options["window"] is not None else None
     return found
 
 

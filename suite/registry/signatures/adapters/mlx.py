@@ -12,15 +12,15 @@ from typing import Any
 
 from attnsuite.registry.signatures.arrays import MLX, NO_GRADIENT_OF_MLX
 from attnsuite.registry.signatures.layout import with_heads_first
-from attnsuite.registry.signatures.signature import AttentionCall, Signature
+from attnsuite.registry.signatures.signature import Signature, SignatureCall
 
 
-def keywords(asked: AttentionCall) -> dict[str, Any]:
+def keywords(call: SignatureCall) -> dict[str, Any]:
     """The scale, and the one mask that there is room for."""
-    found: dict[str, Any] = {"scale": asked.scale}
-    if asked.mask is not None:
-        found["mask"] = asked.mask
-    elif asked.is_causal:
+    found: dict[str, Any] = {"scale": call.scale}
+    if call.mask is not None:
+        found["mask"] = call.mask
+    elif call.is_causal:
         found["mask"] = "causal"
     return found
 

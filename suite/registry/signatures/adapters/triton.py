@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from attnsuite.registry.signatures.layout import with_heads_first
-from attnsuite.registry.signatures.signature import AttentionCall, Signature
+from attnsuite.registry.signatures.signature import Signature, SignatureCall
 
 
-def keywords(asked: AttentionCall) -> dict[str, Any]:
+def keywords(call: SignatureCall) -> dict[str, Any]:
     """Both options, which have no default."""
-    return {"causal": asked.is_causal, "sm_scale": asked.scale}
+    return {"causal": call.is_causal, "sm_scale": call.scale}
 
 
 SIGNATURE = Signature(

@@ -17,15 +17,15 @@ from collections.abc import Callable
 from typing import Any
 
 from attnsuite.registry.signatures.layout import AXES, first, four_axes, of_rank, with_heads_inside
-from attnsuite.registry.signatures.signature import AttentionCall, Signature
+from attnsuite.registry.signatures.signature import Signature, SignatureCall
 
 
-def keywords(asked: AttentionCall) -> dict[str, Any]:
+def keywords(call: SignatureCall) -> dict[str, Any]:
     """Options by xformers' names; all that hides keys is one bias."""
-    found = asked.renamed(dropout_p="p", scale="scale")
-    if asked.is_causal and not {"attn_mask", "window"} & set(asked.options) and (own := _lower_triangle()):
+    found = call.renamed(dropout_p="p", scale="scale")
+    if call.is_causal and not {"attn_mask", "window"} & set(call.options) and (own := _lower_triangle()):
         return {**found, "attn_bias": own}
-    bias = _bias(asked)
+    bias = _bias(call)
     return found if bias is None else {**found, "attn_bias": bias}
 
 
@@ -35,17 +35,17 @@ def _lower_triangle() -> Any:
     return mask() if mask is not None else None
 
 
-def _bias(asked: AttentionCall) -> Any:
+def _bias(call: SignatureCall) -> Any:
     """All that hides keys or is added to scores, (b, h, l, s); None where nothing is."""
-    left, right = asked.window(None)
-    right = 0 if asked.is_causal else right
-    mask = asked.mask
+    left, right = call.window(None)
+    right = 0 if call.is_causal else right
+    mask = call.mask
     if mask is None and left is None and right is None:
         return None
-    bias = _expanded(mask, asked)
+    bias = _expanded(mask, call)
     if left is None and right is None:
         return bias
-    hidden = bias.new_zeros((asked.queries, asked.keys), dtype=_bool())
+    hidden = bias.new_zeros((call.queries, call.keys), dtype=_bool())
     hidden = hidden if left is None else hidden | hidden.new_ones(hidden.shape).tril(-left - 1)
     hidden = hidden if right is None else hidden | hidden.new_ones(hidden.shape).triu(right + 1)
     return bias.masked_fill(hidden, -math.inf)
@@ -57,33 +57,33 @@ def _bool() -> Any:
     return torch.bool
 
 
-def _expanded(mask: Any, asked: AttentionCall) -> Any:
+def _expanded(mask: Any, call: SignatureCall) -> Any:
     """A mask as a bias with all its axes. A mask that does not fit is nothing that this signature can say."""
-    query = four_axes(asked.query)
+    query = four_axes(call.query)
     if mask is None:
         mask = query.new_zeros((1, 1, 1, 1))
     elif mask.dtype == _bool():
         mask = query.new_zeros(mask.shape).masked_fill(~mask, -math.inf)
     try:
-        return four_axes(mask).expand(query.shape[0], query.shape[1], asked.queries, asked.keys)
+        return four_axes(mask).expand(query.shape[0], query.shape[1], call.queries, call.keys)
     except RuntimeError as error:
         raise NotImplementedError("attn_bias has all axes, so that it is the caller who expands a mask") from error
 
 
-def layout(signature: Signature, function: Callable[..., Any], asked: AttentionCall) -> Any:
+def layout(signature: Signature, function: Callable[..., Any], call: SignatureCall) -> Any:
     """Heads inside; five axes where heads are grouped."""
-    groups, key_heads = asked.groups, asked.key_heads
+    groups, key_heads = call.groups, call.key_heads
     if groups == 1:
-        return with_heads_inside(signature, function, asked)
-    query, key, value = (four_axes(each).transpose(1, 2) for each in (asked.query, asked.key, asked.value))
+        return with_heads_inside(signature, function, call)
+    query, key, value = (four_axes(each).transpose(1, 2) for each in (call.query, call.key, call.value))
     key, value = (each[:, :, :, None].expand(-1, -1, -1, groups, -1) for each in (key, value))
-    named = signature.keywords(asked)
+    named = signature.keywords(call)
     if hasattr(named.get("attn_bias"), "unflatten"):
         named["attn_bias"] = named["attn_bias"].unflatten(1, (key_heads, groups))
     output = first(function(query.unflatten(2, (key_heads, groups)), key, value, **named))
     if getattr(output, "dim", int)() != AXES + 1:
         return output
-    return of_rank(output.flatten(2, 3).transpose(1, 2), asked.query.dim())
+    return of_rank(output.flatten(2, 3).transpose(1, 2), call.query.dim())
 
 
 SIGNATURE = Signature(
