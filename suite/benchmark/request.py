@@ -98,7 +98,7 @@ class Table:
         features, conventions = self.features(contract), declaration.conventions
         needs = features | {self.dtype, kind}
         lacks = [f"lacks {gap}: {why}" for gap, why in declaration.lacks.items() if gap in needs]
-        undefined = "" if contract.is_model else contract.unanswerable(self.workload, features, conventions)
+        undefined = "" if contract.is_model else contract.undefined_reason(self.workload, features, conventions)
         reasons = [reason for reason in (*lacks, undefined) if reason]
         return NoResult(Status.UNSUPPORTED, reasons[0]) if reasons else None
 
@@ -230,7 +230,7 @@ class Request:
 
     def _chosen(self, contract: Contract) -> list[Workload]:
         """The workloads that are named and typed. UsageError for what does not exist."""
-        typed = list(dict.fromkeys(contract.of_shape(shape) for shape in self.shapes))
+        typed = list(dict.fromkeys(contract.workload_of_shape(shape) for shape in self.shapes))
         return [*(self._named(contract) if self.workloads or not typed else ()), *typed]
 
     def _named(self, contract: Contract) -> list[Workload]:

@@ -42,7 +42,7 @@ class Secrets:
         """The inputs of this number. They are made anew only where too many others were made since."""
         if number not in self._made:
             with one_thread():
-                made = self._workload.turned(self._call, number)
+                made = self._workload.tensors_of_round(self._call, number)
             size = sum(tensor.nbytes for tensor in made.values())
             if self._bytes + size > KEPT:
                 self._made, self._bytes = {}, 0

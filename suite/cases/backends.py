@@ -124,16 +124,16 @@ Scripts = Callable[[Call, Call], Sequence[Script]]
 class BackendCase(ChangedCase):
     """Another case with the probe as its backend: how the probe is called is judged, and then the result."""
 
-    def __init__(self, of: Case, scripts: Scripts) -> None:
-        super().__init__(of)
+    def __init__(self, base: Case, scripts: Scripts) -> None:
+        super().__init__(base)
         self.scripts = scripts
 
     def calls(self, dtype: str) -> Calls:
-        return tuple(replace(call, probed=True) for call in self.of.calls(dtype))
+        return tuple(replace(call, probed=True) for call in self.base.calls(dtype))
 
     def expected(self, calls: Calls, conventions: Conventions) -> Any:
         """The results with all values negated; attention weights that are read off the probe are negative, too."""
-        results = self.of.expected(_with_negatives(calls), conventions)
+        results = self.base.expected(_with_negatives(calls), conventions)
         if not any(call.need_weights for call in calls):
             return results
         return tuple(
@@ -141,18 +141,18 @@ class BackendCase(ChangedCase):
             for result in results
         )
 
-    def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
-        verdict = self.of.verdict(_with_negatives(calls), replies, truth)
+    def verdict(self, calls: Calls, replies: Replies, expected: Any) -> Verdict:
+        verdict = self.base.verdict(_with_negatives(calls), replies, expected)
         if verdict.status == Status.ERROR:
             return verdict
         complaint = self.complaint(calls, replies)
         return replace(verdict, status=Status.FAILED, detail=complaint) if complaint else verdict
 
-    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Any) -> bool:
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, expected: Any) -> bool:
         """The calls of the probe must be alike, too."""
         if self.complaint(calls, replies) != self.complaint(calls, theirs):
             return False
-        return self.of.alike(_with_negatives(calls), replies, theirs, truth)
+        return self.base.alike(_with_negatives(calls), replies, theirs, expected)
 
     def complaint(self, calls: Calls, replies: Replies) -> str | None:
         """What is wrong with the calls of the probe in the first reply where anything is."""

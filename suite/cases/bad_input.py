@@ -28,12 +28,12 @@ class BadInputCase(CaseWrapper):
 
     in_worker: ClassVar[bool] = True
 
-    def __init__(self, of: Case, source: Source | None = None) -> None:
-        super().__init__(of)
+    def __init__(self, base: Case, source: Source | None = None) -> None:
+        super().__init__(base)
         self.source, self.dtypes = source, ("float32",)
 
     def calls(self, dtype: str) -> Calls:
-        calls = self.of.calls(dtype)
+        calls = self.base.calls(dtype)
         if len(calls) > 1 or calls[0].config is not None:  # a model: to build it three times takes long
             return calls
         tensors = calls[0].tensors
@@ -43,7 +43,7 @@ class BadInputCase(CaseWrapper):
     def expected(self, calls: Calls, conventions: Conventions) -> None:
         return None
 
-    def verdict(self, calls: Calls, replies: Replies, truth: None) -> Verdict:
+    def verdict(self, calls: Calls, replies: Replies, expected: None) -> Verdict:
         if all(reply.error for reply in replies):
             return Verdict(Status.PASSED, replies[0].error)
         accepted = f"{self.why} was accepted"

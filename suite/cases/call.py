@@ -56,7 +56,7 @@ class Call:
     config: Mapping[str, Any] | None = None
     """With a config the function is a factory, `factory(config, weights)`, and its result is called."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
-    making: Mapping[str, Any] = field(default_factory=dict)
+    factory_options: Mapping[str, Any] = field(default_factory=dict)
     """Further keyword arguments of the factory; later calls of its model have them too."""
     model_of: int | None = None
     """The model of an earlier call, counted from 0, is called; config and weights are not repeated."""
@@ -69,13 +69,13 @@ class Call:
     def arguments(self) -> frozenset[str]:
         """The parameters that a function needs for this call."""
         backend = {"attention"} if self.probed else frozenset[str]()
-        named = frozenset(self.options) | frozenset(self.making)
+        named = frozenset(self.options) | frozenset(self.factory_options)
         return frozenset(self.tensors) - frozenset(self.positional) | named | backend
 
     @property
     def need_weights(self) -> bool:
         """Whether attention weights are requested."""
-        return bool(self.options.get("need_weights") or self.making.get("need_weights"))
+        return bool(self.options.get("need_weights") or self.factory_options.get("need_weights"))
 
 
 Calls = tuple[Call, ...]

@@ -55,7 +55,7 @@ class Case(ABC):
         """The expected results, computed from the calls alone, before an implementation sees the inputs."""
 
     @abstractmethod
-    def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
+    def verdict(self, calls: Calls, replies: Replies, expected: Any) -> Verdict:
         """Compare the replies with the expected results."""
 
     def traits(self, dtype: str) -> Traits:
@@ -66,15 +66,15 @@ class Case(ABC):
         """The numbers of `keys` and `queries` and the `width`, of cases that have one of each; else empty."""
         return {}
 
-    def counts(self, truth: Any) -> bool:
+    def counts(self, expected: Any) -> bool:
         """Whether a mutant that fails here counts as killed: not where loose bounds leave that to chance."""
         return True
 
-    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Any) -> bool:
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, expected: Any) -> bool:
         """Whether two sets of replies are equal within the bounds, for diagnosis."""
         return False
 
-    def draws(self, calls: Calls, replies: Replies, truth: Any) -> Mapping[int, Tensor]:
+    def draws(self, calls: Calls, replies: Replies, expected: Any) -> Mapping[int, Tensor]:
         """The dropout masks that the replies reveal, by seed: diagnosis gives them to the mutants."""
         return {}
 
@@ -86,37 +86,38 @@ class Case(ABC):
 class CaseWrapper(Case):
     """A case with the calls of another case; subclasses say what they expect and how they judge."""
 
-    def __init__(self, of: Case) -> None:
-        self.of = of
-        self.name, self.why, self.dtypes, self.devices, self.source = of.name, of.why, of.dtypes, of.devices, of.source
+    def __init__(self, base: Case) -> None:
+        self.base = base
+        self.name, self.why, self.dtypes = base.name, base.why, base.dtypes
+        self.devices, self.source = base.devices, base.source
 
     def calls(self, dtype: str) -> Calls:
-        return self.of.calls(dtype)
+        return self.base.calls(dtype)
 
     def traits(self, dtype: str) -> Traits:
-        return self.of.traits(dtype)
+        return self.base.traits(dtype)
 
     def lengths(self) -> Mapping[str, int]:
-        return self.of.lengths()
+        return self.base.lengths()
 
 
 class ChangedCase(CaseWrapper):
     """Another case with a difference: all that a subclass does not override is that case's."""
 
     def expected(self, calls: Calls, conventions: Conventions) -> Any:
-        return self.of.expected(calls, conventions)
+        return self.base.expected(calls, conventions)
 
-    def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
-        return self.of.verdict(calls, replies, truth)
+    def verdict(self, calls: Calls, replies: Replies, expected: Any) -> Verdict:
+        return self.base.verdict(calls, replies, expected)
 
-    def counts(self, truth: Any) -> bool:
-        return self.of.counts(truth)
+    def counts(self, expected: Any) -> bool:
+        return self.base.counts(expected)
 
-    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Any) -> bool:
-        return self.of.alike(calls, replies, theirs, truth)
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, expected: Any) -> bool:
+        return self.base.alike(calls, replies, theirs, expected)
 
-    def draws(self, calls: Calls, replies: Replies, truth: Any) -> Mapping[int, Tensor]:
-        return self.of.draws(calls, replies, truth)
+    def draws(self, calls: Calls, replies: Replies, expected: Any) -> Mapping[int, Tensor]:
+        return self.base.draws(calls, replies, expected)
 
 
 def list_tests(cases: Iterable[Case], device: str, dtypes: Container[str] = DTYPES) -> list[tuple[Case, str]]:

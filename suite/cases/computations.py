@@ -86,7 +86,7 @@ class Steps(Stepwise):
         self.__signature__ = inspect.signature(self.compute)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        self.refuse(*arguments, **named)
+        self.validate(*arguments, **named)
         return self.compute(*arguments, **named)
 
     def joined(self, other: Any) -> Function | None:
@@ -95,7 +95,7 @@ class Steps(Stepwise):
             return None
         return type(self)(**self.replaced, **other.replaced)
 
-    def refuse(self, *arguments: Any, **named: Any) -> None:
+    def validate(self, *arguments: Any, **named: Any) -> None:
         """Raise for what the contract calls bad input."""
         bound = self.__signature__.bind(*arguments, **named)
         bound.apply_defaults()
@@ -105,7 +105,7 @@ class Steps(Stepwise):
         self.check(bound.arguments, self.axes.check(bound.arguments))
 
     @staticmethod
-    def check(given: Arguments, sizes: Sizes) -> None:
+    def check(arguments: Arguments, sizes: Sizes) -> None:
         """Raise for bad input that axes and choices do not describe."""
 
     @staticmethod
@@ -117,17 +117,17 @@ class Steps(Stepwise):
     def wrong(cls, step: str, replacement: Function | StepChange) -> Function:
         correct = cls()
         if isinstance(replacement, StepChange):
-            replacement = replacement.of(correct if step == WHOLE else getattr(correct, step))
+            replacement = replacement.applied_to(correct if step == WHOLE else getattr(correct, step))
         return replacement if step == WHOLE else cls(**{step: replacement})
 
     @classmethod
-    def checked(cls, core: Step) -> Step:
+    def validated(cls, core: Step) -> Step:
         """Another computation behind this one's check of its input."""
-        refuse = cls().refuse
+        validate = cls().validate
 
         @wraps(core)
         def answer(*arguments: Any, **named: Any) -> Any:
-            refuse(*arguments, **named)
+            validate(*arguments, **named)
             return core(*arguments, **named)
 
         return answer  # type: ignore[return-value]
@@ -149,12 +149,12 @@ def imprecise_mutants(of: type[Steps]) -> list[Mutant]:
 
 def widened(of: type[Steps], core: Function) -> Function:
     """Computes half types in float32 and returns the dtype of the first argument."""
-    return of.checked(_converted(core, Steps.wide))
+    return of.validated(_converted(core, Steps.wide))
 
 
 def in_float64(of: type[Steps], core: Function) -> Function:
     """Computes in float64 and returns the dtype of the first argument."""
-    return of.checked(_converted(core, lambda numbers: torch.float64))
+    return of.validated(_converted(core, lambda numbers: torch.float64))
 
 
 def in_numpy(of: type[Steps], core: Function) -> Function:
@@ -170,7 +170,7 @@ def in_numpy(of: type[Steps], core: Function) -> Function:
         output = core(*map(array, arguments), **{name: array(option) for name, option in options.items()})
         return torch.tensor(output, dtype=arguments[0].dtype)
 
-    return of.checked(answer)
+    return of.validated(answer)
 
 
 def _converted(core: Function, dtype: Callable[[Tensor], torch.dtype]) -> Function:

@@ -99,19 +99,19 @@ class Contract:
     """The dtype of the core by kind of device."""
     core_needs: frozenset[str] = frozenset()
     """Features that the core needs as well."""
-    also_called: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
     """Other names that a user may type for a family."""
     conventions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The points on which honest libraries differ, and what may be declared; the first is the contract's own."""
     adapt: Callable[[Call, Conventions], Call] = lambda call, conventions: call
     """The same call under declared conventions."""
-    unanswerable: Callable[[Any, frozenset[str], Conventions], str] = lambda case, needed, conventions: ""
+    undefined_reason: Callable[[Any, frozenset[str], Conventions], str] = lambda case, needed, conventions: ""
     """Why a case or a workload has no defined result under these conventions, or empty."""
-    findings: Path | None = None
+    known_bugs: Path | None = None
     """The file of known bugs in shipped libraries, if there is one."""
     variants: Callable[[], Sequence[Variant]] = tuple
     workloads: Callable[[], Sequence[Workload]] = tuple
-    shaped: Callable[[str], Workload] | None = None
+    make_workload: Callable[[str], Workload] | None = None
     """Makes the workload of `--shape`, or raises UsageError. None where a contract has no such workloads."""
     baseline: str = "matmul"
     """The implementation with which times are compared."""
@@ -119,11 +119,11 @@ class Contract:
     """Whether an implementation is a factory, `factory(config, weights)`."""
     examples: Callable[[], Sequence[Example]] = tuple
     """The documents' examples among the cases, next to the oracle's results."""
-    reproducing: Callable[[], Reproducer | None] = lambda: None
+    reproducer: Callable[[], Reproducer | None] = lambda: None
     """How to reduce and write a failing call, if the contract can."""
-    words: Callable[[str], str] = lambda text: text
+    rephrase: Callable[[str], str] = lambda text: text
     """A sentence in the words of the implementation's own signature."""
-    worded: Callable[[Outcome, Calls], Outcome] = lambda outcome, calls: outcome
+    rephrase_outcome: Callable[[Outcome, Calls], Outcome] = lambda outcome, calls: outcome
     """An outcome of these calls in the same words."""
     page: str = ""
     """The contract's documentation: its second paragraph is the signature."""
@@ -131,17 +131,17 @@ class Contract:
     def workload(self, name: str) -> Workload:
         """The workload of this name, or of the shape in it. UsageError if there is none."""
         if name.startswith(SHAPE):
-            return self.of_shape(name.removeprefix(SHAPE))
+            return self.workload_of_shape(name.removeprefix(SHAPE))
         for workload in self.workloads():
             if workload.name == name:
                 return workload
         raise UsageError(f"there is no workload {name!r} of {self.name}")
 
-    def of_shape(self, text: str) -> Workload:
+    def workload_of_shape(self, text: str) -> Workload:
         """The workload of `--shape`. UsageError if the contract has none, or the shape is malformed."""
-        if self.shaped is None:
+        if self.make_workload is None:
             raise UsageError(f"--shape {text!r}: {self.name} has no shapes of one's own to time; attention has")
-        return self.shaped(text)
+        return self.make_workload(text)
 
     @property
     def signature(self) -> str:
@@ -162,14 +162,14 @@ def optional_in(page: str) -> frozenset[str]:
 class Reproducer:
     """How a contract finds and writes the smallest failing call."""
 
-    posed: Callable[[Calls], Case]
+    case_of: Callable[[Calls], Case]
     """A case of these very calls, each judged by itself."""
-    simpler: Sequence[Simpler]
+    simplifications: Sequence[Simpler]
     """The ways to make a call simpler, in the order in which they are tried."""
-    written: Callable[[Call, Reply, Expected | None, Conventions], Sequence[str]]
+    script: Callable[[Call, Reply, Expected | None, Conventions], Sequence[str]]
     """Lines of plain torch that make the call, compute the expected result, and print both; empty where plain torch
     cannot say it. Without an `Expected`, an error is expected."""
-    said: frozenset[str]
+    conventions: frozenset[str]
     """The conventions that these lines can follow."""
     blank: Callable[[Call], Call]
     """The same call with plain numbers, for bad input that must raise whatever the numbers are."""

@@ -34,7 +34,7 @@ class DocumentedNumbers(ChangedCase):
 
     def __init__(
         self,
-        of: PerCallCase,
+        base: PerCallCase,
         figures: Figures,
         select: Callable[[Array], Array] = np.asarray,
         *,
@@ -44,7 +44,7 @@ class DocumentedNumbers(ChangedCase):
         """`select` picks the printed part of the output. The table adds `remark` to the quantity, and notes
         `where_decided` where the contract decides otherwise than the document.
         """
-        super().__init__(of)
+        super().__init__(base)
         self.figures, self.select, self.remark, self.where_decided = figures, select, remark, where_decided
         self.source, self.dtypes = figures.source, PRECISE
 
@@ -52,33 +52,33 @@ class DocumentedNumbers(ChangedCase):
     def printed(self) -> Array:
         return numbers(self.figures.values)
 
-    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Expected]) -> Verdict:
-        verdict, expected = self.of.verdict(calls, replies, truth), truth[0]
+    def verdict(self, calls: Calls, replies: Replies, expected: Sequence[Expected]) -> Verdict:
+        verdict, result = self.base.verdict(calls, replies, expected), expected[0]
         if verdict.status != Status.PASSED:
             return verdict
-        actual, printed = self.answered(replies), self.printed
+        actual, printed = self.printed_part(replies), self.printed
         if actual.shape != printed.shape:
             return Verdict(Status.FAILED, f"output has shape {actual.shape}, the document prints {printed.shape}")
-        tolerance = self.tolerance(expected, str(expected.form.dtype)[6:])
-        if expected.decided is not None and expected.decided.any():
-            declared = self.select(expected.numbers)
+        tolerance = self.tolerance(result, str(result.form.dtype)[6:])
+        if result.decided is not None and result.decided.any():
+            declared = self.select(result.numbers)
             same = compare.errors(declared, printed, np.nan_to_num(tolerance)) <= 1
-            printed = np.where(self.select(expected.decided) & ~same, declared, printed)
+            printed = np.where(self.select(result.decided) & ~same, declared, printed)
         if complaint := compare.difference(actual, printed, tolerance):
             return Verdict(Status.FAILED, f"the document has another number: {complaint}", output_wrong=True)
         return verdict
 
-    def answered(self, replies: Replies) -> Array:
+    def printed_part(self, replies: Replies) -> Array:
         """The printed part of the reply."""
         output = replies[0].output
         assert output is not None, "the form has been checked"
         return self.select(compare.numbers(output))
 
-    def computed(self, dues: Sequence[Expected]) -> Array:
+    def oracle_part(self, expected: Sequence[Expected]) -> Array:
         """The printed part of the oracle's result."""
-        return self.select(dues[0].numbers)
+        return self.select(expected[0].numbers)
 
-    def tolerance(self, due: Expected, dtype: str) -> Array:
+    def tolerance(self, expected: Expected, dtype: str) -> Array:
         """Half a unit of the last printed digit, plus what the dtype may cost."""
         size = np.where(np.isfinite(self.printed), abs(self.printed), 0.0)  # an infinity has no digits
         unit: Array | float = DERIVED * size + 1e-12
@@ -88,16 +88,16 @@ class DocumentedNumbers(ChangedCase):
             digit = 10.0 ** (np.floor(np.log10(size + 1e-45)) + 1 - self.figures.significant)
             unit = 0.5 * digit + SINGLE * size
         rounding = ROUNDED_INPUTS if dtype == "float32" else 0.0
-        return np.asarray(unit + rounding * size + self.room(due), dtype=np.float64)
+        return np.asarray(unit + rounding * size + self.slack(expected), dtype=np.float64)
 
-    def room(self, due: Expected) -> Array:
+    def slack(self, expected: Expected) -> Array:
         """What the dtype may cost of the printed part."""
-        return self.select(due.room)
+        return self.select(expected.slack)
 
     def example(self) -> Example:
         expected, *_ = results = self.expected(self.calls("float64"), {})
         decimals = SHOWN if self.figures.decimals is None else self.figures.decimals
-        printed, computed = first_numbers(self.printed, decimals), first_numbers(self.computed(results), decimals)
+        printed, computed = first_numbers(self.printed, decimals), first_numbers(self.oracle_part(results), decimals)
         derived = self.figures.source.given != "digits" and self.figures.decimals is None
         notes = [f"not printed; derived from the definition: {printed}"] if derived else []
         if expected.decided is not None and expected.decided.any() and self.where_decided:
@@ -110,13 +110,13 @@ class DocumentedShape(ChangedCase):
     """A case of one call with a shape in a document: of the output, or of what `arrange` makes of it."""
 
     def __init__(
-        self, of: PerCallCase, source: Source, shape: Sequence[int], arrange: Arrange = lambda output, weights: output
+        self, base: PerCallCase, source: Source, shape: Sequence[int], arrange: Arrange = lambda output, weights: output
     ) -> None:
-        super().__init__(of)
+        super().__init__(base)
         self.source, self.shape, self.arrange, self.dtypes = source, tuple(shape), arrange, PRECISE
 
-    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Expected]) -> Verdict:
-        verdict, reply = self.of.verdict(calls, replies, truth), replies[0]
+    def verdict(self, calls: Calls, replies: Replies, expected: Sequence[Expected]) -> Verdict:
+        verdict, reply = self.base.verdict(calls, replies, expected), replies[0]
         if verdict.status != Status.PASSED or reply.output is None:
             return verdict
         weights = {name: compare.numbers(of) for name, of in reply.attention_weights.items() if of is not None}
@@ -127,7 +127,7 @@ class DocumentedShape(ChangedCase):
 
     def example(self) -> Example:
         expected, *_ = self.expected(self.calls("float64"), {})
-        weights = {name: weights.due.numbers for name, weights in (expected.attentions or {}).items()}
+        weights = {name: weights.expected.numbers for name, weights in (expected.attentions or {}).items()}
         assert self.source is not None
         shape = self.arrange(expected.numbers, weights).shape
         return example(self.name, self.source, str(self.shape), str(shape), "unseeded draws")
@@ -136,33 +136,33 @@ class DocumentedShape(ChangedCase):
 class CasePair(CaseWrapper):
     """A case, and another case of one call: zeros that are right in the first are wrong in the second."""
 
-    def __init__(self, of: Case, second: Case) -> None:
-        super().__init__(of)
+    def __init__(self, base: Case, second: Case) -> None:
+        super().__init__(base)
         self.second = second
 
     def calls(self, dtype: str) -> Calls:
-        return (*self.of.calls(dtype), *self.second.calls(dtype))
+        return (*self.base.calls(dtype), *self.second.calls(dtype))
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Any, Any]:
-        return self.of.expected(calls[:-1], conventions), self.second.expected(calls[-1:], conventions)
+        return self.base.expected(calls[:-1], conventions), self.second.expected(calls[-1:], conventions)
 
-    def verdict(self, calls: Calls, replies: Replies, truth: tuple[Any, Any]) -> Verdict:
-        verdict = self.of.verdict(calls[:-1], replies[:-1], truth[0])
+    def verdict(self, calls: Calls, replies: Replies, expected: tuple[Any, Any]) -> Verdict:
+        verdict = self.base.verdict(calls[:-1], replies[:-1], expected[0])
         if verdict.status != Status.PASSED:
             return verdict
-        verdict = self.second.verdict(calls[-1:], replies[-1:], truth[1])
+        verdict = self.second.verdict(calls[-1:], replies[-1:], expected[1])
         return verdict if verdict.status == Status.PASSED else replace(verdict, detail=f"second call: {verdict.detail}")
 
-    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: tuple[Any, Any]) -> bool:
-        return self.of.alike(calls[:-1], replies[:-1], theirs[:-1], truth[0]) and self.second.alike(
-            calls[-1:], replies[-1:], theirs[-1:], truth[1]
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, expected: tuple[Any, Any]) -> bool:
+        return self.base.alike(calls[:-1], replies[:-1], theirs[:-1], expected[0]) and self.second.alike(
+            calls[-1:], replies[-1:], theirs[-1:], expected[1]
         )
 
-    def counts(self, truth: tuple[Any, Any]) -> bool:
-        return self.of.counts(truth[0])
+    def counts(self, expected: tuple[Any, Any]) -> bool:
+        return self.base.counts(expected[0])
 
     def example(self) -> Example | None:
-        return self.of.example()
+        return self.base.example()
 
 
 def example(name: str, source: Source, printed: str, computed: str, note: str, remark: str = "") -> Example:

@@ -47,7 +47,7 @@ class Form:
         """The verdict on an error, or a wrong type, shape or dtype, or changed or shared inputs; None without these."""
         if reply.error:
             return Verdict(Status.ERROR, reply.error)
-        complaint = self._output(reply, name) or self._inputs(reply, name) or self.of_gradients(reply)
+        complaint = self._output(reply, name) or self._inputs(reply, name) or self.gradients_complaint(reply)
         return Verdict(Status.FAILED, complaint) if complaint else None
 
     def _output(self, reply: Reply, name: str) -> str | None:
@@ -74,7 +74,7 @@ class Form:
             return f"a later call changed the gradient of {' and '.join(reply.gradients_overwritten)}"
         return f"a later call changed this {name}" if reply.overwritten else None
 
-    def of_gradients(self, reply: Reply) -> str | None:
+    def gradients_complaint(self, reply: Reply) -> str | None:
         """What is wrong with the form of the gradients, or None."""
         for name, shape in self.gradients.items():
             gradient = reply.gradients.get(name)
@@ -112,11 +112,11 @@ class Expected(ABC):
 
     @property
     @abstractmethod
-    def room(self) -> Array:
+    def slack(self) -> Array:
         """How far rounding may take an honest output from a document's numbers, element by element."""
 
     @abstractmethod
-    def held(self, reply: Reply, name: str = "output") -> Verdict:
+    def compare_numbers(self, reply: Reply, name: str = "output") -> Verdict:
         """The verdict on the output and the gradients of a reply of the right form."""
 
     @abstractmethod
@@ -128,7 +128,7 @@ class Expected(ABC):
             return unfit
         if self.attentions is not None and (complaint := unlike_names(reply.attention_weights, self.attentions)):
             return Verdict(Status.FAILED, complaint)
-        verdict = self.held(reply)
+        verdict = self.compare_numbers(reply)
         if reply.weights is not None and self.form.weights is not None:
             verdict = judge_with_weights(verdict, reply.weights, self.weights, self.form.weights, self.rows)
         for name, expected in (self.attentions or {}).items():
@@ -174,10 +174,10 @@ class WithinBounds(Expected):
         return self.output.value.reshape(self.form.shape).astype(np.float64)
 
     @property
-    def room(self) -> Array:
+    def slack(self) -> Array:
         return self.accept * self.output.bound.reshape(self.form.shape)
 
-    def held(self, reply: Reply, name: str = "output") -> Verdict:
+    def compare_numbers(self, reply: Reply, name: str = "output") -> Verdict:
         output = _numbers(reply.output)
         stray = int((~np.isfinite(output)).sum()) if self.rows is not None else 0
         if stray and np.isfinite(self.output.value.astype(np.float64)).all():
@@ -201,7 +201,7 @@ class WithinBounds(Expected):
             },
             wholes={name: whole.between_two() for name, whole in self.wholes.items()},
         )
-        return widened.held(reply).status == Status.PASSED
+        return widened.compare_numbers(reply).status == Status.PASSED
 
     def _judged(self, output: Array) -> Array:
         return output if self.rows is None else output[..., self.rows, :]
@@ -233,10 +233,10 @@ class NearInNorm(Expected):
         return self.value.astype(np.float64)
 
     @property
-    def room(self) -> Array:
+    def slack(self) -> Array:
         return np.full(self.form.shape, EMBEDDED[str(self.form.dtype)[6:]])
 
-    def held(self, reply: Reply, name: str = "output") -> Verdict:
+    def compare_numbers(self, reply: Reply, name: str = "output") -> Verdict:
         actual = _numbers(reply.output)
         ratios = compare.distances(actual, self.value, self.allowed)
         ratio = float(ratios.max(initial=0.0))
@@ -264,7 +264,7 @@ class NearInNorm(Expected):
 class AttentionWeights:
     """The expected weights of one attention, … l s."""
 
-    due: WithinBounds | NearInNorm
+    expected: WithinBounds | NearInNorm
     """Their form and numbers."""
     hidden: Array
     """True where a query may not attend to a key, and the weight is exactly 0; … l s."""
@@ -275,13 +275,13 @@ class AttentionWeights:
         if tensor is None:
             return Verdict(Status.FAILED, f"the {called} are no tensor")
         weights = replace(reply, output=tensor, aliased=(), overwritten=False)
-        if unfit := self.due.form.unfit(weights, called):
+        if unfit := self.expected.form.unfit(weights, called):
             return unfit
         if name in reply.weights_overwritten:
             return Verdict(Status.FAILED, f"a later call changed the {called}")
         actual = compare.numbers(tensor)
         verdict = self._hidden(called, actual) or self._sums(called, actual)
-        return verdict if verdict.status != Status.PASSED else self.due.held(weights, called)
+        return verdict if verdict.status != Status.PASSED else self.expected.compare_numbers(weights, called)
 
     def equal(self, name: str, reply: Reply, theirs: Reply) -> bool:
         """Whether two replies of the right form have equal weights of this name, except for rounding."""
@@ -293,14 +293,14 @@ class AttentionWeights:
             return np.array_equal(compare.numbers(ours), compare.numbers(others), equal_nan=True)
         if not np.array_equal(*(self.hidden & (_numbers(weights) != 0) for weights in pair)):
             return False
-        return self.due.alike(Reply(output=ours), Reply(output=others))
+        return self.expected.alike(Reply(output=ours), Reply(output=others))
 
     def negated(self) -> AttentionWeights:
         """The weights expected of an attention that returns the negative."""
-        if isinstance(self.due, NearInNorm):
-            return replace(self, due=replace(self.due, value=-self.due.value))
-        output = Bounded(-self.due.output.value, self.due.output.bound)
-        return replace(self, due=replace(self.due, output=output))
+        if isinstance(self.expected, NearInNorm):
+            return replace(self, expected=replace(self.expected, value=-self.expected.value))
+        output = Bounded(-self.expected.output.value, self.expected.output.bound)
+        return replace(self, expected=replace(self.expected, output=output))
 
     def _hidden(self, called: str, actual: Array) -> Verdict | None:
         places = np.argwhere(self.hidden & (actual != 0))
@@ -312,10 +312,10 @@ class AttentionWeights:
 
     def _sums(self, called: str, actual: Array) -> Verdict:
         """The sum of each row, which is 1, or 0 for a query that may attend to nothing."""
-        sums = self.due.numbers.sum(-1).round()
-        room = np.full(sums.shape, row_sum_bound(actual.shape[-1], PRECISIONS[str(self.due.form.dtype)[6:]]))
-        if isinstance(self.due, NearInNorm):
-            room[np.isinf(self.due.allowed)] = np.inf  # nothing is known of these rows
+        sums = self.expected.numbers.sum(-1).round()
+        room = np.full(sums.shape, row_sum_bound(actual.shape[-1], PRECISIONS[str(self.expected.form.dtype)[6:]]))
+        if isinstance(self.expected, NearInNorm):
+            room[np.isinf(self.expected.allowed)] = np.inf  # nothing is known of these rows
         return closest([(f"the sum of {called}", actual.sum(-1), Bounded(sums, room), 1.0)])
 
 
@@ -325,14 +325,14 @@ class PerCallCase(Case):
     @abstractmethod
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Expected, ...]: ...
 
-    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Expected]) -> Verdict:
-        return judge(truth, replies)
+    def verdict(self, calls: Calls, replies: Replies, expected: Sequence[Expected]) -> Verdict:
+        return judge(expected, replies)
 
-    def counts(self, truth: Sequence[Expected]) -> bool:
-        return not any(result.loose for result in truth)
+    def counts(self, expected: Sequence[Expected]) -> bool:
+        return not any(result.loose for result in expected)
 
-    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Sequence[Expected]) -> bool:
-        return all(result.alike(*pair) for result, *pair in zip(truth, replies, theirs, strict=True))
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, expected: Sequence[Expected]) -> bool:
+        return all(result.alike(*pair) for result, *pair in zip(expected, replies, theirs, strict=True))
 
 
 def judge(results: Sequence[Expected], replies: Sequence[Reply]) -> Verdict:

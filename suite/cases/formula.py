@@ -58,11 +58,11 @@ class Formula:
         drawn = {size: value for size, value in unusual.items() if size not in self.options}
         return FormulaCase(name, why, self, partial(self.draw, **drawn), {**self.always, **options}, dtypes)
 
-    def given(self, name: str, why: str, inputs: Inputs, **options: Any) -> FormulaCase:
+    def with_inputs(self, name: str, why: str, inputs: Inputs, **options: Any) -> FormulaCase:
         """A case with these inputs."""
         return FormulaCase(name, why, self, lambda random: inputs, {**self.always, **options})
 
-    def refused(self, *rows: Row) -> Iterator[BadInputCase]:
+    def bad_input(self, *rows: Row) -> Iterator[BadInputCase]:
         """Cases of the family `bad_input`, with what is unusual in each row."""
         for what, why, unusual in rows:
             yield BadInputCase(self(f"bad_input/{what}", why, **unusual))
@@ -72,26 +72,29 @@ class Formula:
         for what, why, unusual in (("scattered", "in memory from the last axis to the first, with gaps", {}), *rows):
             yield out_of_order(self(f"layout/{what}", why, **unusual))
 
-    def again(self, *rows: Row) -> Iterator[FormulaCase]:
+    def repeated(self, *rows: Row) -> Iterator[FormulaCase]:
         """Cases of the family `again`, of several calls: the usual case, and one of each row."""
         for what, why, unusual in (("usual", "other numbers, and others yet in the same tensors", {}), *rows):
             yield repeated(self(f"again/{what}", why, PRECISE, **unusual))
 
-    def dues(self, calls: Calls, conventions: Conventions, **known: Any) -> tuple[Expected, ...]:
+    def expected_results(self, calls: Calls, conventions: Conventions, **known: Any) -> tuple[Expected, ...]:
         """The expected results of calls, attention weights included where they are requested."""
-        return tuple((self.seen if call.need_weights else self.due)(call, conventions, **known) for call in calls)
+        return tuple(
+            (self.expected_with_weights if call.need_weights else self.expected_output)(call, conventions, **known)
+            for call in calls
+        )
 
-    def seen(self, call: Call, conventions: Conventions, **known: Any) -> WithinBounds:
+    def expected_with_weights(self, call: Call, conventions: Conventions, **known: Any) -> WithinBounds:
         """The expected output and attention weights; hidden weights have no bound."""
         assert self.weights is not None
         assert self.hidden is not None
         plain = replace(call, options={name: value for name, value in call.options.items() if name != "need_weights"})
-        weights, hidden = replace(self, oracle=self.weights).due(plain, conventions), self.hidden(call)
+        weights, hidden = replace(self, oracle=self.weights).expected_output(plain, conventions), self.hidden(call)
         exact = Bounded(weights.output.value, np.where(hidden, 0.0, weights.output.bound))
         attentions = {"": AttentionWeights(replace(weights, output=exact), hidden)}
-        return replace(self.due(plain, conventions, **known), attentions=attentions)
+        return replace(self.expected_output(plain, conventions, **known), attentions=attentions)
 
-    def due(self, call: Call, conventions: Conventions, **known: Any) -> WithinBounds:
+    def expected_output(self, call: Call, conventions: Conventions, **known: Any) -> WithinBounds:
         """The expected output. `known` are further arguments of the oracle, such as the weights that dropout kept."""
         assert self.oracle is not None
         dtype = dtype_of(call)
@@ -153,7 +156,7 @@ class FormulaCase(PerCallCase):
         return {"dtype": (dtype,), **{name: (f"{name} {value}",) for name, value in self.options.items()}}
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Expected, ...]:
-        return self.formula.dues(calls, conventions)
+        return self.formula.expected_results(calls, conventions)
 
 
 @dataclass(frozen=True)

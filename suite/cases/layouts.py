@@ -58,12 +58,12 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 class LayoutCase(ChangedCase):
     """Another case, with the layout of its calls changed by a function."""
 
-    def __init__(self, of: Case, lay: Callable[[Call], Call]) -> None:
-        super().__init__(of)
+    def __init__(self, base: Case, lay: Callable[[Call], Call]) -> None:
+        super().__init__(base)
         self.lay = lay
 
     def calls(self, dtype: str) -> Calls:
-        return tuple(map(self.lay, self.of.calls(dtype)))
+        return tuple(map(self.lay, self.base.calls(dtype)))
 
 
 def out_of_order(of: Case) -> Case:

@@ -72,47 +72,49 @@ class Model:
         calls: Draws | None = None,
         weights: Weights | None = None,
         same_storage: bool = False,
-        making: Mapping[str, Any] = NOTHING,
+        factory_options: Mapping[str, Any] = NOTHING,
         **unusual: Any,
     ) -> ModelCase:
-        """A case of one call with unusual inputs, or of `calls`; `making` are the factory's keyword arguments."""
+        """A case of one call with unusual inputs, or of `calls`; the factory gets `factory_options` as well."""
         config = self.usual if config is None else config
 
         def once(random: Generator) -> Sequence[Inputs]:
             return [self.draw(random, config=config, **unusual)]
 
-        return ModelCase(name, why, self, config, calls or once, weights, dtypes, same_storage, making=making)
+        return ModelCase(
+            name, why, self, config, calls or once, weights, dtypes, same_storage, factory_options=factory_options
+        )
 
-    def given(
+    def with_inputs(
         self,
         name: str,
         why: str,
         config: Config,
         inputs: Inputs,
         weights: Weights | None = None,
-        making: Mapping[str, Any] = NOTHING,
+        factory_options: Mapping[str, Any] = NOTHING,
     ) -> ModelCase:
         """A case with these inputs and weights."""
-        return ModelCase(name, why, self, config, lambda random: [inputs], weights, making=making)
+        return ModelCase(name, why, self, config, lambda random: [inputs], weights, factory_options=factory_options)
 
-    def refused(self, *rows: Row, **usual: Any) -> Iterator[BadInputCase]:
+    def bad_input(self, *rows: Row, **usual: Any) -> Iterator[BadInputCase]:
         """Cases of the family `bad_input`: what is usual in all, and unusual in each row.
 
         A row may also have `bad_weights`, which changes good ones, `bad_config`, which does not fit the weights,
-        `bad_making`, and `inputs`, which replace drawn ones.
+        `bad_factory_options`, and `inputs`, which replace drawn ones.
         """
         for what, why, unusual in rows:
             own = {**usual, **unusual}
-            bad = {name: own.pop(name) for name in ("bad_weights", "bad_config", "bad_making") if name in own}
+            bad = {name: own.pop(name) for name in ("bad_weights", "bad_config", "bad_factory_options") if name in own}
             inputs = own.pop("inputs", {})
             case = replace(self(f"bad_input/{what}", why, **own), **bad)
             yield BadInputCase(replace(case, inputs=_replacing(case.inputs, inputs)))
 
-    def dues(self, calls: Sequence[Call]) -> tuple[NearInNorm, ...]:
+    def expected_results(self, calls: Sequence[Call]) -> tuple[NearInNorm, ...]:
         """The expected outputs of a model's calls."""
         return _near(calls, [output.value for output, _ in self._oracle(calls)], self._eager(calls))
 
-    def seen(self, calls: Sequence[Call]) -> tuple[NearInNorm, ...]:
+    def expected_with_weights(self, calls: Sequence[Call]) -> tuple[NearInNorm, ...]:
         """The expected outputs and attention weights of a model's calls: of each attention its farthest row counts."""
         truths, eager = self._oracle(calls), self._eager(calls, need_weights=True)
         outputs = _near(calls, [output.value for output, _ in truths], [output for output, _ in eager])
@@ -123,12 +125,12 @@ class Model:
                 by_name[name] = AttentionWeights(expected, ~np.broadcast_to(of[name][1], expected.form.shape))
         return tuple(replace(output, attentions=of) for output, of in zip(outputs, attentions, strict=True))
 
-    def translated(self, calls: Sequence[Call]) -> tuple[ExpectedTokens, ...]:
+    def expected_translations(self, calls: Sequence[Call]) -> tuple[ExpectedTokens, ...]:
         """The expected tokens of a model's calls that translate greedily, and attention weights if they are requested.
 
         The eager model proposes tokens in float64; the oracle's logits of these tokens say whether they are right.
         """
-        config, greedy = calls[0].config, calls[0].making["greedy"]
+        config, greedy = calls[0].config, calls[0].factory_options["greedy"]
         assert config is not None
         propose = self.eager(config, {name: w.double() for name, w in calls[0].weights.items()}, greedy=greedy)
         with torch.no_grad():
@@ -138,7 +140,7 @@ class Model:
             replace(call, tensors={**call.tensors, call.positional[-1]: tokens})
             for call, tokens in zip(calls, read, strict=True)
         ]
-        logits = self.seen(taught) if calls[0].need_weights else self.dues(taught)
+        logits = self.expected_with_weights(taught) if calls[0].need_weights else self.expected_results(taught)
         return tuple(
             expected_tokens(of_call, tokens.numpy(), greedy, self.of_source)
             for of_call, tokens in zip(logits, proposed, strict=True)
@@ -151,9 +153,9 @@ class Model:
         with np.errstate(all="ignore"):
             return [self.oracle(config, weights, **arguments) for arguments in inputs]
 
-    def _eager(self, calls: Sequence[Call], **making: Any) -> list[Any]:
+    def _eager(self, calls: Sequence[Call], **factory_options: Any) -> list[Any]:
         assert calls[0].config is not None
-        eager = self.eager(calls[0].config, calls[0].weights, **making)
+        eager = self.eager(calls[0].config, calls[0].weights, **factory_options)
         with torch.no_grad():
             return [eager(*_inputs(call)) for call in calls]
 
@@ -175,9 +177,9 @@ class ModelCase(PerCallCase):
     bad_weights: Change = field(default=dict)
     bad_config: Config = field(default_factory=dict)
     """Entries of the config for which the weights were not made."""
-    making: Mapping[str, Any] = field(default_factory=dict)
+    factory_options: Mapping[str, Any] = field(default_factory=dict)
     """The factory's keyword arguments besides config and weights."""
-    bad_making: Mapping[str, Any] = field(default_factory=dict)
+    bad_factory_options: Mapping[str, Any] = field(default_factory=dict)
 
     def calls(self, dtype: str) -> Calls:
         weights = self.weights
@@ -190,15 +192,20 @@ class ModelCase(PerCallCase):
         bad = self.bad_weights(weights)
         tensors = {name: w if isinstance(w, Tensor) else as_tensor(w, dtype) for name, w in bad.items()}
         inputs = [as_tensors(drawn, dtype) for drawn in self.inputs(generator(self.name))]
-        config, making = {**self.config, **self.bad_config}, {**self.making, **self.bad_making}
-        first = Call(inputs[0], {}, self.model.positional, config=config, weights=tensors, making=making)
+        config, factory_options = (
+            {**self.config, **self.bad_config},
+            {**self.factory_options, **self.bad_factory_options},
+        )
+        first = Call(
+            inputs[0], {}, self.model.positional, config=config, weights=tensors, factory_options=factory_options
+        )
         again = replace(first, config=None, weights={}, model_of=0, same_storage=self.same_storage)
         return (first, *(replace(again, tensors=drawn) for drawn in inputs[1:]))
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Expected, ...]:
-        if "greedy" in self.making:
-            return self.model.translated(calls)
-        return self.model.seen(calls) if calls[0].need_weights else self.model.dues(calls)
+        if "greedy" in self.factory_options:
+            return self.model.expected_translations(calls)
+        return self.model.expected_with_weights(calls) if calls[0].need_weights else self.model.expected_results(calls)
 
 
 @dataclass(frozen=True)
@@ -252,10 +259,10 @@ class ExpectedTokens(Expected):
         return self.value.astype(np.float64)
 
     @property
-    def room(self) -> Array:
+    def slack(self) -> Array:
         return np.where(self.known, 0.0, np.inf)
 
-    def held(self, reply: Reply, name: str = "output") -> Verdict:
+    def compare_numbers(self, reply: Reply, name: str = "output") -> Verdict:
         assert reply.output is not None
         wrong = np.argwhere(self.known & (compare.numbers(reply.output) != self.value))
         if not len(wrong):
@@ -302,7 +309,7 @@ def _before(steps: Array, *, first: bool) -> Array:
 
 def _of_steps(weights: AttentionWeights, over: Array, unknown: Array) -> AttentionWeights:
     """Expected weights, b … t s: zeros in steps that are over, and anything in those that are unknown, b t."""
-    expected = weights.due
+    expected = weights.expected
     assert isinstance(expected, NearInNorm)
     over, unknown = (steps.reshape(len(steps), *[1] * (expected.value.ndim - 3), -1) for steps in (over, unknown))
     value = np.where(over[..., None], 0.0, expected.value)

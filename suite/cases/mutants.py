@@ -75,7 +75,7 @@ class StepChange:
     before: Mapping[str, Function] = field(default_factory=dict)
     after: Function = lambda result: result
 
-    def of(self, step: Function) -> Function:
+    def applied_to(self, step: Function) -> Function:
         """This step with the changes."""
         signature = inspect.signature(step)
         before = {name: _with_arguments(change, signature, name) for name, change in self.before.items()}

@@ -30,25 +30,25 @@ SEED = 11
 class CountedCase(CaseWrapper):
     """Another case's call, once for each seed; counts in the outputs are judged."""
 
-    def __init__(self, of: Case, form: Callable[[Call], Form], count: Count, seeds: Seeds = (SEED,)) -> None:
+    def __init__(self, base: Case, form: Callable[[Call], Form], count: Count, seeds: Seeds = (SEED,)) -> None:
         """`form` is the form of each reply; the seed None continues where the call before left the random source."""
-        super().__init__(of)
+        super().__init__(base)
         self.form, self.count, self.seeds = form, count, tuple(seeds)
 
     def calls(self, dtype: str) -> Calls:
-        (call,) = self.of.calls(dtype)
+        (call,) = self.base.calls(dtype)
         return tuple(replace(call, seed=seed) for seed in self.seeds)
 
     def expected(self, calls: Calls, conventions: Conventions) -> None:
         return None  # the counts depend on the outputs
 
-    def verdict(self, calls: Calls, replies: Replies, truth: None) -> Verdict:
+    def verdict(self, calls: Calls, replies: Replies, expected: None) -> Verdict:
         if unfit := self._unfit(calls, replies):
             return unfit
         complaint = shares.complaint(self.counted(calls, replies))
         return Verdict(Status.FAILED, complaint, output_wrong=True) if complaint else Verdict(Status.PASSED)
 
-    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: None) -> bool:
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, expected: None) -> bool:
         """Whether the counts are alike: two draws of one mistake have nothing else in common."""
         if self._unfit(calls, replies) or self._unfit(calls, theirs):
             return False
@@ -80,20 +80,20 @@ class DropoutReader(ABC):
         """Where a kept weight shows, however small it is and however the function rounds."""
         return self.possible(call, kept)
 
-    def seen(self, call: Call, output: Array) -> Array:
+    def visible_kept(self, call: Call, output: Array) -> Array:
         """Where a weight was kept, with a mask over the places where none could be."""
         kept = self.kept(call, output)
         possible = self.possible(call, kept)
         return kept if possible.all() else np.ma.masked_where(~possible, kept)
 
     @abstractmethod
-    def due(self, call: Call, kept: Array, conventions: Conventions) -> Expected:
+    def expected(self, call: Call, kept: Array, conventions: Conventions) -> Expected:
         """The expected result of a call that kept these weights."""
 
     def count(self, judge: Judge, p: float, seeds: Seeds) -> Count:
         """Counts in the patterns of kept weights."""
         return lambda calls, outputs: judge(
-            [self.seen(call, output) for call, output in zip(calls, outputs, strict=True)], seeds, p
+            [self.visible_kept(call, output) for call, output in zip(calls, outputs, strict=True)], seeds, p
         )
 
 
@@ -104,14 +104,14 @@ class DropoutCase(CaseWrapper):
     weights can be kept, all of them may be, or none: their share is judged.
     """
 
-    def __init__(self, of: Case, dropped: DropoutReader) -> None:
-        super().__init__(of)
+    def __init__(self, base: Case, dropped: DropoutReader) -> None:
+        super().__init__(base)
         self.dropped = dropped
 
     def expected(self, calls: Calls, conventions: Conventions) -> Conventions:
         return conventions  # the rest depends on the kept weights
 
-    def verdict(self, calls: Calls, replies: Replies, truth: Conventions) -> Verdict:
+    def verdict(self, calls: Calls, replies: Replies, expected: Conventions) -> Verdict:
         draws: dict[int | None, Array] = {}
         comparable = True  # else another draw says nothing about these outputs, and no mutant is compared with them
         for call, reply in zip(calls, replies, strict=True):
@@ -120,24 +120,24 @@ class DropoutCase(CaseWrapper):
             if unfit := self.dropped.form(call).unfit(reply):
                 return unfit
             kept = draws[call.seed] = self._kept(call, reply)
-            comparable &= kept.shape == _output(reply).shape or self._is_whole(call, kept, truth)
-            if complaint := self._share(call, kept, truth):
+            comparable &= kept.shape == _output(reply).shape or self._is_whole(call, kept, expected)
+            if complaint := self._share(call, kept, expected):
                 return Verdict(Status.FAILED, complaint, output_wrong=comparable)
-        verdict = judge([self.dropped.due(call, draws[call.seed], truth) for call in calls], replies)
+        verdict = judge([self.dropped.expected(call, draws[call.seed], expected) for call in calls], replies)
         return replace(verdict, output_wrong=verdict.output_wrong and comparable)
 
-    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Conventions) -> bool:
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, expected: Conventions) -> bool:
         """Compares everything where both kept the same; else, if they are wrong, the weights that both kept."""
-        return all(self._alike(*triple, truth) for triple in zip(calls, replies, theirs, strict=True))
+        return all(self._alike(*triple, expected) for triple in zip(calls, replies, theirs, strict=True))
 
-    def draws(self, calls: Calls, replies: Replies, truth: Conventions) -> Mapping[int, Tensor]:
+    def draws(self, calls: Calls, replies: Replies, expected: Conventions) -> Mapping[int, Tensor]:
         """The kept weights by seed; empty where an output drops nothing, so that its draw does not show."""
         masks: dict[int, Tensor] = {}
         for call, reply in zip(calls, replies, strict=True):
             if call.seed is None or call.seed in masks or self.dropped.form(call).unfit(reply):
                 continue
             kept = self._kept(call, reply)
-            if kept.shape != _output(reply).shape or self._is_whole(call, kept, truth):
+            if kept.shape != _output(reply).shape or self._is_whole(call, kept, expected):
                 return {}
             masks[call.seed] = torch.from_numpy(kept)
         return masks
@@ -153,11 +153,11 @@ class DropoutCase(CaseWrapper):
         if whole != self._is_whole(call, others, conventions):
             return False
         if whole or np.array_equal(kept, others):
-            return self.dropped.due(call, kept, conventions).alike(ours, theirs)
+            return self.dropped.expected(call, kept, conventions).alike(ours, theirs)
         both = kept & others
         if both.shape != _output(ours).shape:
             return False  # an output that is not the weights themselves depends on all kept weights
-        expected = self.dropped.due(replace(call, gradient_of=()), both, conventions)  # so do gradients
+        expected = self.dropped.expected(replace(call, gradient_of=()), both, conventions)  # so do gradients
         ours, theirs = (_only(both, reply) for reply in (ours, theirs))
         return expected.verdict(ours).status != Status.PASSED and expected.alike(ours, theirs)
 

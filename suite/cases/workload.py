@@ -64,7 +64,7 @@ class Workload(ABC):
         raise NotImplementedError(f"{self.name} is not trained")
 
     @abstractmethod
-    def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
+    def tensors_of_round(self, call: Call, number: int) -> Mapping[str, Tensor]:
         """The tensors that differ in round `number` from those of round 0; new ones, contiguous."""
 
     @abstractmethod

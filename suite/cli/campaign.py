@@ -237,7 +237,7 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
         why = {case.name: case.why for case in contract.cases() if case.why}
         contracts[name] = ContractFacts(dict(contract.features), needs, contract.baseline, contract.is_model, why)
         examples += contract.examples()
-        bugs = known_bugs(contract.findings, machine.versions())
+        bugs = known_bugs(contract.known_bugs, machine.versions())
         known |= {
             each.id: FindingFacts(
                 f"{each.says} {each.judgement}",

@@ -178,7 +178,7 @@ def run_correct_variants(
     present: dict[str, str] = {}
     absent: dict[str, str] = {}
     accusations: list[Outcome] = []
-    tests, bugs = list_tests(cases, "cpu"), known_bugs(contract.findings, machine.versions())
+    tests, bugs = list_tests(cases, "cpu"), known_bugs(contract.known_bugs, machine.versions())
     for variant in contract.variants():
         if libraries := missing_libraries(variant):
             absent[variant.name] = f"No module named {libraries[0]!r}"
@@ -283,7 +283,7 @@ def _with_array(name: str, number: int, _: int) -> Part:
 
 
 def _judged(implementation: Implementation, inputs: CaseTests, tests: Sequence[CaseDtype]) -> Part:
-    bugs = known_bugs(implementation.contract.findings, machine.versions())
+    bugs = known_bugs(implementation.contract.known_bugs, machine.versions())
     outcomes = list(Check(implementation, inputs, tests, bugs).outcomes(tests))
     passed = [outcome for outcome in outcomes if outcome.status == Status.PASSED]
     accused = [outcome for outcome in outcomes if outcome.fails]

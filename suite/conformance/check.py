@@ -257,7 +257,7 @@ class Check:
 
     def _reported(self, outcome: Outcome, test: CaseTest) -> Outcome:
         """An outcome in the words of the implementation's signature, marked where it is known."""
-        return known_failures.mark(self.implementation.contract.worded(outcome, test.calls), self.known)
+        return known_failures.mark(self.implementation.contract.rephrase_outcome(outcome, test.calls), self.known)
 
     # Diagnosis
 
@@ -391,7 +391,7 @@ class Check:
         return because(Reason.UNDEFINED, undefined) if undefined else None
 
     def _undefined(self, test: CaseTest) -> str:
-        return self.implementation.contract.unanswerable(test.case, test.needs, self.implementation.understood)
+        return self.implementation.contract.undefined_reason(test.case, test.needs, self.implementation.understood)
 
     def _untaken(self, test: CaseTest) -> list[str]:
         """The parameters that the test needs and the signature does not have."""

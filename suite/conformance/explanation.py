@@ -134,7 +134,7 @@ class Explainer:
             alike = [o for o in unnamed if _kind(o) == kind and not self._is_explained(o, outcomes)]
             if sentence := where_failing([*passed, *map(self._feature_test, alike)], status):
                 which = _which(len(alike), failures, kind)
-                yield self.check.implementation.contract.words(f"{which}{sentence}")
+                yield self.check.implementation.contract.rephrase(f"{which}{sentence}")
 
     def _feature_test(self, outcome: Outcome) -> FeatureTest:
         case = self.check.cases.get(_key(outcome))
@@ -185,7 +185,7 @@ class Explainer:
     def _smallest(self, outcome: Outcome) -> Reproduction | None:
         declaration, reproducing = (
             self.check.implementation.declaration,
-            self.check.implementation.contract.reproducing(),
+            self.check.implementation.contract.reproducer(),
         )
         imported = () if declaration.rewrites_calls else import_lines(declaration)
         if reproducing is None or not imported:
@@ -222,12 +222,12 @@ class FailingTest:
                 return
         except OutOfBudget:
             return
-        smallest, gave_up = shrunk(call, self._fails, self.reproducing.simpler, budget)
+        smallest, gave_up = shrunk(call, self._fails, self.reproducing.simplifications, budget)
         test = self._alone(smallest)
         replies = run_test(self.check.implementation, test)
         if not isinstance(replies, tuple) or self._depends_on_conventions(test):
             return
-        if lines := self.reproducing.written(smallest, replies[0], test.expected[0], test.conventions):
+        if lines := self.reproducing.script(smallest, replies[0], test.expected[0], test.conventions):
             yield lines, gave_up
 
     def _accepted(self, call: Call) -> Iterator[tuple[Sequence[str], bool]]:
@@ -236,13 +236,13 @@ class FailingTest:
         replies = run_test(self.check.implementation, replace(self.test, calls=(plain,)))
         if not isinstance(replies, tuple) or replies[0].output is None:
             return
-        if lines := self.reproducing.written(plain, replies[0], None, self.test.conventions):
+        if lines := self.reproducing.script(plain, replies[0], None, self.test.conventions):
             yield lines, False
 
     def _alone(self, call: Call) -> CaseTest:
         implementation = self.check.implementation
         needs = implementation.contract.needs((call,))
-        case = self.reproducing.posed((call,))
+        case = self.reproducing.case_of((call,))
         return CaseTest(case, self.test.dtype, (call,), needs, implementation.understood).prepared()
 
     def _fails(self, call: Call) -> tuple[bool, float]:
@@ -259,7 +259,7 @@ class FailingTest:
         """Whether a declared convention changes the call, or the expected values in a way that lines cannot show."""
         implementation, (call,) = self.check.implementation, test.calls
         understood = implementation.understood
-        shown = {point: choice for point, choice in understood.items() if point in self.reproducing.said}
+        shown = {point: choice for point, choice in understood.items() if point in self.reproducing.conventions}
         if not understood or implementation.contract.adapt(call, understood) != call:
             return bool(understood)
         return str(test.case.expected(test.calls, shown)[0].numbers) != str(test.expected[0].numbers)

@@ -82,7 +82,7 @@ class CheckRequest:
             if not any(matches(case.name, pattern) for case in cases):
                 families = list(dict.fromkeys(case.family for case in cases))
                 names = [case.name for case in cases]
-                raise UsageError(nothing_matches(pattern, names, families, contract.name, contract.also_called))
+                raise UsageError(nothing_matches(pattern, names, families, contract.name, contract.aliases))
         selected = [case for case in cases if not self.cases or any(matches(case.name, p) for p in self.cases)]
         tests = list_tests(selected, self.device_kind, self.dtypes or DTYPES)
         if not tests:

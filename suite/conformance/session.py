@@ -182,7 +182,7 @@ class Session:
 
     def known_bugs(self, contract: Contract) -> list[KnownBug]:
         if contract.name not in self._bugs:
-            self._bugs[contract.name] = known_bugs(contract.findings, machine.versions())
+            self._bugs[contract.name] = known_bugs(contract.known_bugs, machine.versions())
         return self._bugs[contract.name]
 
     def known(self, declaration: Declaration, contract: Contract) -> Sequence[Known]:

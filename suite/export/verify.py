@@ -107,7 +107,7 @@ def _judged(
     dtype = str(next(iter(weights.values())).dtype).removeprefix("torch.")
     tensors = as_tensors(model.draw(generator("export"), config=config), dtype)
     call = Call(tensors, {}, model.positional, config=config, weights=weights)
-    (expected,) = model.dues([call])
+    (expected,) = model.expected_results([call])
     with torch.no_grad():
         output = source.exports.answering(config, weights, runs)(
             *(tensors[n] for n in model.positional if n in tensors)

@@ -195,7 +195,7 @@ class Calls:
             return partial(self.function, **backend)
         weights = {name: placed(tensor, self.device) for name, tensor in call.weights.items()}
         self.weights = {weight_name(name): tensor for name, tensor in weights.items()}
-        model: Callable[..., Any] = self.function(dict(call.config), weights, **call.making, **backend)
+        model: Callable[..., Any] = self.function(dict(call.config), weights, **call.factory_options, **backend)
         if not callable(model):
             raise _NoModel(kind_of(model) or "a Tensor")
         self.models[-1] = model, self.weights

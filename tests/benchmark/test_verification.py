@@ -31,7 +31,7 @@ def test_more_cores_than_were_given_are_seen_in_the_time_they_worked(threads: in
     output = {}
     for number in (3, 5):
         call = workload.call("float32")
-        inputs = {**call.tensors, **workload.turned(call, number)}
+        inputs = {**call.tensors, **workload.tensors_of_round(call, number)}
         output[number] = torch.nn.functional.scaled_dot_product_attention(*(inputs[n] for n in call.positional))
     found = {number: {"output": of.flatten(0, -2)[list(rows["output"])]} for number, of in output.items()}
     entry = entry_of(Fake("attention/a", Time()))
@@ -67,7 +67,7 @@ def test_errors_that_nobody_promised_to_limit_are_kept_and_refuse_no_time(
     workload = next(each for each in of.workloads() if each.name == "translator/10")
     table = request.Table(workload, "float32", "forward", 0, "hot")
     call, rows = workload.call("float32"), workload.rows("forward", Random(1))
-    inputs = {**call.tensors, **workload.turned(call, 3)}
+    inputs = {**call.tensors, **workload.tensors_of_round(call, 3)}
     model = of.controls()["correct"](call.config, call.weights)
     output = model(*(inputs[name] for name in call.positional)).flatten(0, -2)[list(rows["output"])]
     entry = entry_of(Fake("transformer/a", Time()))

@@ -38,7 +38,7 @@ class Map(Steps):
         return self.signed(self.product(x, w), sign)
 
     @staticmethod
-    def check(given: Arguments, sizes: Sizes) -> None:
+    def check(arguments: Arguments, sizes: Sizes) -> None:
         if not sizes["l"]:
             raise ValueError("no rows")
 
@@ -82,7 +82,7 @@ def test_a_step_is_replaced_or_changed(step: str, replacement: Any, expected: Te
 
 def test_an_optional_argument_that_is_none_stays_none() -> None:
     offset = unless_none(lambda offset, x: offset * x)
-    step = with_arguments(offset=offset).of(lambda x, offset=None: x if offset is None else x + offset)
+    step = with_arguments(offset=offset).applied_to(lambda x, offset=None: x if offset is None else x + offset)
 
     assert torch.equal(step(X), X)
     assert torch.equal(step(X, W), X + W * X)
@@ -111,7 +111,7 @@ def test_an_unknown_step_or_argument_is_an_error_at_once(step: str, change: Any,
     ids=["axes", "choices", "check"],
 )
 def test_bad_input_is_refused_before_any_step(arguments: Any, options: Any, message: str) -> None:
-    for function in (Map(), wrong("product", with_result(turned)), Map.checked(torch.matmul)):
+    for function in (Map(), wrong("product", with_result(turned)), Map.validated(torch.matmul)):
         with pytest.raises(ValueError, match=message):
             function(*arguments, **options)
 

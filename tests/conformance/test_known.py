@@ -94,7 +94,7 @@ def test_no_file_and_an_empty_file_have_no_known_bugs(tmp_path: Path, write: Wri
 
 @pytest.mark.parametrize("name", names())
 def test_the_file_of_each_contract_is_valid(name: str) -> None:
-    assert known_bugs(contract(name).findings, machine.versions()) or name != "attention", "PyTorch's are recorded"
+    assert known_bugs(contract(name).known_bugs, machine.versions()) or name != "attention", "PyTorch's are recorded"
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_an_expected_failure_covers_names_families_and_patterns_in_its_dtypes(
 def test_the_id_of_a_known_bug_means_its_cases_while_it_applies(write: Write) -> None:
     of = contract("attention")
     xfails = [xfail("finding/sdpa-cpu-mask-of-rank-1: we forward", write)]
-    (known,) = xfails_of(xfails, known_bugs(of.findings, machine.versions()))
+    (known,) = xfails_of(xfails, known_bugs(of.known_bugs, machine.versions()))
 
     assert known.covers(mine("bool_mask/rank_1"))
     assert known.must_fail(mine("bool_mask/rank_1", status="passed"))

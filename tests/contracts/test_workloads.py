@@ -60,7 +60,7 @@ def answers(
 ) -> dict[str, Tensor]:
     """All that a function answers in one round, flattened to two axes."""
     call = workload.call(dtype, direction)
-    inputs = {**call.tensors, **workload.turned(call, number), **changed}
+    inputs = {**call.tensors, **workload.tensors_of_round(call, number), **changed}
     for name in call.gradient_of:
         inputs[name] = inputs[name].clone().requires_grad_(True)
     masks = {name: tensor for name, tensor in inputs.items() if name not in call.positional}
@@ -169,7 +169,7 @@ def test_no_two_of_the_first_rounds_ask_the_same(workload: Workload) -> None:
     """Else an answer that was remembered would be right."""
     call = workload.call("float32")
 
-    rounds = [workload.turned(call, number)["query"] for number in range(40)]
+    rounds = [workload.tensors_of_round(call, number)["query"] for number in range(40)]
 
     assert all(round.shape == call.tensors["query"].shape for round in rounds)
     different = {round.numpy().tobytes() for round in rounds}
@@ -179,7 +179,7 @@ def test_no_two_of_the_first_rounds_ask_the_same(workload: Workload) -> None:
 def test_the_first_round_is_the_call_itself() -> None:
     call = SMALL.call("float32")
 
-    assert torch.equal(SMALL.turned(call, 0)["query"], call.tensors["query"])
+    assert torch.equal(SMALL.tensors_of_round(call, 0)["query"], call.tensors["query"])
 
 
 @pytest.mark.parametrize(("kind", "pairs"), [("bool", 5 * 10), ("float", 5 * 10)])
@@ -418,7 +418,7 @@ def of_sampled_rows(workload: Workload, dtype: str, kernel: Kernel) -> Verdict:
     """The verdict where only the rows that are looked at are computed: long workloads cost little so."""
     rows = workload.rows("forward", Random(1))
     call = workload.call(dtype)
-    query, key, value = (workload.turned(call, 1)[name].flatten(0, -2) for name in ("query", "key", "value"))
+    query, key, value = (workload.tensors_of_round(call, 1)[name].flatten(0, -2) for name in ("query", "key", "value"))
     output = kernel(query[list(rows["output"])], key, value)
     return workload.verdict(dtype, "forward", 1, rows, {"output": output})
 

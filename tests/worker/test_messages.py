@@ -76,7 +76,7 @@ def test_every_layout_crosses_with_its_storage(name: str) -> None:
 
 def test_a_call_arrives_as_it_was_sent() -> None:
     options = {"window": (2, None), "scale": 2, "softcap": 1.5, "is_causal": True}
-    sent = replace(call(options=options), gradient_of=("query",), making={"greedy": {"most": 3}})
+    sent = replace(call(options=options), gradient_of=("query",), factory_options={"greedy": {"most": 3}})
 
     request = through_bytes(b"".join(pack(Request(1, "ask", {"calls": [sent]}))), Request)
     (arrived,) = calls_from(request.arguments["calls"])

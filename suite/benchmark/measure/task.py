@@ -66,7 +66,7 @@ class Task:
         call = workload.call(dtype, direction)
         self._lay_out = function.with_layout if isinstance(function, Adapter) else dict
         """Lays inputs out in memory as the function's own signature has them."""
-        turned = frozenset(workload.turned(call, 0))
+        turned = frozenset(workload.tensors_of_round(call, 0))
         self._workload, self._direction, self.is_model = workload, direction, workload.is_model
         self._device = device
         self.making: dict[str, float | None] = {}
@@ -117,7 +117,7 @@ class Task:
         with one_thread():
             for _ in range(BLOCKS):  # each fills a gap of the heap, so that what follows goes elsewhere
                 self._blocks.append(torch.empty(self._random.randrange(LARGEST_BLOCK), dtype=torch.uint8))
-            turned = dict(self._lay_out(self._workload.turned(self._base, number)))
+            turned = dict(self._lay_out(self._workload.tensors_of_round(self._base, number)))
             for name, tensor in turned.items():
                 self.inputs[name].data = tensor  # .data: the version that a cache may look at stays as it was
             first = next(iter(turned.values()))
@@ -130,7 +130,7 @@ class Task:
     def overwrite(self, number: int) -> None:
         """Write the numbers of that round into the inputs, whose memory stays where it is."""
         with one_thread():
-            for name, tensor in self._workload.turned(self._base, number).items():
+            for name, tensor in self._workload.tensors_of_round(self._base, number).items():
                 self.inputs[name].data.copy_(tensor)
 
     def whole_call(self) -> None:

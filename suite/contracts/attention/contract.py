@@ -84,7 +84,7 @@ SHAPES = {
 FEATURES = {word: says for each in features() for word, says in each.words.items()} | SHAPES | COMMON
 CONVENTIONS = {point: choices for each in features() for point, choices in each.conventions.items()} | REPEATED_CALLS
 """What may be declared; the first of each is the contract's own. empty_row may be given per kind of mask."""
-ALSO_CALLED = {word: family for each in features() for word, family in each.also_called.items()}
+ALIASES = {word: family for each in features() for word, family in each.aliases.items()}
 """What users call features of attention, each with the family of cases that is meant."""
 PARAMETERS = {each.argument.name: tuple(each.words) for each in features() if each.argument}
 
@@ -122,9 +122,9 @@ def _shapes(call: Call) -> frozenset[str]:
     return frozenset(word for word, needed in found.items() if needed) | {str(query.dtype).removeprefix("torch.")}
 
 
-def unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
+def undefined_reason(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
     """Why a question has no defined answer under these conventions, or empty."""
-    return next(filter(None, (each.unanswerable(case, needed, conventions) for each in features())), "")
+    return next(filter(None, (each.undefined_reason(case, needed, conventions) for each in features())), "")
 
 
 def shaped(text: str) -> Workload:
@@ -139,13 +139,13 @@ CONTRACT = Contract(
     features=FEATURES,
     conventions=CONVENTIONS,
     parameter_features=PARAMETERS,
-    also_called=ALSO_CALLED,
+    aliases=ALIASES,
     needs=needs,
     adapt=adapted,
-    unanswerable=unanswerable,
+    undefined_reason=undefined_reason,
     strict_core=True,
-    shaped=shaped,
-    findings=Path(__file__).with_name("findings.toml"),
+    make_workload=shaped,
+    known_bugs=Path(__file__).with_name("findings.toml"),
     core_dtypes={"cpu": "float32", "cuda": "float16"},  # fused CUDA kernels exist in half precision only
     **lists_in(
         __name__,
@@ -153,7 +153,7 @@ CONTRACT = Contract(
         variants="variants.variants",
         workloads="workloads.workloads",
         array="cases.combined.array",
-        reproducing="reproduction.reproducing",
+        reproducer="reproduction.reproducing",
     )
     | {"page": page()},
 )

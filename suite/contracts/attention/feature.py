@@ -190,7 +190,7 @@ class Feature:
     """Where libraries honestly differ; the first choice is the contract's own."""
     adapt: Callable[[Call, Conventions], Call] = lambda call, conventions: call
     """The same question in the words of a declared convention."""
-    unanswerable: Callable[[Case, frozenset[str], Conventions], str] = lambda case, needed, conventions: ""
+    undefined_reason: Callable[[Case, frozenset[str], Conventions], str] = lambda case, needed, conventions: ""
     """Why a question has no defined answer under these conventions, or empty."""
     given: Callable[[Any, DrawContext], Mapping[str, Any]] | None = None
     """The arguments for a case's value; the value itself under the argument's name, unless said otherwise."""
@@ -209,7 +209,7 @@ class Feature:
     refuse: Callable[[AttentionCall], str] = lambda call: ""
     """What is wrong with its argument, or empty."""
     cases: Callable[[], Sequence[Case]] = tuple
-    also_called: Mapping[str, str] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
     """What a user may call it, in small letters, each with the family of cases that is meant by that."""
     in_torch: Callable[[str, Any, Call, Conventions], str | None] | None = None
     """What it makes of an expression of plain torch at its stage (of keys and values, scores or weights), given its

@@ -351,7 +351,7 @@ def _printed(call: Call, reply: Reply, expected: WithinBounds, formula: Sequence
     called = f"{_called(call)}[0]" if reply.pair else _called(call)
     if reply.error or reply.output is None:
         return [*formula, 'print("expected", expected.tolist())', f'print("actual", {called})']
-    if expected.form.unfit(reply) and not expected.form.of_gradients(reply):
+    if expected.form.unfit(reply) and not expected.form.gradients_complaint(reply):
         return _form(called, reply, formula)
     if reply.weights is not None and not expected.verdict(replace(reply, weights=None)).detail:
         return _weights(call, reply.weights_name, formula)

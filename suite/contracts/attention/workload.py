@@ -148,7 +148,7 @@ class Workload(asking.Workload):
         random = None if device == "meta" else generator(self.name)
         return feature.given(self.values, DrawContext(random, self.sizes, getattr(torch, dtype)))
 
-    def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
+    def tensors_of_round(self, call: Call, number: int) -> Mapping[str, Tensor]:
         found = {name: moved(call.tensors[name], number, place) for place, name in enumerate(GRADIENTS)}
         return {**found, "query": grown(found["query"], number)}
 
@@ -220,9 +220,9 @@ class Workload(asking.Workload):
                 pairs.append((f"gradient of {name}{where}", compare.numbers(found[name]), due, ACCEPT_GRADIENT))
         return closest(pairs)
 
-    def bounded(self, truth: oracle.OracleResult, value: oracle.Array, numbers: int) -> Bounded:
+    def bounded(self, expected: oracle.OracleResult, value: oracle.Array, numbers: int) -> Bounded:
         """The expected output with its bound: of `numbers` that are judged in all, with values s v."""
-        return truth.output
+        return expected.output
 
     def _truth(
         self, call: Call, dtype: str, pair: int, rows: Sequence[int], gradient_of: tuple[str, ...]
@@ -304,7 +304,7 @@ def _turned(workload: Workload, dtype: str, direction: str, number: int) -> Call
     It is in the contract's words, as the oracle takes it, whatever conventions there are.
     """
     call = _drawn_call(workload, dtype, direction)
-    return replace(call, tensors={**call.tensors, **workload.turned(call, number)})
+    return replace(call, tensors={**call.tensors, **workload.tensors_of_round(call, number)})
 
 
 @lru_cache(maxsize=1)
@@ -327,7 +327,7 @@ class DropoutWorkload(Workload):
 
     directions = ("forward",)
 
-    def bounded(self, truth: oracle.OracleResult, value: oracle.Array, numbers: int) -> Bounded:
+    def bounded(self, expected: oracle.OracleResult, value: oracle.Array, numbers: int) -> Bounded:
         """The output without dropout, and beside rounding how far a draw may lead away from it.
 
         `value` is s v, and `numbers` are judged in all. An output is a sum of independent draws with that mean, p_j v_j
@@ -336,12 +336,12 @@ class DropoutWorkload(Workload):
         """
         p = float(self.values["dropout_p"])
         if p == 1:
-            return truth.output
-        terms = truth.weights.astype(np.float64)  # b h l s
+            return expected.output
+        terms = expected.weights.astype(np.float64)  # b h l s
         values = value.astype(np.float64)
         variance = (terms**2) @ (values**2) * (p / (1 - p))
         most = np.abs(terms[..., None] * values).max(-2) * max(p / (1 - p), 1.0)
         seldom = math.log(2 * numbers / CHANCE)
         drawn = np.sqrt(2 * variance * seldom) + 2 * most * seldom / 3
         # Kept weights are larger by 1/(1 − p), and so is what their rounding may be off by.
-        return Bounded(truth.output.value, truth.output.bound / (1 - p) + drawn / ACCEPT_OUTPUT)
+        return Bounded(expected.output.value, expected.output.bound / (1 - p) + drawn / ACCEPT_OUTPUT)

@@ -117,8 +117,8 @@ def cases() -> list[Case]:
         case("numerics/far_mean", "a mean of 300 standard deviations, which E[x²] − E[x]² loses", PRECISE, shift=300.0),
         case("numerics/large", "squares that overflow float16", size=900.0),
         *case.layouts(("batch", "the same for batch normalisation", {"norm": "batch"})),
-        *case.again(),
-        *case.refused(
+        *case.repeated(),
+        *case.bad_input(
             ("shapes", "x has 3 positions, y has 4", {"y": (2, 4, 6)}),
             ("broadcast", "y has 1 position and would broadcast", {"y": (2, 1, 6)}),
             ("one_item", "y has 1 item and would broadcast", {"y": (1, 3, 6)}),
@@ -139,10 +139,12 @@ def documented() -> Iterator[Case]:
         if example.kind == "values":
             options = {"norm": "batch"} if example.parameters.get("type") == "batch" else {}
             inputs = _example_inputs(example)
-            yield DocumentedNumbers(case.given(*example.named("output"), inputs, **options), example.gives("output"))
+            yield DocumentedNumbers(
+                case.with_inputs(*example.named("output"), inputs, **options), example.gives("output")
+            )
         else:
             shape = tuple(example.inputs["x_shape"])
-            ones = case.given(*example.named(), _plain_weights(np.ones(shape), np.ones(shape)))
+            ones = case.with_inputs(*example.named(), _plain_weights(np.ones(shape), np.ones(shape)))
             random = case(*example.named(), lead=shape[:-1], width=shape[-1])  # normalised ones are 0, random x is not
             yield CasePair(DocumentedShape(ones, example.at(), example.output_shape), random)
 
@@ -179,8 +181,8 @@ class Residual(Steps):
         return self.finish(normalised, weight.to(wide), bias.to(wide), total).to(dtype)
 
     @staticmethod
-    def check(given: Arguments, sizes: Sizes) -> None:
-        if given["norm"] == "batch" and given["x"].shape[:-1].numel() < 2:
+    def check(arguments: Arguments, sizes: Sizes) -> None:
+        if arguments["norm"] == "batch" and arguments["x"].shape[:-1].numel() < 2:
             raise ValueError("batch normalisation of one position")
 
     add = formula(lambda x, y: x + y)
@@ -222,7 +224,7 @@ MUTANTS = [
         "items_apart",
         "batch normalisation handles the positions of each item separately",
         Residual(
-            check=lambda given, sizes: Residual.check(given, sizes) if given["x"].dim() < 3 else None,
+            check=lambda arguments, sizes: Residual.check(arguments, sizes) if arguments["x"].dim() < 3 else None,
             gather=lambda total: Residual.gather(_normalised_by_item(total)),
         ),
         source="documents, E38",
@@ -336,7 +338,7 @@ def _running(x: Array, y: Array, weight: Array, bias: Array, *, norm: str = "lay
 def variants() -> list[Variant]:
     """Correct implementations in other orders and precisions."""
     return [
-        Variant("library", "torch's layer_norm and batch_norm in the dtype itself", Residual.checked(_library)),
+        Variant("library", "torch's layer_norm and batch_norm in the dtype itself", Residual.validated(_library)),
         Variant("folded", "mean and bias folded into one offset", widened(Residual, _folded)),
         Variant("running", "Welford's algorithm, numpy in float64", in_numpy(Residual, _running)),
     ]

@@ -99,8 +99,8 @@ def cases() -> list[Case]:
         case("size/large_patches", "patches whose sums in half types would show", side=16, height=16, width=32),
         case("size/no_images", "an empty batch", batch=0),
         *case.layouts(),
-        *case.again(),
-        *case.refused(
+        *case.repeated(),
+        *case.bad_input(
             ("height", "a height of 7 in patches of 2", {"height": 7}),
             ("width", "a width of 9 in patches of 2", {"width": 9}),
             ("channels", "images of 4 channels, weights for 3", {"image": (2, 4, 6, 8)}),
@@ -121,7 +121,7 @@ def documented() -> Iterator[Case]:
             continue
         if example.kind == "values":
             arrays = {name: numbers(inputs[name]) for name in POSITIONAL}
-            yield DocumentedNumbers(case.given(*example.named("output"), arrays), example.gives("output"))
+            yield DocumentedNumbers(case.with_inputs(*example.named("output"), arrays), example.gives("output"))
         else:
             sizes = dict(zip(("batch", "channels", "height", "width"), inputs["image_shape"], strict=True))
             sizes |= {"side": parameters["patch_size"], "features": parameters["num_hiddens"]}
@@ -139,7 +139,7 @@ class Patches(Steps):
         return self.map(patches, weight.to(wide).flatten(1), bias.to(wide)).to(dtype)
 
     @staticmethod
-    def check(given: Arguments, sizes: Sizes) -> None:
+    def check(arguments: Arguments, sizes: Sizes) -> None:
         if sizes["h"] % sizes["p"] or sizes["w"] % sizes["p"]:
             raise ValueError("the patches do not divide the image")
 

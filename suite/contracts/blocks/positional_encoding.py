@@ -97,8 +97,8 @@ def cases() -> list[Case]:
         case("size/long", "more positions than usual tables have", shape=(1, 2100, 4)),
         case("size/nothing", "no positions", shape=(2, 0, 8)),
         *case.layouts(),
-        *case.again(),
-        *case.refused(
+        *case.repeated(),
+        *case.bad_input(
             ("rank", "an x without a batch axis", {"shape": (5, 8)}),
             ("offset", "an offset of −1", {"offset": -1}),
             ("base", "a base of 0", {"base": 0.0}),
@@ -145,8 +145,8 @@ class Encoding(Steps):
         return self.add(x.to(wide), self.interleave(angles)).to(x.dtype)
 
     @staticmethod
-    def check(given: Arguments, sizes: Sizes) -> None:
-        if given["offset"] < 0 or not given["base"] > 0:
+    def check(arguments: Arguments, sizes: Sizes) -> None:
+        if arguments["offset"] < 0 or not arguments["base"] > 0:
             raise ValueError("a negative offset or base")
 
     positions = formula(lambda length, offset: torch.arange(offset, offset + length, dtype=torch.float64))
@@ -183,7 +183,7 @@ MUTANTS = [
         check={
             "accepts_negative_offset": Mutation(
                 "a negative offset is accepted",
-                with_arguments(given=lambda given: {**given, "offset": abs(given["offset"])}),
+                with_arguments(arguments=lambda arguments: {**arguments, "offset": abs(arguments["offset"])}),
             )
         },
         positions={
@@ -277,6 +277,6 @@ def variants() -> list[Variant]:
     """Correct implementations in other orders and precisions."""
     return [
         Variant("exponentials", "rates as exponentials of logarithms", widened(Encoding, _exponentials)),
-        Variant("table", "a float64 table, rounded before it is added", Encoding.checked(_table)),
+        Variant("table", "a float64 table, rounded before it is added", Encoding.validated(_table)),
         Variant("on_circle", "points on the unit circle, numpy in float64", in_numpy(Encoding, _on_circle)),
     ]

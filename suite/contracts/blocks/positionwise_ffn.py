@@ -92,8 +92,8 @@ def cases() -> list[Case]:
         case("size/hidden", "301 hidden numbers: sums of float16 and bfloat16 show", hidden=301),
         case("size/nothing", "no positions", lead=(2, 0)),
         *case.layouts(),
-        *case.again(),
-        *case.refused(
+        *case.repeated(),
+        *case.bad_input(
             ("width", "positions of width 6 with weights for 5", {"x": (2, 3, 6)}),
             ("hidden", "a hidden width of 9 and then 8", {"w2": (8, 4)}),
             ("first_bias", "a bias of 8 for a hidden width of 9", {"b1": (8,)}),
@@ -117,7 +117,7 @@ def documented() -> Iterator[Case]:
         options = {} if example.parameters["activation"] == "relu" else {"activation": "gelu"}
         identity = {"w2": np.eye(len(inputs["b1"])), "b2": np.zeros(len(inputs["b1"]))}
         for quantity, changed in (("hidden", identity), ("output", {})):
-            given = case.given(*example.named(quantity), {**inputs, **changed}, **options)
+            given = case.with_inputs(*example.named(quantity), {**inputs, **changed}, **options)
             yield DocumentedNumbers(given, example.gives(quantity))
 
 

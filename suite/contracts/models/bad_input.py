@@ -23,7 +23,7 @@ def bad_tensor(what: str, why: str, name: str, array: Any) -> Row:
 
 def bad_greedy(what: str, why: str, **changed: int) -> Row:
     """Options of greedy decoding."""
-    return what, why, {"bad_making": {"greedy": {**GREEDY, **changed}}}
+    return what, why, {"bad_factory_options": {"greedy": {**GREEDY, **changed}}}
 
 
 def bad_sentences() -> list[Row]:

@@ -52,10 +52,10 @@ def translating(
     why: str,
     dtypes: tuple[str, ...],
     items: Sequence[int] = (4,),
-    making: Mapping[str, Any] = NOTHING,
+    factory_options: Mapping[str, Any] = NOTHING,
     **unusual: int,
 ) -> TranslatingCase:
-    """A case whose calls translate these numbers of sources; `unusual` may be `steps`, `making` further options."""
+    """A case whose calls translate these numbers of sources; `unusual` are options of greedy decoding, and `steps`."""
 
     def calls(random: Generator) -> Sequence[Inputs]:
         sources = sources_of(model, config)
@@ -63,7 +63,9 @@ def translating(
         chosen = [[next(places) for _ in range(count)] for count in items]
         return [{"source": sources.tokens[rows], "lengths": sources.lengths[rows]} for rows in chosen]
 
-    case = model(name, why, config, dtypes, calls=calls, making={"greedy": {**GREEDY, **unusual}, **making})
+    case = model(
+        name, why, config, dtypes, calls=calls, factory_options={"greedy": {**GREEDY, **unusual}, **factory_options}
+    )
     return TranslatingCase(**vars(case))
 
 

@@ -71,7 +71,7 @@ class TrainedWorkload(cases.Workload):
     def of_round(self, dtype: str, direction: str, number: int) -> Call:
         """The call of a round."""
         call = self.call(dtype, direction)
-        return replace(call, tensors={**call.tensors, **self.turned(call, number)})
+        return replace(call, tensors={**call.tensors, **self.tensors_of_round(call, number)})
 
     def rows(self, direction: str, random: Random) -> Mapping[str, Sequence[int]]:
         """All rows of one item; of a step some rows of every gradient."""
@@ -155,7 +155,7 @@ class ModelWorkload(TrainedWorkload):
     def loss(self, output: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
         return self.learns(output, inputs) if self.learns else super().loss(output, inputs)
 
-    def turned(self, call: Call, number: int) -> Mapping[str, Tensor]:
+    def tensors_of_round(self, call: Call, number: int) -> Mapping[str, Tensor]:
         """Other tokens, or images with moved and grown numbers."""
         changed = {}
         for place, (name, tensor) in enumerate(call.tensors.items()):
@@ -185,7 +185,7 @@ class ModelWorkload(TrainedWorkload):
     def expected(self, dtype: str, number: int, item: int) -> NearInNorm:
         call = self.of_round(dtype, "forward", number)
         alone = {name: tensor[item : item + 1] for name, tensor in call.tensors.items()}
-        (expected,) = self.model.dues([replace(call, tensors=alone)])
+        (expected,) = self.model.expected_results([replace(call, tensors=alone)])
         rows = expected.value.reshape(-1, expected.value.shape[-1])
         return NearInNorm(Form(rows.shape, expected.form.dtype), rows, expected.allowed.reshape(-1))
 

@@ -37,7 +37,7 @@ class Possible:
     """A possible result of a randomised gradient. Results that the bounds cannot distinguish share a number."""
 
     probability: float
-    due: WithinBounds
+    expected: WithinBounds
     number: int
     kept: int
     """The number of steps that the gradient flows through."""
@@ -49,14 +49,14 @@ class Randomised(CaseWrapper):
     The seed None continues where the call before left the random source.
     """
 
-    of: FormulaCase
+    base: FormulaCase
 
-    def __init__(self, of: FormulaCase, seeds: Seeds = SEEDS) -> None:
-        super().__init__(of)
+    def __init__(self, base: FormulaCase, seeds: Seeds = SEEDS) -> None:
+        super().__init__(base)
         self.seeds = tuple(seeds)
 
     def calls(self, dtype: str) -> Calls:
-        (call,) = self.of.calls(dtype)
+        (call,) = self.base.calls(dtype)
         return tuple(replace(call, seed=seed) for seed in self.seeds)
 
     def expected(self, calls: Calls, conventions: Conventions) -> list[Possible]:
@@ -64,26 +64,28 @@ class Randomised(CaseWrapper):
         assert isinstance(keep, float)
         results: list[Possible] = []
         for probability, factors in outcomes(length, keep):
-            due = self.of.formula.due(calls[0], conventions, factors=factors)
-            same = (known.number for known in results if not _distinguishable(due, known.due))
+            due = self.base.formula.expected_output(calls[0], conventions, factors=factors)
+            same = (known.number for known in results if not _distinguishable(due, known.expected))
             number = next(same, len({known.number for known in results}))
             results.append(Possible(probability, due, number, sum(factor > 0 for factor in factors)))
         return results
 
-    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Possible]) -> Verdict:
-        if complaint := _unfit(replies, truth):
+    def verdict(self, calls: Calls, replies: Replies, expected: Sequence[Possible]) -> Verdict:
+        if complaint := _unfit(replies, expected):
             return complaint
-        nearest = [_nearest(reply, truth) for reply in replies]
+        nearest = [_nearest(reply, expected) for reply in replies]
         largest = max(ratio for ratio, _ in nearest)
         for number, (reply, (_, possible)) in enumerate(zip(replies, nearest, strict=True), start=1):
-            if off := compare.difference(_numbers(reply), possible.due.output.value, possible.due.output.bound):
-                says = f"result {number} is none of the {len(truth)} possible ones; compared with the nearest, {off}"
+            if off := compare.difference(
+                _numbers(reply), possible.expected.output.value, possible.expected.output.bound
+            ):
+                says = f"result {number} is none of the {len(expected)} possible ones; compared with the nearest, {off}"
                 return Verdict(Status.FAILED, says, largest, output_wrong=True)
-        if odd := shares.complaint(self.counted([possible.number for _, possible in nearest], truth)):
+        if odd := shares.complaint(self.counted([possible.number for _, possible in nearest], expected)):
             return Verdict(Status.FAILED, odd, output_wrong=True)
         return Verdict(Status.PASSED, "", largest)
 
-    def counted(self, actual: Sequence[int], truth: Sequence[Possible]) -> list[Share]:
+    def counted(self, actual: Sequence[int], expected: Sequence[Possible]) -> list[Share]:
         """Results that differ for one seed, each possible result, and the steps that were kept."""
         earliest: dict[int, int] = {}
         for seed, number in zip(self.seeds, actual, strict=True):
@@ -93,35 +95,37 @@ class Randomised(CaseWrapper):
         differ = [number != earliest[seed] for seed, number in pairs if seed is not None]
         draws = [*earliest.values(), *(number for seed, number in pairs if seed is None)]
         repeated = exactly("results differ from the first of their seed", sum(differ), len(differ), 0.0)
-        return [repeated, *_each(draws, truth), *_kept(draws, truth)]
+        return [repeated, *_each(draws, expected), *_kept(draws, expected)]
 
-    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: Sequence[Possible]) -> bool:
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, expected: Sequence[Possible]) -> bool:
         """Whether every result is among theirs, and each possible one comes as often."""
-        if _unfit((*replies, *theirs), truth):
+        if _unfit((*replies, *theirs), expected):
             return False
-        if not all(any(truth[0].due.equal(our, their) for their in _distinct(theirs)) for our in _distinct(replies)):
+        if not all(
+            any(expected[0].expected.equal(our, their) for their in _distinct(theirs)) for our in _distinct(replies)
+        ):
             return False
-        ours, others = ([_nearest(reply, truth)[1].number for reply in side] for side in (replies, theirs))
-        return shares.alike(self.counted(ours, truth), self.counted(others, truth))
+        ours, others = ([_nearest(reply, expected)[1].number for reply in side] for side in (replies, theirs))
+        return shares.alike(self.counted(ours, expected), self.counted(others, expected))
 
 
 class DocumentedMean(Randomised):
     """A randomised gradient whose mean a document gives: the mean of all possible results, by their probabilities."""
 
-    def __init__(self, of: FormulaCase, figures: Figures, seeds: Seeds) -> None:
-        super().__init__(of, seeds)
+    def __init__(self, base: FormulaCase, figures: Figures, seeds: Seeds) -> None:
+        super().__init__(base, seeds)
         self.figures, self.source, self.dtypes = figures, figures.source, PRECISE
 
-    def verdict(self, calls: Calls, replies: Replies, truth: Sequence[Possible]) -> Verdict:
-        mean = self.mean(truth)
+    def verdict(self, calls: Calls, replies: Replies, expected: Sequence[Possible]) -> Verdict:
+        mean = self.mean(expected)
         given = np.full(mean.shape, self.figures.values)
         if complaint := compare.difference(mean, given, np.array(DERIVED), name="the mean"):
             return Verdict(Status.FAILED, f"the document has another number: {complaint}")
-        return super().verdict(calls, replies, truth)
+        return super().verdict(calls, replies, expected)
 
-    def mean(self, truth: Sequence[Possible]) -> Array:
+    def mean(self, expected: Sequence[Possible]) -> Array:
         """The mean of all results."""
-        return np.array(sum(possible.probability * possible.due.numbers for possible in truth))
+        return np.array(sum(possible.probability * possible.expected.numbers for possible in expected))
 
     def example(self) -> Example:
         given = first_numbers(numbers([self.figures.values]), 6)
@@ -129,36 +133,36 @@ class DocumentedMean(Randomised):
         return example(self.name, self.figures.source, "", mean, f"not printed; derived from the definition: {given}")
 
 
-def _each(draws: Sequence[int], truth: Sequence[Possible]) -> list[Share]:
+def _each(draws: Sequence[int], expected: Sequence[Possible]) -> list[Share]:
     """The count of each possible result."""
     counts = []
-    for kind in sorted({possible.number for possible in truth}):
-        share = min(1.0, sum(possible.probability for possible in truth if possible.number == kind))
+    for kind in sorted({possible.number for possible in expected}):
+        share = min(1.0, sum(possible.probability for possible in expected if possible.number == kind))
         says = f"results are number {kind} of those possible"
         counts.append(exactly(says, list(draws).count(kind), len(draws), share))
     return counts
 
 
-def _kept(draws: Sequence[int], truth: Sequence[Possible]) -> list[Share]:
+def _kept(draws: Sequence[int], expected: Sequence[Possible]) -> list[Share]:
     """The steps that all draws flow back through, where the bounds distinguish all results."""
-    kept = {possible.number: possible.kept for possible in truth}
-    if len(kept) < len(truth):
+    kept = {possible.number: possible.kept for possible in expected}
+    if len(kept) < len(expected):
         return []
     steps = max(kept.values())
-    mean = sum(possible.probability * possible.kept for possible in truth) / max(1, steps)
+    mean = sum(possible.probability * possible.kept for possible in expected) / max(1, steps)
     through = sum(kept[number] for number in draws)
     return [exactly("steps are flowed back through", through, steps * len(draws), mean)]
 
 
-def _unfit(replies: Sequence[Reply], truth: Sequence[Possible]) -> Verdict | None:
-    return next(filter(None, (truth[0].due.form.unfit(reply) for reply in replies)), None)
+def _unfit(replies: Sequence[Reply], expected: Sequence[Possible]) -> Verdict | None:
+    return next(filter(None, (expected[0].expected.form.unfit(reply) for reply in replies)), None)
 
 
-def _nearest(reply: Reply, truth: Sequence[Possible]) -> tuple[float, Possible]:
+def _nearest(reply: Reply, expected: Sequence[Possible]) -> tuple[float, Possible]:
     """The nearest possible result, and the distance in bounds."""
-    ratios = [_ratio(_numbers(reply), possible.due) for possible in truth]
+    ratios = [_ratio(_numbers(reply), possible.expected) for possible in expected]
     best = int(np.argmin(ratios))
-    return ratios[best], truth[best]
+    return ratios[best], expected[best]
 
 
 def _distinguishable(one: WithinBounds, other: WithinBounds) -> bool:

@@ -180,8 +180,8 @@ def cases() -> list[Case]:
         case("numerics/very_low_scores", "visible scores below one of −10⁹", PRECISE, peak=1e11, mask=short),
         case("numerics/large_scores", "scores of which a naive exponential overflows", PRECISE, peak=400.0),
         *case.layouts(("masked", "a mask that lies so too", {"mask": of(2, 5, 7)})),
-        *case.again(),
-        *case.refused(*BAD_INPUT),
+        *case.repeated(),
+        *case.bad_input(*BAD_INPUT),
     ]
 
 
@@ -201,7 +201,7 @@ def documented() -> Iterator[Case]:
         if "valid_lens" in example.inputs:
             inputs["attn_mask"] = valid(example.inputs["valid_lens"], keys)
         for quantity, values in (("output", inputs["value"]), ("weights", identity_values(items, keys))):
-            numeric = case.given(*example.named(quantity), inputs | {"value": values})
+            numeric = case.with_inputs(*example.named(quantity), inputs | {"value": values})
             yield DocumentedNumbers(numeric, example.gives(quantity))
 
 
@@ -231,8 +231,8 @@ class Additive(Steps):
         return self.mix(self.softmax(scores), value.to(wide)).to(query.dtype)
 
     @staticmethod
-    def check(given: Arguments, sizes: Sizes) -> None:
-        mask = given["attn_mask"]
+    def check(arguments: Arguments, sizes: Sizes) -> None:
+        mask = arguments["attn_mask"]
         if mask is not None and (mask.dtype != torch.bool or not broadcasts(mask, *(sizes[axis] for axis in "bls"))):
             raise ValueError("the mask does not fit")
 
@@ -349,7 +349,7 @@ def variants() -> list[Variant]:
     """One formula, several ways to compare."""
     return [
         Variant("one_product", "one product of every pair of query and key", widened(Additive, _one_product)),
-        Variant("own_dtype", "the same in the dtype itself, half types too", Additive.checked(_one_product)),
+        Variant("own_dtype", "the same in the dtype itself, half types too", Additive.validated(_one_product)),
         Variant("one_query_at_a_time", "numpy in float64, one query at a time", in_numpy(Additive, _query_by_query)),
     ]
 

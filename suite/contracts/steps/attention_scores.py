@@ -222,8 +222,8 @@ def cases() -> list[Case]:
         case("numerics/near", "distances of nearly equal vectors", PRECISE, score="distance", size=0.01),
         case("numerics/half_sums", "sums that half types lose unless in float32", ("float16", "bfloat16"), **half_sums),
         *case.layouts(("bilinear", "weights that lie so too", {"score": "bilinear"})),
-        *case.again(),
-        *case.refused(*BAD_INPUT),
+        *case.repeated(),
+        *case.bad_input(*BAD_INPUT),
     ]
 
 
@@ -237,7 +237,7 @@ def documented() -> Iterator[Case]:
     """The documents' scores, wherever they give any, and products of matrices, which dot products are."""
     for example, quantity, score, inputs in _examples():
         figures = example.gives(quantity, np.atleast_2d(numbers(example.quantities[quantity])))
-        numeric = case.given(*example.named(quantity), inputs, score=score)
+        numeric = case.with_inputs(*example.named(quantity), inputs, score=score)
         yield DocumentedNumbers(numeric, figures, _second if quantity == "query_2" else np.asarray)
     product = documents.examples()[PRODUCT]
     (items, queries, width), (_, _, keys) = (product.inputs[name] for name in ("a_shape", "b_shape"))
@@ -315,12 +315,12 @@ class Scores(Steps):
         return (scores if attn_mask is None else self.mask(scores, attn_mask)).to(query.dtype)
 
     @staticmethod
-    def check(given: Arguments, sizes: Sizes) -> None:
-        score, weights = given["score"], given.get("weights", {})
+    def check(arguments: Arguments, sizes: Sizes) -> None:
+        score, weights = arguments["score"], arguments.get("weights", {})
         if set(weights) != set(SCORES[score]):
             raise ValueError(f"{score} with {sorted(weights)}")
-        lead = AXES[score].check({**given, **weights})[ANY]
-        mask, shape = given["attn_mask"], (*lead, given["query"].shape[-2], given["key"].shape[-2])
+        lead = AXES[score].check({**arguments, **weights})[ANY]
+        mask, shape = arguments["attn_mask"], (*lead, arguments["query"].shape[-2], arguments["key"].shape[-2])
         if mask is not None and (mask.dtype != torch.bool or not broadcasts(mask, *shape)):
             raise ValueError("the mask does not fit")
 

@@ -77,7 +77,7 @@ def _rank(call: Call) -> int:
     return call.tensors["scores"].dim()
 
 
-def _unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
+def _undefined_reason(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
     """Why a case has no defined result under these conventions, or empty."""
     if conventions.get("empty_row") != "mean":
         return ""
@@ -104,7 +104,7 @@ CONTRACT = declare(
     by_value=("normaliser",),
     also={"rank3": lambda call: _rank(call) == 3, "rank4": lambda call: _rank(call) == 4},
     conventions={"empty_row": ("zeros", "nan", "mean")},
-    unanswerable=_unanswerable,
+    undefined_reason=_undefined_reason,
 )
 
 
@@ -219,8 +219,8 @@ def cases() -> list[Case]:
         case("numerics/below_fill", "visible scores below usual fills: −10⁴, −10⁶, −10⁹", PRECISE, **BELOW_FILL),
         case("numerics/minus_infinity", "a query whose scores are all −∞ gives zeros", minus_infinity=np.s_[2]),
         *case.layouts(("masked", "a mask that lies so too", {"shape": (2, 5, 7), "mask": of(2, 5, 7)})),
-        *case.again(),
-        *case.refused(*BAD_INPUT),
+        *case.repeated(),
+        *case.bad_input(*BAD_INPUT),
     ]
 
 
@@ -293,7 +293,10 @@ def documented() -> Iterator[Case]:
     """The documents' weights from scores."""
     for example, quantity, inputs, options, select in _examples():
         values = numbers(example.expected[quantity])
-        numeric, figures = case.given(*example.named(quantity), inputs, **options), example.gives(quantity, values)
+        numeric, figures = (
+            case.with_inputs(*example.named(quantity), inputs, **options),
+            example.gives(quantity, values),
+        )
         decided = DECIDED.format("NaN" if np.isnan(values).any() else "the mean")
         after = quantity in AFTER
         yield (
@@ -358,15 +361,15 @@ class MaskedAfter(DocumentedNumbers):
     """
 
     def calls(self, dtype: str) -> Calls:
-        (call,) = self.of.calls(dtype)
+        (call,) = self.base.calls(dtype)
         return replace(call, options={}), call
 
-    def answered(self, replies: Replies) -> Array:
+    def printed_part(self, replies: Replies) -> Array:
         whole, masked = (compare.numbers(reply.output) for reply in replies if reply.output is not None)
         return self.select(np.where(masked > 0, whole, 0.0))
 
-    def computed(self, dues: Sequence[Expected]) -> Array:
-        whole, masked = (due.numbers for due in dues)
+    def oracle_part(self, expected: Sequence[Expected]) -> Array:
+        whole, masked = (result.numbers for result in expected)
         return self.select(np.where(masked > 0, whole, 0.0))
 
 
@@ -395,8 +398,8 @@ class Weights(Steps):
         return weigh(scores.to(self.wide(scores)), allowed).to(scores.dtype)
 
     @staticmethod
-    def check(given: Arguments, sizes: Sizes) -> None:
-        scores, mask, lengths = given["scores"], given["attn_mask"], given["lengths"]
+    def check(arguments: Arguments, sizes: Sizes) -> None:
+        scores, mask, lengths = arguments["scores"], arguments["attn_mask"], arguments["lengths"]
         if mask is not None and (mask.dtype != torch.bool or not broadcasts(mask, *scores.shape)):
             raise ValueError("the mask does not fit")
         if lengths is None:
@@ -511,8 +514,8 @@ MUTANTS += mutants(
     check={
         "accepts_lengths_of_any_rank": Mutation(
             "lengths are accepted with scores of any rank",
-            lambda given, sizes: Weights.check(
-                given | ({} if given["scores"].dim() == 3 else {"lengths": None}), sizes
+            lambda arguments, sizes: Weights.check(
+                arguments | ({} if arguments["scores"].dim() == 3 else {"lengths": None}), sizes
             ),
         )
     },

@@ -113,10 +113,10 @@ class ScoreFormula(Formula):
     def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = DTYPE, **unusual: Any) -> FormulaCase:
         return super().__call__(name, why, DTYPE, **unusual)
 
-    def given(self, name: str, why: str, inputs: Inputs, **options: Any) -> FormulaCase:
-        return replace(super().given(name, why, inputs, **options), dtypes=DTYPE)
+    def with_inputs(self, name: str, why: str, inputs: Inputs, **options: Any) -> FormulaCase:
+        return replace(super().with_inputs(name, why, inputs, **options), dtypes=DTYPE)
 
-    def due(self, call: Call, conventions: Conventions, **known: Any) -> WithinBounds:
+    def expected_output(self, call: Call, conventions: Conventions, **known: Any) -> WithinBounds:
         arrays = {name: tensor.numpy() for name, tensor in call.tensors.items()}
         assert self.oracle is not None
         return WithinBounds(Form((), torch.float32), self.oracle(**arrays, **call.options).bounded)
@@ -202,8 +202,8 @@ def cases() -> list[Case]:
         pair("tokens/large", "numbers that are equal in float32, and in their 32 lower bits", large, close),
         pair("size/long", "600 tokens, the last is wrong", (*range(5000, 5599), 1), range(5000, 5600)),
         *case.layouts(("wrong_end", "the gaps in memory would match", GAPS)),
-        *case.again(),
-        *case.refused(*BAD_INPUT),
+        *case.repeated(),
+        *case.bad_input(*BAD_INPUT),
     ]
 
 
@@ -227,7 +227,7 @@ def _scored(example: Excerpt, number: int, prediction: Sequence[str], reference:
     sentences = zip(POSITIONAL, (prediction, reference), strict=True)
     inputs = {name: np.array([words[word] for word in text], np.int64) for name, text in sentences}
     name = example.named("bleu", f" of “{example.inputs['source'][number]}”", f"bleu_{number + 1}")
-    return case.given(*name, inputs, k=example.parameters["k"])
+    return case.with_inputs(*name, inputs, k=example.parameters["k"])
 
 
 Tokens = list[Hashable]
@@ -250,10 +250,10 @@ class Scoring(Steps):
         return self.answer(self.brevity(len(ours), len(theirs)) * self.together(powers))
 
     @staticmethod
-    def check(given: Arguments, sizes: Sizes) -> None:
-        if {given["prediction"].dtype, given["reference"].dtype} != {torch.int64}:
+    def check(arguments: Arguments, sizes: Sizes) -> None:
+        if {arguments["prediction"].dtype, arguments["reference"].dtype} != {torch.int64}:
             raise ValueError("these are no tokens")
-        if not sizes["r"] or given["k"] < 1:
+        if not sizes["r"] or arguments["k"] < 1:
             raise ValueError("no reference, or no n-grams")
 
     @staticmethod
@@ -432,7 +432,7 @@ def _of_lists(score: Callable[[list[int], list[int], int], float]) -> Callable[.
     def bleu(prediction: Tensor, reference: Tensor, *, k: int) -> Tensor:
         return torch.tensor(score(prediction.tolist(), reference.tolist(), k) if len(prediction) else 0.0)
 
-    return Scoring.checked(bleu)
+    return Scoring.validated(bleu)
 
 
 def _in_logarithms(ours: list[int], theirs: list[int], k: int) -> float:

@@ -163,8 +163,8 @@ def cases() -> list[Case]:
         case("size/no_keys_boxcar", "nothing to attend to gives zeros", keys=0, kernel="boxcar"),
         case("size/no_queries", "no queries", queries=0),
         *case.layouts(),
-        *case.again(),
-        *case.refused(*BAD_INPUT),
+        *case.repeated(),
+        *case.bad_input(*BAD_INPUT),
     ]
 
 
@@ -179,10 +179,10 @@ DECIDED = "where the document's own code gives NaN, zeros are due unless the con
 class Curve(DocumentedNumbers):
     """A kernel's curve: for each query, the weight of the key at 0 divided by that of its own key, the largest."""
 
-    def room(self, due: Expected) -> Array:
+    def slack(self, expected: Expected) -> Array:
         """A quotient's error: what both weights may be off by, divided by the denominator."""
-        (_, own), (of_zero, of_own) = _of_zero_and_own(due.numbers), _of_zero_and_own(due.room)
-        room: Array = (of_zero + self.select(due.numbers) * of_own) / (own - of_own)
+        (_, own), (of_zero, of_own) = _of_zero_and_own(expected.numbers), _of_zero_and_own(expected.slack)
+        room: Array = (of_zero + self.select(expected.numbers) * of_own) / (own - of_own)
         return room
 
 
@@ -194,7 +194,9 @@ def documented() -> Iterator[Case]:
             u = numbers(example.inputs["u"])
             inputs = {"query": u, "key": np.concatenate([[0.0], u]), "value": np.eye(len(u) + 1)}
             for kernel in KERNELS[:4]:
-                yield Curve(case.given(*example.named(kernel), inputs, kernel=kernel), example.gives(kernel), _curve)
+                yield Curve(
+                    case.with_inputs(*example.named(kernel), inputs, kernel=kernel), example.gives(kernel), _curve
+                )
             continue
         query, key, value = example.numbers(("x_val", "x_train", "y_train")).values()
         for quantity, values in (("y_hat", value[:, None]), ("weights", np.eye(len(key)))):
@@ -202,9 +204,11 @@ def documented() -> Iterator[Case]:
             inputs = {"query": query, "key": key, "value": values}
             figures = example.gives(quantity, _rows(example.expected[quantity]))
             numeric = DocumentedNumbers(
-                case.given(*name, inputs, **_options(example.parameters["kernel"])), figures, where_decided=DECIDED
+                case.with_inputs(*name, inputs, **_options(example.parameters["kernel"])),
+                figures,
+                where_decided=DECIDED,
             )
-            near = case.given(*name, inputs | {"query": key[:1] + 0.5}, kernel="boxcar")
+            near = case.with_inputs(*name, inputs | {"query": key[:1] + 0.5}, kernel="boxcar")
             yield numeric if example is not alone else CasePair(numeric, near)  # zeros alone prove nothing
 
 
@@ -221,12 +225,12 @@ def forty_points() -> Iterator[DocumentedNumbers]:
             digits = {"decimals": 4} if given[f"{quantity}_format"] == "fixed4" else {"significant": 5}
             source = Source(example, data["document"], data["section"], quantity, "digits")
             why = f"{data['document']}, section {data['section']}: {quantity}"
-            numeric = case.given(f"documents/{example}/{quantity}", why, inputs, **_options(kernel))
+            numeric = case.with_inputs(f"documents/{example}/{quantity}", why, inputs, **_options(kernel))
             figures = Figures(source, _rows(given[quantity]), **digits)
             yield DocumentedNumbers(numeric, figures, np.asarray if inputs is estimates else lambda x: x[corner])
     process = documents.examples()[PROCESS]
     for quantity, inputs in (("constant_estimate", estimates), ("constant_weight", weights)):
-        numeric = case.given(*process.named(quantity), inputs, kernel="constant")
+        numeric = case.with_inputs(*process.named(quantity), inputs, kernel="constant")
         shape = (len(query), inputs["value"].shape[1])
         yield DocumentedNumbers(numeric, process.gives(quantity, np.full(shape, process.expected[quantity])))
 
@@ -274,8 +278,8 @@ class Pooling(Steps):
         return self.pool(self.normalise(kernels), value.to(wide)).to(query.dtype)
 
     @staticmethod
-    def check(given: Arguments, sizes: Sizes) -> None:
-        if not given["width"] > 0:
+    def check(arguments: Arguments, sizes: Sizes) -> None:
+        if not arguments["width"] > 0:
             raise ValueError("the width is not above zero")
 
     @staticmethod
@@ -363,7 +367,7 @@ def variants() -> list[Variant]:
     """Five kernels, several ways to take their mean."""
     return [
         Variant("weighted", "weights are normalised before the mean", widened(Pooling, _weighted)),
-        Variant("own_dtype", "the same in the dtype itself, half types too", Pooling.checked(_weighted)),
+        Variant("own_dtype", "the same in the dtype itself, half types too", Pooling.validated(_weighted)),
         Variant("query_by_query", "numpy in float64, the farthest key first", in_numpy(Pooling, _query_by_query)),
     ]
 

@@ -226,8 +226,8 @@ def cases() -> list[Case]:
         case("numerics/diverging", "gradients of many millions", PRECISE, **diverging),
         case("numerics/diverging_d_hidden", "gradients that grow by the step", PRECISE, of="d_hidden", **diverging),
         *case.layouts(),
-        *case.again(),
-        *case.refused(*BAD_INPUT),
+        *case.repeated(),
+        *case.bad_input(*BAD_INPUT),
     ]
 
 
@@ -291,7 +291,7 @@ def randomised_mean(example: Excerpt) -> Iterator[Case]:
     yield from derivatives(example, inputs, example.expected["dh_dw"])
     for step, mean in enumerate(example.expected["expected_z"], start=1):
         quantity = f"expected_z_{step}"
-        of = case.given(*example.named(quantity), _sensitive(inputs, step), keep=example.parameters["pi"])
+        of = case.with_inputs(*example.named(quantity), _sensitive(inputs, step), keep=example.parameters["pi"])
         mean_case = DocumentedMean(of, Figures(example.at(quantity), mean), MEAN_SEEDS)
         yield mean_case if mean else _with_other_start(mean_case, example, quantity, inputs, step)
 
@@ -307,7 +307,7 @@ def derivatives(example: Excerpt, inputs: dict[str, Array], due: list[float]) ->
 def _with_other_start(of: Case, example: Excerpt, quantity: str, inputs: dict[str, Array], step: int) -> CasePair:
     """A case whose result is 0, with the same from a first state of 1."""
     other = _sensitive(inputs | {"h0": np.ones(1)}, step)
-    return CasePair(of, case.given(*example.named(quantity), other))
+    return CasePair(of, case.with_inputs(*example.named(quantity), other))
 
 
 def powers(example: Excerpt) -> Iterator[DocumentedNumbers]:
@@ -324,19 +324,19 @@ def numeric(
     example: Excerpt, quantity: str, inputs: Inputs, values: Any, *, select: Any = np.asarray, **options: Any
 ) -> DocumentedNumbers:
     """A part of a quantity, compared with a document's numbers."""
-    of = case.given(*example.named(quantity), inputs, **options)
+    of = case.with_inputs(*example.named(quantity), inputs, **options)
     return DocumentedNumbers(of, Figures(example.at(quantity), values), select)
 
 
-def _scalar(given: Mapping[str, Any]) -> dict[str, Array]:
+def _scalar(arguments: Mapping[str, Any]) -> dict[str, Array]:
     """A network of width 1, to which inputs go as they are."""
     return {
-        "x": numbers(given["x"])[:, None],
-        "y": numbers(given["y"])[:, None],
-        "h0": numbers([given["h0"]]),
+        "x": numbers(arguments["x"])[:, None],
+        "y": numbers(arguments["y"])[:, None],
+        "h0": numbers([arguments["h0"]]),
         "w_hx": np.ones((1, 1)),
-        "w_hh": numbers([[given["w_h"]]]),
-        "w_qh": numbers([[given["w_o"]]]),
+        "w_hh": numbers([[arguments["w_h"]]]),
+        "w_qh": numbers([[arguments["w_o"]]]),
     }
 
 
@@ -350,9 +350,9 @@ def _sensitive(scalar: dict[str, Array], step: int) -> dict[str, Array]:
     return scalar | {"x": scalar["x"][:step], "y": y, "w_qh": np.ones((1, 1))}
 
 
-def _recursion(given: Mapping[str, Any]) -> dict[str, Array]:
+def _recursion(arguments: Mapping[str, Any]) -> dict[str, Array]:
     """a_t = b_t + c_t a_{t−1} for all t at once: h = b + C h with c below C's diagonal stands still at h = a."""
-    b, c = numbers(given["b"]), numbers(given["c"])
+    b, c = numbers(arguments["b"]), numbers(arguments["c"])
     size = len(b)
     return {
         "x": np.ones((size, 1)),
@@ -450,8 +450,8 @@ class ThroughTime(Steps):
         return self.finish(quantities[of]()).to(dtype)
 
     @staticmethod
-    def check(given: Arguments, sizes: Sizes) -> None:
-        truncate, keep = given["truncate"], given["keep"]
+    def check(arguments: Arguments, sizes: Sizes) -> None:
+        truncate, keep = arguments["truncate"], arguments["keep"]
         if not sizes["t"]:
             raise ValueError("no steps")
         if (truncate is not None and truncate < 1) or (keep is not None and not 0 < keep <= 1):

@@ -342,21 +342,21 @@ masked = Formula(None, POSITIONAL, draw, options=("select", *OPTIONS), always=OP
 class Masked(CountedCase):
     """Maskings of the same tokens, one for each seed. Whatever `judge` counts, the rules must hold."""
 
-    def __init__(self, of: FormulaCase, judge: Judge, seeds: Seeds = (SEED,)) -> None:
+    def __init__(self, base: FormulaCase, judge: Judge, seeds: Seeds = (SEED,)) -> None:
         def count(calls: Calls, outputs: Sequence[Array]) -> Sequence[Statistic]:
             tokens, special = (calls[0].tensors[name].numpy() for name in POSITIONAL)
-            options = {"select": 0.15, **of.options}
+            options = {"select": 0.15, **base.options}
             maskings = [Masking(tokens, special, *output, **options) for output in outputs]
             return rules(maskings) + judge(maskings)
 
-        super().__init__(of, lambda call: Form((2, *call.tensors["tokens"].shape), torch.int64), count, seeds)
+        super().__init__(base, lambda call: Form((2, *call.tensors["tokens"].shape), torch.int64), count, seeds)
 
 
 class Derived(Masked):
     """A document's share of all tokens, which follows from its rates."""
 
-    def __init__(self, of: FormulaCase, judge: Judge, excerpt: Excerpt, quantity: str, computed: float) -> None:
-        super().__init__(of, judge)
+    def __init__(self, base: FormulaCase, judge: Judge, excerpt: Excerpt, quantity: str, computed: float) -> None:
+        super().__init__(base, judge)
         self.place, self.given, self.computed = excerpt.at(quantity), excerpt.expected[quantity], computed
         self.source = self.place
 
@@ -448,7 +448,7 @@ def cases() -> list[Case]:
         case("size/no_items", "an empty batch", items=0),
         case("size/no_tokens", "empty items", length=0),
         out_of_order(case("layout/scattered", "in memory from the last axis to the first", items=8, flags=ends)),
-        *masked.refused(*BAD_INPUT),
+        *masked.bad_input(*BAD_INPUT),
     ]
 
 
@@ -487,13 +487,13 @@ class Corrupting(Steps):
         return self.answer(corrupted, self.label(tokens, corrupted, selected))
 
     @staticmethod
-    def check(given: Arguments, sizes: Sizes) -> None:
-        tokens, vocab_size = given["tokens"], given["vocab_size"]
+    def check(arguments: Arguments, sizes: Sizes) -> None:
+        tokens, vocab_size = arguments["tokens"], arguments["vocab_size"]
         if tokens.dtype != torch.int64 or bool(((tokens < 0) | (tokens >= vocab_size)).any()):
             raise ValueError("these are no tokens")
-        if given["special"].dtype != torch.bool:
+        if arguments["special"].dtype != torch.bool:
             raise ValueError("the flags are not boolean")
-        if not 0 <= given["mask_token"] < vocab_size or not 0 <= given["select"] <= 1:
+        if not 0 <= arguments["mask_token"] < vocab_size or not 0 <= arguments["select"] <= 1:
             raise ValueError("mask token or share out of range")
 
     source = staticmethod(lambda: None)  # what draws; None is PyTorch's own
@@ -543,10 +543,10 @@ def fated_by(mask: float, random: float) -> Callable[..., Tensor]:
     return lambda selected, source: fated(torch.rand(selected.shape, generator=source), mask, random)
 
 
-def within_vocabulary(given: Arguments) -> Arguments:
+def within_vocabulary(arguments: Arguments) -> Arguments:
     """The check sees tokens outside the vocabulary as tokens in it."""
-    tokens = given["tokens"]
-    return given if tokens.is_floating_point() else {**given, "tokens": tokens % given["vocab_size"]}
+    tokens = arguments["tokens"]
+    return arguments if tokens.is_floating_point() else {**arguments, "tokens": tokens % arguments["vocab_size"]}
 
 
 def shared_by_two(step: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -603,7 +603,7 @@ MUTANTS += mutants(
     },
     check={
         "accepts_foreign_tokens": Mutation(
-            "tokens outside the vocabulary are accepted", with_arguments(given=within_vocabulary)
+            "tokens outside the vocabulary are accepted", with_arguments(arguments=within_vocabulary)
         )
     },
     source={
@@ -743,7 +743,7 @@ def _function(draw: Callable[[Tensor, float], Tensor]) -> Callable[..., Tensor]:
         corrupted = torch.where(fates == MASKED, mask_token, torch.where(fates == NOISE, others, tokens))
         return torch.stack([corrupted, torch.where(fates == LEFT, IGNORED, tokens)])
 
-    return Corrupting.checked(token_masking)
+    return Corrupting.validated(token_masking)
 
 
 def _one_number(free: Tensor, select: float) -> Tensor:

@@ -61,9 +61,9 @@ def in_signature(contract: Contract, name: str) -> Contract:
         contract,
         page=contract.page.replace(own, f"{theirs.function}({', '.join(theirs.inputs)}, …)", 1),
         mutants=lambda: mutants(theirs, contract.mutants()),
-        reproducing=partial(_reproducer, contract.reproducing, theirs),
-        words=partial(translate, theirs),
-        worded=partial(_translated, theirs),
+        reproducer=partial(_reproducer, contract.reproducer, theirs),
+        rephrase=partial(translate, theirs),
+        rephrase_outcome=partial(_translated, theirs),
     )
 
 
@@ -130,10 +130,10 @@ def _reproducer(base: Callable[[], Reproducer | None], theirs: Signature) -> Rep
     if own is None:
         return None
 
-    def written(*arguments: Any) -> Sequence[str]:
-        return call_lines(theirs, arguments[0], own.written(*arguments))
+    def script(*arguments: Any) -> Sequence[str]:
+        return call_lines(theirs, arguments[0], own.script(*arguments))
 
-    return replace(own, written=written)
+    return replace(own, script=script)
 
 
 # Mistakes with the order of positions and heads, in place of the contract's own

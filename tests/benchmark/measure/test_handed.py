@@ -29,7 +29,7 @@ SECRET = SECRET_NUMBERS[12345]
 
 
 def handed_to(function: Any, direction: str = "forward", dtype: str = "float32", warm: int = 0) -> Handed:
-    inputs = SMALL.turned(SMALL.call(dtype, direction), SECRET)
+    inputs = SMALL.tensors_of_round(SMALL.call(dtype, direction), SECRET)
     return Handed(Task(function, SMALL, dtype, direction, "cpu", "hot"), layout_of(inputs), warm)
 
 
@@ -53,7 +53,7 @@ def test_each_input_is_answered_by_a_call_of_its_own(direction: str, dtype: str)
     call = SMALL.call(dtype, direction)
 
     for number in (SECRET, SECRET + 1):
-        give(handed, SMALL.turned(call, number))
+        give(handed, SMALL.tensors_of_round(call, number))
         found = answer(handed)
         again = answer(handed, called=False)
         asked = {name: rows[name] for name in found}
@@ -71,7 +71,7 @@ def test_where_a_signature_has_inputs_elsewhere_in_memory_they_come_to_lie_there
     handed = handed_to(found.function)
 
     for number in (SECRET, SECRET + 1):
-        inputs = SMALL.turned(SMALL.call("float32"), number)
+        inputs = SMALL.tensors_of_round(SMALL.call("float32"), number)
         give(handed, inputs)
         due = sdpa(*(inputs[name] for name in ("query", "key", "value")))
 
@@ -84,7 +84,7 @@ def test_a_step_is_taken_from_the_first_weights_each_time() -> None:
     found = load(find(["multi_head_attention/torch_nn"])[0])
     assert isinstance(found, Loaded)
     call = workload.call("float32", STEP)
-    inputs = workload.turned(call, SECRET)
+    inputs = workload.tensors_of_round(call, SECRET)
     handed = Handed(Task(found.function, workload, "float32", STEP, "cpu", "hot"), layout_of(inputs), 0)
     give(handed, inputs)
 
@@ -102,7 +102,7 @@ def test_it_is_warmed_by_calls_on_other_inputs() -> None:
         return sdpa(query, key, value)
 
     handed = handed_to(watched, warm=3)
-    give(handed, SMALL.turned(SMALL.call("float32"), SECRET))
+    give(handed, SMALL.tensors_of_round(SMALL.call("float32"), SECRET))
     handed.warm()
 
     assert len(seen) == 3

@@ -103,7 +103,7 @@ def test_a_round_has_its_own_numbers_and_memory_in_the_same_tensors(direction: s
         prepared.enter_round(number)
         places.add(prepared.inputs["query"].data_ptr())
 
-        for name, turned in SMALL.turned(call, number).items():
+        for name, turned in SMALL.tensors_of_round(call, number).items():
             assert torch.equal(prepared.inputs[name], turned)
     assert all(prepared.inputs[name] is tensor for name, tensor in tensors.items())
     assert len(places) > 1
@@ -130,7 +130,7 @@ def test_only_the_function_puts_pytorch_s_pool_to_work() -> None:
 
     torch.set_num_threads(2)
     try:
-        prepared, inputs = a_task(watched), layout_of(SMALL.turned(SMALL.call("float32"), 9))
+        prepared, inputs = a_task(watched), layout_of(SMALL.tensors_of_round(SMALL.call("float32"), 9))
         with Watch():
             prepared.enter_round(7, expected=0.0)
             prepared.stopwatch.sample(2)

@@ -67,7 +67,7 @@ from attnsuite.conformance import session
 from attnsuite.contracts.attention import contract
 
 session.Session.known = lambda self, declaration, contract: self.known_bugs(contract)
-contract.CONTRACT = replace(contract.CONTRACT, findings=Path(__file__).with_name("findings.toml"))
+contract.CONTRACT = replace(contract.CONTRACT, known_bugs=Path(__file__).with_name("findings.toml"))
 """
 
 

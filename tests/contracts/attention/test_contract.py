@@ -22,7 +22,7 @@ from attnsuite.contracts.attention.contract import (
     FEATURES,
     PARAMETERS,
     needs,
-    unanswerable,
+    undefined_reason,
 )
 from attnsuite.contracts.attention.feature import adapted as adapt
 from attnsuite.contracts.attention.features.empty_row import kinds
@@ -86,8 +86,8 @@ def test_every_optional_parameter_declines_features_that_exist() -> None:
 def test_what_features_are_also_called_means_families_that_exist() -> None:
     families = {case.family for case in CONTRACT.cases()}
 
-    assert set(CONTRACT.also_called.values()) <= families
-    assert not {word for word, family in CONTRACT.also_called.items() if word in families and word != family}
+    assert set(CONTRACT.aliases.values()) <= families
+    assert not {word for word, family in CONTRACT.aliases.items() if word in families and word != family}
 
 
 def test_cases_pass_only_arguments_that_the_signature_has() -> None:
@@ -300,7 +300,7 @@ NO_KEYS = {"keys": 0, "gradient_of": INPUTS}
 def test_gradients_of_rows_that_answer_nan_are_not_asked(
     changes: Mapping[str, Any], conventions: Mapping[str, Any]
 ) -> None:
-    assert "NaN in empty rows" in unanswerable(*question(**changes), conventions)
+    assert "NaN in empty rows" in undefined_reason(*question(**changes), conventions)
 
 
 @pytest.mark.parametrize(
@@ -320,12 +320,12 @@ def test_gradients_of_rows_that_answer_nan_are_not_asked(
     ids=str,
 )
 def test_everything_else_is_asked(changes: Mapping[str, Any], conventions: Mapping[str, Any]) -> None:
-    assert unanswerable(*question(**changes), conventions) == ""
+    assert undefined_reason(*question(**changes), conventions) == ""
 
 
 def test_the_contracts_own_conventions_leave_no_question_out() -> None:
     for case in cases():
-        assert unanswerable(case, needs(case.calls(case.dtypes[0])), {}) == ""
+        assert undefined_reason(case, needs(case.calls(case.dtypes[0])), {}) == ""
 
 
 def test_masks_are_drawn_alike_whatever_the_convention() -> None:

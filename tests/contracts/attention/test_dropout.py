@@ -89,8 +89,8 @@ def dropped(call: Call, kept: Array, factor: float) -> Tensor:
 
 def inner(case: DropoutCase | CountedCase) -> AttentionCase:
     """The case whose weights are dropped."""
-    assert isinstance(case.of, AttentionCase)
-    return case.of
+    assert isinstance(case.base, AttentionCase)
+    return case.base
 
 
 def chance(case: CountedCase) -> float:
@@ -106,7 +106,7 @@ def said(case: CountedCase, patterns: list[Array]) -> str | None:
 
 def shown(case: CountedCase, pattern: Array) -> Array:
     """An output that shows these weights as kept."""
-    if not isinstance(case.of, CodedValues):
+    if not isinstance(case.base, CodedValues):
         return pattern
     codes = pattern.reshape(*pattern.shape[:-1], -1, BITS) @ 2.0 ** np.arange(BITS)
     return np.asarray(codes / pattern.shape[-1] / (1 - chance(case)))
@@ -185,7 +185,7 @@ def test_a_statistical_case_never_accuses_an_honest_generator(name: str) -> None
 
 def of_any_size(case: CountedCase) -> bool:
     """Whether nothing about the case depends on how many weights there are: neither who is hidden, nor a code."""
-    return not isinstance(case.of, CodedValues) and not {"mask", "causal", "window"} & set(inner(case).values)
+    return not isinstance(case.base, CodedValues) and not {"mask", "causal", "window"} & set(inner(case).values)
 
 
 def _size(case: CountedCase) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ attention = as_attention(Dense())
 def printed(call: Call, reply: Reply | None = None) -> dict[str, Any]:
     """What is known after the lines were run beside a right attention."""
     (answer,) = run_calls(attention, (call,)) if reply is None else (reply,)
-    lines = reproducing().written(call, answer, expected_result(call, {}), {})
+    lines = reproducing().script(call, answer, expected_result(call, {}), {})
     assert lines
     known: dict[str, Any] = {"torch": torch, "attention": attention}
     with contextlib.redirect_stdout(io.StringIO()):
@@ -66,7 +66,7 @@ def test_what_is_due_is_what_the_oracle_says(unusual: dict[str, Any], dtype: str
     known = printed(call)
 
     truth = expected_result(call, {})
-    assert compare.difference(known["expected"].numpy(), truth.numbers, truth.room) is None
+    assert compare.difference(known["expected"].numpy(), truth.numbers, truth.slack) is None
     assert torch.equal(known["query"], call.tensors["query"])
     assert 0 in known["key"].shape or known["key"].stride() == call.tensors["key"].stride()
 
@@ -88,11 +88,11 @@ def test_a_gradient_is_that_of_the_oracle(name: str, unusual: dict[str, Any]) ->
 def test_what_is_dropped_by_chance_cannot_be_written() -> None:
     call = AttentionCase("test/reproduction", "", dropout_p=0.5, **SMALL).call("float32")
 
-    assert reproducing().written(call, Reply(torch.zeros(1, 2, 3, 2)), expected_result(call, {}), {}) == ()
+    assert reproducing().script(call, Reply(torch.zeros(1, 2, 3, 2)), expected_result(call, {}), {}) == ()
 
 
 def simpler(call: Call) -> Iterator[Call]:
-    return (candidate for respect in reproducing().simpler for candidate in respect(call))
+    return (candidate for respect in reproducing().simplifications for candidate in respect(call))
 
 
 def test_what_is_simpler_is_still_a_call_that_attention_takes() -> None:

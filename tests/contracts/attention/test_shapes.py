@@ -34,7 +34,7 @@ CONTRACT = contract("attention")
     ],
 )
 def test_a_shape_is_a_workload_under_a_plain_name_that_makes_it_again(typed: str, name: str) -> None:
-    found = CONTRACT.of_shape(typed)
+    found = CONTRACT.workload_of_shape(typed)
 
     assert found.name == name
     assert CONTRACT.workload(name) == found
@@ -63,13 +63,13 @@ def test_a_shape_is_a_workload_under_a_plain_name_that_makes_it_again(typed: str
 )
 def test_what_is_no_shape_is_said_in_one_line_with_what_exists(typed: str, says: str) -> None:
     with pytest.raises(UsageError, match=says) as caught:
-        CONTRACT.of_shape(typed)
+        CONTRACT.workload_of_shape(typed)
     assert "\n" not in str(caught.value)
 
 
 def test_only_attention_has_shapes() -> None:
     with pytest.raises(UsageError, match="transformer has no shapes"):
-        contract("transformer").of_shape("l=8")
+        contract("transformer").workload_of_shape("l=8")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_only_attention_has_shapes() -> None:
 )
 @pytest.mark.parametrize("direction", ["forward", "forward_backward"])
 def test_shapes_are_verified_with_all_their_features(typed: str, direction: str) -> None:
-    workload = CONTRACT.of_shape(typed)
+    workload = CONTRACT.workload_of_shape(typed)
 
     assert judged(workload, direction=direction).status == "passed"  # type: ignore[arg-type]
 
@@ -88,7 +88,7 @@ def test_shapes_are_verified_with_all_their_features(typed: str, direction: str)
 
 
 def test_dropout_is_held_against_what_is_drawn_seldom() -> None:
-    workload = CONTRACT.of_shape("l=4096,e=16,dropout=0.5,scale=0.01")
+    workload = CONTRACT.workload_of_shape("l=4096,e=16,dropout=0.5,scale=0.01")
 
     assert workload.directions == ("forward",)
     assert judged(workload).status == "passed"  # type: ignore[arg-type]
@@ -126,7 +126,7 @@ def as_the_contract(query: Tensor, key: Tensor, value: Tensor, **options: Any) -
 @pytest.mark.parametrize("typed", ["h=2,l=4,s=9,causal", "l=9,s=4,causal", "h=2,l=5,s=12,window=2:1"])
 @pytest.mark.parametrize("direction", ["forward", "forward_backward"])
 def test_an_answer_is_held_against_the_convention_that_is_declared(typed: str, direction: str) -> None:
-    ours = CONTRACT.of_shape(typed)
+    ours = CONTRACT.workload_of_shape(typed)
     theirs = ours.under(LOWER)
 
     assert judged(theirs, aligned, direction=direction).status == "passed"  # type: ignore[arg-type]
@@ -139,7 +139,7 @@ def test_an_answer_is_held_against_the_convention_that_is_declared(typed: str, d
 
 
 def test_a_mask_that_hides_is_asked_and_judged_as_one() -> None:
-    ours = CONTRACT.of_shape("h=2,l=20,e=8,mask=bool")
+    ours = CONTRACT.workload_of_shape("h=2,l=20,e=8,mask=bool")
     theirs = ours.under({"bool_mask": "may_not"})
 
     def hiding(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor) -> Tensor:

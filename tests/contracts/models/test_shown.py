@@ -154,8 +154,8 @@ def test_one_attention_has_a_bound_for_every_weight() -> None:
     assert due.attentions is not None
     (shares,) = due.attentions.values()
 
-    assert (shares.due.room[shares.hidden] == 0).all()
-    assert 0 < shares.due.room[~shares.hidden].min() < shares.due.room.max() < 1e-3
+    assert (shares.expected.slack[shares.hidden] == 0).all()
+    assert 0 < shares.expected.slack[~shares.hidden].min() < shares.expected.slack.max() < 1e-3
 
 
 # Tokens

@@ -124,11 +124,13 @@ def test_the_row_in_question_is_held_against_the_document(of: str, name: str) ->
 
 def test_what_a_convention_leaves_open_is_not_asked() -> None:
     weights = contract("attention_weights")
-    declared = {case.name: weights.unanswerable(case, frozenset(), {"empty_row": "mean"}) for case in weights.cases()}
+    declared = {
+        case.name: weights.undefined_reason(case, frozenset(), {"empty_row": "mean"}) for case in weights.cases()
+    }
 
     open_ = {name for name, says in declared.items() if says}
     assert open_ == {"mask/with_minus_infinity", "numerics/minus_infinity"}
-    assert not any(weights.unanswerable(case, frozenset(), {"empty_row": "nan"}) for case in weights.cases())
+    assert not any(weights.undefined_reason(case, frozenset(), {"empty_row": "nan"}) for case in weights.cases())
 
 
 # What an example is about
@@ -179,7 +181,7 @@ def test_so_many_seeds_are_asked_that_the_likeliest_answer_alone_is_accused() ->
         if not isinstance(expected, DocumentedMean) or len({each.number for each in possible(expected)}) < 2:
             continue
         likeliest = max(possible(expected), key=lambda each: shares_of(expected)[each.number])
-        always: Mapping[str, Tensor] = {"answer": torch.from_numpy(likeliest.due.numbers)}
+        always: Mapping[str, Tensor] = {"answer": torch.from_numpy(likeliest.expected.numbers)}
 
         def stubborn(*given: Tensor, _answer: Tensor = always["answer"], **named: Any) -> Tensor:
             return _answer.to(given[0].dtype).clone()

@@ -38,7 +38,10 @@ def test_what_raised_says_what_the_axes_were() -> None:
         "attention/mine", "attention", "plain/small", "float32", "cpu", Status.ERROR, "RuntimeError: sizes"
     )
 
-    assert own.worded(outcome, ()).detail == "RuntimeError: sizes; it is called with q, k, v of axes (b, s, h, d)"
+    assert (
+        own.rephrase_outcome(outcome, ()).detail
+        == "RuntimeError: sizes; it is called with q, k, v of axes (b, s, h, d)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,7 +52,7 @@ def test_grouped_heads_of_xformers_have_an_axis_of_their_own(heads: int, key_hea
     outcome = Outcome("attention/mine", "attention", "heads/two", "float32", "cpu", Status.ERROR, "RuntimeError: sizes")
     tensors = {"query": torch.ones(1, heads, 3, 8), **dict.fromkeys(("key", "value"), torch.ones(1, key_heads, 3, 8))}
 
-    said = own.worded(outcome, (Call(tensors, {"enable_gqa": True}),)).detail
+    said = own.rephrase_outcome(outcome, (Call(tensors, {"enable_gqa": True}),)).detail
 
     assert said == f"RuntimeError: sizes; it is called with query, key, value of axes {axes}"
 

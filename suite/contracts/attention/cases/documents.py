@@ -73,7 +73,7 @@ def _quantity(example: Excerpt, quantity: str) -> DocumentedNumbers:
     if quantity == "weights":
         *lead, keys, _ = asked["key"].shape
         asked["value"] = np.broadcast_to(np.eye(keys), (*lead, keys, keys)).copy()
-    case = attention.given(*example.named(quantity), asked, **options(example))
+    case = attention.with_inputs(*example.named(quantity), asked, **options(example))
     fill = FILL if "mask_fill" in example.parameters else ""
     return DocumentedNumbers(
         case, example.gives(quantity), lambda output: output.reshape(printed.shape), where_decided=fill
@@ -83,29 +83,29 @@ def _quantity(example: Excerpt, quantity: str) -> DocumentedNumbers:
 class KeyGradient(DocumentedNumbers):
     """A gradient of the key, which of a query of 1 is that of its scores; judged in float64, relatively alone."""
 
-    def __init__(self, of: FormulaCase, figures: Figures, select: Callable[[Array], Array]) -> None:
-        super().__init__(of, figures, select)
+    def __init__(self, base: FormulaCase, figures: Figures, select: Callable[[Array], Array]) -> None:
+        super().__init__(base, figures, select)
         self.dtypes = ("float64",)
 
     def calls(self, dtype: str) -> Calls:
-        (call,) = self.of.calls(dtype)
+        (call,) = self.base.calls(dtype)
         due = torch.ones(*call.tensors["query"].shape[:-1], 1, dtype=call.tensors["query"].dtype)
         return (replace(call, gradient_of=("key",), output_gradient=due),)
 
-    def answered(self, replies: Replies) -> Array:
+    def printed_part(self, replies: Replies) -> Array:
         gradient = replies[0].gradients["key"]
         assert gradient is not None, "the form has been looked at"
         return self.select(compare.numbers(gradient))
 
-    def computed(self, dues: Sequence[Expected]) -> Array:
-        (due,) = dues
+    def oracle_part(self, expected: Sequence[Expected]) -> Array:
+        (due,) = expected
         assert isinstance(due, WithinBounds)
         return self.select(due.gradients["key"].value.astype(np.float64))
 
-    def tolerance(self, due: Expected, dtype: str) -> Array:
-        assert isinstance(due, WithinBounds)
-        room = self.select(due.gradients["key"].bound)
-        return np.asarray(DERIVED * abs(self.printed) + room)
+    def tolerance(self, expected: Expected, dtype: str) -> Array:
+        assert isinstance(expected, WithinBounds)
+        slack = self.select(expected.gradients["key"].bound)
+        return np.asarray(DERIVED * abs(self.printed) + slack)
 
 
 def _saturated() -> KeyGradient:
@@ -113,7 +113,7 @@ def _saturated() -> KeyGradient:
     example = documents.examples()[SATURATED]
     (quantity,), scores = example.expected, numbers(example.inputs["scores"])
     asked = {"query": np.ones((1, 1)), "key": scores[:, None], "value": np.eye(len(scores))[:, :1]}
-    case = attention.given(*example.named(quantity), asked)
+    case = attention.with_inputs(*example.named(quantity), asked)
     return KeyGradient(case, example.gives(quantity), lambda gradient: gradient.reshape(-1)[1])
 
 

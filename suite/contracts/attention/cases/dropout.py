@@ -62,7 +62,7 @@ class KeptWeights(DropoutReader):
         weights = oracle_result(replace(call, gradient_of=()), conventions).weights
         return np.asarray(weights > SURELY_NOT_ZERO * PRECISIONS[dtype_of(call)].tiny).reshape(kept.shape)
 
-    def due(self, call: Call, kept: Array, conventions: Conventions) -> WithinBounds:
+    def expected(self, call: Call, kept: Array, conventions: Conventions) -> WithinBounds:
         return expected_result(call, conventions, kept)
 
 
@@ -134,11 +134,11 @@ def of_many(name: str, why: str, judge: Judge, p: float, dtypes: tuple[str, ...]
 class InterleavedPasses(DropoutCase):
     """Two draws of a case, whose backward passes run after both forward passes."""
 
-    def __init__(self, name: str, why: str, of: AttentionCase) -> None:
-        super().__init__(of.but(name=name, why=why), KeptWeights())
+    def __init__(self, name: str, why: str, base: AttentionCase) -> None:
+        super().__init__(base.but(name=name, why=why), KeptWeights())
 
     def calls(self, dtype: str) -> Calls:
-        (call,) = self.of.calls(dtype)
+        (call,) = self.base.calls(dtype)
         return interleave((call, replace(call, seed=2)))
 
 
@@ -148,13 +148,13 @@ class TrainingSteps(CountedCase):
     The backward pass of the first runs between those of the others, and must leave the random source as it is.
     """
 
-    def __init__(self, of: AttentionCase, order: Callable[[Call], Calls]) -> None:
-        seeds, p = (SEED, None, None), float(of.values["dropout_p"])
-        super().__init__(of, form, KeptWeights().count(repeated, p, seeds), seeds)
+    def __init__(self, base: AttentionCase, order: Callable[[Call], Calls]) -> None:
+        seeds, p = (SEED, None, None), float(base.values["dropout_p"])
+        super().__init__(base, form, KeptWeights().count(repeated, p, seeds), seeds)
         self.order = order
 
     def calls(self, dtype: str) -> Calls:
-        (call,) = self.of.calls(dtype)
+        (call,) = self.base.calls(dtype)
         return self.order(replace(call, seed=SEED))
 
     def counted(self, calls: Calls, replies: Replies) -> Sequence[Statistic]:

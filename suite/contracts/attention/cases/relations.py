@@ -34,7 +34,7 @@ class Relation(Case):
     name: str
     why: str
     relate: Relate
-    of: AttentionCase = field(
+    base: AttentionCase = field(
         default_factory=lambda: AttentionCase("metamorphic/base", "an ordinary small attention", queries=6, keys=9)
     )
     dtypes: tuple[str, ...] = DTYPES
@@ -43,7 +43,7 @@ class Relation(Case):
         return tuple(self._related(dtype)[0])
 
     def traits(self, dtype: str) -> Traits:
-        return self.of.traits(dtype)
+        return self.base.traits(dtype)
 
     def expected(self, calls: Calls, conventions: Conventions) -> list[OracleResult]:
         return [oracle_result(call, conventions) for call in calls]
@@ -58,13 +58,13 @@ class Relation(Case):
         verdict = closest([("output", actual, Bounded(expected, bound), ACCEPT_OUTPUT)])
         return replace(verdict, detail=f"{self.why}, but {verdict.detail}") if verdict.detail else verdict
 
-    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: list[OracleResult]) -> bool:
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, expected: list[OracleResult]) -> bool:
         """Every output of its own, beyond what the relation says of all together."""
-        dues = [WithinBounds(form(call), of.output, ACCEPT_OUTPUT) for call, of in zip(calls, truth, strict=True)]
+        dues = [WithinBounds(form(call), of.output, ACCEPT_OUTPUT) for call, of in zip(calls, expected, strict=True)]
         return all(due.alike(*pair) for due, *pair in zip(dues, replies, theirs, strict=True))
 
     def _related(self, dtype: str) -> tuple[Sequence[Call], Callable[[list[Array], list[OracleResult]], Comparison]]:
-        return self.relate(self.of.but(name=self.name).call(dtype), generator(self.name + "/change"))
+        return self.relate(self.base.but(name=self.name).call(dtype), generator(self.name + "/change"))
 
 
 def with_tensors(call: Call, **changed: Tensor) -> Call:

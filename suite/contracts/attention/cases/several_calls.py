@@ -65,19 +65,19 @@ class RepeatedCall(ChangedCase):
     """The same call several times, whose bits have to be equal where that is declared."""
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Any, bool]:
-        return self.of.expected(calls, conventions), conventions.get("repeated_calls") == "equal_bits"
+        return self.base.expected(calls, conventions), conventions.get("repeated_calls") == "equal_bits"
 
-    def verdict(self, calls: Calls, replies: Replies, truth: tuple[Any, bool]) -> Verdict:
-        due, promised = truth
-        found = self.of.verdict(calls, replies, due)
+    def verdict(self, calls: Calls, replies: Replies, expected: tuple[Any, bool]) -> Verdict:
+        due, promised = expected
+        found = self.base.verdict(calls, replies, due)
         said = differing(replies) if promised and found.status == Status.PASSED else ""
         return Verdict(Status.FAILED, f"{said}; repeated_calls is declared to be equal_bits") if said else found
 
-    def counts(self, truth: tuple[Any, bool]) -> bool:
-        return self.of.counts(truth[0])
+    def counts(self, expected: tuple[Any, bool]) -> bool:
+        return self.base.counts(expected[0])
 
-    def alike(self, calls: Calls, replies: Replies, theirs: Replies, truth: tuple[Any, bool]) -> bool:
-        return self.of.alike(calls, replies, theirs, truth[0])
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, expected: tuple[Any, bool]) -> bool:
+        return self.base.alike(calls, replies, theirs, expected[0])
 
 
 def differing(replies: Replies) -> str:
@@ -210,11 +210,11 @@ class SharedTensor(PerCallCase):
     name: str
     why: str
     roles: tuple[str, ...]
-    of: AttentionCase
+    base: AttentionCase
     dtypes: tuple[str, ...] = DTYPES
 
     def calls(self, dtype: str) -> Calls:
-        call = self.of.but(name=self.name, keys=self.of.queries).call(dtype)
+        call = self.base.but(name=self.name, keys=self.base.queries).call(dtype)
         shared = dict.fromkeys(self.roles, call.tensors[self.roles[0]])
         others = tuple(name for name in INPUTS if name not in self.roles)
         wanted = (self.roles[0], *others)

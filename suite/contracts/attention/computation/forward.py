@@ -110,13 +110,13 @@ class MutatedComputation:
     def function(self) -> Callable[..., Any]:
         answer: Any = self.of(**{step: self._step(step, how) for step, how in self.replacements.items()})
         for change in self.around:
-            answer = change.of(answer)
+            answer = change.applied_to(answer)
         return as_attention(answer, conventions=self.conventions)
 
     def _step(self, step: str, replacement: Replacement | StepChange) -> Replacement:
         own = getattr(self.of(), step)
         assert callable(own), step
-        return replacement.of(own) if isinstance(replacement, StepChange) else replacement
+        return replacement.applied_to(own) if isinstance(replacement, StepChange) else replacement
 
     def joined(self, other: Any) -> MutatedComputation | None:
         """The computation in which the mistakes of both are made; None where one step would have to make both.

@@ -281,7 +281,7 @@ FEATURE = Feature(
     computed=Hooks(weigh=_weigh, multiplier=_multiplier, steps={"dropout": dropout}),
     seeded=True,
     refuse=_refuse,
-    also_called={"dropout_p": "dropout"},
+    aliases={"dropout_p": "dropout"},
     in_torch=_in_torch,
     traits=lambda p, sizes: {"dropout": ("dropout", f"dropout of {p:g}")},
     says=lambda p: f"dropout {p}",

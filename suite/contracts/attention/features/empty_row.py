@@ -57,7 +57,7 @@ def _may_empty(each: Feature, arguments: Mapping[str, Any]) -> bool:
     return each.visible is not None and each.empties is None and each.value(arguments) is not None
 
 
-def _unanswerable(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
+def _undefined_reason(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
     found = {"no_keys"} & needed
     for each in features():
         if each.empties:
@@ -213,9 +213,9 @@ FEATURE = Feature(
     words={"empty_row": "queries that may attend to nothing"},
     needed=_needed,
     conventions={"empty_row": ("zeros", "nan", "mean")},
-    unanswerable=_unanswerable,
+    undefined_reason=_undefined_reason,
     oracle={"weights": Step(_weigh), "output": Step(_answer)},
     cases=cases,
-    also_called={"nan": "empty_row", "fully_masked": "empty_row"},
+    aliases={"nan": "empty_row", "fully_masked": "empty_row"},
     in_torch=lambda weights, value, call, conventions: weights,  # the softmax has it in view
 )

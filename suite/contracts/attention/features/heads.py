@@ -232,7 +232,7 @@ FEATURE = Feature(
     ),
     refuse=_refuse,
     cases=cases,
-    also_called={
+    aliases={
         "gqa": "heads",
         "mqa": "heads",
         "grouped": "heads",

@@ -289,7 +289,7 @@ FEATURE = Feature(
         },
     ),
     refuse=_refuse,
-    also_called={
+    aliases={
         "mask": "bool_mask",
         "attn_mask": "bool_mask",
         "masks": "bool_mask",

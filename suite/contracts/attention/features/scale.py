@@ -231,7 +231,7 @@ FEATURE = Feature(
         steps={"factor": factor},
     ),
     cases=cases,
-    also_called={"softmax_scale": "scale", "sm_scale": "scale", "temperature": "scale"},
+    aliases={"softmax_scale": "scale", "sm_scale": "scale", "temperature": "scale"},
     traits=_traits,
     in_torch=_in_torch,
     says=lambda value: f"scale {value:g}",

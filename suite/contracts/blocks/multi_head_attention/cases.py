@@ -72,7 +72,7 @@ def cases() -> list[Case]:
         *case.layouts(
             ("mapped", "with an output map", {"out_width": 5}), ("masked", "with a mask", {"mask": mapped["mask"]})
         ),
-        *case.again(("mapped", "biases, a mask and an output map", mapped)),
+        *case.repeated(("mapped", "biases, a mask and an output map", mapped)),
         *bad_input(),
     ]
 
@@ -185,12 +185,12 @@ def showing_weights(call: Call) -> Call:
 class ShowingWeights(ChangedCase):
     """Another case with a seed, whose call shows its weights; if it is `mapped`, its own call follows."""
 
-    def __init__(self, of: Case, mapped: bool = False) -> None:
-        super().__init__(of)
+    def __init__(self, base: Case, mapped: bool = False) -> None:
+        super().__init__(base)
         self.mapped = mapped
 
     def calls(self, dtype: str) -> Calls:
-        call = replace(self.of.calls(dtype)[0], seed=1)
+        call = replace(self.base.calls(dtype)[0], seed=1)
         return (showing_weights(call), call) if self.mapped else (showing_weights(call),)
 
 
@@ -209,8 +209,8 @@ class DroppedInHeads(DropoutReader):
     def possible(self, call: Call, kept: Array) -> Array:
         return visible(call, kept.shape)
 
-    def due(self, call: Call, kept: Array, conventions: Conventions) -> Expected:
-        (expected,) = case.dues((call,), conventions, kept=kept)
+    def expected(self, call: Call, kept: Array, conventions: Conventions) -> Expected:
+        (expected,) = case.expected_results((call,), conventions, kept=kept)
         return expected
 
 
@@ -272,7 +272,7 @@ def backend() -> Iterator[BackendCase]:
 
 def bad_input() -> Iterator[BadInputCase]:
     """Heads, shapes, biases, masks and probabilities that do not fit."""
-    return case.refused(
+    return case.bad_input(
         ("heads", "3 heads for 8 columns", {"num_heads": 3, "width": 8}),
         ("no_heads", "0 heads", {"num_heads": 0, "width": 8}),
         ("negative_heads", "−2 heads", {"num_heads": -2, "width": 8}),
@@ -347,7 +347,7 @@ class Workload(TrainedWorkload):
     def loss(self, output: torch.Tensor, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         return repetition_loss(output, inputs)
 
-    def turned(self, call: Call, number: int) -> Mapping[str, torch.Tensor]:
+    def tensors_of_round(self, call: Call, number: int) -> Mapping[str, torch.Tensor]:
         """Queries, keys and values with moved numbers, queries that have grown."""
         changed = {name: moved(call.tensors[name], number, place) for place, name in enumerate(POSITIONAL[:3])}
         return {**changed, "query": grown(changed["query"], number)}
@@ -364,7 +364,7 @@ class Workload(TrainedWorkload):
     def expected(self, dtype: str, number: int, item: int) -> WithinBounds:
         call = self.of_round(dtype, "forward", number)
         alone = {name: call.tensors[name][item : item + 1] for name in POSITIONAL[:3]}
-        expected = case.due(replace(call, tensors={**call.tensors, **alone}), {})
+        expected = case.expected_output(replace(call, tensors={**call.tensors, **alone}), {})
         value, bound = (array.reshape(-1, self.width) for array in (expected.output.value, expected.output.bound))
         return replace(expected, form=Form(value.shape, expected.form.dtype), output=Bounded(value, bound))
 

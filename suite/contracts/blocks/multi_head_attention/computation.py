@@ -199,13 +199,13 @@ class MultiHead(Steps):
         return (dropout(weights, dropout_p) if dropout_p else weights) @ value
 
     @staticmethod
-    def check(given: Arguments, sizes: Sizes) -> None:
-        heads, mask = given["num_heads"], given["attn_mask"]
-        if given["w_output"] is None and given["b_output"] is not None:
+    def check(arguments: Arguments, sizes: Sizes) -> None:
+        heads, mask = arguments["num_heads"], arguments["attn_mask"]
+        if arguments["w_output"] is None and arguments["b_output"] is not None:
             raise ValueError("an output bias without an output map")
         if heads < 1 or sizes["d"] % heads or sizes["c"] % heads:
             raise ValueError("the heads do not divide the columns")
-        if not 0 <= given["dropout_p"] <= 1:
+        if not 0 <= arguments["dropout_p"] <= 1:
             raise ValueError("dropout_p is not a probability")
         if mask is None:
             return

@@ -109,7 +109,7 @@ def _printed(
         return arranged.reshape(numbers(figures.values).shape)
 
     options: dict[str, Any] = {"num_heads": heads} | ({"is_causal": True} if causal else {})
-    printed = case.given(*excerpt.named(quantity, remark, name), inputs, **options)
+    printed = case.with_inputs(*excerpt.named(quantity, remark, name), inputs, **options)
     return DocumentedNumbers(printed, figures, select, remark=remark)
 
 
@@ -165,12 +165,14 @@ def _shapes() -> Iterator[Case]:
 class ShapeInBackend(ChangedCase):
     """A case with a backend, for which a document gives the shape of an input or of the output."""
 
-    def __init__(self, of: FormulaCase, source: Source, shape: Sequence[int], read: Callable[[Shapes], Sequence[int]]):
-        super().__init__(BackendCase(of, scripts))
+    def __init__(
+        self, base: FormulaCase, source: Source, shape: Sequence[int], read: Callable[[Shapes], Sequence[int]]
+    ):
+        super().__init__(BackendCase(base, scripts))
         self.source, self.shape, self.read, self.dtypes = source, tuple(shape), read, PRECISE
 
-    def verdict(self, calls: Calls, replies: Replies, truth: Any) -> Verdict:
-        verdict = self.of.verdict(calls, replies, truth)
+    def verdict(self, calls: Calls, replies: Replies, expected: Any) -> Verdict:
+        verdict = self.base.verdict(calls, replies, expected)
         if verdict.status != Status.PASSED:
             return verdict
         actual = tuple(self.read(BackendCall.read(replies[0].attended[0]).shapes))

@@ -539,7 +539,7 @@ def variants() -> list[Variant]:
     library, heads, einsum = map(_function, (_library, _head_by_head, _einsum))
     return [
         Variant(
-            "own_dtype", "torch's linear and scaled_dot_product_attention in the dtype", MultiHead.checked(library)
+            "own_dtype", "torch's linear and scaled_dot_product_attention in the dtype", MultiHead.validated(library)
         ),
         Variant("head_by_head", "one head at a time, biases first", widened(MultiHead, heads)),
         Variant("einsum", "einsum with an axis for the heads, in float64", in_float64(MultiHead, einsum)),

@@ -70,7 +70,7 @@ def draw(
 
 
 model = Model(oracle, Recurrent(), draw_weights, draw, POSITIONAL, USUAL)
-watched = partial(model, making=WATCHED)
+watched = partial(model, factory_options=WATCHED)
 
 
 def usual(**changed: Any) -> Config:
@@ -189,7 +189,7 @@ def greedy() -> Iterator[Case]:
         "the weights of every step, zeros behind the end",
         PRECISE,
         items=(3, 1),
-        making=WATCHED,
+        factory_options=WATCHED,
     )
 
 
@@ -203,7 +203,7 @@ def bad_input() -> Iterator[BadInputCase]:
         return what, why, {"bad_config": changed}
 
     zeros = partial(np.zeros, dtype=np.int64)
-    yield from model.refused(
+    yield from model.bad_input(
         ("missing", "weights without decoder.0.b_hidden", {"bad_weights": without("decoder.0.b_hidden")}),
         bad_weight("extra", "weights of a second layer, expected one", "encoder.1.w_input", np.zeros((8, 24))),
         bad_weight("transposed", "a transposed w_logits", "w_logits", np.zeros((13, 8))),
@@ -223,7 +223,7 @@ def bad_input() -> Iterator[BadInputCase]:
         bad_tensor("fractions", "lengths that are not integers", "lengths", [7.0, 4.0, 2.0]),
         bad_tensor("int32_lengths", "int32 lengths", "lengths", np.array([7, 4, 2], np.int32)),
     )
-    yield from model.refused(
+    yield from model.bad_input(
         bad_greedy("greedy_begin", "the begin token 13 in a vocabulary of 13", begin=13),
         bad_greedy("greedy_end", "the end token −1", end=-1),
         bad_greedy("greedy_steps", "a translation of 0 steps", steps=0),
@@ -249,17 +249,17 @@ def documented() -> Iterator[Case]:
     step = documents.examples()["doc-004/11.4-one-step"]
     tokens = _four_tokens(step.inputs["valid_lens"])
     for quantity, columns in (("weights", slice(0, 3)), ("rnn_input", slice(3, 7))):
-        case = model.given(*step.named(quantity), ONE_STEP, tokens, _one_step(step.inputs))
+        case = model.with_inputs(*step.named(quantity), ONE_STEP, tokens, _one_step(step.inputs))
         yield DocumentedNumbers(case, step.gives(quantity), partial(_columns, columns))
     output, compared = documents.examples()["doc-002/output-vector"], documents.examples()["doc-002/decoder-step"]
     combined = _combined(output.inputs["decoder_state"], compared.inputs["key"])
-    case = model.given(*output.named("combined"), COMBINED, _four_tokens([3]), combined)
+    case = model.with_inputs(*output.named("combined"), COMBINED, _four_tokens([3]), combined)
     yield DocumentedNumbers(case, output.gives("combined", [[output.expected["combined"]]]))
 
 
 def _shaped(example: Excerpt) -> DocumentedShape:
     return DocumentedShape(
-        model.given(*example.named(), *_config_and_tokens(example)), example.at(), example.output_shape
+        model.with_inputs(*example.named(), *_config_and_tokens(example)), example.at(), example.output_shape
     )
 
 
@@ -288,13 +288,13 @@ def _states(example: Excerpt) -> Iterator[DocumentedShape]:
     drawn = dict(draw_weights(config, generator(example.id)))
     drawn |= {"w_logits": np.eye(config["hidden"]), "b_logits": np.zeros(config["hidden"])}
     quantity = "hidden_state_layer_shape"
-    case = model.given(*example.named(quantity), config, inputs, drawn)
+    case = model.with_inputs(*example.named(quantity), config, inputs, drawn)
     yield DocumentedShape(case, example.at(quantity), example.expected[quantity], lambda output, weights: output[:, -1])
     quantity, alone = "encoder_outputs_in_state_shape", {**config, "window": 0}
-    case = model.given(*example.named(quantity), alone, inputs, {**drawn, **_repeating(alone)})
+    case = model.with_inputs(*example.named(quantity), alone, inputs, {**drawn, **_repeating(alone)})
     yield DocumentedShape(case, example.at(quantity), example.expected[quantity], lambda output, weights: output)
     quantity, (batch, one, keys) = "step_weights_shape", example.derived["step_weights_shape"]
-    case = model.given(*example.named(quantity), *_config_and_tokens(example), making=WATCHED)
+    case = model.with_inputs(*example.named(quantity), *_config_and_tokens(example), factory_options=WATCHED)
     shape = (batch, one * example.derived["num_steps"], keys)
     yield DocumentedShape(case, example.at(quantity), shape, lambda output, weights: weights["attention"])
 

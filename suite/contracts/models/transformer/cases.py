@@ -188,7 +188,7 @@ class FarPositions(ChangedCase):
     """Embeddings and positions without blocks: the tolerance includes the errors of the angles."""
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[NearInNorm, ...]:
-        (expected,), precision = self.of.expected(calls, conventions), PRECISIONS[dtype_of(calls[0])]
+        (expected,), precision = self.base.expected(calls, conventions), PRECISIONS[dtype_of(calls[0])]
         angles = positional_encoding(Rounded.exact(np.zeros(expected.value.shape), precision)).bound
         return (replace(expected, allowed=expected.allowed + np.sqrt((angles**2).sum(-1))),)
 
@@ -203,7 +203,7 @@ def weights() -> Iterator[Case]:
     def again(random: Generator) -> Sequence[Inputs]:
         return [*two_calls(random), draw(random, batch=1)]
 
-    watched = partial(model, making=WATCHED)
+    watched = partial(model, factory_options=WATCHED)
     other_weights = watched("weights/other_weights", "two models of one config", dtypes=PRECISE)
     yield watched("weights/usual", "every layer and head, under padding and the causal mask", lengths=LENGTHS)
     yield watched("weights/again", "three calls", dtypes=PRECISE, calls=again)
@@ -217,8 +217,12 @@ def greedy() -> Iterator[Case]:
     yield tokens(USUAL, "greedy/usual", "translations that end in different steps, or never", half)
     yield tokens(CACHED, "greedy/cached", "the same with a cache", half)
     yield tokens(CACHED, "greedy/cached_again", "three calls with a cache", PRECISE, items=(3, 1, 3))
-    yield tokens(USUAL, "greedy/weights", "the weights of every step, zeros behind the end", PRECISE, making=WATCHED)
-    yield tokens(CACHED, "greedy/cached_weights", "two calls with a cache", PRECISE, items=(3, 1), making=WATCHED)
+    yield tokens(
+        USUAL, "greedy/weights", "the weights of every step, zeros behind the end", PRECISE, factory_options=WATCHED
+    )
+    yield tokens(
+        CACHED, "greedy/cached_weights", "two calls with a cache", PRECISE, items=(3, 1), factory_options=WATCHED
+    )
 
 
 def backend() -> Iterator[BackendCase]:
@@ -229,7 +233,13 @@ def backend() -> Iterator[BackendCase]:
         model("cached/plugged", "called when decoding token by token", CACHED, PRECISE, lengths=LENGTHS),
         model("plug/whole", "whole sources need no mask", dtypes=PRECISE, lengths=(7, 7, 7)),
         model("plug/square", "as many items and tokens as heads", SQUARE, PRECISE, **square),
-        model("plug/weights", "the backend's weights are read off it", dtypes=PRECISE, lengths=LENGTHS, making=WATCHED),
+        model(
+            "plug/weights",
+            "the backend's weights are read off it",
+            dtypes=PRECISE,
+            lengths=LENGTHS,
+            factory_options=WATCHED,
+        ),
     )
     return (BackendCase(case, scripts) for case in made)
 
@@ -278,14 +288,14 @@ def bad_input() -> Iterator[BadInputCase]:
     zeros = partial(np.zeros, dtype=np.int64)
     no_target: dict[str, Any] = {"calls": lambda random: [draw(random, config=ENCODER)]}
     cached_target = {"config": CACHED, "inputs": {"target": token_among(5, -1)}}
-    yield from model.refused(
+    yield from model.bad_input(
         bad_greedy("greedy_begin", "the begin token 13 in a vocabulary of 13", begin=13),
         bad_greedy("greedy_end", "the end token −1", end=-1),
         bad_greedy("greedy_steps", "a translation of 0 steps", steps=0),
-        ("greedy_encoder", "translation by an encoder", {"config": ENCODER, "bad_making": {"greedy": GREEDY}}),
+        ("greedy_encoder", "translation by an encoder", {"config": ENCODER, "bad_factory_options": {"greedy": GREEDY}}),
         **no_target,
     )
-    yield from model.refused(
+    yield from model.bad_input(
         ("missing", "weights without encoder.1.ffn.w2", {"bad_weights": without("encoder.1.ffn.w2")}),
         bad_weight("extra", "weights with an unexpected encoder.2.ffn.w2", "encoder.2.ffn.w2", np.zeros((24, 16))),
         bad_weight("misshapen", "a transposed w_logits", "w_logits", np.zeros((13, 16))),
@@ -336,7 +346,7 @@ def _shaped(example: Excerpt) -> DocumentedShape:
     batch, length = (inputs.get("token_shape") or inputs["x_shape"])[:2]
     lengths = np.array(inputs.get("valid_lens") or inputs["encoder_valid_lens"])
     tokens = {name: np.ones((batch, length), np.int64) for name in ("source", "target")[: 1 + decodes]}
-    case = model.given(*example.named(), config, {**tokens, "lengths": lengths})
+    case = model.with_inputs(*example.named(), config, {**tokens, "lengths": lengths})
     return DocumentedShape(case, example.at(), example.output_shape)
 
 
@@ -349,7 +359,13 @@ def _weights_of_a_sentence(example: Excerpt) -> Iterator[DocumentedShape]:
     blocks, sizes = example.parameters["num_blks"], {**example.parameters, "num_steps": STEPS}
     config = {**USUAL, "heads": sizes["num_heads"], "encoder_blocks": blocks, "decoder_blocks": blocks}
     words = len(example.inputs["sentence"].split()) + 1  # and the end token
-    unusual: dict[str, Any] = {"batch": 1, "source": STEPS, "target": STEPS, "lengths": (words,), "making": WATCHED}
+    unusual: dict[str, Any] = {
+        "batch": 1,
+        "source": STEPS,
+        "target": STEPS,
+        "lengths": (words,),
+        "factory_options": WATCHED,
+    }
     names = {
         "encoder_self": "encoder.{}.attention",
         "decoder_self": "decoder.{}.self_attention",
@@ -390,7 +406,7 @@ def _numbers(example: Excerpt) -> DocumentedNumbers:
         weights["target_embedding"][: x.shape[1]] = _before_positions(x)
         weights["w_logits"][:, :width] = np.eye(width)
         tokens["target"] = np.arange(x.shape[1])[None]
-    case = model.given(*example.named("output"), config, tokens, weights)
+    case = model.with_inputs(*example.named("output"), config, tokens, weights)
     return DocumentedNumbers(case, example.gives("output"), lambda output: output[..., :width])
 
 

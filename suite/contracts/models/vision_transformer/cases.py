@@ -94,7 +94,7 @@ def batches(*sizes: int, config: Config = USUAL) -> Callable[[Generator], Sequen
 
 def cases() -> list[Case]:
     """All cases, the plainest first."""
-    watched, one_class = partial(model, making=WATCHED), {**MEAN, "image_height": 4, "classes": 1}
+    watched, one_class = partial(model, factory_options=WATCHED), {**MEAN, "image_height": 4, "classes": 1}
     single_head = {**STATES, "pooling": "mean", "heads": 1}
     other_weights = model("plain/other_weights", "two models of one config with different weights", dtypes=PRECISE)
     sharp = _sharp(USUAL, generator("sharp"))
@@ -137,7 +137,7 @@ def backend() -> Iterator[BackendCase]:
         model(
             "plug/again", "batches of 4 and 1, without a class token", MEAN, PRECISE, calls=batches(4, 1, config=MEAN)
         ),
-        model("plug/weights", "the backend's weights are read off it", dtypes=PRECISE, making=WATCHED),
+        model("plug/weights", "the backend's weights are read off it", dtypes=PRECISE, factory_options=WATCHED),
     )
     return (BackendCase(case, scripts) for case in made)
 
@@ -163,7 +163,7 @@ def bad_input() -> Iterator[BadInputCase]:
     def halved(weights: Weights) -> Mapping[str, torch.Tensor]:
         return {name: torch.from_numpy(array).half() for name, array in weights.items()}
 
-    return model.refused(
+    return model.bad_input(
         ("missing", "weights without blocks.1.mlp.w2", {"bad_weights": without("blocks.1.mlp.w2")}),
         bad_weight("extra", "weights with an unexpected blocks.2.mlp.w2", "blocks.2.mlp.w2", np.zeros((24, 16))),
         bad_weight("misshapen", "a transposed w_head", "w_head", np.zeros((10, 16))),
@@ -204,7 +204,7 @@ def _patches(example: Excerpt) -> DocumentedNumbers:
     config = _patched(*image.shape[1:], patch=weight.shape[-1], width=len(weight))
     weights = {tensor: np.zeros(shape) for tensor, shape in shapes(config).items()}
     weights |= {"w_patch": weight.reshape(len(weight), -1).T, "b_patch": numbers(example.inputs["bias"])}
-    case = model.given(*example.named("output"), config, {"images": image}, weights)
+    case = model.with_inputs(*example.named("output"), config, {"images": image}, weights)
     return DocumentedNumbers(case, example.gives("output"))
 
 
@@ -221,7 +221,7 @@ def _block(example: Excerpt) -> DocumentedNumbers:
     weights |= {f"blocks.0.attention.{role}": numbers(inputs[role]) for role in ROLES}
     weights |= {f"blocks.0.mlp.{role}": numbers(inputs[role]) for role in ("w1", "b1", "w2", "b2")}
     images: Array = x.swapaxes(1, 2)[:, :, None]  # b d 1 n
-    case = model.given(*example.named("output"), config, {"images": images}, weights)
+    case = model.with_inputs(*example.named("output"), config, {"images": images}, weights)
     return DocumentedNumbers(case, example.gives("output"))
 
 

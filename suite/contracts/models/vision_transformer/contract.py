@@ -91,6 +91,6 @@ CONTRACT = declare(
     baseline="eager",
     is_model=True,
     conventions=ACCURACY,
-    unanswerable=unbounded,
+    undefined_reason=unbounded,
     lists={"variants": "mutants.variants", "workloads": "cases.workloads"},
 )
