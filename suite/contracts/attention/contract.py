@@ -81,12 +81,12 @@ SHAPES = {
 }
 """What a case may need of no single feature."""
 
-FEATURES = {word: says for each in features() for word, says in each.words.items()} | SHAPES | COMMON
+FEATURES = {word: says for each in features() for word, says in each.vocabulary.items()} | SHAPES | COMMON
 CONVENTIONS = {point: choices for each in features() for point, choices in each.conventions.items()} | REPEATED_CALLS
 """What may be declared; the first of each is the contract's own. empty_row may be given per kind of mask."""
 ALIASES = {word: family for each in features() for word, family in each.aliases.items()}
 """What users call features of attention, each with the family of cases that is meant."""
-PARAMETERS = {each.argument.name: tuple(each.words) for each in features() if each.argument}
+PARAMETERS = {each.argument.name: tuple(each.vocabulary) for each in features() if each.argument}
 
 
 def page() -> str:

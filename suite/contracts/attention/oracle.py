@@ -1,6 +1,6 @@
-"""The slow, obvious attention, in more precision than the tested dtype has, with an error bound for each element.
+"""The oracle: slow, obvious attention in more precision than the tested dtype, with an error bound for each element.
 
-It walks the stages; each feature adds its own step, with its error term and its gradient where it has one.
+It walks the stages; each feature adds its own step, with its error term and its gradient.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from attnsuite.cases import Conventions
 from attnsuite.contracts.attention import scatter
-from attnsuite.contracts.attention.feature import Grid, Step, features
+from attnsuite.contracts.attention.feature import Grid, Step, features, visible
 from attnsuite.contracts.attention.tolerance import double, output_error, score_error, score_gradient_error, summing
 from attnsuite.judging.precision import QUADRUPLE, Bounded, Precision, product, widened
 from attnsuite.judging.whole import Whole
@@ -26,8 +26,8 @@ Array = np.ndarray[Any, Any]
 class Problem:
     """One attention, as arrays. Axes: query b h l e, key b g s e, value b g s v.
 
-    `options` are the arguments beside these, by name, masks as arrays that broadcast to b h l s. `kept` says which
-    weights survived dropout. Where `rows` is given, the queries are only those rows of `queries` in all.
+    `options` are the other arguments by name; masks are arrays that broadcast to b h l s. `kept` are the weights that
+    dropout kept. With `rows`, the queries are only those rows of `queries` in all.
     """
 
     query: Array
@@ -43,13 +43,14 @@ class Problem:
 
     @property
     def grid(self) -> Grid:
+        """The positions of the queries and keys."""
         queries = self.query.shape[-2] if self.queries is None else self.queries
         return Grid.make(queries, self.key.shape[-2], self.rows)
 
 
 @dataclass(frozen=True)
 class OracleResult:
-    """What the oracle answers; weights b h l s are those before dropout."""
+    """The expected output, the weights b h l s before dropout, and the requested gradients."""
 
     output: Bounded
     weights: Array
@@ -61,7 +62,7 @@ class OracleResult:
 
 
 def attention(problem: Problem, precision: Precision, arithmetic: type = np.float64) -> OracleResult:
-    """Scaled dot-product attention with its bound (and gradients with theirs), straight from the definition.
+    """Scaled dot-product attention and its gradients with their bounds, straight from the definition.
 
     The bound is first-order perturbation of the softmax: a score error matters by how far that value lies from the
     output. Sums Σ c|v − o| are bounded by √(Σc · Σc(v − o)²), which matrix products can compute and which is at most a
@@ -69,24 +70,24 @@ def attention(problem: Problem, precision: Precision, arithmetic: type = np.floa
     """
     with np.errstate(all="ignore"):
         forward = ForwardPass(problem, precision, arithmetic)
-        slopes = BackwardPass(forward) if problem.gradient_of else None
-        wholes = scatter.wholes(forward, slopes) if precision.half else {}
-        output, gradients = Bounded(forward.output, forward.bound), slopes.found if slopes else {}
+        backward = BackwardPass(forward) if problem.gradient_of else None
+        wholes = scatter.wholes(forward, backward) if precision.half else {}
+        output, gradients = Bounded(forward.output, forward.bound), backward.gradients if backward else {}
         return OracleResult(output, forward.weights, gradients, wholes, bool(forward.loose.any()))
 
 
 def _steps(stage: str) -> Iterator[Step]:
-    return (each.oracle[stage] for each in features() if stage in each.oracle)
+    return (feature.oracle[stage] for feature in features() if stage in feature.oracle)
 
 
 class ForwardPass:
-    """The forward computation, its intermediate quantities kept for the backward one. Features change them."""
+    """The forward computation with its intermediate quantities, which features change and the backward pass reads."""
 
     def __init__(self, problem: Problem, precision: Precision, arithmetic: type) -> None:
         self.problem, self.precision, self.arithmetic = problem, precision, arithmetic
         self.query, self.key, self.value = (widened(x, arithmetic) for x in (problem.query, problem.key, problem.value))
-        self.scale = 1.0  # what products are multiplied by; the feature says it
-        self.gathered = self.query.shape[-2]  # how many rows add up in the gradient of a key
+        self.scale = 1.0  # the factor of the products, which the feature sets
+        self.key_gradient_terms = self.query.shape[-2]  # the rows that add up in the gradient of a key
         self._walk("source")
         self._scores()
         self._visibility()
@@ -104,67 +105,65 @@ class ForwardPass:
     def _scores(self) -> None:
         self.scores = product(self.query, self.key.swapaxes(-1, -2))  # b h l s
         self.magnitude = abs(double(self.query)) @ abs(double(self.key)).swapaxes(-1, -2)  # Σ |q||k|
-        self.begun = np.zeros(())  # what an honest sum of products may begin from: |bias|, at whose size it then rounds
+        self.bias_size = np.zeros(())  # |bias|: an honest sum of products may begin with it, and round at its size
         rounded: list[Array] = []
         for step in _steps("score"):
             step.forward(self)
             if not rounded or self.scores is not rounded[-1]:
                 rounded.append(self.scores)
         # the largest number that was rounded on the way to each score
-        self.stored = reduce(np.maximum, (abs(double(each)) for each in rounded))
+        self.stored = reduce(np.maximum, (abs(double(scores)) for scores in rounded))
 
     def _visibility(self) -> None:
-        grid, allowed = self.problem.grid, np.ones(self.scores.shape, dtype=bool)
-        for each in features():
-            value = each.value(self.problem.options)
-            if each.visible and value is not None:
-                allowed &= each.visible(grid, value, self.problem.conventions)
-        self.allowed = allowed
-        self.all_allowed = bool(allowed.all())
-        self.empty = ~allowed.any(axis=-1, keepdims=True)  # b h l 1
+        seen = visible(self.problem.options, self.problem.grid, self.problem.conventions)
+        self.allowed = np.ones(self.scores.shape, dtype=bool) & (True if seen is None else seen)
+        self.all_allowed = bool(self.allowed.all())
+        self.empty = ~self.allowed.any(axis=-1, keepdims=True)  # b h l 1
 
     def _weights(self) -> None:
         scores = self.scores if self.all_allowed else np.where(self.allowed, self.scores, -np.inf)
         self.largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
-        self.delta = score_error(self)
+        self.score_error = score_error(self)
         self.weights = _exp(scores - np.where(self.empty, 0, self.largest))
         total = self.weights.sum(axis=-1, keepdims=True)
         self.weights /= np.where(total == 0, 1, total)
-        self.survival: Any = self.one  # what weights are multiplied by after the softmax
+        self.survival: Any = self.one  # the factor of weights after the softmax
         self.sums_to_one = True  # so that the error of the normaliser cancels
-        self.silent = self.empty  # rows that answer nothing, whatever the values
+        self.zero_rows = self.empty  # rows whose output is 0, whatever the values
         self._walk("weights")
 
     def _output(self) -> None:
         self.applied = self.weights if self.sums_to_one else self.weights * self.survival
         exact = product(self.applied, self.value)
-        bound, self.normaliser, self.terms, self.loose = output_error(self, exact)
-        self.output, self.bound = np.where(self.silent, 0, exact), bound
+        self.bound, self.normaliser_error, self.terms, self.loose = output_error(self, exact)
+        self.output = np.where(self.zero_rows, 0, exact)
         self._walk("output")
 
 
 class BackwardPass:
     """The gradients with the same analysis one step further: g = dP − D, dS = p g.
 
-    `slipped` is the error of a weight: ρ p, and up to 1 in rows whose score errors are too large for first order.
+    `weight_error` is ρ p, and up to 1 in rows whose score errors are too large for first order.
     """
 
     def __init__(self, forward: ForwardPass) -> None:
         assert forward.problem.output_gradient is not None
         self.forward = forward
-        self.found: dict[str, Bounded] = {}
+        self.gradients: dict[str, Bounded] = {}
         wide = widened(forward.problem.output_gradient, forward.arithmetic)
-        self.upstream = np.where(forward.silent, 0, wide)  # b h l v
+        self.upstream = np.where(forward.zero_rows, 0, wide)  # b h l v
         self._scores()
-        for step in reversed([*_steps("score")]):
-            if step.backward:
-                step.backward(forward, self)
+        self._walk_back("score")
         self._inputs()
-        for step in reversed([*_steps("source")]):
-            if step.backward:
-                step.backward(forward, self)
+        self._walk_back("source")
         for name in set(self.inputs) & set(forward.problem.gradient_of):
-            self.found[name] = self.rounded(*self.inputs[name], max(forward.gathered, 1) if name == "value" else 1)
+            underflows = max(forward.key_gradient_terms, 1) if name == "value" else 1
+            self.gradients[name] = self.rounded(*self.inputs[name], underflows)
+
+    def _walk_back(self, stage: str) -> None:
+        for step in reversed([*_steps(stage)]):
+            if step.backward:
+                step.backward(self.forward, self)
 
     def _scores(self) -> None:
         """The gradient of the scores, dS, and its error."""
@@ -178,38 +177,35 @@ class BackwardPass:
         if forward.empty.any():
             relative = np.where(forward.empty, 0, relative)
         self.scores = forward.weights * relative
-        self.slipped, self.error = score_gradient_error(forward, self.upstream, output, mean, relative, d_weights)
+        errors = score_gradient_error(forward, self.upstream, output, mean, relative, d_weights)
+        self.weight_error, self.error = errors
 
     def _inputs(self) -> None:
         """Gradients of query, key and value, each with its error before it is rounded."""
-        forward, u, eta = self.forward, self.forward.precision.unit, self.tiny
-        gathering = summing(forward.precision, forward.gathered)
-        stored = np.where(forward.allowed, eta, 0)
-        d_out, d_scores = abs(double(self.upstream)), abs(double(self.scores))
+        forward, u, eta = self.forward, self.forward.precision.unit, self.forward.precision.tiny
+        of_queries = summing(forward.precision, forward.key_gradient_terms)
+        underflow = np.where(forward.allowed, eta, 0)
+        d_output, d_scores = abs(double(self.upstream)), abs(double(self.scores))
         q, k = (abs(double(x)) for x in (forward.query, forward.key))
-        by_query = self.error + (u + summing(forward.precision, forward.key.shape[-2])) * d_scores + stored
-        by_key = self.error + (u + gathering) * d_scores + stored
-        kept = (self.slipped + double(forward.weights) * gathering + stored) * double(np.asarray(forward.survival))
-        of_value = kept.swapaxes(-1, -2) @ d_out
-        of_value = of_value + eta * d_out.sum(-2, keepdims=True)  # weights may underflow
+        by_query = self.error + (u + summing(forward.precision, forward.key.shape[-2])) * d_scores + underflow
+        by_key = self.error + (u + of_queries) * d_scores + underflow
+        weight_error = self.weight_error + double(forward.weights) * of_queries + underflow
+        value_error = (weight_error * double(np.asarray(forward.survival))).swapaxes(-1, -2) @ d_output
+        value_error = value_error + eta * d_output.sum(-2, keepdims=True)  # weights may underflow
         self.inputs = {
             "query": (product(self.scores, forward.key), by_query @ k),
             "key": (product(self.scores.swapaxes(-1, -2), forward.query), by_key.swapaxes(-1, -2) @ q),
-            "value": (product(forward.applied.swapaxes(-1, -2), self.upstream), of_value),
+            "value": (product(forward.applied.swapaxes(-1, -2), self.upstream), value_error),
         }
-
-    @property
-    def tiny(self) -> float:
-        return self.forward.precision.tiny
 
     def rounded(self, value: Array, error: Array, underflows: int = 1) -> Bounded:
         """A gradient, with the error of its last rounding."""
         rounding = self.forward.precision.unit * (abs(double(value)) + error)
-        return Bounded(value, error + rounding + self.tiny * underflows)
+        return Bounded(value, error + rounding + self.forward.precision.tiny * underflows)
 
 
 def _exp(array: Array) -> Array:
-    """The power of each number, 0 of −∞."""
+    """The exponential of each number, 0 of −∞."""
     if array.dtype == np.object_:
         return np.vectorize(QUADRUPLE.exp, otypes=[object])(array) if array.size else array
     return np.asarray(np.exp(array))

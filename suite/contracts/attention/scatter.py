@@ -1,4 +1,4 @@
-"""How the roundings of an honest attention in a half type scatter, so that its errors can be judged together."""
+"""Variances of the rounding errors of an honest attention in a half type, so that all errors can be judged together."""
 
 from __future__ import annotations
 
@@ -12,203 +12,221 @@ from attnsuite.judging.whole import Directions, Scatter, Whole, counted, norm, r
 
 if TYPE_CHECKING:
     from attnsuite.contracts.attention.oracle import BackwardPass, ForwardPass
-    from attnsuite.judging.whole import Whole
-
 
 Array = np.ndarray[Any, Any]
 
-WEIGHTS = 2**13
-"""Of a call with more weights than this, its last items and heads are judged together: more would take too long."""
-ENOUGH_ROWS, MOST_WEIGHTS = 64, 2**16
-"""Where keys are many this many rows are judged nevertheless, up to this many weights; for gradients, all rows are."""
-ALIKE = 1 / 64
-"""Part of the unit roundoff within which two weights of a row are rounded alike, whatever they were multiplied by."""
-CROWDED = 0.5
-"""The share of weights rounded like another one of their row from which the row is not judged."""
-NARROW = 8.0
-"""Units that the middle half of the logarithms of a row's weights has to spread over: where they lie on fewer steps of
-the dtype, the errors of rounding them are not as often up as down."""
+MAX_WEIGHTS = 2**13
+"""Number of weights b·h·l·s above which only the last items and heads of a call are judged together, to limit time."""
+MIN_ROWS, MAX_WEIGHTS_OF_ROWS = 64, 2**16
+"""With many keys, MIN_ROWS rows are judged anyway while they have at most this many weights; gradients need all."""
+TIE_WIDTH = 1 / 64
+"""Part of the unit roundoff within which two weights of a row round alike, whatever factor they have."""
+MAX_TIED_SHARE = 0.5
+"""A row is not judged if more than this share of its weights round like another weight of the row."""
+MIN_SPREAD = 8.0
+"""Units that the middle half of the logarithms of a row's weights must span. With fewer steps of the dtype between
+them, rounding errors are not up as often as down."""
+MAX_CLUSTERING, MIN_PAIRS = 1.5, 200
+"""No row is judged if weights of all rows cluster: MAX_CLUSTERING times the pairs that even weights would have in one
+cell, and MIN_PAIRS more, which chance allows."""
+MIN_LOG_WEIGHT = 4
+"""Weights are examined down to exp(−MIN_LOG_WEIGHT) of the largest of their row."""
+WEIGHT_ROUNDINGS = 2.0
+"""Roundings of a weight: after the exponential, and after the division by the sum."""
+SCORE_ROUNDINGS = 3.0
+"""Roundings of a score at its own size: as a product, scaled, and with the mask."""
+GRADIENT_ROUNDINGS = 2.0
+"""Roundings of a gradient: as a sum, and scaled."""
+SQUARED_SUM = 4.0
+"""Limit of Σ (q k)² over e products, in units of (Σ |q k|)² / e; normally distributed numbers have 2.5."""
+MIN_DISTANCE = np.float32(1e-6)
+"""Part of the squares of two vectors below which float32 does not know the square of their difference."""
+PARTIAL_SUM_DEVIATIONS = 4.0
+"""Standard deviations that a partial sum of a row may be away from its final share, in any order of its terms."""
+TILE = 64
+"""Keys of a tile whose weights are judged together."""
+EDGE_MISTAKES = ("the last visible key left out or counted twice", "the key behind the last visible one let in")
+MIN_JUDGED_ROWS, MIN_NUMBERS = 32, 2**13
+"""Fewer rows or numbers are not judged together: the limit of their sum lies far above its expectation."""
+MAX_VALUE = 1e6
+"""Calls with larger values are not judged together, since variances are computed in float32."""
 
-CLUMPED, FEW_PAIRS = 1.5, 200
-"""How many times more pairs of weights, of any rows, may be rounded alike than if they lay evenly, and how many may
-be so by chance, before no row is judged."""
-DEEPEST = 4
-"""Weights are looked at down to this power of e of the largest in their row."""
+
+def wholes(forward: ForwardPass, backward: BackwardPass | None) -> dict[str, Whole]:
+    """The limits of output and gradients taken together, by name; a tensor that cannot be judged so is missing.
+
+    Under dropout no tensor is judged.
+    """
+    *_, rows, keys = forward.scores.shape
+    enough = forward.output.size >= MIN_NUMBERS and forward.output[..., 0].size >= MIN_JUDGED_ROWS
+    if not (enough and rows and keys > 1 and not np.ndim(forward.survival) and abs(forward.value).max() <= MAX_VALUE):
+        return {}
+    output = OutputErrors(forward, JudgedPart.choose(forward, gradients=backward is not None))
+    if output.judged.sum() < MIN_JUDGED_ROWS:
+        return {}
+    return {"output": output.whole} | (GradientErrors(output, backward).wholes if backward else {})
 
 
-class Part(NamedTuple):
-    """The last items and heads of a call, and of their rows one in a few: as many as there is time for."""
+class JudgedPart(NamedTuple):
+    """The last items and heads of a call, and every n-th of their rows."""
 
     items: slice
     heads: slice
     rows: slice
 
     @staticmethod
-    def choose(forward: ForwardPass, *, gradients: bool) -> Part:
+    def choose(forward: ForwardPass, *, gradients: bool) -> JudgedPart:
+        """As many rows as there is time for; all rows for gradients where they are few enough."""
         batch, heads, rows, keys = forward.scores.shape
-        most = max(WEIGHTS // keys, min(ENOUGH_ROWS, MOST_WEIGHTS // keys), 1)
-        every = 1 if gradients and rows * keys <= MOST_WEIGHTS else -(-rows // most)
-        some_heads = min(heads, max(most * every // rows, 1))
-        items = min(batch, max(most * every // (some_heads * rows), 1)) if some_heads == heads else 1
-        return Part(
-            slice(batch - items, batch), slice(heads - some_heads, heads), slice((rows - 1) % every, None, every)
+        most = max(MAX_WEIGHTS // keys, min(MIN_ROWS, MAX_WEIGHTS_OF_ROWS // keys), 1)
+        step = 1 if gradients and rows * keys <= MAX_WEIGHTS_OF_ROWS else -(-rows // most)
+        some_heads = min(heads, max(most * step // rows, 1))
+        items = min(batch, max(most * step // (some_heads * rows), 1)) if some_heads == heads else 1
+        return JudgedPart(
+            slice(batch - items, batch), slice(heads - some_heads, heads), slice((rows - 1) % step, None, step)
         )
 
     def of_rows(self, array: Array) -> Array:
-        """Of an array b h l …, in float32: what is known of errors is known to a few digits."""
+        """The part of an array b h l …, in float32, which has digits enough for errors."""
         return np.asarray(array[self.items, self.heads, self.rows], dtype=np.float32)
 
     def of_keys(self, array: Array) -> Array:
-        """The same of an array b h s …, all rows of it."""
+        """The part of an array b h s …, with all keys."""
         return np.asarray(array[self.items, self.heads], dtype=np.float32)
 
-    def judged(self, forward: ForwardPass, weights: Array, behind: Array) -> Array:
-        """Which rows can be judged, b h l, given their weights and how far each score lies behind the largest."""
-        known = ~np.asarray(forward.empty | forward.loose | forward.silent)[self.items, self.heads, self.rows, 0]
-        steps = behind / np.float32(forward.precision.unit)
-        known = known & _spread(weights, steps / np.float32(ALIKE)) & _first(weights)
+    def judged(self, forward: ForwardPass, weights: Array, below_largest: Array) -> Array:
+        """True for rows that can be judged, b h l; `below_largest` are the scores minus the largest of their row."""
+        known = ~np.asarray(forward.empty | forward.loose | forward.zero_rows)[self.items, self.heads, self.rows, 0]
+        steps = below_largest / np.float32(forward.precision.unit)
+        known = known & _spread(weights, steps / np.float32(TIE_WIDTH)) & _first(weights)
         together = steps[known[..., None] & (weights > 0)]
-        return np.asarray(known & (not clumped(together, forward.precision.unit)))
+        return np.asarray(known & (not clustered(together, forward.precision.unit)))
 
 
 def _spread(weights: Array, steps: Array) -> Array:
-    """Whether a row's weights lie on many steps of the dtype, and few of them are rounded alike. b h l."""
+    """True for rows whose weights span many steps of the dtype, and of which few round alike: b h l."""
     places = np.where(weights > 0, steps, np.float32(1)).astype(np.int32)  # hidden keys at 1, behind all others
     places.sort(-1)
     count = np.count_nonzero(places < 1, -1)
     hidden = places.shape[-1] - count
-    alike = np.count_nonzero(places[..., 1:] == places[..., :-1], -1) - np.maximum(hidden - 1, 0)
-    quarters = np.stack([count // 4, np.maximum(3 * count // 4 - 1, 0)], -1)
-    apart = np.diff(np.take_along_axis(places, quarters, -1))[..., 0]
-    return np.asarray((count > 1) & (alike <= CROWDED * count) & (apart * ALIKE > NARROW))
+    tied = np.count_nonzero(places[..., 1:] == places[..., :-1], -1) - np.maximum(hidden - 1, 0)
+    quartiles = np.stack([count // 4, np.maximum(3 * count // 4 - 1, 0)], -1)
+    span = np.diff(np.take_along_axis(places, quartiles, -1))[..., 0]
+    return np.asarray((count > 1) & (tied <= MAX_TIED_SHARE * count) & (span * TIE_WIDTH > MIN_SPREAD))
 
 
-def clumped(steps: Array, unit: float) -> bool:
-    """Whether numbers of all rows lie in clumps that are narrow against a step of the dtype, and so err alike.
+def clustered(steps: Array, unit: float) -> bool:
+    """Whether numbers of all rows lie in clusters narrower than a step of the dtype, and so have equal errors.
 
-    Counted are pairs that lie in one cell: in cells of an eighth of the unit, and in cells 32 times as wide, where
-    numbers that lie evenly have 32 times as many. `steps` are the logarithms of numbers, in units, from the largest
-    down.
+    `steps` are the logarithms of numbers, in units, from the largest down. Pairs in one cell are counted, with cells of
+    an eighth of a unit, and with cells 32 times as wide. Evenly distributed numbers have 32 times as many pairs there.
     """
-    cells = int(8 * DEEPEST / unit)
+    cells = int(8 * MIN_LOG_WEIGHT / unit)
     places = (steps[(steps < 0) & (steps > -cells / 8)] * -8).astype(np.int64)
     fine = np.bincount(places, minlength=cells)
     wide = fine.reshape(-1, 32).sum(-1)
-    narrow, even = (float((each * (each - 1.0)).sum()) for each in (fine, wide))
-    return narrow > CLUMPED * even / 32 + FEW_PAIRS
+    narrow, even = (float((counts * (counts - 1.0)).sum()) for counts in (fine, wide))
+    return narrow > MAX_CLUSTERING * even / 32 + MIN_PAIRS
 
 
 def _first(weights: Array) -> Array:
-    """Whether a row is the first with its weights: others would be rounded as it is."""
-    found = np.zeros(weights[..., 0].size, dtype=bool)
-    found[np.unique((weights**2).sum(-1, dtype=np.float64), return_index=True)[1]] = True
-    return found.reshape(weights.shape[:-1])
-
-
-WEIGHT_ROUNDINGS = 2.0
-"""How often a weight is rounded: the power, and what it is divided by the sum to."""
-SCORE_ROUNDINGS = 3.0
-"""How often a score is rounded at its own size: as a product, scaled, and with the mask."""
-SQUARED_SUM = 4.0
-"""How large Σ (q k)² is of e products, in units of (Σ |q k|)² / e: 2.5 of normally distributed numbers."""
-LEAST = np.float32(1e-6)
-"""The part of the squares of two vectors below which float32 does not know the square of their difference."""
-MEANDERS = 4.0
-"""Standard deviations by which the partial sums of a row meander, in an order that the numbers know nothing of."""
-TILE = 64
-"""Keys of one tile."""
-SAID = ("the last visible key left out or counted twice", "the key behind the last visible one let in")
+    """True for the first row with its weights: equal rows have equal errors."""
+    first = np.zeros(weights[..., 0].size, dtype=bool)
+    first[np.unique((weights**2).sum(-1, dtype=np.float64), return_index=True)[1]] = True
+    return first.reshape(weights.shape[:-1])
 
 
 class OutputErrors:
     """The errors of an output, b h l v, taken together. Rows that are not judged are zeros."""
 
-    def __init__(self, forward: ForwardPass, part: Part) -> None:
+    def __init__(self, forward: ForwardPass, part: JudgedPart) -> None:
         self.forward, self.part, self.precision = forward, part, forward.precision
-        self.third = np.float32(forward.precision.unit**2 / 3)  # the variance of one rounding of a number near 1
+        self.unit_variance = np.float32(forward.precision.unit**2 / 3)  # of one rounding of a number near 1
         self.value, weights = part.of_keys(forward.value), part.of_rows(forward.weights)
-        self.behind = part.of_rows(forward.scores - forward.largest)  # how far each score lies behind the largest
-        self.rows = part.judged(forward, weights, self.behind)
-        judged = self.rows[..., None]
+        self.below_largest = part.of_rows(forward.scores - forward.largest)
+        self.judged = part.judged(forward, weights, self.below_largest)
+        judged = self.judged[..., None]
         self.weights = np.where(judged, weights, np.float32(0))
         self.squares = self.weights**2
-        self.norms = (self.value**2).sum(-1)  # of the values: b h s
+        self.value_norms = (self.value**2).sum(-1)  # b h s
         exact = np.where(judged, forward.output[part], 0.0)
         self.output = exact.astype(np.float32)
-        # values and outputs without what they have in common, which would cancel badly where they are subtracted
-        common = exact.mean(-2, keepdims=True)
-        self.apart = np.asarray(forward.value[part[:2]] - common, dtype=np.float32)
-        self.mixed = np.asarray(exact - common, dtype=np.float32)
-        self.error, variance = rounding(exact, self.precision)
+        # values and outputs minus their common mean, which would cancel badly in their differences
+        mean = exact.mean(-2, keepdims=True)
+        self.centred_value = np.asarray(forward.value[part[:2]] - mean, dtype=np.float32)
+        self.centred_output = np.asarray(exact - mean, dtype=np.float32)
+        self.rounding_error, variance = rounding(exact, self.precision)  # of the last rounding
         self.variance = np.where(judged, variance, 0.0)
 
-    # How it scatters
+    # Variances
 
     @cached_property
     def drift(self) -> Array:
-        """What float32 may lose of sums, one way: a rounding of each partial sum.
+        """The part of a sum that float32 may lose in one direction: one rounding of each partial sum.
 
-        A partial sum is no larger than the part of the output that it comes to, and MEANDERS standard deviations of
-        what is still to come.
+        A partial sum is no larger than its share of the output plus PARTIAL_SUM_DEVIATIONS standard deviations of the
+        remaining terms.
         """
         keys = self.weights.shape[-1]
-        still = np.sqrt((self.squares @ self.norms[..., None]) / self.value.shape[-1])  # b h l 1
+        rest = np.sqrt((self.squares @ self.value_norms[..., None]) / self.value.shape[-1])  # b h l 1
         largest = abs(self.part.of_rows(np.where(self.forward.empty, 0.0, self.forward.largest)))
-        lost = self.precision.accumulator * (keys + largest) * self.rows[..., None]
-        return np.asarray(lost * (abs(self.output) + MEANDERS * still) + self.precision.tiny * (keys + 1))
+        lost = self.precision.accumulator * (keys + largest) * self.judged[..., None]
+        partial = abs(self.output) + PARTIAL_SUM_DEVIATIONS * rest
+        return np.asarray(lost * partial + self.precision.tiny * (keys + 1))
 
     @cached_property
-    def of_scores(self) -> Array:
-        """The variance of each score, b h l s: rounded at its size, below the largest, and as query and key are."""
+    def score_variance(self) -> Array:
+        """The variance of each score, b h l s: rounded at its size, below the largest, and with query and key."""
         stored, magnitude = self.part.of_rows(self.forward.stored), self.part.of_rows(self.forward.magnitude)
         times = min(SQUARED_SUM / self.forward.query.shape[-1], 1.0) * (self._common_query + self._common_keys)
         inputs = magnitude**2 * times[..., None, None]
-        found = self.third * (np.float32(SCORE_ROUNDINGS) * stored**2 + self.behind**2 + inputs)
-        return np.where(self.weights > 0, found, np.float32(0))
+        variance = self.unit_variance * (np.float32(SCORE_ROUNDINGS) * stored**2 + self.below_largest**2 + inputs)
+        return np.where(self.weights > 0, variance, np.float32(0))
 
     @property
     def _common_query(self) -> Array:
-        """How many times over the rounding of a key counts because queries point the same way: b h."""
+        """The factor by which parallel queries multiply the variance of a key's rounding: b h."""
         query = self.part.of_rows(self.forward.query)
-        apart = (query**2).sum((-2, -1))
-        common = (query.sum(-2) ** 2).sum(-1) / np.where(apart == 0, 1, apart)
+        separate = (query**2).sum((-2, -1))
+        common = (query.sum(-2) ** 2).sum(-1) / np.where(separate == 0, 1, separate)
         return np.asarray(np.maximum(common, np.float32(1)))
 
     @property
     def _common_keys(self) -> Array:
-        """How many times over the rounding of a query counts because values go with keys, Σ p k (v − o): b h."""
+        """The factor by which values parallel to keys, Σ p k (v − o), multiply that of a query's rounding: b h."""
         weights = self.weights.mean(-2)[..., None]  # b h s 1
-        key, value = weights * self.part.of_keys(self.forward.key), self.apart
+        key, value = weights * self.part.of_keys(self.forward.key), self.centred_value
         together = ((key.swapaxes(-1, -2) @ value) ** 2).sum((-2, -1))
-        apart = ((key**2).sum(-1) * (value**2).sum(-1)).sum(-1)
-        return np.asarray(np.maximum(together / np.where(apart == 0, 1, apart), np.float32(1)))
+        separate = ((key**2).sum(-1) * (value**2).sum(-1)).sum(-1)
+        return np.asarray(np.maximum(together / np.where(separate == 0, 1, separate), np.float32(1)))
 
     @cached_property
-    def of_weights(self) -> Array:
-        """The variance of each weight but for its score's: b h l s."""
-        rounded = self.squares * (np.float32(WEIGHT_ROUNDINGS) * self.third)
+    def weight_variance(self) -> Array:
+        """The variance of each weight without its score's: b h l s."""
+        rounded = self.squares * (np.float32(WEIGHT_ROUNDINGS) * self.unit_variance)
         return np.asarray(rounded + np.float32(self.precision.tiny**2))
 
     @cached_property
     def scatter(self) -> Scatter:
-        """Of each row, before its last rounding. Errors of scores move a row by v − o, those of weights by v."""
-        scores = self.of_scores * self.squares
+        """The variance of each row before its last rounding. Errors of scores move it by v − o, of weights by v."""
+        scores = self.score_variance * self.squares
         total = (scores * self.distances).sum(-1)
         # Σ_k (v_k − o)(v_k − o)ᵀ has no eigenvalue above (√top + √s ‖o‖)²
-        far = np.sqrt(self.weights.shape[-1] * (self.mixed**2).sum(-1))
-        most = scores.max(-1) * (np.sqrt(top(self.apart))[..., None] + far) ** 2
-        return Scatter.of(self.of_weights, self.value) + Scatter(total, np.minimum(total, most))
+        far = np.sqrt(self.weights.shape[-1] * (self.centred_output**2).sum(-1))
+        most = scores.max(-1) * (np.sqrt(top(self.centred_value))[..., None] + far) ** 2
+        return Scatter.of(self.weight_variance, self.value) + Scatter(total, np.minimum(total, most))
 
     @cached_property
     def distances(self) -> Array:
-        """‖v_j − o_i‖², or what float32 makes of 0: b h l s."""
-        size = (self.apart**2).sum(-1)[..., None, :] + (self.mixed**2).sum(-1, keepdims=True)
-        return np.asarray(np.maximum(size - 2 * self.mixed @ self.apart.swapaxes(-1, -2), LEAST * size))
+        """‖v_j − o_i‖², at least what float32 can tell from 0: b h l s."""
+        value, output = self.centred_value, self.centred_output
+        size = (value**2).sum(-1)[..., None, :] + (output**2).sum(-1, keepdims=True)
+        return np.asarray(np.maximum(size - 2 * output @ value.swapaxes(-1, -2), MIN_DISTANCE * size))
 
     @cached_property
     def counts(self) -> Array:
-        """How much a row counts, 1 at most: the less, the more its roundings come to. b h l 1."""
-        return counted(np.where(self.rows, self._noise, np.inf)).astype(np.float32)[..., None]
+        """The factor of each row, at most 1: smaller for rows with larger rounding errors. b h l 1."""
+        return counted(np.where(self.judged, self._noise, np.inf)).astype(np.float32)[..., None]
 
     @cached_property
     def _noise(self) -> Array:
@@ -217,73 +235,75 @@ class OutputErrors:
 
     @property
     def whole(self) -> Whole:
+        """The limits of the output's errors."""
         counts = np.zeros(self.forward.output.shape[:-1])
         counts[self.part] = self.counts[..., 0]
         by_row = self.counts[..., 0] * self._noise
         drift = norm(self.drift, self.counts) + self.scale_drift * norm(self.by_scale, self.counts)
-        return Whole(counts, self.part, float(by_row.sum()), float(by_row.max()), drift, tuple(self._directions()))
-
-    # In which directions mistakes move it
-
-    def _directions(self) -> list[Directions]:
-        return [
+        directions = (
             self._one("a larger or smaller scale", self.by_scale),
             self._one("larger or smaller numbers", self.output),
             *self._edges(),
             *self._tiles(),
             self._keys(),
-        ]
+        )
+        return Whole(counts, self.part, float(by_row.sum()), float(by_row.max()), drift, directions)
+
+    # Directions in which mistakes move the output
 
     @cached_property
     def by_scale(self) -> Array:
-        """How the output moves as the scale grows, per part of it: Σ_j p s (v − o)."""
-        scores = self.weights * np.where(self.weights > 0, self.behind, np.float32(0))
-        return np.asarray(scores @ self.apart - scores.sum(-1, keepdims=True) * self.mixed)
+        """The derivative of the output with respect to the logarithm of the scale: Σ_j p s (v − o)."""
+        scores = self.weights * np.where(self.weights > 0, self.below_largest, np.float32(0))
+        return np.asarray(scores @ self.centred_value - scores.sum(-1, keepdims=True) * self.centred_output)
 
     @cached_property
     def scale_drift(self) -> float:
-        """By which part the scale may be off, rounded to the dtype, or its root, which queries and keys may share."""
+        """The relative error of the scale in the dtype, or of its root, which queries and keys may share."""
         scale = abs(self.forward.scale)
-        off = [abs(rounding(np.array([each]), self.precision)[0][0]) / each for each in (scale, np.sqrt(scale)) if each]
-        return float(max([*off, 0.0]))
+        factors = [factor for factor in (scale, np.sqrt(scale)) if factor]
+        errors = (abs(rounding(np.array([factor]), self.precision)[0][0]) / factor for factor in factors)
+        return float(max([*errors, 0.0]))
 
     def _one(self, says: str, along: Array) -> Directions:
         """One direction, for all rows together: along is b h l v."""
         along = self.counts * along
-        sums = lambda off: np.array([(off * along).sum()])  # noqa: E731
-        return self._several(says, along, sums, lambda of_rows: np.array([of_rows.sum()]), self._variance(along))
+        sums = lambda errors: np.array([(errors * along).sum()])  # noqa: E731
+        return self._several(says, along, sums, lambda by_row: np.array([by_row.sum()]), self._variance(along))
 
     def _variance(self, along: Array) -> Array:
         """The variance of each row in one direction, before its last rounding: b h l."""
         of_value = along @ self.value.swapaxes(-1, -2)
-        from_output = along @ self.apart.swapaxes(-1, -2) - (along * self.mixed).sum(-1, keepdims=True)
-        return np.asarray((self.of_weights * of_value**2 + self.squares * self.of_scores * from_output**2).sum(-1))
+        from_output = along @ self.centred_value.swapaxes(-1, -2) - (along * self.centred_output).sum(-1, keepdims=True)
+        by_score = self.squares * self.score_variance * from_output**2
+        return np.asarray((self.weight_variance * of_value**2 + by_score).sum(-1))
 
     def _several(
         self, says: str, along: Array, sums: Callable[[Array], Array], add: Callable[[Array], Array], variance: Array
     ) -> Directions:
         """Directions b h l … v, with a variance b h l … before the last rounding; `add` adds up their rows."""
-        shape = (*self.rows.shape, *(1,) * (along.ndim - 4), along.shape[-1])
+        shape = (*self.judged.shape, *(1,) * (along.ndim - 4), along.shape[-1])
         variance = add(variance + (along**2 * self.variance.reshape(shape)).sum(-1))
         drift = add((abs(along) * self.drift.reshape(shape)).sum(-1))
         scale = abs(add((along * self.by_scale.reshape(shape)).sum(-1)))
-        known = abs(add((along * self.error.reshape(shape)).sum(-1)))
+        known = abs(add((along * self.rounding_error.reshape(shape)).sum(-1)))
         return Directions(says, sums, np.sqrt(variance), drift + self.scale_drift * scale + known)
 
     def _edges(self) -> list[Directions]:
-        """The last key that each row may attend to left out, and the one behind it let in."""
+        """The last visible key of each row left out, and the key behind it let in."""
         if self.forward.allowed.all():
             return []
         allowed = self.forward.allowed[self.part]
         last = allowed.shape[-1] - 1 - allowed[..., ::-1].argmax(-1)  # b h l
-        return [self._one(says, self._towards(key)) for says, key in zip(SAID, (last, last + 1), strict=True)]
+        return [self._one(says, self._towards(key)) for says, key in zip(EDGE_MISTAKES, (last, last + 1), strict=True)]
 
     def _towards(self, key: Array) -> Array:
-        """How each row moves as one key of its own gets its weight once more, p (v − o): b h l v."""
-        place = np.minimum(key, self.weights.shape[-1] - 1)[..., None]
-        behind = np.clip(np.take_along_axis(self.behind, place, -1), -700.0, 0.0)
-        weight = self.weights.max(-1, keepdims=True) * np.exp(behind) * (key < self.weights.shape[-1])[..., None]
-        return np.asarray(weight * (np.take_along_axis(self.apart, place, -2) - self.mixed))
+        """The change of each row if one key of its own gets its weight once more, p (v − o): b h l v."""
+        keys = self.weights.shape[-1]
+        place = np.minimum(key, keys - 1)[..., None]
+        below = np.clip(np.take_along_axis(self.below_largest, place, -1), -700.0, 0.0)
+        weight = self.weights.max(-1, keepdims=True) * np.exp(below) * (key < keys)[..., None]
+        return np.asarray(weight * (np.take_along_axis(self.centred_value, place, -2) - self.centred_output))
 
     def _tiles(self) -> list[Directions]:
         """The weights of each tile larger or smaller, b h t."""
@@ -292,95 +312,89 @@ class OutputErrors:
         if tiles < 2:
             return []
         weights = self.weights[..., : tiles * TILE].reshape(batch, heads, rows, tiles, TILE).swapaxes(2, 3)
-        value = self.apart[..., : tiles * TILE, :].reshape(batch, heads, tiles, TILE, -1)
-        along = weights @ value - weights.sum(-1, keepdims=True) * self.mixed[:, :, None]  # b h t l v
+        value = self.centred_value[..., : tiles * TILE, :].reshape(batch, heads, tiles, TILE, -1)
+        along = weights @ value - weights.sum(-1, keepdims=True) * self.centred_output[:, :, None]  # b h t l v
         along = self.counts[..., None] * along.swapaxes(2, 3)
-        sums = lambda off: (off[..., None, :] * along).sum(-1).sum(2)  # noqa: E731
+        sums = lambda errors: (errors[..., None, :] * along).sum(-1).sum(2)  # noqa: E731
         variance = (along**2).sum(-1) * self.scatter.any_way[..., None]
         says = f"the weights of one tile of {TILE} keys (tile {{}})"
-        return [self._several(says, along, sums, lambda of_rows: of_rows.sum(2), variance)]
+        return [self._several(says, along, sums, lambda by_row: by_row.sum(2), variance)]
 
     def _keys(self) -> Directions:
         """Each key left out or counted twice, in all rows of a head, p (v − o): b h s."""
-        value, output, weights = self.apart, self.mixed, self.counts * self.weights
+        value, output, weights = self.centred_value, self.centred_output, self.counts * self.weights
 
-        def sums(off: Array) -> Array:
-            towards = off @ value.swapaxes(-1, -2) - (off * output).sum(-1, keepdims=True)
+        def sums(errors: Array) -> Array:
+            towards = errors @ value.swapaxes(-1, -2) - (errors * output).sum(-1, keepdims=True)
             return np.asarray((weights * towards).sum(-2))
 
         squares = weights**2 * self.distances
         variance = (squares * (self.scatter.any_way + self.variance.max(-1))[..., None]).sum(-2)
         drift = (np.sqrt(squares) * np.sqrt((self.drift**2).sum(-1, keepdims=True))).sum(-2)
-        known = self.scale_drift * abs(sums(self.by_scale)) + abs(sums(self.error))
+        known = self.scale_drift * abs(sums(self.by_scale)) + abs(sums(self.rounding_error))
         return Directions("one key left out or counted twice (key {})", sums, np.sqrt(variance), drift + known)
 
 
-GRADIENT_ROUNDINGS = 2.0
-"""How often a gradient is rounded: as a sum, and scaled."""
-
-
-class SharedErrors(NamedTuple):
-    """Errors that a query has in all its terms, and so all keys of a gradient share: Σ_i ε_i c_ij x_i."""
-
-    vectors: Array
-    """x: b h l e."""
-    parts: tuple[tuple[Array, Array], ...] = ()
-    """c, b h l s, and the variance of ε, b h l."""
-
-    @property
-    def total(self) -> float:
-        size = (self.vectors**2).sum(-1)
-        return float(sum(((c**2).sum(-1) * variance * size).sum() for c, variance in self.parts))
-
-    def along(self, directions: Array) -> float:
-        """The variance of the sum along directions b h s e."""
-        towards = self.vectors @ directions.swapaxes(-1, -2)  # b h l s
-        return float(sum(((c * towards).sum(-1) ** 2 * variance).sum() for c, variance in self.parts))
-
-
 class GradientTerms(NamedTuple):
-    """What the numbers of a gradient are summed from."""
+    """The terms that the numbers of a gradient are summed from.
+
+    `scatter` is that of its rows before they are rounded, without `shared`: errors that a query has in all its terms,
+    and that all keys therefore share. They are Σ_i ε_i c_ij x_i, with x the `vectors` b h l e; `shared` holds pairs of
+    c, b h l s, and the variance of ε, b h l.
+    """
 
     scatter: Scatter
-    """Of its rows, before they are rounded, but for what they share."""
-    shared: SharedErrors
+    vectors: Array
     squares: Array
     """The sum of the squares of each number's terms."""
     number: int
-    """How many terms each number has."""
+    """The number of terms of each number."""
     scale: float
-    """What the sum is multiplied by."""
+    """The factor of the sum."""
+    shared: tuple[tuple[Array, Array], ...] = ()
+
+    @property
+    def shared_variance(self) -> float:
+        size = (self.vectors**2).sum(-1)
+        return float(sum(((c**2).sum(-1) * variance * size).sum() for c, variance in self.shared))
+
+    def shared_along(self, directions: Array) -> float:
+        """The variance of the shared errors along directions b h s e."""
+        towards = self.vectors @ directions.swapaxes(-1, -2)  # b h l s
+        return float(sum(((c * towards).sum(-1) ** 2 * variance).sum() for c, variance in self.shared))
 
 
 class GradientErrors:
-    """The errors of gradients, taken together: where all rows are judged, and no heads are shared."""
+    """The errors of gradients, taken together: where all rows are judged, and no heads are shared.
 
-    def __init__(self, output: OutputErrors, slopes: BackwardPass) -> None:
-        self.output, self.slopes, self.part, self.precision = output, slopes, output.part, output.precision
+    Variances are those of single weights and scores, b h l s, and of sums over a row, b h l.
+    """
+
+    def __init__(self, output: OutputErrors, backward: BackwardPass) -> None:
+        self.output, self.backward, self.part, self.precision = output, backward, output.part, output.precision
         self.scale = abs(output.forward.scale)
         self.query, self.key = self.part.of_rows(output.forward.query), self.part.of_keys(output.forward.key)
-        self.upstream = self.part.of_rows(slopes.upstream)
+        self.upstream = self.part.of_rows(backward.upstream)
         self.weights, self.squares = output.weights, output.squares
 
     @property
     def wholes(self) -> dict[str, Whole]:
+        """The limits of each gradient's errors, by input."""
         problem = self.output.forward.problem
-        all_rows = self.output.rows.all() and self.part.rows.step == 1
-        if not (all_rows and self.scale and problem.key.shape[1] == problem.query.shape[1]) or self._alike:
+        all_rows = self.output.judged.all() and self.part.rows.step == 1
+        if not (all_rows and self.scale and problem.key.shape[1] == problem.query.shape[1]) or self._clustered:
             return {}
-        terms = {"query": self._of_query, "key": self._of_key, "value": self._of_value}
-        return {name: self._whole(name, forward()) for name, forward in terms.items() if name in problem.gradient_of}
+        terms = {"query": self._query_terms, "key": self._key_terms, "value": self._value_terms}
+        return {name: self._whole(name, make()) for name, make in terms.items() if name in problem.gradient_of}
 
     @property
-    def _alike(self) -> bool:
-        """Whether gradients of weights are rounded alike: of equal output gradients, or of values that are near."""
+    def _clustered(self) -> bool:
+        """Whether gradients of weights round alike: of equal output gradients, or of values that are near."""
         size = abs(self.weight_gradient)[self.weights > 0]
         largest = size.max(initial=0.0)
         with np.errstate(divide="ignore"):
             steps = np.log(size / largest) / np.float32(self.precision.unit) - 1 if largest else size
-        return not largest or clumped(steps, self.precision.unit)  # the largest itself lies one unit down
-
-    # Variances: of single weights and scores, b h l s, and of what a row has in common, b h l
+        return not largest or clustered(steps, self.precision.unit)  # the largest itself lies one unit down
 
     @cached_property
     def weight_gradient(self) -> Array:
@@ -390,55 +404,51 @@ class GradientErrors:
     @cached_property
     def scores(self) -> Array:
         """The gradient of the scores before the scale, dS = p g."""
-        return self.part.of_rows(self.slopes.scores) / np.float32(self.scale)
+        return self.part.of_rows(self.backward.scores) / np.float32(self.scale)
 
     @cached_property
-    def of_weights(self) -> Array:
-        return np.asarray(self.output.of_weights + self.squares * self.output.of_scores)
+    def weight_variance(self) -> Array:
+        return np.asarray(self.output.weight_variance + self.squares * self.output.score_variance)
 
     @cached_property
-    def of_slopes(self) -> Array:
-        """Of dS: with the weights, and by roundings of dP and its own."""
-        third, squares = self.output.third, self.squares
+    def score_variance(self) -> Array:
+        """The variance of dS: from the weights, from dP, and from its own rounding."""
+        third, squares = self.output.unit_variance, self.squares
         relative = self.scores**2 / np.where(squares > 0, squares, np.float32(1))
-        own = self.of_weights * relative + np.float32(WEIGHT_ROUNDINGS) * third * self.scores**2
+        own = self.weight_variance * relative + np.float32(WEIGHT_ROUNDINGS) * third * self.scores**2
         return np.asarray(own + third * squares * self.weight_gradient**2 + np.float32(self.precision.tiny**2))
 
     @cached_property
-    def sums(self) -> Array:
-        """Of the sum of a row's weights."""
-        return np.asarray(self.of_weights.sum(-1))
+    def sum_variance(self) -> Array:
+        """The variance of the sum of a row's weights."""
+        return np.asarray(self.weight_variance.sum(-1))
 
     @cached_property
-    def means(self) -> Array:
-        """Of D = Σ dO o."""
+    def mean_variance(self) -> Array:
+        """The variance of D = Σ dO o."""
         of_output = (self.upstream**2 * self.output.variance).sum(-1)
-        return np.asarray((self.of_weights * self.weight_gradient**2).sum(-1) + of_output)
+        return np.asarray((self.weight_variance * self.weight_gradient**2).sum(-1) + of_output)
 
-    # The three gradients
+    def _query_terms(self) -> GradientTerms:
+        common = ((self.weights @ self.key) ** 2).sum(-1) * self.mean_variance
+        common = common + ((self.scores @ self.key) ** 2).sum(-1) * self.sum_variance
+        scatter = Scatter.of(self.score_variance, self.key) + Scatter(common, common)
+        return GradientTerms(scatter, self.query, self.scores**2 @ self.key**2, self.key.shape[-2], self.scale)
 
-    def _of_query(self) -> GradientTerms:
-        common = ((self.weights @ self.key) ** 2).sum(-1) * self.means
-        common = common + ((self.scores @ self.key) ** 2).sum(-1) * self.sums
-        scatter = Scatter.of(self.of_slopes, self.key) + Scatter(common, common)
-        return GradientTerms(
-            scatter, SharedErrors(self.query), self.scores**2 @ self.key**2, self.key.shape[-2], self.scale
-        )
-
-    def _of_key(self) -> GradientTerms:
-        shared = SharedErrors(self.query, ((self.weights, self.means), (self.scores, self.sums)))
-        scatter = Scatter.of(self.of_slopes.swapaxes(-1, -2), self.query)
+    def _key_terms(self) -> GradientTerms:
+        shared = ((self.weights, self.mean_variance), (self.scores, self.sum_variance))
+        scatter = Scatter.of(self.score_variance.swapaxes(-1, -2), self.query)
         squares = (self.scores**2).swapaxes(-1, -2) @ self.query**2
-        return GradientTerms(scatter, shared, squares, self.query.shape[-2], self.scale)
+        return GradientTerms(scatter, self.query, squares, self.query.shape[-2], self.scale, shared)
 
-    def _of_value(self) -> GradientTerms:
-        shared = SharedErrors(self.upstream, ((self.weights, self.sums),))
-        scatter = Scatter.of(self.of_weights.swapaxes(-1, -2), self.upstream)
+    def _value_terms(self) -> GradientTerms:
+        scatter = Scatter.of(self.weight_variance.swapaxes(-1, -2), self.upstream)
         squares = self.squares.swapaxes(-1, -2) @ self.upstream**2
-        return GradientTerms(scatter, shared, squares, self.query.shape[-2], 1.0)
+        shared = ((self.weights, self.sum_variance),)
+        return GradientTerms(scatter, self.upstream, squares, self.query.shape[-2], 1.0, shared)
 
     def _whole(self, name: str, terms: GradientTerms) -> Whole:
-        exact = self.slopes.inputs[name][0]
+        exact = self.backward.inputs[name][0]
         part = (self.part.items, self.part.heads)
         value, times = exact[part], terms.scale**2
         error, variance = rounding(value, self.precision)
@@ -446,52 +456,27 @@ class GradientErrors:
         by_row = times * terms.scatter.total + variance.sum(-1)
         counts = counted(by_row)[..., None]
         drift, along = self._drift(value, terms), counts * value
-        any_way = ((along**2).sum(-1) * terms.scatter.any_way).sum() + terms.shared.along(along)
+        any_way = ((along**2).sum(-1) * terms.scatter.any_way).sum() + terms.shared_along(along)
         deviation = np.sqrt(times * any_way + (along**2 * variance).sum())
         steady = (abs(along) * drift).sum() + self._by_scale * (along * value).sum() + abs((along * error).sum())
-        sums = lambda off: np.array([(off * along).sum()])  # noqa: E731
+        sums = lambda errors: np.array([(errors * along).sum()])  # noqa: E731
         size = Directions("larger or smaller numbers", sums, np.array([deviation]), np.array([steady]))
-        weighed, shared = counts[..., 0] * by_row, times * terms.shared.total
-        total, most = float(weighed.sum() + shared), float(weighed.max() + shared)
-        off = norm(drift, counts) + self._by_scale * norm(value, counts)
-        everywhere = np.zeros(exact.shape[:-1])
-        everywhere[part] = counts[..., 0]
-        return Whole(everywhere, part, total, most, off, (size,))
+        weighted, shared = counts[..., 0] * by_row, times * terms.shared_variance
+        total, most = float(weighted.sum() + shared), float(weighted.max() + shared)
+        all_drift = norm(drift, counts) + self._by_scale * norm(value, counts)
+        all_counts = np.zeros(exact.shape[:-1])
+        all_counts[part] = counts[..., 0]
+        return Whole(all_counts, part, total, most, all_drift, (size,))
 
     def _drift(self, value: Array, terms: GradientTerms) -> Array:
-        """What float32 may lose of sums, one way, as of the output."""
-        partial = abs(value) + MEANDERS * terms.scale * np.sqrt(terms.squares)
+        """The part of a sum that float32 may lose in one direction, as in `OutputErrors.drift`."""
+        partial = abs(value) + PARTIAL_SUM_DEVIATIONS * terms.scale * np.sqrt(terms.squares)
         lost = self.precision.accumulator * terms.number * partial
         return np.asarray(lost + self.precision.tiny * (terms.number + 1))
 
     @cached_property
     def _by_scale(self) -> float:
-        """By which part a gradient may move because the scale is rounded: it stands before it, and in each weight."""
+        """The relative error that a rounded scale gives a gradient, which is a factor of it and part of each weight."""
         matters = self.weights > self.precision.unit
-        furthest = np.where(matters, -self.output.behind, np.float32(0)).max(initial=0.0)
+        furthest = np.where(matters, -self.output.below_largest, np.float32(0)).max(initial=0.0)
         return self.output.scale_drift * (1 + float(furthest))
-
-
-FEWEST_ROWS = 32
-"""Fewer rows say too little together: the limit of their sum lies far above what is to be expected of it."""
-FEWEST_NUMBERS = 2**13
-"""The same of an output's numbers; and what is small should cost little."""
-LARGEST = 1e6
-"""Calls with larger values than this are not judged together: variances are computed in float32."""
-
-
-def wholes(forward: ForwardPass, slopes: BackwardPass | None) -> dict[str, Whole]:
-    """The limits of output and gradients taken together, of those that can be judged so."""
-    if not _enough(forward):
-        return {}
-    output = OutputErrors(forward, Part.choose(forward, gradients=slopes is not None))
-    if output.rows.sum() < FEWEST_ROWS:
-        return {}
-    return {"output": output.whole} | (GradientErrors(output, slopes).wholes if slopes else {})
-
-
-def _enough(forward: ForwardPass) -> bool:
-    """Whether there may be something to judge. Under dropout there is not: other numbers are judged there."""
-    *_, rows, keys = forward.scores.shape
-    many = forward.output.size >= FEWEST_NUMBERS and forward.output[..., 0].size >= FEWEST_ROWS
-    return bool(many and rows and keys > 1 and not np.ndim(forward.survival) and abs(forward.value).max() <= LARGEST)

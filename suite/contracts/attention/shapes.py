@@ -44,7 +44,7 @@ def read(text: str) -> tuple[dict[str, int], dict[str, Any]]:
 @cache
 def typed() -> Mapping[str, Syntax]:
     """The features that a shape may have, by name."""
-    return {each.name: each.typed for each in features() if each.typed}
+    return {feature.name: feature.syntax for feature in features() if feature.syntax}
 
 
 def _words(text: str) -> dict[str, str]:
@@ -56,7 +56,7 @@ def _words(text: str) -> dict[str, str]:
             raise UsageError(_unknown(text, name))
         if name in found:
             raise UsageError(f"--shape {text!r} names {name} twice")
-        due = SIZES.get(name) or typed()[name].due
+        due = SIZES.get(name) or typed()[name].expects
         if due and not value:
             raise UsageError(f"--shape {text!r}: {name} takes a value, {name}=…: {due}")
         if equals and not due:
@@ -85,6 +85,6 @@ def _size(name: str, text: str) -> int:
 
 def _value(name: str, of: Syntax, text: str) -> Any:
     try:
-        return of.read(text or name)
+        return of.parse(text or name)
     except ValueError:
-        raise UsageError(f"--shape: {name} is {of.due}, not {text!r}") from None
+        raise UsageError(f"--shape: {name} is {of.expects}, not {text!r}") from None

@@ -24,17 +24,17 @@ ACCEPT_GRADIENT = 1.0
 FIRST_ORDER = 0.25
 """Score errors beyond this are not small against 1: such rows are bounded by the range of their values instead."""
 SPLIT = 16.0
-"""Units of float32 that a product may be off by where tensor cores make it of three products of TensorFloat-32. They
-cut numbers after 11 bits and leave out the product of what was cut off, at most 2⁻¹⁰ of each: 2⁻²⁰ of the product."""
+"""Error of a product, in units of float32, if tensor cores make it of three products of TensorFloat-32. They cut
+numbers after 11 bits and leave out the product of the two rests, each at most 2⁻¹⁰: 2⁻²⁰ of the product."""
 
 
 def score_error(forward: ForwardPass) -> Array:
-    """How far each score of an honest computation may be off: b h l s, in float64."""
+    """The error bound of each score: b h l s, in float64."""
     u, a, width = forward.precision.unit, forward.precision.accumulator, forward.problem.query.shape[-1]
     summed = a * (np.sqrt(width) + 4)
     product = summed + _split(forward.precision, width)
     delta = 2 * u * forward.stored + product * forward.magnitude
-    delta += summed * forward.begun + 2 * u
+    delta += summed * forward.bias_size + 2 * u
     if forward.precision.half:
         behind = forward.scores - forward.largest
         delta += 2 * u * np.abs(behind, out=behind)
@@ -42,11 +42,11 @@ def score_error(forward: ForwardPass) -> Array:
 
 
 class OutputError(NamedTuple):
-    """How far an output may be off, b h l v, and what the error of its gradients is made of."""
+    """The error bound of an output, b h l v, and the quantities that bounds of gradients need."""
 
     bound: Array
     normaliser: Array
-    """Relative: how far all weights of a row may be off."""
+    """The relative error that all weights of a row share."""
     terms: Array
     """Σ |p v|, b h l v."""
     loose: Array
@@ -54,12 +54,10 @@ class OutputError(NamedTuple):
 
 
 def output_error(forward: ForwardPass, exact: Array) -> OutputError:
-    """How far the output may be off, from what the errors of scores, weights and sums of products come to."""
+    """The error bound of the output, from the errors of scores, weights and sums of products."""
     u, a, eta = forward.precision.unit, forward.precision.accumulator, forward.precision.tiny
     keys = forward.key.shape[-2]
-    seen = double(
-        forward.allowed[..., :1, :] if forward.all_allowed else forward.allowed
-    )  # one row where all are alike
+    seen = double(forward.allowed[..., :1, :] if forward.all_allowed else forward.allowed)  # one row if all are equal
     value, output = double(forward.value), double(exact)
     magnitude = double(forward.applied) @ abs(value)
     spread = Spread(value, output)
@@ -72,23 +70,23 @@ def output_error(forward: ForwardPass, exact: Array) -> OutputError:
     drift = normaliser * magnitude + underflow  # has no sign of its own
     before = moved + 2 * u * magnitude + drift
     bound = before + u * (abs(output) + before)
-    return OutputError(np.where(forward.silent, 0, bound), normaliser, magnitude, loose)
+    return OutputError(np.where(forward.zero_rows, 0, bound), normaliser, magnitude, loose)
 
 
 def _moved(forward: ForwardPass, spread: Spread, value: Array, magnitude: Array) -> tuple[Array, Array]:
-    """How far the errors of the scores may move the output, and in which rows they are too large for first order."""
+    """The change of the output by errors of scores, and the rows in which these are too large for first order."""
     weights = double(forward.weights)
-    large = forward.delta.max(initial=0.0) > FIRST_ORDER
-    slipped = weights * (np.minimum(forward.delta, 1) if large else forward.delta)
+    large = forward.score_error.max(initial=0.0) > FIRST_ORDER
+    weight_error = weights * (np.minimum(forward.score_error, 1) if large else forward.score_error)
     if forward.sums_to_one:
-        moved = spread.by(slipped)
+        moved = spread.by(weight_error)
     else:
-        moved = (slipped * double(forward.survival)) @ abs(value) + slipped.sum(-1, keepdims=True) * magnitude
+        moved = (weight_error * double(forward.survival)) @ abs(value) + weight_error.sum(-1, keepdims=True) * magnitude
     loose = np.zeros_like(forward.empty)
     if large:
         # a weight below any rounding of the sum cannot matter, however wrong its score
-        matters = weights * np.exp(np.minimum(2 * forward.delta, 700)) > forward.precision.unit
-        loose = ((forward.delta > FIRST_ORDER) & matters).any(axis=-1, keepdims=True)
+        matters = weights * np.exp(np.minimum(2 * forward.score_error, 700)) > forward.precision.unit
+        loose = ((forward.score_error > FIRST_ORDER) & matters).any(axis=-1, keepdims=True)
     if loose.any():
         moved = np.where(loose, spread.by(double(forward.allowed)), moved)
     return moved, loose
@@ -97,7 +95,7 @@ def _moved(forward: ForwardPass, spread: Spread, value: Array, magnitude: Array)
 def score_gradient_error(
     forward: ForwardPass, upstream: Array, output: Array, mean: Array, relative: Array, d_weights: Array
 ) -> tuple[Array, Array]:
-    """How far a weight may be off, and how far p (dP − D), the gradient of its score: both b h l s.
+    """The error bounds of a weight and of p (dP − D), the gradient of its score: both b h l s.
 
     `mean` is D, `relative` is dP − D, `d_weights` is |dP|. The error of a weight is ρ p, and up to 1 in rows whose
     score errors are too large for first order.
@@ -107,29 +105,31 @@ def score_gradient_error(
     p, g = double(forward.weights), abs(double(relative))
     d_out, size = abs(double(upstream)), abs(double(output))
     v, survival = abs(double(forward.value)), double(np.asarray(forward.survival))
-    slip = np.minimum(forward.delta, 1)
+    slip = np.minimum(forward.score_error, 1)
     rho = np.minimum(slip + (p * slip).sum(-1, keepdims=True), 1)
-    rho += 2 * u + forward.normaliser
-    slipped = p * rho
+    rho += 2 * u + forward.normaliser_error
+    weight_error = p * rho
     if forward.loose.any():
-        slipped = np.where(forward.loose & forward.allowed, 1, slipped)
+        weight_error = np.where(forward.loose & forward.allowed, 1, weight_error)
     products = survival * (d_out @ v.swapaxes(-1, -2))  # Σ |dO| |V|: b h l s
-    of_weights = (u + summing(forward.precision, value_width)) * products
-    of_product = 2 * u + a * value_width
-    of_mean = of_product * (d_out * size).sum(-1, keepdims=True)
-    of_mean = of_mean + (d_out * forward.bound).sum(-1, keepdims=True)
+    d_weights_error = (u + summing(forward.precision, value_width)) * products
+    product_error = 2 * u + a * value_width
+    mean_error = product_error * (d_out * size).sum(-1, keepdims=True)
+    mean_error = mean_error + (d_out * forward.bound).sum(-1, keepdims=True)
     # a weight may underflow where it is stored, which costs eta in each factor of what follows
-    of_relative = of_weights + of_mean
-    error = slipped * (g + forward.loose * of_relative if forward.loose.any() else g)
-    error += p * (of_relative + 2 * u * g)
+    relative_error = d_weights_error + mean_error
+    error = weight_error * (g + forward.loose * relative_error if forward.loose.any() else g)
+    error += p * (relative_error + 2 * u * g)
     error += eta * (1 + g)
-    error += of_product * _of_parts(forward, p, d_out, v, survival)
-    error += _of_maximum(forward, d_weights, g, abs(double(mean)), products, (d_out * size).sum(-1, keepdims=True))
-    return slipped, error if forward.all_allowed else np.where(forward.allowed, error, 0)
+    error += product_error * _parts_error(forward, p, d_out, v, survival)
+    error += _maximum_residual(
+        forward, d_weights, g, abs(double(mean)), products, (d_out * size).sum(-1, keepdims=True)
+    )
+    return weight_error, error if forward.all_allowed else np.where(forward.allowed, error, 0)
 
 
-def _of_parts(forward: ForwardPass, weights: Array, upstream: Array, value: Array, survival: Array) -> Array:
-    """How large the terms may be of which an honest backward makes p (dP − D): b h l s.
+def _parts_error(forward: ForwardPass, weights: Array, upstream: Array, value: Array, survival: Array) -> Array:
+    """The largest size of the terms that an honest backward pass sums to p (dP − D): b h l s.
 
     Where parts of the keys are merged by their log-sum-exp, it is p (dP − E) + p (E − D), E the mean of dP over one
     part. |E| is at most the largest |dP|, and p |E| at most Σ p |dP|, since p is at most the share of its part.
@@ -140,7 +140,7 @@ def _of_parts(forward: ForwardPass, weights: Array, upstream: Array, value: Arra
     return np.asarray(np.minimum(weights * (upstream @ largest.swapaxes(-1, -2)), all_terms))
 
 
-def _of_maximum(forward: ForwardPass, dp: Array, g: Array, mean: Array, products: Array, outputs: Array) -> Array:
+def _maximum_residual(forward: ForwardPass, dp: Array, g: Array, mean: Array, products: Array, outputs: Array) -> Array:
     """The residual of the derivative with respect to a maximum, at the key that attains it: b h l s.
 
     The derivative is 0. An implementation that keeps the maximum in its graph computes it as a difference of two
@@ -155,7 +155,7 @@ def _of_maximum(forward: ForwardPass, dp: Array, g: Array, mean: Array, products
     per_key = a * (1.5 * products + g + 1.5 * mean)
     fixed, per_key, weights = (np.where(allowed, each, 0) for each in (fixed, per_key, double(forward.weights)))
     scores = np.where(allowed, double(forward.scores), -np.inf)
-    low, high = scores - forward.delta, scores + forward.delta
+    low, high = scores - forward.score_error, scores + forward.score_error
     run = runs(low, high)
     residual = over(run, weights * fixed) + run.length * over(run, weights * per_key)
     of_row = dp + 2 * g + 2 * mean + 5 * np.maximum(dp, outputs)
@@ -181,22 +181,22 @@ def _split(precision: Precision, terms: int) -> float:
 class Spread:
     """√(Σ_j c_ij · Σ_j c_ij (v_jv − o_iv)²), an upper bound of Σ_j c_ij |v_jv − o_iv| (Cauchy and Schwarz).
 
-    value … s v and output … l v are float64. Values are centred first, lest large ones cancel: on the mean output,
-    which hidden values do not enter.
+    value … s v and output … l v are float64. Values are centred first, so that large ones do not cancel: on the mean
+    output, which hidden values do not enter.
     """
 
     def __init__(self, value: Array, output: Array) -> None:
         centre = output.mean(axis=-2, keepdims=True) if output.shape[-2] else 0.0
         self.output = output - centre
         self.width = value.shape[-1]
-        self.summed = np.empty((*value.shape[:-1], 2 * self.width + 1))  # all that is summed, for one product
-        centred = np.subtract(value, centre, out=self.summed[..., self.width : -1])
-        np.square(centred, out=self.summed[..., : self.width])
-        self.summed[..., -1] = 1
+        self.columns = np.empty((*value.shape[:-1], 2 * self.width + 1))  # all summands, for one matrix product
+        centred = np.subtract(value, centre, out=self.columns[..., self.width : -1])
+        np.square(centred, out=self.columns[..., : self.width])
+        self.columns[..., -1] = 1
 
     def by(self, coefficients: Array) -> Array:
         """The bound with these coefficients, … l s in float64: … l v. They may be one row for all, … 1 s."""
-        sums = coefficients @ self.summed
+        sums = coefficients @ self.columns
         total = sums[..., -1:]
         bound: Array = total * self.output
         bound -= 2 * sums[..., self.width : -1]
@@ -208,5 +208,5 @@ class Spread:
 
 
 def double(array: Array) -> Array:
-    """In float64, in which bounds are computed; the array itself where it is that already."""
+    """The array in float64, the type of bounds."""
     return array.astype(np.float64, copy=False)

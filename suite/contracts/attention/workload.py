@@ -118,7 +118,7 @@ class Workload(asking.Workload):
         lengths = f"{self.keys}" if self.queries == self.keys else f"{self.queries} × {self.keys}"
         values = f", values {self.value_width} wide" if self.value_width != self.width else ""
         words = [f"batch {self.batch}", heads, f"length {lengths}", f"width {self.width}{values}"]
-        return ", ".join(filter(None, [*words, *(feature.says(value) for feature, value in self.features)]))
+        return ", ".join(filter(None, [*words, *(feature.label(value) for feature, value in self.features)]))
 
     def call(self, dtype: str, direction: str = "forward", *, device: str = "cpu") -> Call:
         sizes = {
@@ -146,7 +146,7 @@ class Workload(asking.Workload):
     def _given(self, dtype: str, device: str) -> dict[str, Any]:
         """The features' arguments."""
         random = None if device == "meta" else generator(self.name)
-        return feature.given(self.values, DrawContext(random, self.sizes, getattr(torch, dtype)))
+        return feature.draw_arguments(self.values, DrawContext(random, self.sizes, getattr(torch, dtype)))
 
     def tensors_of_round(self, call: Call, number: int) -> Mapping[str, Tensor]:
         found = {name: moved(call.tensors[name], number, place) for place, name in enumerate(GRADIENTS)}
@@ -154,7 +154,7 @@ class Workload(asking.Workload):
 
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         times = {"forward": 1.0, "backward": BACKWARD_FLOPS, "forward_backward": 1 + BACKWARD_FLOPS}[direction]
-        counted = math.prod(feature.counted for feature, _ in self.features)
+        counted = math.prod(feature.flash_share for feature, _ in self.features)
         pair = 2.0 * (self.width + self.value_width)  # of a query and a key: its score, and its value
         dense = pair * self.batch * self.heads * self.queries * self.keys
         rows = (

@@ -27,10 +27,14 @@ def workloads() -> list[Workload]:
 
 def _documents() -> list[Workload]:
     return [
-        Workload("documents/one-sentence", "six words in one head: what a call costs when nothing is computed", 6, 6, 2, profiles=EVERY, dtypes={"cpu": CPU, "cuda": CPU}),
-        Workload("documents/encoder-block", "the encoder block's test: 8 heads share width 24", 100, 100, 3, 8, batch=2),
-        Workload("documents/translation", "English to French: batch 128, 4 heads share width 256, 10 steps", 10, 10, 64, 4, batch=128),
-        Workload("documents/fashion-vit", "Fashion-MNIST at 96 × 96: 36 patches and a class token, batch 128", 37, 37, 64, 8, batch=128),
+        Workload("documents/one-sentence", "six words in one head: what a call costs when nothing is computed", 6, 6, 2,
+            profiles=EVERY, dtypes={"cpu": CPU, "cuda": CPU}),
+        Workload("documents/encoder-block", "the encoder block's test: 8 heads share width 24", 100, 100, 3, 8,
+            batch=2),
+        Workload("documents/translation", "English to French: batch 128, 4 heads share width 256, 10 steps", 10, 10, 64,
+            4, batch=128),
+        Workload("documents/fashion-vit", "Fashion-MNIST at 96 × 96: 36 patches and a class token, batch 128", 37, 37,
+            64, 8, batch=128),
     ]  # fmt: skip
 
 
@@ -133,6 +137,6 @@ def _plain(sizes: Mapping[str, int], values: Mapping[str, Any]) -> str:
                 yield f"{name}={every[name]}"
         for name, value in values.items():
             of = typed()[name]
-            yield f"{name}={of.written(value)}" if of.due else name
+            yield f"{name}={of.format(value)}" if of.expects else name
 
     return ",".join(parts())

@@ -157,14 +157,14 @@ def test_a_contradiction_that_names_an_unknown_level_is_refused() -> None:
 
 def test_lacking_what_no_implementation_lacks_is_refused() -> None:
     (window,) = (each for each in features() if each.name == "window")
-    broken = replace(window, levels=replace(window.levels, lacked="widnows"))
+    broken = replace(window, levels=replace(window.levels, unsupported="widnows"))
     with pytest.raises(ValueError, match="features/window: implementations lack 'widnows'; they may lack: gradients, "):
         combined.space([broken if each is window else each for each in features()])
 
 
 @pytest.mark.parametrize("lacked", ["windows", "masks"])
 def test_who_lacks_windows_or_masks_is_asked_about_every_other_pair(lacked: str) -> None:
-    theirs = {name for each in combined.ALL_LEVELS if each.lacked == lacked for name in each.factors}
+    theirs = {name for each in combined.ALL_LEVELS if each.unsupported == lacked for name in each.factors}
     asked = [row for row in combined.rows(QUICK) if all(row[name] == SPACE.usual[name] for name in theirs)]
     unmet = SPACE.coverage(asked, fused=False).unmet
     assert not [met for met in unmet if theirs.isdisjoint(dict(met)) and _met_without(theirs, met)]

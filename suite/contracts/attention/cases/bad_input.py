@@ -30,7 +30,8 @@ def bad_input() -> list[Case]:
         BadInput("bad_input/narrow_keys", "a query of width 8 and keys of width 4", {"key": (2, 4, 7, 4)}),
         BadInput("bad_input/more_keys_than_values", "9 keys beside 7 values", {"key": (2, 4, 9, 8)}),
         BadInput("bad_input/more_values_than_keys", "7 keys beside 9 values", {"value": (2, 4, 9, 8)}),
-        BadInput("bad_input/batches_differ", "a batch of 2 queries and 3 keys", {"key": (3, 4, 7, 8), "value": (3, 4, 7, 8)}),
+        BadInput("bad_input/batches_differ", "a batch of 2 queries and 3 keys",
+            {"key": (3, 4, 7, 8), "value": (3, 4, 7, 8)}),
         *lower_ranks(),
         *under_options(),
     ]  # fmt: skip
@@ -49,8 +50,10 @@ def lower_ranks() -> list[Case]:
         ("widths_differ", "a query of width 8 and keys of width 12", {"key": (2, 4, 7, 12)}),
     )
     return [
-        *(BadInput(f"bad_input/{name}_in_rank_{rank}", f"{says}, in rank {rank}", of_rank(rank, **unusual)) for rank in (2, 3) for name, says, unusual in rows),
-        BadInput("bad_input/heads_differ_in_rank_3", "3 query heads on 4 key heads, in rank 3", of_rank(3, query=(2, 3, 5, 8))),
+        *(BadInput(f"bad_input/{name}_in_rank_{rank}", f"{says}, in rank {rank}", of_rank(rank, **unusual))
+            for rank in (2, 3) for name, says, unusual in rows),
+        BadInput("bad_input/heads_differ_in_rank_3", "3 query heads on 4 key heads, in rank 3",
+            of_rank(3, query=(2, 3, 5, 8))),
     ]  # fmt: skip
 
 
@@ -58,14 +61,20 @@ def under_options() -> list[Case]:
     """What is refused without options is refused with them: other paths, the same checks."""
     wider, longer = {"key": (2, 4, 7, 12)}, {"key": (2, 4, 9, 8)}
     options: dict[str, dict[str, Any]] = {
-        "causal": {"is_causal": True}, "scale": {"scale": 0.5}, "window": {"window": (2, 1)}, "groups": {"enable_gqa": True},
+        "causal": {"is_causal": True}, "scale": {"scale": 0.5}, "window": {"window": (2,
+            1)}, "groups": {"enable_gqa": True},
     }  # fmt: skip
     one = {"query": (2, 4, 1, 8)}
     return [
-        *(BadInput(f"bad_input/widths_differ_with_{name}", f"a query of width 8 and keys of width 12, with {name}", wider, given) for name, given in options.items()),
-        *(BadInput(f"bad_input/lengths_differ_with_{name}", f"9 keys beside 7 values, with {name}", longer, given) for name, given in options.items()),
-        BadInput("bad_input/widths_differ_with_a_mask", "a query of width 8 and keys of width 12, with a mask", {**wider, "attn_mask": (5, 7)}),
-        BadInput("bad_input/lengths_differ_with_a_mask", "9 keys beside 7 values, with a mask", {**longer, "attn_mask": (5, 9)}),
-        BadInput("bad_input/widths_differ_for_one_query", "one query of width 8 and keys of width 12", {**wider, **one}),
+        *(BadInput(f"bad_input/widths_differ_with_{name}", f"a query of width 8 and keys of width 12, with {name}",
+            wider, given) for name, given in options.items()),
+        *(BadInput(f"bad_input/lengths_differ_with_{name}", f"9 keys beside 7 values, with {name}", longer, given)
+            for name, given in options.items()),
+        BadInput("bad_input/widths_differ_with_a_mask", "a query of width 8 and keys of width 12, with a mask",
+            {**wider, "attn_mask": (5, 7)}),
+        BadInput("bad_input/lengths_differ_with_a_mask", "9 keys beside 7 values, with a mask",
+            {**longer, "attn_mask": (5, 9)}),
+        BadInput("bad_input/widths_differ_for_one_query", "one query of width 8 and keys of width 12",
+            {**wider, **one}),
         BadInput("bad_input/lengths_differ_for_one_query", "9 keys beside 7 values, for one query", {**longer, **one}),
     ]  # fmt: skip

@@ -50,6 +50,7 @@ class AttentionCase(PerCallCase):
         heads: int = 2,
         queries: int = 5,
         keys: int = 7,
+        length: int | None = None,
         width: int = 8,
         value_width: int | None = None,
         rank: int = 4,
@@ -63,7 +64,8 @@ class AttentionCase(PerCallCase):
         **values: Any,
     ) -> None:
         self.name, self.why, self.dtypes = name, why, dtypes
-        self.batch, self.heads, self.queries, self.keys, self.width = batch, heads, queries, keys, width
+        self.batch, self.heads, self.width = batch, heads, width
+        self.queries, self.keys = (queries, keys) if length is None else (length, length)
         self.value_width, self.rank, self.gradient_of, self.draw = value_width, rank, gradient_of, draw
         self.layout, self.grad_mode, self.inference = layout or {}, grad_mode, inference
         self.spelled_out = spelled_out
@@ -90,7 +92,7 @@ class AttentionCase(PerCallCase):
         precision = getattr(torch, dtype)
         arrays, upstream, random = drawn(self.name, self.draw, self.sizes, dtype)
         tensors = {name: as_tensor(array, dtype) for name, array in zip(INPUTS, arrays, strict=True)}
-        given = feature.given(self.values, DrawContext(random, self.sizes, precision))
+        given = feature.draw_arguments(self.values, DrawContext(random, self.sizes, precision))
         options = self.defaults | {name: value for name, value in given.items() if not isinstance(value, Tensor)}
         leading = (slice(None),) * 4 if self.rank == 4 else (0,) * (4 - self.rank)
         tensors = {name: tensor[leading] for name, tensor in tensors.items()}
@@ -125,6 +127,12 @@ class AttentionCase(PerCallCase):
 
     def lengths(self) -> Mapping[str, int]:
         return {"keys": self.keys, "queries": self.queries, "width": self.width}
+
+
+case = AttentionCase
+"""The constructor of a row in tables of cases."""
+gradients = partial(AttentionCase, gradient_of=INPUTS)
+"""The same with the gradients of query, key and value."""
 
 
 def form(call: Call) -> Form:

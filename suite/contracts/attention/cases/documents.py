@@ -175,4 +175,4 @@ def options(example: Excerpt) -> dict[str, Any]:
     scale = parameters.get("scale", 1.0)
     if abs(scale - width**-0.5) > 1e-9:
         chosen["scale"] = scale
-    return chosen | feature.given({"causal": parameters.get("causal")}, DrawContext(None, None, torch.float64))
+    return chosen | feature.draw_arguments({"causal": parameters.get("causal")}, DrawContext(None, None, torch.float64))

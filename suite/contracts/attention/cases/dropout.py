@@ -15,7 +15,14 @@ from attnsuite.cases.layouts import INPUTS, LayoutCase
 from attnsuite.cases.random_cases import SEED, CountedCase, DropoutCase, DropoutReader
 from attnsuite.cases.tensors import FAST, Array, dtype_of
 from attnsuite.contracts.attention.cases.bad_input import BadInput, of_rank
-from attnsuite.contracts.attention.cases.case import AttentionCase, expected_result, form, oracle_result
+from attnsuite.contracts.attention.cases.case import (
+    AttentionCase,
+    case,
+    expected_result,
+    form,
+    gradients,
+    oracle_result,
+)
 from attnsuite.contracts.attention.cases.several_calls import forward_of, interleave
 from attnsuite.contracts.attention.feature import Grid, visible
 from attnsuite.contracts.attention.masks import Mask
@@ -174,7 +181,7 @@ def backward_between(call: Call) -> Calls:
     return (forward, replace(forward, seed=None), replace(call, backward_of=0), replace(call, seed=None))
 
 
-KEPT = AttentionCase("dropout/base", "", queries=8, keys=8, width=8, draw="identity_values", dropout_p=0.4)
+KEPT = case("dropout/base", "", length=8, width=8, draw="identity_values", dropout_p=0.4)
 """What most masks are read off: small, its values the identity."""
 
 
@@ -183,33 +190,39 @@ def cases() -> Sequence[Case]:
     of = KEPT
     tiled = of.but(batch=1, heads=1, queries=24, keys=140, width=140)
     return [
-        AttentionCase("dropout/zero", "p = 0 is exact", dropout_p=0.0),
-        AttentionCase("dropout/zero_gradient", "p = 0 is exact backwards too", dropout_p=0.0, gradient_of=INPUTS),
-        AttentionCase("dropout/one", "p = 1 gives zeros", dropout_p=1.0),
-        AttentionCase("dropout/one_gradient", "p = 1 gives zero gradients", dropout_p=1.0, gradient_of=INPUTS),
+        case("dropout/zero", "p = 0 is exact", dropout_p=0.0),
+        gradients("dropout/zero_gradient", "p = 0 is exact backwards too", dropout_p=0.0),
+        case("dropout/one", "p = 1 gives zeros", dropout_p=1.0),
+        gradients("dropout/one_gradient", "p = 1 gives zero gradients", dropout_p=1.0),
         kept("dropout/kept", "kept weights are multiplied by 1/(1 − p)", of),
         kept("dropout/kept_masked", "the same under a mask", of.but(mask=Mask())),
         kept("dropout/kept_grouped", "the same with grouped heads", of.but(heads=4, key_heads=2)),
         kept("dropout/kept_empty_rows", "the same beside empty rows", of.but(mask=Mask(pattern="empty_rows"))),
-        AttentionCase("dropout/one_masked", "p = 1 gives zeros under a mask", dropout_p=1.0, mask=Mask()),
-        AttentionCase("dropout/one_value_width", "p = 1 gives zeros of the values' width", dropout_p=1.0, value_width=3),
+        case("dropout/one_masked", "p = 1 gives zeros under a mask", dropout_p=1.0, mask=Mask()),
+        case("dropout/one_value_width", "p = 1 gives zeros of the values' width", dropout_p=1.0, value_width=3),
         kept("dropout/kept_tiled", "across tiles", tiled),
         kept("dropout/gradient", "the backward pass uses the forward's mask", of.but(gradient_of=INPUTS)),
         kept("dropout/gradient_tiled", "the forward's mask across tiles", tiled.but(gradient_of=INPUTS), FAST),
         *(_many(f"dropout/share_{p}", "as many are kept as should be", patterns.kept, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/variance_rows_{p}", "independent within a row", rows_vary, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/variance_columns_{p}", "independent within a column", columns_vary, p) for p in (0.1, 0.5)),
-        *(_many(f"dropout/independent_{p}", "heads, items, rows and keys draw for themselves", neighbours, p) for p in (0.1, 0.5)),
-        counted("dropout/far_apart", "no mask is used again in another tile", neighbours, 0.4, batch=2, heads=3, size=256, dtypes=("float32", "float16")),
+        *(_many(f"dropout/independent_{p}", "heads, items, rows and keys draw for themselves", neighbours, p)
+            for p in (0.1, 0.5)),
+        counted("dropout/far_apart", "no mask is used again in another tile", neighbours, 0.4, batch=2, heads=3,
+            size=256, dtypes=("float32", "float16")),
         counted("dropout/seeds", "torch.manual_seed governs the draw", repeated, seeds=(3, 3, 4)),
         BadInput("bad_input/dropout_below_zero", "dropout_p = −0.1", {}, {"dropout_p": -0.1}),
         BadInput("bad_input/dropout_above_one", "dropout_p = 1.5", {}, {"dropout_p": 1.5}),
-        *(BadInput(f"bad_input/dropout_below_zero_in_rank_{rank}", f"dropout_p = −0.1, in rank {rank}", of_rank(rank), {"dropout_p": -0.1}) for rank in (2, 3)),
-        BadInput("bad_input/dropout_below_zero_masked", "dropout_p = −0.1, with a mask", {"attn_mask": (5, 7)}, {"dropout_p": -0.1}),
-        BadInput("bad_input/dropout_above_one_causal", "dropout_p = 1.5, under causal", {}, {"dropout_p": 1.5, "is_causal": True}),
+        *(BadInput(f"bad_input/dropout_below_zero_in_rank_{rank}", f"dropout_p = −0.1, in rank {rank}", of_rank(rank),
+            {"dropout_p": -0.1}) for rank in (2, 3)),
+        BadInput("bad_input/dropout_below_zero_masked", "dropout_p = −0.1, with a mask", {"attn_mask": (5, 7)},
+            {"dropout_p": -0.1}),
+        BadInput("bad_input/dropout_above_one_causal", "dropout_p = 1.5, under causal", {},
+            {"dropout_p": 1.5, "is_causal": True}),
         counted("dropout/successive_calls", "the generator moves on", repeated, seeds=(3, None)),
         of_many("dropout/of_many", "32 heads and 1,024 keys draw for themselves", share_and_neighbours, 0.5),
-        of_many("dropout/of_many_rarely", "p = 0.001 is neither 0 nor 1/256", everywhere, 0.001, ("float32", "bfloat16")),
+        of_many("dropout/of_many_rarely", "p = 0.001 is neither 0 nor 1/256", everywhere, 0.001,
+            ("float32", "bfloat16")),
         *meetings(),
         *training(),
     ]  # fmt: skip
@@ -228,22 +241,27 @@ def meetings() -> Sequence[Case]:
     }
     one = KEPT.but(queries=1, keys=16, width=16)
     return [
-        *(counted(f"dropout/drawn_{name}", f"as many are kept, and each for itself: {name.replace('_', ' ')}", share_and_neighbours, 0.5, **{"size": 24} | unusual) for name, unusual in met.items()),
+        *(counted(f"dropout/drawn_{name}", f"as many are kept, and each for itself: {name.replace('_', ' ')}",
+            share_and_neighbours, 0.5, **{"size": 24} | unusual) for name, unusual in met.items()),
         kept("dropout/kept_one_query", "a single query", one),
         kept("dropout/gradient_one_query", "the same mask backwards for a single query", one.but(gradient_of=INPUTS)),
-        kept("dropout/gradient_grouped", "the same mask backwards with grouped heads", KEPT.but(heads=4, key_heads=2, gradient_of=INPUTS)),
-        LayoutCase(kept("dropout/kept_without_grad_mode", "under no_grad dropout drops as well", KEPT), lambda call: replace(call, grad_mode=False)),
+        kept("dropout/gradient_grouped", "the same mask backwards with grouped heads",
+            KEPT.but(heads=4, key_heads=2, gradient_of=INPUTS)),
+        LayoutCase(kept("dropout/kept_without_grad_mode", "under no_grad dropout drops as well", KEPT),
+            lambda call: replace(call, grad_mode=False)),
     ]  # fmt: skip
 
 
 def training() -> Sequence[Case]:
     """The generator moves on from call to call where gradients are wanted, and no backward pass turns it back."""
-    learning = AttentionCase("", "", batch=4, heads=4, queries=16, keys=16, width=16, draw="uniform_identity", dropout_p=0.5, gradient_of=INPUTS, dtypes=("float32",))  # fmt: skip
+    learning = AttentionCase("", "", batch=4, heads=4, length=16, width=16, draw="uniform_identity", dropout_p=0.5, gradient_of=INPUTS, dtypes=("float32",))  # fmt: skip
     one, between = "dropout/successive_training", "dropout/backward_between"
     return [
         TrainingSteps(learning.but(name=one, why="each step of a training draws anew"), one_by_one),
-        InterleavedPasses("order/dropout", "forward A, forward B, backward A, backward B: each drops what it dropped", KEPT.but(gradient_of=INPUTS)),
-        TrainingSteps(learning.but(name=between, why="a backward pass does not turn the generator back"), backward_between),
+        InterleavedPasses("order/dropout", "forward A, forward B, backward A, backward B: each drops what it dropped",
+            KEPT.but(gradient_of=INPUTS)),
+        TrainingSteps(learning.but(name=between, why="a backward pass does not turn the generator back"),
+            backward_between),
     ]  # fmt: skip
 
 

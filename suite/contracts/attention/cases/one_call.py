@@ -8,16 +8,16 @@ from typing import Any
 from attnsuite.cases import Call, Case
 from attnsuite.cases.layouts import INPUTS, LayoutCase
 from attnsuite.cases.tensors import FAST, HALF
-from attnsuite.contracts.attention.cases.case import AttentionCase
+from attnsuite.contracts.attention.cases.case import AttentionCase, case, gradients
 
 
 def plain() -> list[AttentionCase]:
     """Neither mask nor option: the core, which no implementation may decline."""
     return [
-        AttentionCase("plain/small", "the definition, nothing else"),
-        AttentionCase("plain/self_attention", "as many queries as keys", queries=9, keys=9),
-        AttentionCase("plain/one_head", "a single head of a single item", batch=1, heads=1),
-        AttentionCase("plain/many_items", "batch items and heads are not mixed up when their counts differ", batch=5, heads=3),
+        case("plain/small", "the definition, nothing else"),
+        case("plain/self_attention", "as many queries as keys", length=9),
+        case("plain/one_head", "a single head of a single item", batch=1, heads=1),
+        case("plain/many_items", "batch items and heads are not mixed up when their counts differ", batch=5, heads=3),
         AttentionCase(
             "plain/batch_equals_queries",
             "axes of equal size are not confused",
@@ -27,25 +27,25 @@ def plain() -> list[AttentionCase]:
             keys=8,
             width=8,  # of the core: tensor cores take rows of 16 bytes alone
         ),
-        AttentionCase("plain/heads_equal_queries", "(b, s, h, e) read as (b, h, s, e) gives a right shape", heads=4, queries=4, keys=4),
-        AttentionCase("plain/repeated_queries", "equal queries have equal answers", draw="repeated_queries"),
-        AttentionCase("plain/ordinary", "an ordinary layer: 4 heads of width 64", heads=4, queries=64, keys=64, width=64),
+        case("plain/heads_equal_queries", "(b, s, h, e) read as (b, h, s, e) gives a right shape", heads=4, length=4),
+        case("plain/repeated_queries", "equal queries have equal answers", draw="repeated_queries"),
+        case("plain/ordinary", "an ordinary layer: 4 heads of width 64", heads=4, length=64, width=64),
     ]  # fmt: skip
 
 
 def small() -> list[AttentionCase]:
     """No keys: zeros. No queries, no items: an empty output. Rank 2, 3 and 4."""
     return [
-        AttentionCase("no_keys/plain", "s = 0 answers zeros", keys=0),
-        AttentionCase("no_keys/value_width", "s = 0: zeros of the values' width", keys=0, value_width=3),
-        AttentionCase("no_keys/rank_2", "s = 0 without leading axes", keys=0, rank=2, batch=1, heads=1),
-        AttentionCase("no_keys/gradient", "gradients of nothing are zeros", keys=0, gradient_of=("query", "key", "value")),
-        AttentionCase("no_keys/no_queries", "l = 0 answers an empty output", queries=0),
-        AttentionCase("ranks/two", "l e alone", rank=2, batch=1, heads=1),
-        AttentionCase("ranks/three", "h l e", rank=3, batch=1, heads=3),
-        AttentionCase("ranks/three_as_many_rows", "h equals l", rank=3, batch=1, heads=5, keys=5),
-        AttentionCase("ranks/two_long", "rank 2 across tiles", rank=2, batch=1, heads=1, queries=70, keys=140),
-        AttentionCase("ranks/three_value_width", "rank 3 with another value width", rank=3, batch=1, heads=3, value_width=2),
+        case("no_keys/plain", "s = 0 answers zeros", keys=0),
+        case("no_keys/value_width", "s = 0: zeros of the values' width", keys=0, value_width=3),
+        case("no_keys/rank_2", "s = 0 without leading axes", keys=0, rank=2, batch=1, heads=1),
+        case("no_keys/gradient", "gradients of nothing are zeros", keys=0, gradient_of=("query", "key", "value")),
+        case("no_keys/no_queries", "l = 0 answers an empty output", queries=0),
+        case("ranks/two", "l e alone", rank=2, batch=1, heads=1),
+        case("ranks/three", "h l e", rank=3, batch=1, heads=3),
+        case("ranks/three_as_many_rows", "h equals l", rank=3, batch=1, heads=5, keys=5),
+        case("ranks/two_long", "rank 2 across tiles", rank=2, batch=1, heads=1, queries=70, keys=140),
+        case("ranks/three_value_width", "rank 3 with another value width", rank=3, batch=1, heads=3, value_width=2),
     ]  # fmt: skip
 
 
@@ -64,20 +64,25 @@ def sizes() -> list[AttentionCase]:
     """Sizes around each boundary: of keys, queries, both, widths, and batch items and heads."""
     square = (31, 64, 65, 127, 129, 257, 512)
     return [
-        *(AttentionCase(f"keys/{n}", f"{n} keys", batch=1, queries=min(24, SCORES // n), keys=n) for n in BOUNDARIES),
-        *(AttentionCase(f"keys/{n}", f"{n} keys", batch=1, heads=1, queries=min(60, SCORES // n), keys=n, width=16) for n in LONG),
-        *(AttentionCase(f"queries/{n}", f"{n} queries", batch=1, queries=n, keys=24) for n in BOUNDARIES),
-        *(AttentionCase(f"queries/{n}", f"{n} queries", batch=1, heads=1, queries=n, keys=60, width=16) for n in LONG),
-        *(AttentionCase(f"both/{n}", f"{n} queries and keys", batch=1, heads=1, queries=n, keys=n, width=16) for n in square),
-        *(AttentionCase(f"both/width_{width}", f"width {width} across tiles", batch=1, queries=130, keys=140, width=width) for width in (20, 72, 96, 128, 256)),
-        AttentionCase("both/decode_long", "one query before many keys", heads=4, queries=1, keys=4097, width=16),
-        AttentionCase("both/decode_batch", "one query each for many items", batch=64, heads=8, queries=1, keys=65, width=16),
-        *(AttentionCase(f"widths/{width}", f"width {width}", width=width, queries=12, keys=20) for width in WIDTHS),
-        *(AttentionCase(f"widths/value_{v}_of_{e}", f"values of width {v}, queries of {e}", width=e, value_width=v, queries=9, keys=18) for e, v in ((8, 1), (8, 3), (8, 24), (64, 80), (80, 64), (128, 20), (1, 8), (256, 64), (64, 256), (16, 512))),
-        AttentionCase("items/many", "batch · heads is 1,024", batch=32, heads=32, queries=2, keys=3),
-        AttentionCase("items/many_across_tiles", "70 items of ordinary size", batch=70, heads=1, queries=33, keys=33),
-        AttentionCase("items/prime", "batch · heads has no small divisor", batch=17, heads=19, queries=3, keys=4),
-        AttentionCase("items/beyond_the_grid", "batch · heads exceeds 65,535, the limit of a grid axis", batch=4100, heads=16, queries=1, keys=2, width=2, dtypes=("float32", "float16")),
+        *(case(f"keys/{n}", f"{n} keys", batch=1, queries=min(24, SCORES // n), keys=n) for n in BOUNDARIES),
+        *(case(f"keys/{n}", f"{n} keys", batch=1, heads=1, queries=min(60, SCORES // n), keys=n, width=16)
+            for n in LONG),
+        *(case(f"queries/{n}", f"{n} queries", batch=1, queries=n, keys=24) for n in BOUNDARIES),
+        *(case(f"queries/{n}", f"{n} queries", batch=1, heads=1, queries=n, keys=60, width=16) for n in LONG),
+        *(case(f"both/{n}", f"{n} queries and keys", batch=1, heads=1, length=n, width=16) for n in square),
+        *(case(f"both/width_{width}", f"width {width} across tiles", batch=1, queries=130, keys=140, width=width)
+            for width in (20, 72, 96, 128, 256)),
+        case("both/decode_long", "one query before many keys", heads=4, queries=1, keys=4097, width=16),
+        case("both/decode_batch", "one query each for many items", batch=64, heads=8, queries=1, keys=65, width=16),
+        *(case(f"widths/{width}", f"width {width}", width=width, queries=12, keys=20) for width in WIDTHS),
+        *(case(f"widths/value_{v}_of_{e}", f"values of width {v}, queries of {e}", width=e, value_width=v, queries=9,
+            keys=18) for e, v in ((8, 1), (8, 3), (8, 24), (64, 80), (80, 64), (128, 20), (1, 8), (256, 64), (64, 256),
+            (16, 512))),
+        case("items/many", "batch · heads is 1,024", batch=32, heads=32, queries=2, keys=3),
+        case("items/many_across_tiles", "70 items of ordinary size", batch=70, heads=1, length=33),
+        case("items/prime", "batch · heads has no small divisor", batch=17, heads=19, queries=3, keys=4),
+        case("items/beyond_the_grid", "batch · heads exceeds 65,535, the limit of a grid axis", batch=4100, heads=16,
+            queries=1, keys=2, width=2, dtypes=("float32", "float16")),
     ]  # fmt: skip
 
 
@@ -88,13 +93,15 @@ def lengths() -> list[AttentionCase]:
     ahead = "positions of ten bits end below 2,049: each query leans to the first key that is hidden"
     tile = {**one, "queries": 261, "keys": 270, "draw": "leaning_ahead", "width": 32, "dtypes": HALF}
     return [
-        AttentionCase("lengths/70000_keys", "one query, and more keys than sixteen bits count", queries=1, keys=70_000, dtypes=FAST, **one),
-        AttentionCase("lengths/33000_queries", "more queries than fifteen bits count", queries=33_000, keys=3, dtypes=FAST, **one),
-        AttentionCase("lengths/130_heads", "more than 128 heads", batch=1, heads=130, queries=3, keys=5),
-        AttentionCase("lengths/causal", ahead, causal=True, dtypes=("float16",), **long),
-        AttentionCase("lengths/windowed", ahead, window=(None, 0), dtypes=("float16",), **long),
-        AttentionCase("lengths/causal_tile", "the same in bfloat16, whose eight bits end at 256", causal=True, **tile),
-        AttentionCase("lengths/windowed_tile", "the same of a window", window=(30, 0), **tile),
+        case("lengths/70000_keys", "one query, and more keys than sixteen bits count", queries=1, keys=70_000,
+            dtypes=FAST, **one),
+        case("lengths/33000_queries", "more queries than fifteen bits count", queries=33_000, keys=3, dtypes=FAST,
+            **one),
+        case("lengths/130_heads", "more than 128 heads", batch=1, heads=130, queries=3, keys=5),
+        case("lengths/causal", ahead, causal=True, dtypes=("float16",), **long),
+        case("lengths/windowed", ahead, window=(None, 0), dtypes=("float16",), **long),
+        case("lengths/causal_tile", "the same in bfloat16, whose eight bits end at 256", causal=True, **tile),
+        case("lengths/windowed_tile", "the same of a window", window=(30, 0), **tile),
     ]  # fmt: skip
 
 
@@ -104,26 +111,42 @@ def extreme() -> list[AttentionCase]:
     Of the family `half` no number is off by a rounding of its own, and all together by more than roundings come to.
     """
     return [
-        AttentionCase("numerics/huge_logits", "logits of ±10⁴", draw="huge_logits", width=16),
-        AttentionCase("numerics/cancelling_products", "products near 1,000 cancel, and small ones decide: their sum is made in float32", draw="cancelling_products", width=16, keys=20),
-        AttentionCase("numerics/huge_equal_logits", "equal logits of 10⁴", draw="huge_equal_logits"),
-        AttentionCase("numerics/far_below_zero", "all logits near −200: the maximum must be subtracted", draw="opposite_logits"),
-        AttentionCase("numerics/scores_beyond_float16", "scores of ±10⁵: kept in float16 they would be infinite", draw="huge_logits", width=16, scale=4.0),
-        AttentionCase("numerics/uneven_sizes", "large queries, small keys: the score is their product, not a difference of squares", draw="uneven_sizes"),
-        AttentionCase("numerics/equal_logits_many", "every weight is 1/4,097", draw="equal_logits", batch=1, heads=1, keys=4097, queries=9),
-        AttentionCase("numerics/equal_constant_many", "rounding errors add up coherently", draw="equal_constant", batch=1, heads=1, keys=4097, queries=9),
-        AttentionCase("numerics/dominant_key_late", "the running maximum jumps in a late tile", draw="dominant_key", keys=700, queries=9),
-        AttentionCase("numerics/products_overflow", "|q| near 400: unscaled products exceed float16", draw="overflowing_products", width=64, scale=1e-5, dtypes=("float64", "float32", "float16")),
-        AttentionCase("numerics/large_values", "values near the largest number", draw="large_values"),
-        AttentionCase("numerics/large_values_many", "unnormalised sums of values overflow", draw="large_values", keys=300, heads=1),
-        AttentionCase("numerics/subnormal_values", "values next to the subnormal ones", draw="subnormal_values"),
-        AttentionCase("numerics/offset_values_many", "weights sum to one over 1,025 keys", draw="offset_values", batch=1, heads=1, keys=1025, queries=20),
-        AttentionCase("numerics/identity_values_many", "small weights beside large ones", draw="identity_values", keys=64, width=64, queries=20),
-        AttentionCase("half/one_key_of_many", "1,024 keys of equal weight: each counts once", batch=1, heads=1, queries=64, keys=1024, width=16, value_width=128, draw="even_weights", dtypes=HALF),
-        AttentionCase("half/one_tile_of_four", "a hundredth of one tile's weight, half a hundredth of the scale", batch=1, heads=1, queries=64, keys=256, width=16, value_width=128, draw="even_weights", dtypes=HALF),
-        AttentionCase("half/late_edge", "the first hidden key of long rows", batch=1, heads=1, queries=384, keys=384, width=16, value_width=64, draw="even_weights", causal=True, dtypes=HALF),
-        AttentionCase("half/to_nearest", "numbers are rounded to the nearest, not towards zero", batch=1, heads=2, queries=64, keys=64, width=16, value_width=64, draw="even_weights_of_offset_values", dtypes=HALF),
-        AttentionCase("half/gradients", "gradients of 128 queries and 256 keys", batch=1, heads=1, queries=128, keys=256, width=16, value_width=64, draw="even_weights", gradient_of=INPUTS, dtypes=HALF),
+        case("numerics/huge_logits", "logits of ±10⁴", draw="huge_logits", width=16),
+        case("numerics/cancelling_products",
+            "products near 1,000 cancel, and small ones decide: their sum is made in float32",
+            draw="cancelling_products", width=16, keys=20),
+        case("numerics/huge_equal_logits", "equal logits of 10⁴", draw="huge_equal_logits"),
+        case("numerics/far_below_zero", "all logits near −200: the maximum must be subtracted", draw="opposite_logits"),
+        case("numerics/scores_beyond_float16", "scores of ±10⁵: kept in float16 they would be infinite",
+            draw="huge_logits", width=16, scale=4.0),
+        case("numerics/uneven_sizes",
+            "large queries, small keys: the score is their product, not a difference of squares", draw="uneven_sizes"),
+        case("numerics/equal_logits_many", "every weight is 1/4,097", draw="equal_logits", batch=1, heads=1, keys=4097,
+            queries=9),
+        case("numerics/equal_constant_many", "rounding errors add up coherently", draw="equal_constant", batch=1,
+            heads=1, keys=4097, queries=9),
+        case("numerics/dominant_key_late", "the running maximum jumps in a late tile", draw="dominant_key", keys=700,
+            queries=9),
+        case("numerics/products_overflow", "|q| near 400: unscaled products exceed float16",
+            draw="overflowing_products", width=64, scale=1e-5, dtypes=("float64", "float32", "float16")),
+        case("numerics/large_values", "values near the largest number", draw="large_values"),
+        case("numerics/large_values_many", "unnormalised sums of values overflow", draw="large_values", keys=300,
+            heads=1),
+        case("numerics/subnormal_values", "values next to the subnormal ones", draw="subnormal_values"),
+        case("numerics/offset_values_many", "weights sum to one over 1,025 keys", draw="offset_values", batch=1,
+            heads=1, keys=1025, queries=20),
+        case("numerics/identity_values_many", "small weights beside large ones", draw="identity_values", keys=64,
+            width=64, queries=20),
+        case("half/one_key_of_many", "1,024 keys of equal weight: each counts once", batch=1, heads=1, queries=64,
+            keys=1024, width=16, value_width=128, draw="even_weights", dtypes=HALF),
+        case("half/one_tile_of_four", "a hundredth of one tile's weight, half a hundredth of the scale", batch=1,
+            heads=1, queries=64, keys=256, width=16, value_width=128, draw="even_weights", dtypes=HALF),
+        case("half/late_edge", "the first hidden key of long rows", batch=1, heads=1, length=384, width=16,
+            value_width=64, draw="even_weights", causal=True, dtypes=HALF),
+        case("half/to_nearest", "numbers are rounded to the nearest, not towards zero", batch=1, heads=2, length=64,
+            width=16, value_width=64, draw="even_weights_of_offset_values", dtypes=HALF),
+        gradients("half/gradients", "gradients of 128 queries and 256 keys", batch=1, heads=1, queries=128, keys=256,
+            width=16, value_width=64, draw="even_weights", dtypes=HALF),
     ]  # fmt: skip
 
 
@@ -143,44 +166,53 @@ def layout() -> list[AttentionCase]:
     upstream = {**STRANGE, "expanded_everywhere": "stride 0 along every axis"}
     names = {"expanded_everywhere": "of_a_sum"}
     return [
-        *(AttentionCase(f"layout/{name}_{layout}", f"{name}: {words}", queries=6, layout={name: layout}) for name in INPUTS for layout, words in STRANGE.items()),
-        *(AttentionCase(f"layout/output_gradient_{names.get(layout, layout)}", f"output gradient: {words}", queries=6, gradient_of=INPUTS, layout={"output_gradient": layout}) for layout, words in upstream.items()),
-        *(AttentionCase(f"layout/all_{layout}", f"all inputs: {words}", queries=6, gradient_of=INPUTS, layout=dict.fromkeys(INPUTS, layout)) for layout, words in STRANGE.items() if layout != "strided"),
-        *(AttentionCase(f"layout/long_{name}_transposed", f"{name} transposed, across tiles", queries=130, keys=140, layout={name: "transposed_heads"}) for name in INPUTS),
+        *(case(f"layout/{name}_{layout}", f"{name}: {words}", queries=6, layout={name: layout}) for name in INPUTS
+            for layout, words in STRANGE.items()),
+        *(gradients(f"layout/output_gradient_{names.get(layout, layout)}", f"output gradient: {words}", queries=6,
+            layout={"output_gradient": layout}) for layout, words in upstream.items()),
+        *(gradients(f"layout/all_{layout}", f"all inputs: {words}", queries=6, layout=dict.fromkeys(INPUTS, layout))
+            for layout, words in STRANGE.items() if layout != "strided"),
+        *(case(f"layout/long_{name}_transposed", f"{name} transposed, across tiles", queries=130, keys=140,
+            layout={name: "transposed_heads"}) for name in INPUTS),
     ]  # fmt: skip
 
 
-def gradients() -> list[AttentionCase]:
+def backward_passes() -> list[AttentionCase]:
     """Gradients agree with the oracle's, element by element."""
     return [
-        AttentionCase("gradients/plain", "all three at once", gradient_of=INPUTS),
-        *(AttentionCase(f"gradients/{name}_alone", f"only {name} requires a gradient", gradient_of=(name,)) for name in INPUTS),
-        AttentionCase("gradients/value_width", "another value width", gradient_of=INPUTS, value_width=5),
-        AttentionCase("gradients/rank_2", "without leading axes", gradient_of=INPUTS, rank=2, batch=1, heads=1),
-        AttentionCase("gradients/rank_3", "with one leading axis", gradient_of=INPUTS, rank=3, batch=1, heads=3),
-        AttentionCase("gradients/one_key", "softmax over one key passes nothing to the scores", gradient_of=INPUTS, keys=1),
-        AttentionCase("gradients/one_query", "decoding", gradient_of=INPUTS, queries=1, keys=20),
-        AttentionCase("gradients/wide_values", "values wider than queries", gradient_of=INPUTS, width=4, value_width=12),
-        AttentionCase("gradients/coherent_queries", "1,025 equal terms add up without stagnating", gradient_of=("value",), batch=1, heads=1, queries=1025, keys=20, draw="equal_logits", layout={"output_gradient": "expanded_rows"}, dtypes=FAST),
-        AttentionCase("gradients/wide", "width 80", gradient_of=INPUTS, width=80),
-        AttentionCase("gradients/tall_and_wide", "1,025 keys", gradient_of=INPUTS, batch=1, heads=1, queries=20, keys=1025, dtypes=FAST),
-        AttentionCase("gradients/no_queries", "l = 0: the gradients of keys and values are zeros", gradient_of=INPUTS, queries=0),
-        AttentionCase("gradients/no_items", "a batch of 0 has gradients of its shapes", gradient_of=INPUTS, batch=0),
-        AttentionCase("gradients/many_queries", "1,025 queries", gradient_of=INPUTS, batch=1, heads=1, queries=1025, keys=20, dtypes=FAST),
+        gradients("gradients/plain", "all three at once"),
+        *(case(f"gradients/{name}_alone", f"only {name} requires a gradient", gradient_of=(name,)) for name in INPUTS),
+        gradients("gradients/value_width", "another value width", value_width=5),
+        gradients("gradients/rank_2", "without leading axes", rank=2, batch=1, heads=1),
+        gradients("gradients/rank_3", "with one leading axis", rank=3, batch=1, heads=3),
+        gradients("gradients/one_key", "softmax over one key passes nothing to the scores", keys=1),
+        gradients("gradients/one_query", "decoding", queries=1, keys=20),
+        gradients("gradients/wide_values", "values wider than queries", width=4, value_width=12),
+        case("gradients/coherent_queries", "1,025 equal terms add up without stagnating", gradient_of=("value",),
+            batch=1, heads=1, queries=1025, keys=20, draw="equal_logits", layout={"output_gradient": "expanded_rows"},
+            dtypes=FAST),
+        gradients("gradients/wide", "width 80", width=80),
+        gradients("gradients/tall_and_wide", "1,025 keys", batch=1, heads=1, queries=20, keys=1025, dtypes=FAST),
+        gradients("gradients/no_queries", "l = 0: the gradients of keys and values are zeros", queries=0),
+        gradients("gradients/no_items", "a batch of 0 has gradients of its shapes", batch=0),
+        gradients("gradients/many_queries", "1,025 queries", batch=1, heads=1, queries=1025, keys=20, dtypes=FAST),
     ]  # fmt: skip
 
 
 def gradient_numerics() -> list[Case]:
     """The backward pass is as stable as the forward one: it subtracts the same maximum, and sums as wide."""
-    of = AttentionCase("gradient_numerics/plain", "", gradient_of=INPUTS, queries=6, keys=20)
+    of = gradients("gradient_numerics/plain", "", queries=6, keys=20)
     tiled = of.but(queries=70, keys=130, width=16, batch=1, dtypes=FAST)
     return [
-        of.but(name="gradient_numerics/far_below_zero", why="logits near −200: their maximum is subtracted backward too", draw="opposite_logits"),
+        of.but(name="gradient_numerics/far_below_zero",
+            why="logits near −200: their maximum is subtracted backward too", draw="opposite_logits"),
         of.but(name="gradient_numerics/abysmal", why="logits near −23,000", draw="abysmal_logits"),
-        tiled.but(name="gradient_numerics/far_below_zero_tiled", why="logits near −200 across tiles", draw="opposite_logits"),
+        tiled.but(name="gradient_numerics/far_below_zero_tiled", why="logits near −200 across tiles",
+            draw="opposite_logits"),
         of.but(name="gradient_numerics/uneven_sizes", why="large queries, small keys", draw="uneven_sizes"),
         LayoutCase(of.but(name="gradient_numerics/large_upstream", why="values near 1,000 and output gradients near 100: their products exceed float16, what is left of them does not", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
-        LayoutCase(tiled.but(name="gradient_numerics/large_upstream_tiled", why="the same across tiles", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
+        LayoutCase(tiled.but(name="gradient_numerics/large_upstream_tiled", why="the same across tiles",
+            draw="offset_values", gradient_of=("query", "key")), _hundredfold),
     ]  # fmt: skip
 
 
@@ -199,8 +231,10 @@ def gradient_sizes() -> list[AttentionCase]:
         "width_256": (34, 130, 256),
     }
     return [
-        *(backward(f"gradient_sizes/{n}", f"{n} queries and keys", queries=n, keys=n, dtypes=affordable(n)) for n in (2, 16, 17, 32, 33, 64, 65, 127, 128, 129, 257)),
-        *(backward(f"gradient_sizes/{name}", f"backward across tiles: {name.replace('_', ' ')}", queries=l, keys=s, width=e, batch=1 if e > 16 else 2) for name, (l, s, e) in met.items()),
+        *(backward(f"gradient_sizes/{n}", f"{n} queries and keys", length=n, dtypes=affordable(n))
+            for n in (2, 16, 17, 32, 33, 64, 65, 127, 128, 129, 257)),
+        *(backward(f"gradient_sizes/{name}", f"backward across tiles: {name.replace('_', ' ')}", queries=l, keys=s,
+            width=e, batch=1 if e > 16 else 2) for name, (l, s, e) in met.items()),
     ]  # fmt: skip
 
 
@@ -218,4 +252,4 @@ def affordable(size: int) -> tuple[str, ...]:
 
 def cases() -> list[Case]:
     """All of them but the plain ones, which come first, and the long ones, which come late."""
-    return [*small(), *sizes(), *extreme(), *layout(), *gradients(), *gradient_sizes(), *gradient_numerics()]
+    return [*small(), *sizes(), *extreme(), *layout(), *backward_passes(), *gradient_sizes(), *gradient_numerics()]

@@ -14,7 +14,7 @@ from attnsuite.cases.case import HOW, ChangedCase, Traits
 from attnsuite.cases.expected import Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS, LayoutCase, as_one_tensor
 from attnsuite.cases.tensors import dtype_of
-from attnsuite.contracts.attention.cases.case import AttentionCase, expected_result
+from attnsuite.contracts.attention.cases.case import AttentionCase, case, expected_result, gradients
 from attnsuite.contracts.attention.masks import Mask
 from attnsuite.judging.precision import PRECISIONS, Bounded
 from attnsuite.judging.verdicts import Verdict
@@ -55,7 +55,7 @@ class CallSequence(PerCallCase):
             HOW: () if all(call.grad_mode for call in calls) else ("without grad mode",),
         }
         merged: dict[str, tuple[str, ...]] = {}
-        for traits in (*(case.traits(dtype) for case in made), of_calls):
+        for traits in (*(part.traits(dtype) for part in made), of_calls):
             for topic, phrases in traits.items():
                 merged[topic] = tuple(dict.fromkeys((*merged.get(topic, ()), *phrases)))
         return merged
@@ -93,30 +93,34 @@ def differing(replies: Replies) -> str:
     return ""
 
 
-SMALL = AttentionCase("behaviour/small", "", queries=6, keys=9)
+SMALL = case("behaviour/small", "", queries=6, keys=9)
 """What most calls in a row are."""
 
 
 def behaviour() -> list[Case]:
     """Functions have no memory, no favourite thread and no side effects."""
-    other = AttentionCase("behaviour/other", "", queries=3, keys=12, width=16)
-    tiled = AttentionCase("behaviour/tiled", "", queries=130, keys=200)
+    other = case("behaviour/other", "", queries=3, keys=12, width=16)
+    tiled = case("behaviour/tiled", "", queries=130, keys=200)
     learning = SMALL.but(gradient_of=INPUTS)
     return [
         RepeatedCall(CallSequence("behaviour/repeated", "the same call again gives the same answer", repeat(SMALL, 3))),
-        RepeatedCall(CallSequence("behaviour/repeated_tiled", "the same call again, where there are several tiles", repeat(tiled, 3))),
+        RepeatedCall(CallSequence("behaviour/repeated_tiled", "the same call again, where there are several tiles",
+            repeat(tiled, 3))),
         RepeatedCall(CallSequence("behaviour/repeated_gradient", "a second backward pass", repeat(learning, 2))),
-        CallSequence("behaviour/alternating_shapes", "shapes A, B, A: nothing stale is used", each(SMALL, other, SMALL)),
-        CallSequence("behaviour/alternating_keys", "only the number of keys alternates", each(SMALL, SMALL.but(keys=4), SMALL)),
-        CallSequence("behaviour/other_numbers", "the same shape with other numbers", each(SMALL, SMALL.but(name="behaviour/small_too"))),
+        CallSequence("behaviour/alternating_shapes", "shapes A, B, A: nothing stale is used",
+            each(SMALL, other, SMALL)),
+        CallSequence("behaviour/alternating_keys", "only the number of keys alternates",
+            each(SMALL, SMALL.but(keys=4), SMALL)),
+        CallSequence("behaviour/other_numbers", "the same shape with other numbers",
+            each(SMALL, SMALL.but(name="behaviour/small_too"))),
         CallSequence("behaviour/same_pointers", "other numbers behind the same pointers", same_storage(SMALL)),
         CallSequence("behaviour/one_tensor", "one tensor is given as query, key and value", one_tensor(SMALL)),
         CallSequence("behaviour/second_thread", "another thread", two_threads(SMALL)),
         CallSequence("behaviour/second_thread_gradient", "gradients in another thread", two_threads(learning)),
         CallSequence("behaviour/without_gradients", "no_grad agrees with grad mode", modes(SMALL)),
-        AttentionCase("behaviour/one_key_one_query", "the output of one key is a copy of its value, not the value", queries=1, keys=1),
-        AttentionCase("behaviour/options_spelled_out", "every option at its default, as callers pass them on", spelled_out=True),
-        AttentionCase("behaviour/one_key", "a single value handed to every query", keys=1),
+        case("behaviour/one_key_one_query", "the output of one key is a copy of its value, not the value", length=1),
+        case("behaviour/options_spelled_out", "every option at its default, as callers pass them on", spelled_out=True),
+        case("behaviour/one_key", "a single value handed to every query", keys=1),
     ]  # fmt: skip
 
 
@@ -147,22 +151,29 @@ def modes(case: AttentionCase) -> MakeCalls:
 
 
 LEARNING = SMALL.but(gradient_of=INPUTS)
-TILED = AttentionCase("order/tiled", "", batch=1, queries=70, keys=130, width=16, gradient_of=INPUTS)
+TILED = gradients("order/tiled", "", batch=1, queries=70, keys=130, width=16)
 
 
 def order() -> list[Case]:
     """Backward passes run after other calls, twice, or in another thread; gradients outlive all of them."""
     return [
-        CallSequence("order/first_goes_back_first", "forward A, forward B, backward A, backward B", interleaved(LEARNING)),
-        CallSequence("order/last_goes_back_first", "forward A, forward B, backward B, backward A", interleaved(LEARNING, (1, 0))),
-        CallSequence("order/other_options_between", "a call with other options, between forward and backward", interleaved(LEARNING, (0,), scale=-0.6)),
-        CallSequence("order/causal_between", "a causal call, between forward and backward", interleaved(LEARNING, causal=True)),
+        CallSequence("order/first_goes_back_first", "forward A, forward B, backward A, backward B",
+            interleaved(LEARNING)),
+        CallSequence("order/last_goes_back_first", "forward A, forward B, backward B, backward A",
+            interleaved(LEARNING, (1, 0))),
+        CallSequence("order/other_options_between", "a call with other options, between forward and backward",
+            interleaved(LEARNING, (0,), scale=-0.6)),
+        CallSequence("order/causal_between", "a causal call, between forward and backward",
+            interleaved(LEARNING, causal=True)),
         CallSequence("order/tiled", "across tiles", interleaved(TILED), ("float32", "float16")),
-        CallSequence("order/evaluated_between", "a call without gradients, between forward and backward", evaluated_between),
-        CallSequence("order/twice", "the backward pass runs twice through a graph that is kept", twice(LEARNING), DTYPES),
+        CallSequence("order/evaluated_between", "a call without gradients, between forward and backward",
+            evaluated_between),
+        CallSequence("order/twice", "the backward pass runs twice through a graph that is kept", twice(LEARNING),
+            DTYPES),
         CallSequence("order/twice_tiled", "the same across tiles", twice(TILED), ("float32", "float16")),
         CallSequence("order/backward_in_another_thread", "forward here, backward there", in_another_thread),
-        CallSequence("order/gradients_outlive_calls", "gradients are the caller's, whatever is called later", in_a_row(LEARNING, 3)),
+        CallSequence("order/gradients_outlive_calls", "gradients are the caller's, whatever is called later",
+            in_a_row(LEARNING, 3)),
     ]  # fmt: skip
 
 
@@ -246,7 +257,7 @@ def total(parts: Sequence[Bounded], unit: float) -> Bounded:
 
 def roles() -> list[SharedTensor]:
     """Self-attention with one tensor, as a layer without projections calls it."""
-    square = AttentionCase("roles/square", "", queries=7, gradient_of=INPUTS)
+    square = gradients("roles/square", "", queries=7)
     return [
         SharedTensor("roles/all_three", "one tensor is query, key and value", INPUTS, square),
         SharedTensor("roles/query_and_key", "one tensor is query and key", ("query", "key"), square),
@@ -272,10 +283,11 @@ def threads() -> list[Case]:
     )
     backward = rows.but(name="threads/gradients", why="the same backward", queries=67, gradient_of=INPUTS)
     several = [rows, items, backward, rows.but(name="threads/one_query", why="keys of one query", queries=1, keys=301)]
-    at_once = AttentionCase("threads/called_at_once", "", batch=1, heads=2, queries=130, keys=130, width=16)
+    at_once = case("threads/called_at_once", "", batch=1, heads=2, length=130, width=16)
     return [
         *(LayoutCase(case.but(name=f"{case.name}_on_{count}"), _on(count)) for case in several for count in (2, 3)),
-        CallSequence("threads/called_at_once", "four threads call at the same moment, each with numbers of its own", together(at_once, 4), ("float32",)),
+        CallSequence("threads/called_at_once", "four threads call at the same moment, each with numbers of its own",
+            together(at_once, 4), ("float32",)),
     ]  # fmt: skip
 
 
@@ -305,16 +317,25 @@ def state() -> list[Case]:
     empty = SMALL.but(keys=0)
     hidden = SMALL.but(mask=Mask(pattern="nothing", axes="b11s"))
     return [
-        *(CallSequence(f"state/no_grad_{name}", f"no_grad agrees with grad mode: {name}", modes(SMALL.but(**unusual))) for name, unusual in MET.items()),
-        *(_under(f"state/default_{dtype}", f"torch's default dtype is {dtype}", SMALL, dtype) for dtype in ("bfloat16", "float64")),
-        *(_under(f"state/default_{dtype}_{name}", f"the same: {name}", SMALL.but(**unusual), dtype) for name, unusual in MET.items() for dtype in ("bfloat16", "float64")),
-        *(_under(f"state/default_{dtype}_gradient", "the same with gradients", learning, dtype) for dtype in ("bfloat16", "float64")),
-        LayoutCase(SMALL.but(name="state/inference", why="under inference_mode"), lambda call: replace(call, inference=True)),
-        LayoutCase(SMALL.but(name="state/inference_masked", why="the same with a mask", mask=Mask()), lambda call: replace(call, inference=True)),
+        *(CallSequence(f"state/no_grad_{name}", f"no_grad agrees with grad mode: {name}", modes(SMALL.but(**unusual)))
+            for name, unusual in MET.items()),
+        *(_under(f"state/default_{dtype}", f"torch's default dtype is {dtype}", SMALL, dtype)
+            for dtype in ("bfloat16", "float64")),
+        *(_under(f"state/default_{dtype}_{name}", f"the same: {name}", SMALL.but(**unusual), dtype) for name,
+            unusual in MET.items() for dtype in ("bfloat16", "float64")),
+        *(_under(f"state/default_{dtype}_gradient", "the same with gradients", learning, dtype)
+            for dtype in ("bfloat16", "float64")),
+        LayoutCase(SMALL.but(name="state/inference", why="under inference_mode"),
+            lambda call: replace(call, inference=True)),
+        LayoutCase(SMALL.but(name="state/inference_masked", why="the same with a mask", mask=Mask()),
+            lambda call: replace(call, inference=True)),
         CallSequence("state/written_output", "an output is written to, and the call made again", written(SMALL)),
-        CallSequence("state/written_zeros", "zeros for no keys are written to, and the call made again", written(empty)),
-        CallSequence("state/written_empty_rows", "zeros for empty rows are written to, and the call made again", written(hidden)),
-        CallSequence("state/written_mean", "one key answers every query, each in a place of its own", written(SMALL.but(keys=1))),
+        CallSequence("state/written_zeros", "zeros for no keys are written to, and the call made again",
+            written(empty)),
+        CallSequence("state/written_empty_rows", "zeros for empty rows are written to, and the call made again",
+            written(hidden)),
+        CallSequence("state/written_mean", "one key answers every query, each in a place of its own",
+            written(SMALL.but(keys=1))),
     ]  # fmt: skip
 
 

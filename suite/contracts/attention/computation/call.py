@@ -1,4 +1,4 @@
-"""One call of an attention, and which calls the contract refuses."""
+"""One call of an attention, and the calls that the contract refuses."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from attnsuite.contracts.attention.lazily import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
+Function = Callable[..., Any]
+INPUTS = ("query", "key", "value")
+
 
 @dataclass(frozen=True)
 class AttentionCall:
-    """The arguments of one call. `asked["scale"]` is an option, given or its default."""
+    """The arguments of one call. `call["scale"]` is an option, passed or its default."""
 
     query: Tensor  # ... h l e
     key: Tensor  # ... g s e
     value: Tensor  # ... g s v
     options: Mapping[str, Any]
     conventions: Conventions = field(default_factory=dict)
-    """What is declared by who answers."""
+    """The conventions that the implementation declares."""
 
     def __getitem__(self, argument: str) -> Any:
         return self.options[argument]
@@ -36,21 +39,27 @@ class AttentionCall:
         return replace(self, options={**self.options, **options})
 
     def with_keys(self, key: Tensor, value: Tensor, change: Callable[[Tensor], Tensor]) -> AttentionCall:
-        """The same call with other keys and values; `change` makes masks that have a column for each key fit them."""
+        """The same call with other keys and values; `change` adapts masks that have a column for each key."""
         masks = {name: mask for name, mask in self.options.items() if isinstance(mask, torch.Tensor)}
         fitted = {name: change(m) for name, m in masks.items() if m.dim() and m.shape[-1] == self.keys}
         return replace(self.but(**fitted), key=key, value=value)
 
     def changed(self, change: Callable[[Tensor], Tensor], *names: str) -> AttentionCall:
-        """The same call with some of query, key and value changed; with all of them where none is named."""
-        inputs: dict[str, Any] = {name: change(getattr(self, name)) for name in names or ("query", "key", "value")}
+        """The same call with the named ones of query, key and value changed; without names, all three."""
+        inputs: dict[str, Any] = {name: change(getattr(self, name)) for name in names or INPUTS}
         return replace(self, **inputs)
 
     @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The inputs that are tensors, by name."""
+        options = {name: value for name, value in self.options.items() if isinstance(value, torch.Tensor)}
+        return {"query": self.query, "key": self.key, "value": self.value, **options}
+
+    @property
     def unmasked(self) -> AttentionCall:
-        """The same call without anything that hides keys or is added to scores."""
-        off = [each.argument for each in feature.features() if each.argument and (each.visible or each.added)]
-        return self.but(**{argument.name: argument.default for argument in off})
+        """The same call without arguments that hide keys or are added to scores."""
+        arguments = [f.argument for f in feature.features() if f.argument and (f.visible or f.added)]
+        return self.but(**{argument.name: argument.default for argument in arguments})
 
     @property
     def rank(self) -> int:
@@ -94,15 +103,12 @@ class AttentionCall:
 
     @property
     def accumulator(self) -> torch.dtype:
-        """Half types are computed in float32, the others in their own."""
+        """The dtype of the computation: float32 for half types, else the query's."""
         return torch.float32 if self.query.dtype.itemsize < 4 else self.query.dtype
 
     @property
     def wants_gradient(self) -> bool:
-        tensors = (self.query, self.key, self.value, *self.options.values())
-        return torch.is_grad_enabled() and any(
-            isinstance(each, torch.Tensor) and each.requires_grad for each in tensors
-        )
+        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in self.tensors.values())
 
     def grid(self, rows: tuple[int, int] | None = None, keys: tuple[int, int] | None = None) -> Grid:
         """The positions of all queries and keys, or of a tile of them."""
@@ -112,13 +118,13 @@ class AttentionCall:
         return Grid(i, j, self.queries, self.keys)
 
     def visible(self) -> Tensor | None:
-        """Which keys each query may attend to, all features together; None where nothing is hidden."""
-        found: Tensor | None = feature.visible(self.options, self.grid(), self.conventions)
-        return found
+        """The keys that each query may attend to, all features together; None where nothing is hidden."""
+        seen: Tensor | None = feature.visible(self.options, self.grid(), self.conventions)
+        return seen
 
 
 def check(call: AttentionCall) -> None:
-    """Raise ValueError for what the contract does not define."""
+    """Raise ValueError for a call that the contract does not define."""
     query, key, value = call.query, call.key, call.value
     shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
     if not 2 <= query.dim() <= 4 or not query.dim() == key.dim() == value.dim():
@@ -131,36 +137,28 @@ def check(call: AttentionCall) -> None:
         raise ValueError(f"key and value must have the same length, heads and leading axes: {shapes}")
     if query.shape[:-3] != key.shape[:-3]:
         raise ValueError(f"query and key must have the same leading axes: {shapes}")
-    _check_features(call)
-
-
-def _check_features(call: AttentionCall) -> None:
-    for each in feature.features():
-        if complaint := each.refuse(call):
+    for complaint in (f.complaint(call) for f in feature.features()):
+        if complaint:
             raise ValueError(complaint)
 
 
 def as_attention(
-    answer: Callable[[AttentionCall], Any],
+    attention: Callable[[AttentionCall], Any],
     takes: Sequence[str] | None = None,
     conventions: Conventions = MappingProxyType({}),
-) -> Callable[..., Any]:
-    """The answer as a function with the contract's signature, or with only those of its options that it `takes`."""
-    defaults = {each.name: each.default for each in feature.arguments()}
+) -> Function:
+    """A function with the contract's signature, or with only those of its options that it `takes`."""
+    defaults = {option.name: option.default for option in feature.arguments()}
     taken = {name: default for name, default in defaults.items() if takes is None or name in takes}
 
-    def attention(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
+    def with_signature(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Any:
         if unknown := set(options) - set(taken):
             raise TypeError(f"attention takes no {' and no '.join(sorted(unknown))}")
-        return answer(AttentionCall(query, key, value, defaults | options, conventions))
+        return attention(AttentionCall(query, key, value, defaults | options, conventions))
 
-    attention.__signature__ = signature(taken)  # type: ignore[attr-defined]
-    return attention
-
-
-def signature(options: Mapping[str, Any]) -> inspect.Signature:
-    """query, key and value, and options by keyword, with their defaults."""
-    of = inspect.Parameter
-    inputs = [of(name, of.POSITIONAL_OR_KEYWORD) for name in ("query", "key", "value")]
-    keywords = [of(name, of.KEYWORD_ONLY, default=default) for name, default in options.items()]
-    return inspect.Signature([*inputs, *keywords])
+    kind = inspect.Parameter
+    inputs = [kind(name, kind.POSITIONAL_OR_KEYWORD) for name in INPUTS]
+    keywords = [kind(name, kind.KEYWORD_ONLY, default=default) for name, default in taken.items()]
+    with_signature.__signature__ = inspect.Signature([*inputs, *keywords])  # type: ignore[attr-defined]
+    with_signature.__name__ = "attention"
+    return with_signature

@@ -1,4 +1,17 @@
-"""The forward pass in steps that a mutant may replace: the dense formula, and tiles with an online softmax."""
+"""The forward pass in steps that a mutant may replace: the dense formula, and tiles with an online softmax.
+
+`Dense` writes the formula down, `Tiled` streams over tiles of keys, `Whole` is the attention as one step; `Backward`
+and `Recomputed` in gradients.py have gradients of their own. All walk the stages of the features. A mutant is one of
+them with one step replaced, either a step of its own or one that a feature names:
+
+    MUTANTS = mutants(
+        Dense,
+        factor={"unscaled": Mutation("the scores are not divided by √e", lambda call: 1.0)},
+    )
+
+    @Dense.instead("softmax", "the largest score is not subtracted")
+    def does_not_subtract_largest(scores: Tensor, call: AttentionCall) -> Tensor: ...
+"""
 
 from __future__ import annotations
 
@@ -9,41 +22,37 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnsuite.cases import Conventions, Mutant
-from attnsuite.cases.mutants import StepChange, Stepwise, formula
-from attnsuite.contracts.attention.computation.call import AttentionCall, as_attention, check
-from attnsuite.contracts.attention.feature import Hooks, Visible, features
+from attnsuite.cases.mutants import Mutation, StepChange, Stepwise, formula
+from attnsuite.contracts.attention.computation.call import AttentionCall, Function, as_attention, check
+from attnsuite.contracts.attention.feature import Grid, Hooks, Visible, features
 from attnsuite.contracts.attention.lazily import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from attnsuite.contracts.attention.feature import Grid
-
-
-Replacement = Callable[..., Any]
-WHOLE = "answer"
+WHOLE = "attention"
 """The step of `Whole` that is the whole computation."""
 
 
 @cache
-def computed() -> tuple[Hooks, ...]:
-    """What the features compute, in order."""
-    return tuple(each.computed for each in features())
+def all_hooks() -> tuple[Hooks, ...]:
+    """The hooks of the features, in order."""
+    return tuple(feature.hooks for feature in features())
 
 
 @cache
-def named_steps() -> Mapping[str, Callable[..., Any]]:
+def named_steps() -> Mapping[str, Function]:
     """The features' own steps that may be replaced, by name."""
-    return {name: step for each in computed() for name, step in each.steps.items()}
+    return {name: step for hooks in all_hooks() for name, step in hooks.steps.items()}
 
 
 class Computation(Stepwise):
     """Attention in steps. `Dense(softmax=other)` has one step replaced: its own, or one that a feature names."""
 
     own_gradient = False
-    """Whether its mistakes are in the gradient, beside a forward pass that is right."""
+    """Whether its mutants have a right forward pass and a wrong gradient."""
 
-    def __init__(self, **replaced: Replacement) -> None:
+    def __init__(self, **replaced: Function) -> None:
         self.replaced = replaced
 
     def __getattribute__(self, name: str) -> Any:
@@ -60,19 +69,16 @@ class Computation(Stepwise):
 
     def spread(self, key: Tensor, value: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
         """The keys and values that each query head reads."""
-        for each in computed():
-            if each.source:
-                key, value = each.source(self, key, value, call)
+        for hooks in all_hooks():
+            if hooks.source:
+                key, value = hooks.source(self, key, value, call)
         return key, value
 
     def score(self, products: Tensor, call: AttentionCall, grid: Grid) -> Tensor:
         """The scores of the queries and keys of a grid, −∞ where a query may not attend."""
-        for each in computed():
-            if each.score:
-                products = each.score(self, products, call, grid)
-        for each in computed():
-            if each.hide:
-                products = each.hide(self, products, call, grid)
+        for hook in (*(hooks.score for hooks in all_hooks()), *(hooks.hide for hooks in all_hooks())):
+            if hook:
+                products = hook(self, products, call, grid)
         return products
 
     fill = formula(lambda scores, seen: scores.masked_fill(~seen, -math.inf))  # hidden by position
@@ -80,14 +86,12 @@ class Computation(Stepwise):
     @classmethod
     def instead(
         cls, step: str, says: str, *, source: str = "", dtypes: Sequence[str] = ("float32",)
-    ) -> Callable[[Replacement], Mutant]:
-        """Turn a replacement of `step` into the mutant that bears the replacement's name."""
-        return lambda replacement: Mutant(
-            replacement.__name__, says, cls.wrong(step, replacement), tuple(dtypes), source
-        )
+    ) -> Callable[[Function], Mutant]:
+        """Turn a replacement of `step` into the mutant that has the replacement's name."""
+        return lambda function: Mutant(function.__name__, says, cls.wrong(step, function), tuple(dtypes), source)
 
     @classmethod
-    def wrong(cls, step: str, replacement: Replacement | StepChange) -> Callable[..., Any]:
+    def wrong(cls, step: str, replacement: Function | StepChange) -> Function:
         """The computation with a step replaced or changed, made at its first call, when all features are loaded."""
         return MutatedComputation(cls, {step: replacement})
 
@@ -96,81 +100,110 @@ class Computation(Stepwise):
 class MutatedComputation:
     """A computation with steps replaced, called with the contract's signature."""
 
-    of: type[Computation]
-    replacements: Mapping[str, Replacement | StepChange]
-    around: tuple[StepChange, ...] = ()
+    kind: type[Computation]
+    replacements: Mapping[str, Function | StepChange]
+    wrappers: tuple[StepChange, ...] = ()
     """Changes of the computation as a whole."""
     conventions: Conventions = field(default_factory=dict)
-    """What it answers by where libraries differ."""
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         return self.function(*inputs, **options)
 
     @cached_property
-    def function(self) -> Callable[..., Any]:
-        answer: Any = self.of(**{step: self._step(step, how) for step, how in self.replacements.items()})
-        for change in self.around:
-            answer = change.applied_to(answer)
-        return as_attention(answer, conventions=self.conventions)
+    def function(self) -> Function:
+        attention: Any = self.kind(**{step: self._step(step, how) for step, how in self.replacements.items()})
+        for change in self.wrappers:
+            attention = change.applied_to(attention)
+        return as_attention(attention, conventions=self.conventions)
 
-    def _step(self, step: str, replacement: Replacement | StepChange) -> Replacement:
-        own = getattr(self.of(), step)
+    def _step(self, step: str, replacement: Function | StepChange) -> Function:
+        own = getattr(self.kind(), step)
         assert callable(own), step
         return replacement.applied_to(own) if isinstance(replacement, StepChange) else replacement
 
     def joined(self, other: Any) -> MutatedComputation | None:
-        """The computation in which the mistakes of both are made; None where one step would have to make both.
+        """The computation with the mistakes of both; None if both replace one step.
 
-        A step of a feature is the same in every computation, so it goes along with steps of another.
+        A step of a feature is the same in every computation, so it joins steps of another.
         """
         if not isinstance(other, MutatedComputation) or (self.replacements.keys() & other.replacements.keys()):
             return None
         if self.whole or other.whole:
             return other.within(self) if self.whole else self.within(other)
-        if self.of is not other.of and (self.of.own_gradient or other.of.own_gradient or not self.of_features):
+        own_gradient = self.kind.own_gradient or other.kind.own_gradient
+        if self.kind is not other.kind and (own_gradient or not self.of_features):
             return other.joined(self) if other.of_features and not self.of_features else None
-        return replace(
-            other, replacements={**self.replacements, **other.replacements}, around=self.around + other.around
-        )
+        replacements = {**self.replacements, **other.replacements}
+        return replace(other, replacements=replacements, wrappers=self.wrappers + other.wrappers)
 
     def within(self, whole: MutatedComputation) -> MutatedComputation | None:
         """This computation with a change of the whole around it."""
-        changes = [each for each in whole.replacements.values() if isinstance(each, StepChange)]
-        return None if self.whole or not changes else replace(self, around=(*self.around, *changes))
+        changes = [change for change in whole.replacements.values() if isinstance(change, StepChange)]
+        return None if self.whole or not changes else replace(self, wrappers=(*self.wrappers, *changes))
 
     def under(self, conventions: Conventions) -> MutatedComputation:
-        """The same mistakes of who has declared these conventions: those about positions are kept."""
+        """The same mistakes with these declared conventions of positions."""
         return replace(self, conventions=conventions)
 
     @property
     def whole(self) -> bool:
-        """Whether its mistake is one of the answer as a whole."""
+        """Whether its mistake changes the attention as a whole."""
         return WHOLE in self.replacements
 
     @property
     def of_features(self) -> bool:
-        """Whether all its mistakes are made by steps that features name, in the forward pass."""
+        """Whether all its mistakes are in steps that features name, in the forward pass."""
         return self.replacements.keys() <= named_steps().keys()
 
 
-def unless(
-    due: Callable[[Grid, AttentionCall], Any],
-) -> Callable[[Callable[[AttentionCall], Any]], Callable[[Grid, AttentionCall], Any]]:
-    """A mistake that ignores a rule of visibility: `unless(due)(ignored)` shows everything where `ignored(asked)`."""
-    return lambda ignored: lambda grid, call: due(grid, call) | bool(ignored(call))
+Condition = Callable[[AttentionCall], Any]
+PLACES: Mapping[str, tuple[str, Condition]] = {
+    "when_causal": ("under causal", lambda call: call["is_causal"]),
+    "in_window": ("in a window", lambda call: call["window"] is not None),
+    "with_mask": ("with a mask", lambda call: call["attn_mask"] is not None),
+    "without_mask": ("without a mask", lambda call: call["attn_mask"] is None),
+    "with_scale": ("with a given scale", lambda call: call["scale"] is not None),
+    "with_dropout": ("with dropout", lambda call: call["dropout_p"] > 0),
+    "when_grouped": ("with grouped heads", lambda call: call.grouped),
+    "in_groups": ("with enable_gqa", lambda call: call["enable_gqa"]),
+    "for_one_query": ("for a single query", lambda call: call.queries == 1),
+    "with_fewer_queries": ("with fewer queries than keys", lambda call: call.queries < call.keys),
+    "with_more_queries": ("with more queries than keys", lambda call: call.queries > call.keys),
+    "in_rank_2": ("in rank 2", lambda call: call.rank == 2),
+    "in_rank_3": ("in rank 3", lambda call: call.rank == 3),
+    "without_grad_mode": ("without grad mode", lambda call: not torch.is_grad_enabled()),
+    "without_gradient": ("if no gradient is wanted", lambda call: not call.wants_gradient),
+}
+"""The calls for which implementations have paths of their own, each in words."""
+
+
+def in_places(
+    name: str, says: str, mistake: Callable[[Condition], Function | StepChange], *places: str
+) -> dict[str, Mutation]:
+    """One mistake in several places; each place completes the name and the sentence."""
+    sources = {"for_one_query": "decoding paths", "without_grad_mode": "paths for evaluation"}
+    return {
+        f"{name}_{place}": Mutation(f"{says} {PLACES[place][0]}", mistake(PLACES[place][1]), sources.get(place, ""))
+        for place in places
+    }
+
+
+def unless(seen: Callable[[Grid, AttentionCall], Any]) -> Callable[[Condition], Function]:
+    """A mistake that ignores a rule of visibility: `unless(seen)(ignored)` shows everything where `ignored(call)`."""
+    return lambda ignored: lambda grid, call: seen(grid, call) | bool(ignored(call))
 
 
 def by_position(name: str, argument: str, visible: Visible) -> Hooks:
-    """What a feature computes that hides keys by position. Its step `name` says what is seen, from (grid, asked).
+    """The hooks of a feature that hides keys by position. Its step `name` returns the visible keys of (grid, call).
 
     The positions of the grid are aligned by the convention of that name.
     """
 
-    def hide(of: Computation, scores: Tensor, call: AttentionCall, grid: Grid) -> Tensor:
+    def hide(computation: Computation, scores: Tensor, call: AttentionCall, grid: Grid) -> Tensor:
         value = call[argument]
         if value is None or value is False:
             return scores
-        return of.fill(scores, getattr(of, name)(grid.aligned(call.conventions.get(name)), call))
+        return computation.fill(scores, getattr(computation, name)(grid.aligned(call.conventions.get(name)), call))
 
     return Hooks(hide=hide, steps={name: lambda grid, call: visible(grid, call[argument], call.conventions)})
 
@@ -184,9 +217,9 @@ class Dense(Computation):
         query, key, value = self.widen(call)
         key, value = self.spread(key, value, call)
         weights = self.softmax(self.score(self.products(query, key), call, call.grid()), call)
-        for each in computed():
-            if each.weigh:
-                weights = each.weigh(self, weights, call)
+        for hooks in all_hooks():
+            if hooks.weigh:
+                weights = hooks.weigh(self, weights, call)
         return self.finish(self.combine(weights, value, call), call)
 
     receive = staticmethod(lambda call: call)
@@ -207,7 +240,7 @@ class Dense(Computation):
 
 
 def largest_of(scores: Tensor) -> Tensor:
-    """The largest score of each row, without gradient; 0 where there is none: ... l 1."""
+    """The largest score of each row, without gradient; 0 where no key is visible: ... l 1."""
     if scores.shape[-1] == 0:
         return scores.new_zeros(*scores.shape[:-1], 1)
     largest = scores.detach().amax(-1, keepdim=True)
@@ -224,13 +257,13 @@ correct = Dense()
 
 
 class Whole(Computation):
-    """The whole answer as one step, for mistakes around the formula."""
+    """Attention as one step, for mistakes around the formula."""
 
     def __call__(self, call: AttentionCall) -> Any:
         check(call)
-        return self.answer(call)
+        return self.attention(call)
 
-    answer = staticmethod(correct)
+    attention = staticmethod(correct)
 
 
 Inputs = tuple["Tensor", "Tensor", "Tensor"]
@@ -238,7 +271,7 @@ Bounds = tuple[int, int]
 
 
 class Partial(NamedTuple):
-    """What a stream over keys knows so far."""
+    """The state of a stream over keys."""
 
     output: Tensor  # ... l v, not normalised
     total: Tensor  # ... l 1
@@ -250,7 +283,7 @@ class Tile(NamedTuple):
 
     scores: Tensor  # ... l s
     value: Tensor  # ... s v
-    keep: Tensor | float  # ... l s, what features multiply the weights by
+    keep: Tensor | float  # ... l s, the factors of the weights
 
 
 class Tiled(Computation):
@@ -321,16 +354,16 @@ class Tiled(Computation):
 
 
 def multiplier(weights: Tensor, call: AttentionCall) -> Tensor | float:
-    """What features multiply the weights by, all together; 1 where none does."""
+    """The product of the features' factors of the weights; 1 without any."""
     keep: Tensor | float = 1.0
-    for each in computed():
-        factor = each.multiplier(weights, call) if each.multiplier else None
+    for hooks in all_hooks():
+        factor = hooks.multiplier(weights, call) if hooks.multiplier else None
         keep = keep if factor is None else keep * factor
     return keep
 
 
 def tiles(start: int, stop: int, tile: int) -> list[tuple[int, int]]:
-    """Cut into tiles; nothing at all is one empty tile, so that the answer still hangs on its inputs."""
+    """The bounds of tiles; an empty range is one empty tile, so that the output still depends on its inputs."""
     return [(first, min(first + tile, stop)) for first in range(start, stop, tile)] or [(start, start)]
 
 

@@ -32,7 +32,7 @@ def _drop(forward: ForwardPass) -> None:
 # The computation's step
 
 
-def _refuse(call: AttentionCall) -> str:
+def _complaint(call: AttentionCall) -> str:
     p = call["dropout_p"]
     return "" if 0 <= p <= 1 else f"dropout_p must lie in [0, 1], not be {p}"
 
@@ -136,24 +136,36 @@ DRAWS = mutants(
     Dense,
     dropout={
         "ignores_dropout": Mutation("dropout is ignored", lambda weights, p: weights),
-        "does_not_rescale_kept_weights": Mutation("kept weights are not rescaled by 1/(1−p)", lambda weights, p: weights * kept(weights, p)),
-        "rescales_kept_weights_by_p": Mutation("kept weights are rescaled by 1/p instead of 1/(1−p)", lambda weights, p: weights * kept(weights, p) / p, "documents: doc-003 E13"),
-        "drops_with_probability_of_keeping": Mutation("weights are dropped with probability 1−p", lambda weights, p: weights * kept(weights, 1 - p) * _rescale(p)),
-        "drops_a_tenth_too_rarely": Mutation("weights are dropped a tenth too rarely", lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
-        "rounds_probability_to_eighths": Mutation("the probability is rounded to eighths", lambda weights, p: weights * kept(weights, round(p * 8) / 8) * _rescale(p), "thresholds on few random bits"),
+        "does_not_rescale_kept_weights": Mutation("kept weights are not rescaled by 1/(1−p)",
+            lambda weights, p: weights * kept(weights, p)),
+        "rescales_kept_weights_by_p": Mutation("kept weights are rescaled by 1/p instead of 1/(1−p)",
+            lambda weights, p: weights * kept(weights, p) / p, "documents: doc-003 E13"),
+        "drops_with_probability_of_keeping": Mutation("weights are dropped with probability 1−p",
+            lambda weights, p: weights * kept(weights, 1 - p) * _rescale(p)),
+        "drops_a_tenth_too_rarely": Mutation("weights are dropped a tenth too rarely",
+            lambda weights, p: weights * kept(weights, p * 0.9 if p < 1 else p) * _rescale(p)),
+        "rounds_probability_to_eighths": Mutation("the probability is rounded to eighths",
+            lambda weights, p: weights * kept(weights, round(p * 8) / 8) * _rescale(p),
+            "thresholds on few random bits"),
         "drops_keys_in_pairs": Mutation("keys are dropped in pairs, not independently", _in_pairs),
         "drops_alike_for_all_queries": Mutation("the same weights are dropped for all queries of a matrix", shared(-2)),
         "drops_alike_in_all_heads": Mutation("the same weights are dropped in all heads", shared(-3)),
         "drops_alike_in_all_items": Mutation("the same weights are dropped in all batch items", shared(-4)),
         "normalises_after_dropout": Mutation("the weights are normalised again after dropout", normalised),
-        "gives_nan_for_certain_dropout": Mutation("p = 1 gives NaN: 0 · 1/0", lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
+        "gives_nan_for_certain_dropout": Mutation("p = 1 gives NaN: 0 · 1/0",
+            lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
         "ignores_manual_seed": Mutation("torch.manual_seed has no influence on what is dropped", _by_its_own),
-        "drops_more_rarely_beside_hidden_keys": Mutation("where keys are hidden, weights are dropped a tenth too rarely", _rarer_beside_hidden),
-        "drops_nothing_beyond_256_keys": Mutation("the weights of keys beyond the 256th are never dropped", _but_beyond(256)),
-        "repeats_draw_after_512_keys": Mutation("after 512 keys the same weights are dropped again", _repeated(-1, 512)),
+        "drops_more_rarely_beside_hidden_keys": Mutation(
+            "where keys are hidden, weights are dropped a tenth too rarely", _rarer_beside_hidden),
+        "drops_nothing_beyond_256_keys": Mutation("the weights of keys beyond the 256th are never dropped",
+            _but_beyond(256)),
+        "repeats_draw_after_512_keys": Mutation("after 512 keys the same weights are dropped again",
+            _repeated(-1, 512)),
         "repeats_draw_after_16_heads": Mutation("after 16 heads the same weights are dropped again", _repeated(-3, 16)),
-        "draws_in_eight_bits": Mutation("random numbers have eight bits: a small probability is 0 or 1/256", lambda weights, p: weights * kept(weights, round(p * 256) / 256) * _rescale(p)),
-        "drops_alike_in_every_call": Mutation("the same weights are dropped in every call, whatever the seed", always_alike),
+        "draws_in_eight_bits": Mutation("random numbers have eight bits: a small probability is 0 or 1/256",
+            lambda weights, p: weights * kept(weights, round(p * 256) / 256) * _rescale(p)),
+        "drops_alike_in_every_call": Mutation("the same weights are dropped in every call, whatever the seed",
+            always_alike),
     },
 )  # fmt: skip
 
@@ -183,24 +195,19 @@ def _in_groups(call: AttentionCall) -> Any:
 
 INSTEAD = mutants(
     Whole,
-    answer={
+    attention={
         "drops_outputs": Mutation("dropout is applied to the output instead of the weights", _of_outputs),
-        "drops_scores": Mutation(
-            "dropout is applied to the scores before the softmax instead of the weights",
-            Dense(softmax=_of_scores, dropout=lambda weights, p: weights),
-        ),
-        "drops_at_probability_zero": Mutation(
-            "without being asked, a tenth of the weights is dropped",
+        "drops_scores": Mutation("dropout is applied to the scores before the softmax instead of the weights",
+            Dense(softmax=_of_scores, dropout=lambda weights, p: weights)),
+        "drops_at_probability_zero": Mutation("without being asked, a tenth of the weights is dropped",
             with_arguments(call=lambda call: call.but(dropout_p=call["dropout_p"] or 0.1)),
-            "pytorch issue 124464 (dropout in evaluation)",
-        ),
+            "pytorch issue 124464 (dropout in evaluation)"),
         "ignores_dropout_for_one_query": Mutation("nothing is dropped for a single query", with_arguments(call=lambda call: call.but(dropout_p=0.0) if call.queries == 1 and call["dropout_p"] < 1 else call), "decoding paths"),
-        "drops_alike_in_a_group": Mutation("query heads that share a key head drop the same weights", lambda call: Dense(dropout=_in_groups(call))(call)),
-        "ignores_dropout_without_gradient": Mutation(
-            "dropout is ignored when no gradient is wanted",
+        "drops_alike_in_a_group": Mutation("query heads that share a key head drop the same weights",
+            lambda call: Dense(dropout=_in_groups(call))(call)),
+        "ignores_dropout_without_gradient": Mutation("dropout is ignored when no gradient is wanted",
             with_arguments(call=lambda call: call if call.wants_gradient else call.but(dropout_p=0.0)),
-            "kernels that take evaluation for granted",
-        ),
+            "kernels that take evaluation for granted"),
     },
 )  # fmt: skip
 
@@ -215,8 +222,10 @@ BACKWARD = mutants(
     keep={
         "backward_drops_anew": Mutation("the backward draws other weights to drop", _drawn_anew, "xformers issue 724"),
         "backward_ignores_dropout": Mutation("the backward ignores dropout", lambda saved: 1.0),
-        "backward_drops_anew_in_groups": Mutation("with grouped heads, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.call.grouped else saved.keep),
-        "backward_drops_anew_for_one_query": Mutation("for a single query, the backward draws other weights to drop", lambda saved: _drawn_anew(saved) if saved.call.queries == 1 else saved.keep),
+        "backward_drops_anew_in_groups": Mutation("with grouped heads, the backward draws other weights to drop",
+            lambda saved: _drawn_anew(saved) if saved.call.grouped else saved.keep),
+        "backward_drops_anew_for_one_query": Mutation("for a single query, the backward draws other weights to drop",
+            lambda saved: _drawn_anew(saved) if saved.call.queries == 1 else saved.keep),
     },
 )  # fmt: skip
 
@@ -244,7 +253,8 @@ def _limited(limit: Any) -> Any:
 ACCEPTED = mutants(
     Dense,
     receive={
-        "accepts_negative_dropout": Mutation("a negative dropout_p is accepted as 0", _limited(lambda p: max(p, 0.0)), "pytorch, scaled_dot_product_attention on a CPU"),
+        "accepts_negative_dropout": Mutation("a negative dropout_p is accepted as 0", _limited(lambda p: max(p, 0.0)),
+            "pytorch, scaled_dot_product_attention on a CPU"),
         "accepts_dropout_above_one": Mutation("a dropout_p above 1 is accepted as 1", _limited(lambda p: min(p, 1.0))),
     },
 )  # fmt: skip
@@ -253,11 +263,14 @@ LEVELS = Levels(
     {"dropout": {"no_dropout": None, "dropout_0": 0.0, "dropout": 0.4}},
     lambda levels: {} if levels["dropout"] is None else {"dropout_p": levels["dropout"]},
     (
-        Contradiction("what was dropped is read off values that are the identity, which are drawn for nothing else", {"dropout": ("no_dropout", "dropout_0"), "draw": ("identity_values",)}),
-        Contradiction("what was dropped is read off values that are the identity", {"dropout": ("dropout",), "draw": ("peaked", "offset_values", "opposite_logits", "uneven_sizes")}),
-        Contradiction("where scores have lost all digits, no weight is known to be above 0", {"dropout": ("dropout",), "mask_pattern": ("rows_of_1e9",)}),
+        Contradiction("what was dropped is read off values that are the identity, which are drawn for nothing else",
+            {"dropout": ("no_dropout", "dropout_0"), "draw": ("identity_values",)}),
+        Contradiction("what was dropped is read off values that are the identity",
+            {"dropout": ("dropout",), "draw": ("peaked", "offset_values", "opposite_logits", "uneven_sizes")}),
+        Contradiction("where scores have lost all digits, no weight is known to be above 0",
+            {"dropout": ("dropout",), "mask_pattern": ("rows_of_1e9",)}),
     ),
-    lacked="dropout",
+    unsupported="dropout",
 )  # fmt: skip
 
 
@@ -274,16 +287,16 @@ FEATURE = Feature(
     LEVELS,
     Argument("dropout_p", 0.0, place=1),
     place=1,
-    called="dropout_p",
+    case_key="dropout_p",
     decisions={"dropout": "on the weights; kept ones × 1/(1−p); p = 0 is exact; p = 1 gives zeros"},
-    words={"dropout": "dropout"},
+    vocabulary={"dropout": "dropout"},
     oracle={"weights": Step(_drop)},
-    computed=Hooks(weigh=_weigh, multiplier=_multiplier, steps={"dropout": dropout}),
+    hooks=Hooks(weigh=_weigh, multiplier=_multiplier, steps={"dropout": dropout}),
     seeded=True,
-    refuse=_refuse,
+    complaint=_complaint,
     aliases={"dropout_p": "dropout"},
     in_torch=_in_torch,
     traits=lambda p, sizes: {"dropout": ("dropout", f"dropout of {p:g}")},
-    says=lambda p: f"dropout {p}",
-    typed=Syntax("a number from 0 to 1", number_within(0, 1)),
+    label=lambda p: f"dropout {p}",
+    syntax=Syntax("a number from 0 to 1", number_within(0, 1)),
 )

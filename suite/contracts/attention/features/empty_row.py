@@ -34,7 +34,7 @@ def rules(conventions: Conventions) -> Mapping[str, str]:
     return dict.fromkeys(kinds(), rule) if isinstance(rule, str) else dict(rule)
 
 
-def _needed(call: Call) -> Iterable[str]:
+def _read_needs(call: Call) -> Iterable[str]:
     """Whether some query may attend to nothing, by the contract's own conventions.
 
     On the device `meta` a mask holds no numbers and may leave one. Without masks only the first and the last query are
@@ -90,7 +90,7 @@ def _rule(forward: ForwardPass) -> str:
 def _weigh(forward: ForwardPass) -> None:
     if _rule(forward) == "mean":
         forward.weights = np.where(forward.empty, forward.one / max(forward.key.shape[-2], 1), forward.weights)
-        forward.silent = np.zeros_like(forward.empty)
+        forward.zero_rows = np.zeros_like(forward.empty)
 
 
 def _answer(forward: ForwardPass) -> None:
@@ -104,30 +104,33 @@ def _answer(forward: ForwardPass) -> None:
 def cases() -> Sequence[Case]:
     """A query that may attend to nothing answers exact zeros, and gives zero, finite gradients."""
     from attnsuite.cases.layouts import INPUTS
-    from attnsuite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.case import case, gradients
 
     with_mask = (*INPUTS, "attn_mask")
     return [
-        AttentionCase("empty_row/bool", "all keys of some queries are False", mask=Mask(pattern="empty_rows")),
-        AttentionCase("empty_row/float", "all keys of some queries are −inf", mask=Mask("float", "empty_rows")),
-        AttentionCase("empty_row/one_bool", "one empty row of one head", mask=Mask(pattern="one_empty_row")),
-        AttentionCase("empty_row/all_bool", "nobody may attend to anything", mask=Mask(pattern="nothing")),
-        AttentionCase("empty_row/per_row_bool", "one entry closes a whole row", mask=Mask(pattern="closed_rows", axes="bhl1")),
-        AttentionCase("empty_row/per_row_float", "one −inf closes a whole row", mask=Mask("float", "closed_rows", "bhl1")),
-        AttentionCase("empty_row/broadcast", "an all-False key padding", mask=Mask(pattern="nothing", axes="b11s")),
-        AttentionCase("empty_row/rank_2", "empty rows in a mask for all heads", mask=Mask(pattern="empty_rows", axes="ls")),
-        AttentionCase("empty_row/long_bool", "empty rows across several tiles", keys=300, mask=Mask(pattern="empty_rows")),
-        AttentionCase("empty_row/scale_zero", "0 · −inf must not arise", scale=0.0, mask=Mask("float", "empty_rows")),
-        AttentionCase("empty_row/grouped", "empty rows with grouped heads", heads=4, key_heads=2, mask=Mask(pattern="empty_rows")),
-        AttentionCase("empty_row_gradients/bool", "some empty rows", gradient_of=INPUTS, mask=Mask(pattern="empty_rows")),
-        AttentionCase("empty_row_gradients/float", "some empty rows of −inf", gradient_of=INPUTS, mask=Mask("float", "empty_rows")),
-        AttentionCase("empty_row_gradients/mask", "the mask's own gradient", gradient_of=with_mask, mask=Mask("float", "empty_rows")),
-        AttentionCase("empty_row_gradients/all_bool", "all rows empty", gradient_of=INPUTS, mask=Mask(pattern="nothing")),
-        AttentionCase("empty_row_gradients/all_float", "all rows empty", gradient_of=INPUTS, mask=Mask("float", "nothing")),
-        AttentionCase("empty_row_gradients/one", "one empty row of one head", gradient_of=INPUTS, mask=Mask(pattern="one_empty_row")),
-        AttentionCase("empty_row_gradients/key_alone", "key alone", gradient_of=("key",), mask=Mask(pattern="empty_rows")),
-        AttentionCase("empty_row_gradients/broadcast", "an empty padding", gradient_of=INPUTS, mask=Mask(pattern="nothing", axes="b11s")),
-        AttentionCase("empty_row_gradients/grouped", "with grouped heads", gradient_of=INPUTS, heads=4, key_heads=2, mask=Mask(pattern="empty_rows")),
+        case("empty_row/bool", "all keys of some queries are False", mask=Mask(pattern="empty_rows")),
+        case("empty_row/float", "all keys of some queries are −inf", mask=Mask("float", "empty_rows")),
+        case("empty_row/one_bool", "one empty row of one head", mask=Mask(pattern="one_empty_row")),
+        case("empty_row/all_bool", "nobody may attend to anything", mask=Mask(pattern="nothing")),
+        case("empty_row/per_row_bool", "one entry closes a whole row", mask=Mask(pattern="closed_rows", axes="bhl1")),
+        case("empty_row/per_row_float", "one −inf closes a whole row", mask=Mask("float", "closed_rows", "bhl1")),
+        case("empty_row/broadcast", "an all-False key padding", mask=Mask(pattern="nothing", axes="b11s")),
+        case("empty_row/rank_2", "empty rows in a mask for all heads", mask=Mask(pattern="empty_rows", axes="ls")),
+        case("empty_row/long_bool", "empty rows across several tiles", keys=300, mask=Mask(pattern="empty_rows")),
+        case("empty_row/scale_zero", "0 · −inf must not arise", scale=0.0, mask=Mask("float", "empty_rows")),
+        case("empty_row/grouped", "empty rows with grouped heads", heads=4, key_heads=2,
+            mask=Mask(pattern="empty_rows")),
+        gradients("empty_row_gradients/bool", "some empty rows", mask=Mask(pattern="empty_rows")),
+        gradients("empty_row_gradients/float", "some empty rows of −inf", mask=Mask("float", "empty_rows")),
+        case("empty_row_gradients/mask", "the mask's own gradient", gradient_of=with_mask,
+            mask=Mask("float", "empty_rows")),
+        gradients("empty_row_gradients/all_bool", "all rows empty", mask=Mask(pattern="nothing")),
+        gradients("empty_row_gradients/all_float", "all rows empty", mask=Mask("float", "nothing")),
+        gradients("empty_row_gradients/one", "one empty row of one head", mask=Mask(pattern="one_empty_row")),
+        case("empty_row_gradients/key_alone", "key alone", gradient_of=("key",), mask=Mask(pattern="empty_rows")),
+        gradients("empty_row_gradients/broadcast", "an empty padding", mask=Mask(pattern="nothing", axes="b11s")),
+        gradients("empty_row_gradients/grouped", "with grouped heads", heads=4, key_heads=2,
+            mask=Mask(pattern="empty_rows")),
     ]  # fmt: skip
 
 
@@ -157,19 +160,16 @@ def _has(kind: bool, call: AttentionCall) -> bool:
 WEIGHTS = mutants(
     Dense,
     softmax={
-        "gives_nan_for_empty_row": Mutation('a query that may attend to nothing gives NaN; if that is meant, declare conventions={"empty_row": "nan"}', _filled(lambda call: math.nan), "pytorch issue 103963"),
-        "takes_softmax_of_empty_row": Mutation(
-            "a query that may attend to nothing goes through the softmax like any other: NaN, and NaN gradients; if that is "
-            'meant, declare conventions={"empty_row": "nan"}',
-            lambda scores, call: scores.softmax(-1),
-            "torch.softmax of a row of −∞"
-        ),
-        "gives_mean_for_empty_row": Mutation("a query that may attend to nothing gives the mean of the values; if that is meant, declare " 'conventions={"empty_row": "mean"}', _mean, "onnxruntime issue 28958"),
-        "gives_nan_for_empty_row_of_float_mask": Mutation(
-            "a query that a float mask leaves nothing gives NaN",
+        "gives_nan_for_empty_row": Mutation(
+            'a query that may attend to nothing gives NaN; if that is meant, declare conventions={"empty_row": "nan"}',
+            _filled(lambda call: math.nan), "pytorch issue 103963"),
+        "takes_softmax_of_empty_row": Mutation("a query that may attend to nothing goes through the softmax like any other: NaN, and NaN gradients; if that is " 'meant, declare conventions={"empty_row": "nan"}', lambda scores, call: scores.softmax(-1), "torch.softmax of a row of −∞"),
+        "gives_mean_for_empty_row": Mutation(
+            "a query that may attend to nothing gives the mean of the values; if that is meant, declare "
+            'conventions={"empty_row": "mean"}', _mean, "onnxruntime issue 28958"),
+        "gives_nan_for_empty_row_of_float_mask": Mutation("a query that a float mask leaves nothing gives NaN",
             lambda scores, call: (_filled(lambda call: math.nan) if _has(False, call) else Dense.softmax)(scores, call),
-            "jax.nn (its convention)"
-        ),
+            "jax.nn (its convention)"),
     },
 )  # fmt: skip
 
@@ -198,11 +198,14 @@ LEVELS = Levels(
     _emptied,
     (
         Contradiction("rows are emptied by masks", {"empty_row": ("rows_emptied",), "mask": ("no_mask",)}),
-        Contradiction("rows are emptied by masks that have rows, and hide keys at random otherwise", {"empty_row": ("rows_emptied",), "mask_pattern": NOT_RANDOM}),
-        Contradiction("rows are emptied by masks that have rows", {"empty_row": ("rows_emptied",), "mask_axes": WITHOUT_ROWS}),
-        Contradiction("a mask without columns hides nothing but whole rows", {"empty_row": ("no_row_emptied",), "mask_axes": WITHOUT_COLUMNS}),
+        Contradiction("rows are emptied by masks that have rows, and hide keys at random otherwise",
+            {"empty_row": ("rows_emptied",), "mask_pattern": NOT_RANDOM}),
+        Contradiction("rows are emptied by masks that have rows",
+            {"empty_row": ("rows_emptied",), "mask_axes": WITHOUT_ROWS}),
+        Contradiction("a mask without columns hides nothing but whole rows",
+            {"empty_row": ("no_row_emptied",), "mask_axes": WITHOUT_COLUMNS}),
     ),
-    lacked="masks",
+    unsupported="masks",
 )  # fmt: skip
 
 FEATURE = Feature(
@@ -210,8 +213,8 @@ FEATURE = Feature(
     "weights",
     LEVELS,
     decisions={"empty row": "a query that may attend to nothing gives exact zeros, and zero, finite gradients"},
-    words={"empty_row": "queries that may attend to nothing"},
-    needed=_needed,
+    vocabulary={"empty_row": "queries that may attend to nothing"},
+    read_needs=_read_needs,
     conventions={"empty_row": ("zeros", "nan", "mean")},
     undefined_reason=_undefined_reason,
     oracle={"weights": Step(_weigh), "output": Step(_answer)},

@@ -30,14 +30,14 @@ def _repeat(forward: ForwardPass) -> None:
     if groups == 1:
         return
     forward.key, forward.value = (np.repeat(each, groups, axis=1) for each in (forward.key, forward.value))  # b h s e|v
-    forward.gathered *= groups
+    forward.key_gradient_terms *= groups
 
 
-def _sum_groups(forward: ForwardPass, slopes: BackwardPass) -> None:
+def _sum_groups(forward: ForwardPass, backward: BackwardPass) -> None:
     key_heads = forward.problem.key.shape[1]
     for name in ("key", "value"):
-        value, error = slopes.inputs[name]
-        slopes.inputs[name] = (_grouped(value, key_heads), _grouped(error, key_heads))
+        value, error = backward.inputs[name]
+        backward.inputs[name] = (_grouped(value, key_heads), _grouped(error, key_heads))
 
 
 def _grouped(array: Array, key_heads: int) -> Array:
@@ -52,7 +52,7 @@ def _grouped(array: Array, key_heads: int) -> Array:
 # The computation's steps
 
 
-def _refuse(call: AttentionCall) -> str:
+def _complaint(call: AttentionCall) -> str:
     if not call.grouped or (call["enable_gqa"] and call.key_heads and call.heads % call.key_heads == 0):
         return ""
     shapes = f"query {tuple(call.query.shape)}, key {tuple(call.key.shape)}, value {tuple(call.value.shape)}"
@@ -77,7 +77,7 @@ def by_group(gradient: Tensor, call: AttentionCall) -> Tensor:
     return gradient.reshape(*lead, call.key_heads, heads // call.key_heads, keys, width)
 
 
-def _given(key_heads: int, drawing: DrawContext) -> dict[str, Any]:
+def _draw(key_heads: int, drawing: DrawContext) -> dict[str, Any]:
     return {"enable_gqa": True}
 
 
@@ -86,28 +86,32 @@ def _given(key_heads: int, drawing: DrawContext) -> dict[str, Any]:
 
 def cases() -> Sequence[Case]:
     """Query head i reads key/value head i // (h/g)."""
-    from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.bad_input import BadInput
-    from attnsuite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.case import case, gradients
 
     few, many = (dict.fromkeys(("key", "value"), (2, heads, 7, 8)) for heads in (3, 8))
     return [
-        AttentionCase("heads/two_groups", "4 query heads on 2 key heads, interleaved", heads=4, key_heads=2),
-        AttentionCase("heads/three_groups", "6 on 3: h/g differs from g", heads=6, key_heads=3),
-        AttentionCase("heads/multi_query", "8 on 1", heads=8, key_heads=1),
-        AttentionCase("heads/one_query", "decoding with grouped heads", heads=6, key_heads=2, queries=1, keys=20),
-        AttentionCase("heads/long", "grouped heads across tiles", heads=4, key_heads=2, queries=70, keys=130),
-        AttentionCase("heads/other_value_width", "grouped heads and value width", heads=6, key_heads=2, value_width=5),
-        AttentionCase("heads/rank_3", "heads are the leading axis of rank 3", batch=1, heads=4, key_heads=2, rank=3),
-        AttentionCase("no_keys/grouped", "s = 0 with grouped heads", keys=0, heads=4, key_heads=2),
-        AttentionCase("gradients/grouped", "summed over the query heads of a group", gradient_of=INPUTS, heads=6, key_heads=2),
-        AttentionCase("gradients/grouped_value_width", "a group's values of another width than its keys", gradient_of=INPUTS, heads=6, key_heads=2, value_width=5),
-        AttentionCase("gradients/grouped_value_alone", "summed over the group, value alone", gradient_of=("value",), heads=6, key_heads=2),
-        AttentionCase("gradients/grouped_key_alone", "summed over the group, key alone", gradient_of=("key",), heads=4, key_heads=1),
+        case("heads/two_groups", "4 query heads on 2 key heads, interleaved", heads=4, key_heads=2),
+        case("heads/three_groups", "6 on 3: h/g differs from g", heads=6, key_heads=3),
+        case("heads/multi_query", "8 on 1", heads=8, key_heads=1),
+        case("heads/one_query", "decoding with grouped heads", heads=6, key_heads=2, queries=1, keys=20),
+        case("heads/long", "grouped heads across tiles", heads=4, key_heads=2, queries=70, keys=130),
+        case("heads/other_value_width", "grouped heads and value width", heads=6, key_heads=2, value_width=5),
+        case("heads/rank_3", "heads are the leading axis of rank 3", batch=1, heads=4, key_heads=2, rank=3),
+        case("no_keys/grouped", "s = 0 with grouped heads", keys=0, heads=4, key_heads=2),
+        gradients("gradients/grouped", "summed over the query heads of a group", heads=6, key_heads=2),
+        gradients("gradients/grouped_value_width", "a group's values of another width than its keys", heads=6,
+            key_heads=2, value_width=5),
+        case("gradients/grouped_value_alone", "summed over the group, value alone", gradient_of=("value",), heads=6,
+            key_heads=2),
+        case("gradients/grouped_key_alone", "summed over the group, key alone", gradient_of=("key",), heads=4,
+            key_heads=1),
         BadInput("bad_input/heads_do_not_divide", "4 query heads on 3 key heads", few, {"enable_gqa": True}),
         BadInput("bad_input/more_key_heads", "4 query heads on 8 key heads", many, {"enable_gqa": True}),
-        BadInput("bad_input/groups_without_asking", "4 query heads on 2 key heads without enable_gqa", dict.fromkeys(("key", "value"), (2, 2, 7, 8))),
-        BadInput("bad_input/fewer_value_heads", "4 key heads beside 2 value heads", {"value": (2, 2, 7, 8)}, {"enable_gqa": True}),
+        BadInput("bad_input/groups_without_asking", "4 query heads on 2 key heads without enable_gqa",
+            dict.fromkeys(("key", "value"), (2, 2, 7, 8))),
+        BadInput("bad_input/fewer_value_heads", "4 key heads beside 2 value heads", {"value": (2, 2, 7, 8)},
+            {"enable_gqa": True}),
     ]  # fmt: skip
 
 
@@ -136,13 +140,14 @@ def _read(which: Any) -> Any:
 SOURCES = mutants(
     Dense,
     expand_heads={
-        "tiles_key_heads": Mutation("query head i reads key head i mod g: tiled instead of interleaved", _read(lambda head, g: head % g), "onnx issue 7274"),
-        "tiles_value_heads_only": Mutation(
-            "the keys' heads are interleaved but the values' are tiled",
-            lambda key, value, heads: _picked(key, value, heads, None, lambda head: head % key.shape[-3]),
-        ),
-        "reads_first_key_head": Mutation("with grouped heads, all query heads read the first key head", _read(lambda head, g: 0), "multi-query paths"),
-        "assumes_groups_of_two": Mutation("with grouped heads, a group is taken to be two query heads", _read(lambda head, g: min(head // 2, g - 1))),
+        "tiles_key_heads": Mutation("query head i reads key head i mod g: tiled instead of interleaved",
+            _read(lambda head, g: head % g), "onnx issue 7274"),
+        "tiles_value_heads_only": Mutation("the keys' heads are interleaved but the values' are tiled",
+            lambda key, value, heads: _picked(key, value, heads, None, lambda head: head % key.shape[-3])),
+        "reads_first_key_head": Mutation("with grouped heads, all query heads read the first key head",
+            _read(lambda head, g: 0), "multi-query paths"),
+        "assumes_groups_of_two": Mutation("with grouped heads, a group is taken to be two query heads",
+            _read(lambda head, g: min(head // 2, g - 1))),
     },
 )  # fmt: skip
 
@@ -154,7 +159,7 @@ def refuses_grouped_heads(key: Tensor, value: Tensor, heads: int) -> tuple[Tenso
     return key, value
 
 
-@Whole.instead("answer", "grouped heads are ignored when there is one query: all read the first key head")
+@Whole.instead("attention", "grouped heads are ignored when there is one query: all read the first key head")
 def reads_first_key_head_for_one_query(call: AttentionCall) -> Any:
     if not call.grouped or call.queries > 1:
         return correct(call)
@@ -219,18 +224,18 @@ FEATURE = Feature(
     "source",
     LEVELS,
     Argument("enable_gqa", False, place=4),
-    called="key_heads",
+    case_key="key_heads",
     decisions={"heads": "query head i reads key/value head i // (h/g)"},
-    words={"gqa": "grouped key/value heads"},
-    needed=lambda call: ("gqa",) if "enable_gqa" in call.options else (),
-    given=_given,
+    vocabulary={"gqa": "grouped key/value heads"},
+    read_needs=lambda call: ("gqa",) if "enable_gqa" in call.options else (),
+    draw=_draw,
     oracle={"source": Step(_repeat, _sum_groups)},
-    computed=Hooks(
+    hooks=Hooks(
         source=lambda computation, key, value, call: computation.expand_heads(key, value, call.heads),
         source_gradient=lambda computation, gradient, saved: computation.sum_group(gradient, saved),
         steps={"expand_heads": expand_heads, "sum_group": sum_group},
     ),
-    refuse=_refuse,
+    complaint=_complaint,
     cases=cases,
     aliases={
         "gqa": "heads",

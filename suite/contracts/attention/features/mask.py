@@ -90,15 +90,22 @@ LEVELS = Levels(
         *_only_with_a_mask("mask_pattern"),
         *_only_with_a_mask("attn_mask_layout"),
         Contradiction("only float masks lower scores", {"mask": ("bool_mask",), "mask_pattern": LOWERED}),
-        Contradiction("only in float64 have scores of −1e9 any digits left", {"mask_pattern": ("rows_of_1e9",), "dtype": ("float32", "float16", "bfloat16")}),
-        Contradiction("only float masks have gradients", {"mask": ("no_mask", "bool_mask"), "gradient": ("dqkv_mask",)}),
-        Contradiction("a mask of rank 4 needs scores of rank 4", {"mask_axes": _with(lambda a: len(a) > 3), "rank": ("rank_3", "rank_2")}),
-        Contradiction("a mask of rank 3 needs scores of rank 3", {"mask_axes": _with(lambda a: len(a) == 3), "rank": ("rank_2",)}),
-        Contradiction("whole rows of −1e9 are rows of the mask", {"mask_pattern": ("rows_of_1e9",), "mask_axes": WITHOUT_ROWS}),
-        Contradiction("keys are hidden by masks that have columns", {"mask_pattern": NOT_RANDOM, "mask_axes": WITHOUT_COLUMNS}),
-        Contradiction("a mask of one axis lies row by row or with strides", {"mask_axes": ("s",), "attn_mask_layout": ("mask_column_major", "mask_sliced")}),
+        Contradiction("only in float64 have scores of −1e9 any digits left",
+            {"mask_pattern": ("rows_of_1e9",), "dtype": ("float32", "float16", "bfloat16")}),
+        Contradiction("only float masks have gradients",
+            {"mask": ("no_mask", "bool_mask"), "gradient": ("dqkv_mask",)}),
+        Contradiction("a mask of rank 4 needs scores of rank 4",
+            {"mask_axes": _with(lambda a: len(a) > 3), "rank": ("rank_3", "rank_2")}),
+        Contradiction("a mask of rank 3 needs scores of rank 3",
+            {"mask_axes": _with(lambda a: len(a) == 3), "rank": ("rank_2",)}),
+        Contradiction("whole rows of −1e9 are rows of the mask",
+            {"mask_pattern": ("rows_of_1e9",), "mask_axes": WITHOUT_ROWS}),
+        Contradiction("keys are hidden by masks that have columns",
+            {"mask_pattern": NOT_RANDOM, "mask_axes": WITHOUT_COLUMNS}),
+        Contradiction("a mask of one axis lies row by row or with strides",
+            {"mask_axes": ("s",), "attn_mask_layout": ("mask_column_major", "mask_sliced")}),
     ),
-    lacked="masks",
+    unsupported="masks",
 )  # fmt: skip
 
 
@@ -132,7 +139,7 @@ def _added(grid: Grid, mask: Any) -> Any:
     return None if is_bool(mask) else cut(mask, grid)
 
 
-def _needed(call: Call) -> Iterable[str]:
+def _read_needs(call: Call) -> Iterable[str]:
     mask = call.tensors.get("attn_mask")
     if mask is not None:
         yield "bool_mask" if is_bool(mask) else "float_mask"
@@ -159,18 +166,18 @@ def _add(forward: ForwardPass) -> None:
     if mask is not None and not is_bool(mask):
         given = cut(mask, forward.problem.grid)
         bias = np.where(given == -np.inf, 0, given)
-        forward.scores, forward.begun = forward.scores + bias, abs(bias).astype(np.float64)
+        forward.scores, forward.bias_size = forward.scores + bias, abs(bias).astype(np.float64)
 
 
-def _add_back(forward: ForwardPass, slopes: BackwardPass) -> None:
+def _add_back(forward: ForwardPass, backward: BackwardPass) -> None:
     if "attn_mask" not in forward.problem.gradient_of:
         return
     shape = forward.problem.options["attn_mask"].shape
-    d_scores = abs(slopes.scores).astype(np.float64)
+    d_scores = abs(backward.scores).astype(np.float64)
     count = d_scores.size / max(math.prod(shape), 1)
     u, a = forward.precision.unit, forward.precision.accumulator
-    error = _summed(slopes.error + (u + a * count) * d_scores, shape) if count > 1 else slopes.error
-    slopes.found["attn_mask"] = slopes.rounded(_summed(slopes.scores, shape), error.reshape(shape))
+    error = _summed(backward.error + (u + a * count) * d_scores, shape) if count > 1 else backward.error
+    backward.gradients["attn_mask"] = backward.rounded(_summed(backward.scores, shape), error.reshape(shape))
 
 
 def _summed(array: Array, shape: tuple[int, ...]) -> Array:
@@ -183,7 +190,7 @@ def _summed(array: Array, shape: tuple[int, ...]) -> Array:
 # The computation's steps
 
 
-def _refuse(call: AttentionCall) -> str:
+def _complaint(call: AttentionCall) -> str:
     given, due = call["attn_mask"], call.scores_shape
     if given is None:
         return ""
@@ -235,7 +242,7 @@ def _score_gradient(computation: Any, d_scores: Tensor, saved: Saved, gradients:
     return d_scores
 
 
-def _given(drawn: Mask, drawing: DrawContext) -> dict[str, Tensor]:
+def _draw(drawn: Mask, drawing: DrawContext) -> dict[str, Tensor]:
     return {"attn_mask": drawn.draw(drawing.random, drawing.sizes, drawing.dtype)}
 
 
@@ -267,16 +274,20 @@ FEATURE = Feature(
         "boolean mask": "True means may attend; broadcastable to … h l s",
         "float mask": "added to the scaled scores; may hold −inf; its gradient flows; has the query's dtype",
     },
-    words={"bool_mask": "boolean masks", "float_mask": "float masks", "mask_gradient": "gradients of a float mask"},
-    needed=_needed,
+    vocabulary={
+        "bool_mask": "boolean masks",
+        "float_mask": "float masks",
+        "mask_gradient": "gradients of a float mask",
+    },
+    read_needs=_read_needs,
     conventions={"bool_mask": ("may_attend", "may_not")},
     adapt=_adapt,
-    given=_given,
+    draw=_draw,
     visible=visible,
     added=_added,
     hides=("bool_mask", "float_mask"),
     oracle={"score": Step(_add, _add_back)},
-    computed=Hooks(
+    hooks=Hooks(
         score=_score,
         hide=_hide,
         score_gradient=_score_gradient,
@@ -288,7 +299,7 @@ FEATURE = Feature(
             "mask_gradient": mask_gradient,
         },
     ),
-    refuse=_refuse,
+    complaint=_complaint,
     aliases={
         "mask": "bool_mask",
         "attn_mask": "bool_mask",
@@ -301,8 +312,8 @@ FEATURE = Feature(
     },
     in_torch=_in_torch,
     traits=_traits,
-    says=lambda drawn: f"{drawn.kind} mask" + f", {drawn.pattern}, {drawn.axes}" * (drawn != Mask(drawn.kind)),
-    typed=Syntax(
+    label=lambda drawn: f"{drawn.kind} mask" + f", {drawn.pattern}, {drawn.axes}" * (drawn != Mask(drawn.kind)),
+    syntax=Syntax(
         f"bool or float, then .PATTERN of {', '.join(TYPED)}, then .AXES of bhls, 1 for a broadcast one",
         read_mask,
         written_mask,

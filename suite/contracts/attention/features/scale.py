@@ -35,8 +35,8 @@ def _multiply(forward: ForwardPass) -> None:
     forward.scores, forward.magnitude = forward.scale * forward.scores, abs(forward.scale) * forward.magnitude
 
 
-def _multiply_back(forward: ForwardPass, slopes: BackwardPass) -> None:
-    slopes.scores, slopes.error = _of(forward) * slopes.scores, abs(_of(forward)) * slopes.error
+def _multiply_back(forward: ForwardPass, backward: BackwardPass) -> None:
+    backward.scores, backward.error = _of(forward) * backward.scores, abs(_of(forward)) * backward.error
 
 
 # The computation's step
@@ -57,28 +57,28 @@ def default(call: AttentionCall) -> float:
 
 def cases() -> Sequence[Case]:
     """None is 1/√e; any float is legal."""
-    from attnsuite.cases.layouts import INPUTS
-    from attnsuite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.case import case, gradients
 
     return [
-        AttentionCase("scale/default_of_odd_width", "the width is 13, not padded to 16", width=13),
-        AttentionCase("scale/default_with_other_value_width", "the query's width counts, not the value's", width=4, value_width=16),
-        AttentionCase("scale/one", "scale=1 leaves the products alone", scale=1.0),
-        AttentionCase("scale/integer", "an integer is a number", scale=2),
-        AttentionCase("scale/integer_zero", "the integer 0 is not None either", scale=0),
-        AttentionCase("scale/half", "an ordinary explicit scale", scale=0.5),
-        AttentionCase("scale/small", "nearly uniform weights", scale=0.01),
-        AttentionCase("scale/large", "one key takes nearly all", scale=3.0),
-        AttentionCase("scale/zero", "scale 0 is not None: all weights are equal", scale=0.0),
-        AttentionCase("scale/zero_masked", "scale 0: equal weights among the allowed keys", scale=0.0, mask=Mask()),
-        AttentionCase("scale/negative", "a negative scale prefers the least similar key", scale=-0.4),
-        AttentionCase("scale/negative_large", "a large negative scale: the maximum is that of the scaled scores", scale=-40.0),
-        AttentionCase("scale/with_float_mask", "the mask itself is not scaled", scale=0.25, mask=Mask("float")),
-        AttentionCase("scale/with_groups", "scale and grouped heads together", scale=0.6, heads=4, key_heads=2),
-        AttentionCase("gradients/scaled", "an explicit scale enters twice", gradient_of=INPUTS, scale=0.6),
-        AttentionCase("gradients/scale_zero", "scale 0: no gradient for query and key", gradient_of=INPUTS, scale=0.0),
-        AttentionCase("gradients/scale_negative", "the sign of the scale", gradient_of=INPUTS, scale=-0.5),
-        AttentionCase("gradients/scaled_grouped", "a scale with grouped heads", gradient_of=INPUTS, scale=0.6, heads=4, key_heads=2),
+        case("scale/default_of_odd_width", "the width is 13, not padded to 16", width=13),
+        case("scale/default_with_other_value_width", "the query's width counts, not the value's", width=4,
+            value_width=16),
+        case("scale/one", "scale=1 leaves the products alone", scale=1.0),
+        case("scale/integer", "an integer is a number", scale=2),
+        case("scale/integer_zero", "the integer 0 is not None either", scale=0),
+        case("scale/half", "an ordinary explicit scale", scale=0.5),
+        case("scale/small", "nearly uniform weights", scale=0.01),
+        case("scale/large", "one key takes nearly all", scale=3.0),
+        case("scale/zero", "scale 0 is not None: all weights are equal", scale=0.0),
+        case("scale/zero_masked", "scale 0: equal weights among the allowed keys", scale=0.0, mask=Mask()),
+        case("scale/negative", "a negative scale prefers the least similar key", scale=-0.4),
+        case("scale/negative_large", "a large negative scale: the maximum is that of the scaled scores", scale=-40.0),
+        case("scale/with_float_mask", "the mask itself is not scaled", scale=0.25, mask=Mask("float")),
+        case("scale/with_groups", "scale and grouped heads together", scale=0.6, heads=4, key_heads=2),
+        gradients("gradients/scaled", "an explicit scale enters twice", scale=0.6),
+        gradients("gradients/scale_zero", "scale 0: no gradient for query and key", scale=0.0),
+        gradients("gradients/scale_negative", "the sign of the scale", scale=-0.5),
+        gradients("gradients/scaled_grouped", "a scale with grouped heads", scale=0.6, heads=4, key_heads=2),
     ]  # fmt: skip
 
 
@@ -98,29 +98,44 @@ def _if_given(wrong: Any) -> Any:
 FACTORS = mutants(
     Dense,
     factor={
-        "ignores_integer_scale": Mutation("a scale that is no float is ignored", _if_given(lambda call: factor(call) if isinstance(call["scale"], float) else default(call)), "bindings that check for a double"),
-        "unscaled": Mutation("the scores are not divided by √e", _by_default(lambda call: 1.0), "documents: doc-000 E1"),
-        "divides_by_width": Mutation("the scores are divided by e instead of √e", _by_default(lambda call: 1 / call.width)),
-        "ignores_scale": Mutation("a given scale is ignored, 1/√e is always used", default, "vendor kernels without a scale argument"),
-        "applies_scale_twice": Mutation("the scale is applied to the query and again to the scores", lambda call: factor(call) ** 2),
-        "applies_scale_besides_default": Mutation("a given scale is applied on top of 1/√e", _if_given(lambda call: call["scale"] * default(call))),
-        "divides_by_given_scale": Mutation("a given scale divides the scores instead of multiplying them", _if_given(lambda call: 1 / call["scale"] if call["scale"] else math.inf), "documents: doc-001 divides"),
-        "scales_by_value_width": Mutation("the default scale is 1/√v, from the width of the values", _by_default(lambda call: call.value_width**-0.5)),
-        "scales_by_width_of_all_heads": Mutation("the default scale is 1/√(h·e), from the width of all heads together", _by_default(lambda call: (call.width * call.heads) ** -0.5), "documents: doc-001 E3"),
-        "scales_by_padded_width": Mutation("the default scale comes from the width padded to a multiple of 8", _by_default(lambda call: (-(-call.width // 8) * 8) ** -0.5), "ipex-llm issue 12619"),
-        "reads_zero_scale_as_none": Mutation("a scale of 0 is read as no scale", lambda call: call["scale"] or default(call), "the idiom `scale or 1/√e`"),
-        "takes_root_of_scale": Mutation(
-            "a negative scale gives NaN: query and key are each multiplied by its root",
-            lambda call: math.sqrt(factor(call)) ** 2 if factor(call) >= 0 else math.nan,
-            "pytorch issue 105190"
-        ),
-        "leaves_out_given_scale": Mutation("where a scale is given the scores are not scaled at all", _if_given(lambda call: 1.0)),
+        "ignores_integer_scale": Mutation("a scale that is no float is ignored",
+            _if_given(lambda call: factor(call) if isinstance(call["scale"], float) else default(call)),
+            "bindings that check for a double"),
+        "unscaled": Mutation("the scores are not divided by √e", _by_default(lambda call: 1.0),
+            "documents: doc-000 E1"),
+        "divides_by_width": Mutation("the scores are divided by e instead of √e",
+            _by_default(lambda call: 1 / call.width)),
+        "ignores_scale": Mutation("a given scale is ignored, 1/√e is always used", default,
+            "vendor kernels without a scale argument"),
+        "applies_scale_twice": Mutation("the scale is applied to the query and again to the scores",
+            lambda call: factor(call) ** 2),
+        "applies_scale_besides_default": Mutation("a given scale is applied on top of 1/√e",
+            _if_given(lambda call: call["scale"] * default(call))),
+        "divides_by_given_scale": Mutation("a given scale divides the scores instead of multiplying them",
+            _if_given(lambda call: 1 / call["scale"] if call["scale"] else math.inf), "documents: doc-001 divides"),
+        "scales_by_value_width": Mutation("the default scale is 1/√v, from the width of the values",
+            _by_default(lambda call: call.value_width**-0.5)),
+        "scales_by_width_of_all_heads": Mutation("the default scale is 1/√(h·e), from the width of all heads together",
+            _by_default(lambda call: (call.width * call.heads) ** -0.5), "documents: doc-001 E3"),
+        "scales_by_padded_width": Mutation("the default scale comes from the width padded to a multiple of 8",
+            _by_default(lambda call: (-(-call.width // 8) * 8) ** -0.5), "ipex-llm issue 12619"),
+        "reads_zero_scale_as_none": Mutation("a scale of 0 is read as no scale",
+            lambda call: call["scale"] or default(call), "the idiom `scale or 1/√e`"),
+        "takes_root_of_scale": Mutation("a negative scale gives NaN: query and key are each multiplied by its root",
+            lambda call: math.sqrt(factor(call)) ** 2 if factor(call) >= 0 else math.nan, "pytorch issue 105190"),
+        "leaves_out_given_scale": Mutation("where a scale is given the scores are not scaled at all",
+            _if_given(lambda call: 1.0)),
         "limits_scale_to_one": Mutation("a scale above 1 is cut to 1", lambda call: min(factor(call), 1.0)),
-        "rounds_scale_to_half": Mutation("the scale is rounded to float16", lambda call: float(torch.tensor(factor(call)).half()), "kernels that take their scalars in half"),
-        "ignores_scale_with_mask": Mutation("a given scale is ignored when there is a mask", lambda call: factor(call) if call["attn_mask"] is None else default(call)),
-        "ignores_scale_of_grouped_heads": Mutation("a given scale is ignored where heads are grouped", lambda call: default(call) if call.grouped else factor(call)),
-        "unscaled_when_grouped": Mutation("the default scale is left out when heads are grouped", _by_default(lambda call: 1.0 if call.grouped else default(call))),
-        "ignores_scores_of_width_one": Mutation("a width of 1 gives equal weights", lambda call: 0.0 if call.width == 1 else factor(call)),
+        "rounds_scale_to_half": Mutation("the scale is rounded to float16",
+            lambda call: float(torch.tensor(factor(call)).half()), "kernels that take their scalars in half"),
+        "ignores_scale_with_mask": Mutation("a given scale is ignored when there is a mask",
+            lambda call: factor(call) if call["attn_mask"] is None else default(call)),
+        "ignores_scale_of_grouped_heads": Mutation("a given scale is ignored where heads are grouped",
+            lambda call: default(call) if call.grouped else factor(call)),
+        "unscaled_when_grouped": Mutation("the default scale is left out when heads are grouped",
+            _by_default(lambda call: 1.0 if call.grouped else default(call))),
+        "ignores_scores_of_width_one": Mutation("a width of 1 gives equal weights",
+            lambda call: 0.0 if call.width == 1 else factor(call)),
     },
 )  # fmt: skip
 
@@ -147,19 +162,21 @@ BACKWARD = mutants(
     Backward,
     factor={
         "gradients_lack_scale": Mutation("the gradients of query and key lack the scale", lambda call: 1.0),
-        "gradients_ignore_given_scale": Mutation("the gradients of query and key use 1/√e although another scale was given", default),
-        "gradients_apply_scale_twice": Mutation("the scale is applied twice to the gradients of query and key", lambda call: factor(call) ** 2),
+        "gradients_ignore_given_scale": Mutation(
+            "the gradients of query and key use 1/√e although another scale was given", default),
+        "gradients_apply_scale_twice": Mutation("the scale is applied twice to the gradients of query and key",
+            lambda call: factor(call) ** 2),
     },
     query_gradient={
-        "query_gradient_lacks_scale": Mutation("the query's gradient lacks the scale", lambda flow, saved: flow.scores @ saved.key),
+        "query_gradient_lacks_scale": Mutation("the query's gradient lacks the scale",
+            lambda flow, saved: flow.scores @ saved.key),
     },
     key_gradient={
-        "key_gradient_lacks_scale": Mutation("the key's gradient lacks the scale", lambda flow, saved: flow.scores.transpose(-1, -2) @ saved.query),
-        "key_gradient_loses_sign_of_scale": Mutation(
-            "the key's gradient has the wrong sign under a negative scale",
+        "key_gradient_lacks_scale": Mutation("the key's gradient lacks the scale",
+            lambda flow, saved: flow.scores.transpose(-1, -2) @ saved.query),
+        "key_gradient_loses_sign_of_scale": Mutation("the key's gradient has the wrong sign under a negative scale",
             with_result(lambda gradient, saved: gradient * (-1 if factor(saved.call) < 0 else 1)),
-            "pytorch issue 105190",
-        ),
+            "pytorch issue 105190"),
     },
 )  # fmt: skip
 
@@ -223,9 +240,9 @@ FEATURE = Feature(
     LEVELS,
     Argument("scale", None, place=3),
     decisions={"scale": "None means 1/√e; any float or integer is legal, zero and negative included"},
-    words={"scale": "an explicit scale"},
+    vocabulary={"scale": "an explicit scale"},
     oracle={"score": Step(_multiply, _multiply_back)},
-    computed=Hooks(
+    hooks=Hooks(
         score=lambda computation, scores, call, grid: scores * computation.factor(call),
         score_gradient=lambda computation, d_scores, saved, gradients: d_scores * computation.factor(saved.call),
         steps={"factor": factor},
@@ -234,6 +251,6 @@ FEATURE = Feature(
     aliases={"softmax_scale": "scale", "sm_scale": "scale", "temperature": "scale"},
     traits=_traits,
     in_torch=_in_torch,
-    says=lambda value: f"scale {value:g}",
-    typed=Syntax("a finite number", number_within(-math.inf, math.inf)),
+    label=lambda value: f"scale {value:g}",
+    syntax=Syntax("a finite number", number_within(-math.inf, math.inf)),
 )

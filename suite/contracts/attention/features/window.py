@@ -38,7 +38,7 @@ def _between(i: Any, j: Any, left: int | None, right: int | None) -> Any:
     return seen if right is None else seen & (j <= i + right)
 
 
-def _refuse(call: AttentionCall) -> str:
+def _complaint(call: AttentionCall) -> str:
     value = call["window"]
     if value is None:
         return ""
@@ -55,38 +55,48 @@ def cases() -> Sequence[Case]:
     """Query i attends keys i − left ≤ j ≤ i + right."""
     from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.bad_input import BadInput
-    from attnsuite.contracts.attention.cases.case import AttentionCase
+    from attnsuite.contracts.attention.cases.case import case, gradients
     from attnsuite.contracts.attention.cases.dropout import KEPT, kept
 
     square: dict[str, Any] = {"queries": 48, "keys": 48, "batch": 1}
     return [
-        *(AttentionCase(f"window/left_{n}", f"{n} keys to the left, both ends included", window=(n, 0), **square) for n in (0, 1, 15, 16, 17, 31, 32, 33, 47, 48, 53)),
-        *(AttentionCase(f"window/long_left_{n}", f"{n} keys to the left, across tiles", window=(n, 0), batch=1, heads=1, queries=200, keys=200, width=16) for n in (63, 64, 65, 127, 128, 129)),
-        AttentionCase("window/right_alone", "the past is unbounded", window=(None, 3), **square),
-        AttentionCase("window/left_alone", "the future is unbounded", window=(3, None), **square),
-        AttentionCase("window/forwards", "no past, some future", window=(0, 5), **square),
-        AttentionCase("window/both", "some past and some future", window=(5, 2), **square),
-        AttentionCase("window/long_both", "some past and some future, across tiles", window=(40, 70), batch=1, heads=2, queries=180, keys=180, width=16),
-        AttentionCase("window/causal", "causal and windowed", window=(4, 0), causal=True, **square),
-        AttentionCase("window/causal_right", "causal wins over a window that reaches into the future", window=(4, 6), causal=True, **square),
-        AttentionCase("window/causal_unbounded", "causal wins over an unbounded future", window=(40, None), causal=True, batch=1, heads=1, queries=150, keys=150, width=16),
-        AttentionCase("window/more_keys", "positions count from the first key", window=(3, 1), queries=9, keys=30),
-        AttentionCase("window/more_queries", "positions count from the first key", window=(20, 1), queries=20, keys=12),
-        AttentionCase("window/empty_rows", "queries beyond the last key by more than the window see nothing", window=(2, 1), queries=20, keys=9),
-        AttentionCase("window/one_query", "a lone query sees its neighbours, the first keys", window=(4, 2), queries=1, keys=40),
-        AttentionCase("window/one_key", "one key is near the first queries alone", window=(3, 0), queries=7, keys=1),
-        AttentionCase("window/rank_2", "without leading axes", window=(2, 2), rank=2, batch=1, heads=1, queries=12, keys=12),
-        AttentionCase("window/rank_3", "with one leading axis", window=(2, 2), rank=3, batch=1, heads=3, queries=12, keys=12),
-        AttentionCase("window/grouped", "with grouped heads", window=(4, 1), heads=6, key_heads=2, queries=16, keys=16),
-        AttentionCase("window/bool_mask", "a mask hides more", window=(6, 4), mask=Mask(pattern="single"), queries=16, keys=16),
-        AttentionCase("window/padded", "lengths per item hide more", window=(20, 2), mask=Mask(axes="b11s", pattern="padding"), batch=4, queries=20, keys=20),
-        AttentionCase("window/float_mask", "a bias is added inside the window", window=(5, 3), mask=Mask("float", "everything"), queries=20, keys=20),
-        AttentionCase("window/huge_logits", "what is hidden is not the maximum", window=(3, 0), draw="huge_logits", width=16, queries=20, keys=20),
-        AttentionCase("window/gradient", "hidden keys get no gradient", window=(3, 1), gradient_of=INPUTS, queries=14, keys=14),
-        AttentionCase("window/gradient_causal", "the same under causal", window=(3, None), causal=True, gradient_of=INPUTS, queries=14, keys=14),
-        AttentionCase("empty_row_gradients/window", "rows left empty send none", window=(1, 0), gradient_of=INPUTS, queries=14, keys=6),
-        AttentionCase("window/gradient_grouped", "with grouped heads", window=(5, 2), gradient_of=INPUTS, heads=4, key_heads=2, queries=20, keys=20),
-        AttentionCase("window/gradient_mask", "a float mask gets a gradient inside alone", window=(3, 2), gradient_of=(*INPUTS, "attn_mask"), mask=Mask("float", "everything"), queries=12, keys=12),
+        *(case(f"window/left_{n}", f"{n} keys to the left, both ends included", window=(n, 0), **square)
+            for n in (0, 1, 15, 16, 17, 31, 32, 33, 47, 48, 53)),
+        *(case(f"window/long_left_{n}", f"{n} keys to the left, across tiles", window=(n, 0), batch=1, heads=1,
+            length=200, width=16) for n in (63, 64, 65, 127, 128, 129)),
+        case("window/right_alone", "the past is unbounded", window=(None, 3), **square),
+        case("window/left_alone", "the future is unbounded", window=(3, None), **square),
+        case("window/forwards", "no past, some future", window=(0, 5), **square),
+        case("window/both", "some past and some future", window=(5, 2), **square),
+        case("window/long_both", "some past and some future, across tiles", window=(40, 70), batch=1, heads=2,
+            length=180, width=16),
+        case("window/causal", "causal and windowed", window=(4, 0), causal=True, **square),
+        case("window/causal_right", "causal wins over a window that reaches into the future", window=(4, 6),
+            causal=True, **square),
+        case("window/causal_unbounded", "causal wins over an unbounded future", window=(40, None), causal=True, batch=1,
+            heads=1, length=150, width=16),
+        case("window/more_keys", "positions count from the first key", window=(3, 1), queries=9, keys=30),
+        case("window/more_queries", "positions count from the first key", window=(20, 1), queries=20, keys=12),
+        case("window/empty_rows", "queries beyond the last key by more than the window see nothing", window=(2, 1),
+            queries=20, keys=9),
+        case("window/one_query", "a lone query sees its neighbours, the first keys", window=(4, 2), queries=1, keys=40),
+        case("window/one_key", "one key is near the first queries alone", window=(3, 0), queries=7, keys=1),
+        case("window/rank_2", "without leading axes", window=(2, 2), rank=2, batch=1, heads=1, length=12),
+        case("window/rank_3", "with one leading axis", window=(2, 2), rank=3, batch=1, heads=3, length=12),
+        case("window/grouped", "with grouped heads", window=(4, 1), heads=6, key_heads=2, length=16),
+        case("window/bool_mask", "a mask hides more", window=(6, 4), mask=Mask(pattern="single"), length=16),
+        case("window/padded", "lengths per item hide more", window=(20, 2), mask=Mask(axes="b11s", pattern="padding"),
+            batch=4, length=20),
+        case("window/float_mask", "a bias is added inside the window", window=(5, 3), mask=Mask("float", "everything"),
+            length=20),
+        case("window/huge_logits", "what is hidden is not the maximum", window=(3, 0), draw="huge_logits", width=16,
+            length=20),
+        gradients("window/gradient", "hidden keys get no gradient", window=(3, 1), length=14),
+        gradients("window/gradient_causal", "the same under causal", window=(3, None), causal=True, length=14),
+        gradients("empty_row_gradients/window", "rows left empty send none", window=(1, 0), queries=14, keys=6),
+        gradients("window/gradient_grouped", "with grouped heads", window=(5, 2), heads=4, key_heads=2, length=20),
+        case("window/gradient_mask", "a float mask gets a gradient inside alone", window=(3, 2),
+            gradient_of=(*INPUTS, "attn_mask"), mask=Mask("float", "everything"), length=12),
         kept("window/dropout", "dropout inside the window", KEPT.but(window=(3, 2))),
         BadInput("bad_input/window_negative_left", "a window of −1 keys to the left", {}, {"window": (-1, 0)}),
         BadInput("bad_input/window_negative_right", "a window of −2 keys to the right", {}, {"window": (3, -2)}),
@@ -117,22 +127,38 @@ def _less(width: int | None, by: int = 1) -> int | None:
 VISIBLE = mutants(
     Dense,
     window={
-        "counts_window_with_own_position": Mutation("a window of w keys to the left sees w keys, not w + 1", _wide(lambda left, right: (_less(left), right)), "transformers issue 39408"),
-        "sees_one_key_left_of_window": Mutation("a window sees one key too many to the left", _wide(lambda left, right: (_less(left, -1), right)), "flash-attention issue 1133"),
-        "sees_one_key_right_of_window": Mutation("a window sees one key too many to the right", _wide(lambda left, right: (left, _less(right, -1)))),
-        "swaps_sides_of_window": Mutation("left and right of a window are exchanged", _wide(lambda left, right: (right, left))),
-        "aligns_window_at_the_end": Mutation("a window is aligned at the lower right: the last query is near the last key", lambda grid, call: visible(grid, call["window"], {"window": "lower_right"}), "FlashAttention's alignment"),
+        "counts_window_with_own_position": Mutation("a window of w keys to the left sees w keys, not w + 1",
+            _wide(lambda left, right: (_less(left), right)), "transformers issue 39408"),
+        "sees_one_key_left_of_window": Mutation("a window sees one key too many to the left",
+            _wide(lambda left, right: (_less(left, -1), right)), "flash-attention issue 1133"),
+        "sees_one_key_right_of_window": Mutation("a window sees one key too many to the right",
+            _wide(lambda left, right: (left, _less(right, -1)))),
+        "swaps_sides_of_window": Mutation("left and right of a window are exchanged",
+            _wide(lambda left, right: (right, left))),
+        "aligns_window_at_the_end": Mutation(
+            "a window is aligned at the lower right: the last query is near the last key",
+            lambda grid, call: visible(grid, call["window"], {"window": "lower_right"}), "FlashAttention's alignment"),
         "ignores_window": Mutation("the window is ignored", _unless(lambda call: True)),
-        "ignores_window_without_mask": Mutation("the window is ignored where there is no mask", _unless(lambda call: call["attn_mask"] is None), "jax issue 32300"),
-        "ignores_window_with_mask": Mutation("the window is ignored where there is a mask", _unless(lambda call: call["attn_mask"] is not None)),
-        "ignores_window_when_causal": Mutation("the window is ignored under causal", _unless(lambda call: call["is_causal"])),
-        "ignores_right_of_window": Mutation("the right side of a window is ignored: the future is unbounded", _wide(lambda left, right: (left, None)), "jax pull request 39576"),
-        "ignores_left_of_window": Mutation("the left side of a window is ignored: the past is unbounded", _wide(lambda left, right: (None, right))),
-        "reads_zero_width_as_unbounded": Mutation("a width of 0 is read as no bound", _wide(lambda left, right: (left or None, right or None)), "the idiom `left or None`"),
-        "ignores_window_for_one_query": Mutation("the window is ignored for a single query", _unless(lambda call: call.queries == 1), "decoding paths"),
-        "ignores_window_when_grouped": Mutation("the window is ignored when heads are grouped", _unless(lambda call: call.grouped)),
-        "ignores_window_with_dropout": Mutation("the window is ignored when there is dropout", _unless(lambda call: call["dropout_p"] > 0)),
-        "attends_to_all_beyond_the_window": Mutation("a query whose window holds no key attends to all keys", lambda grid, call: _due(grid, call) | ~_due(grid, call).any(-1, keepdim=True)),
+        "ignores_window_without_mask": Mutation("the window is ignored where there is no mask",
+            _unless(lambda call: call["attn_mask"] is None), "jax issue 32300"),
+        "ignores_window_with_mask": Mutation("the window is ignored where there is a mask",
+            _unless(lambda call: call["attn_mask"] is not None)),
+        "ignores_window_when_causal": Mutation("the window is ignored under causal",
+            _unless(lambda call: call["is_causal"])),
+        "ignores_right_of_window": Mutation("the right side of a window is ignored: the future is unbounded",
+            _wide(lambda left, right: (left, None)), "jax pull request 39576"),
+        "ignores_left_of_window": Mutation("the left side of a window is ignored: the past is unbounded",
+            _wide(lambda left, right: (None, right))),
+        "reads_zero_width_as_unbounded": Mutation("a width of 0 is read as no bound",
+            _wide(lambda left, right: (left or None, right or None)), "the idiom `left or None`"),
+        "ignores_window_for_one_query": Mutation("the window is ignored for a single query",
+            _unless(lambda call: call.queries == 1), "decoding paths"),
+        "ignores_window_when_grouped": Mutation("the window is ignored when heads are grouped",
+            _unless(lambda call: call.grouped)),
+        "ignores_window_with_dropout": Mutation("the window is ignored when there is dropout",
+            _unless(lambda call: call["dropout_p"] > 0)),
+        "attends_to_all_beyond_the_window": Mutation("a query whose window holds no key attends to all keys",
+            lambda grid, call: _due(grid, call) | ~_due(grid, call).any(-1, keepdim=True)),
     },
 )  # fmt: skip
 
@@ -146,7 +172,7 @@ TILED = [
 ]  # fmt: skip
 
 
-def _given(change: Any) -> Any:
+def _draw(change: Any) -> Any:
     """Bad widths that are brought into range, not refused."""
     return lambda call: call if call["window"] is None else call.but(window=change(call["window"]))
 
@@ -157,15 +183,11 @@ BACKWARD = mutants(
 ACCEPTED = mutants(
     Dense,
     receive={
-        "reads_negative_width_as_unbounded": Mutation(
-            "a negative width is accepted as no bound",
-            _given(
-                lambda value: tuple(None if x is not None and x < 0 else x for x in value) if _is_pair(value) else value
-            ),
-            "flash-attention and onnx: −1 is unbounded",
-        ),
-        "accepts_window_of_one_number": Mutation("a number is accepted as a window on both sides", _given(lambda value: (value, value) if isinstance(value, int) else value), "jax.nn: an int is symmetric"),
-        "reads_first_two_of_window": Mutation("of a window of three numbers the first two are read", _given(lambda value: tuple(value[:2]) if isinstance(value, tuple) else value)),
+        "reads_negative_width_as_unbounded": Mutation("a negative width is accepted as no bound", _draw(lambda value: tuple(None if x is not None and x < 0 else x for x in value) if _is_pair(value) else value), "flash-attention and onnx: −1 is unbounded"),
+        "accepts_window_of_one_number": Mutation("a number is accepted as a window on both sides",
+            _draw(lambda value: (value, value) if isinstance(value, int) else value), "jax.nn: an int is symmetric"),
+        "reads_first_two_of_window": Mutation("of a window of three numbers the first two are read",
+            _draw(lambda value: tuple(value[:2]) if isinstance(value, tuple) else value)),
     },
 )  # fmt: skip
 
@@ -191,9 +213,10 @@ LEVELS = Levels(
     {"window": SHARES},
     _reach,
     (
-        Contradiction("a window may leave the lowest scores alone, which overflow where they are multiplied by log₂ e", {"window": tuple(SHARES)[1:], "mask_pattern": ("lowest",)}),
+        Contradiction("a window may leave the lowest scores alone, which overflow where they are multiplied by log₂ e",
+            {"window": tuple(SHARES)[1:], "mask_pattern": ("lowest",)}),
     ),
-    lacked="windows",
+    unsupported="windows",
 )  # fmt: skip
 
 
@@ -241,16 +264,16 @@ FEATURE = Feature(
         "the position of query i is i, also when l ≠ s; what is_causal or a mask hides stays hidden; it may leave "
         "queries nothing to attend to"
     },
-    words={"window": "sliding windows"},
+    vocabulary={"window": "sliding windows"},
     conventions={"window": ("upper_left", "lower_right")},
     visible=visible,
     hides=("window",),
-    computed=by_position("window", "window", visible),
-    refuse=_refuse,
+    hooks=by_position("window", "window", visible),
+    complaint=_complaint,
     cases=cases,
     aliases={"sliding": "window", "sliding_window": "window", "swa": "window", "local": "window"},
     traits=_traits,
     in_torch=_in_torch,
-    says=lambda value: f"window {value}".replace("None", "∞"),
-    typed=Syntax("LEFT:RIGHT, numbers of keys, nothing for no bound", _read_sides, _written_sides),
+    label=lambda value: f"window {value}".replace("None", "∞"),
+    syntax=Syntax("LEFT:RIGHT, numbers of keys, nothing for no bound", _read_sides, _written_sides),
 )

@@ -15,7 +15,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from attnsuite.cases.mutants import Mutation, mutants, rounded, with_arguments, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
-from attnsuite.contracts.attention.computation.gradients import Gradients, Memory, Recomputed, tensors
+from attnsuite.contracts.attention.computation.gradients import Gradients, Memory, Recomputed
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.mutants.sizes import with_first_keys, with_zero_queries
 
@@ -27,7 +27,7 @@ def touch(tensor: Tensor | None) -> None:
         first.copy_(~first if first.dtype == torch.bool else torch.where(first == 1, 2.0, 1.0))
 
 
-@Whole.instead("answer", "the query is scaled in place: the caller's tensor changes")
+@Whole.instead("attention", "the query is scaled in place: the caller's tensor changes")
 def scales_query_in_place(call: AttentionCall) -> Any:
     output = correct(call)
     if 0 in call.query.stride():  # no kernel can scale an expanded tensor in place
@@ -37,7 +37,7 @@ def scales_query_in_place(call: AttentionCall) -> Any:
     return output
 
 
-@Whole.instead("answer", "with a single key the value itself is returned, not a copy")
+@Whole.instead("attention", "with a single key the value itself is returned, not a copy")
 def returns_value_itself_for_one_key(call: AttentionCall) -> Any:
     plain = call.keys == 1 and call["attn_mask"] is None and not call["dropout_p"] and not call.grouped
     return call.value.expand(call.output_shape) if plain else correct(call)
@@ -47,7 +47,7 @@ _LEFT: dict[Any, Any] = {}
 """What one call leaves to the next, by the mutant's word for it."""
 
 
-@Whole.instead("answer", "the output lies in a buffer that the next call overwrites")
+@Whole.instead("attention", "the output lies in a buffer that the next call overwrites")
 def returns_reused_buffer(call: AttentionCall) -> Any:
     output = correct(call)
     if output.requires_grad:
@@ -83,14 +83,14 @@ def _pointers(call: AttentionCall) -> list[tuple[int, ...]]:
 _planned, _alternating, _counted = _Last(), _Last(), _Last()
 
 
-@Whole.instead("answer", "the last output is replayed when the pointers are the same, whatever they point to", source="flashinfer starter-kit 21")  # fmt: skip
+@Whole.instead("attention", "the last output is replayed when the pointers are the same, whatever they point to", source="flashinfer starter-kit 21")  # fmt: skip
 def replays_output_by_pointer(call: AttentionCall) -> Any:
     if "replay" not in _LEFT or _pointers(_LEFT["replay"][0]) != _pointers(call):
         _LEFT["replay"] = call, correct(call)  # the call's tensors stay, so no other tensor can get their pointers
     return _LEFT["replay"][1]
 
 
-@Whole.instead("answer", "a call with the same shapes as the one before reuses its options", source="flash-attention issue 2143")  # fmt: skip
+@Whole.instead("attention", "a call with the same shapes as the one before reuses its options", source="flash-attention issue 2143")  # fmt: skip
 def keeps_flags_for_same_shapes(call: AttentionCall) -> Any:
     last = _planned.alive()
     plain = last is not None and not any(
@@ -101,7 +101,7 @@ def keeps_flags_for_same_shapes(call: AttentionCall) -> Any:
     return _planned.remember(call, correct(call))
 
 
-@Whole.instead("answer", "when shapes alternate, A, B, A, the third call reads as many keys as the second", source="flash-attention issue 2143")  # fmt: skip
+@Whole.instead("attention", "when shapes alternate, A, B, A, the third call reads as many keys as the second", source="flash-attention issue 2143")  # fmt: skip
 def keeps_length_when_shapes_alternate(call: AttentionCall) -> Any:
     last, before = _alternating.alive(), _alternating.before
     answered = call
@@ -110,7 +110,7 @@ def keeps_length_when_shapes_alternate(call: AttentionCall) -> Any:
     return _alternating.remember(call, correct(answered))
 
 
-@Whole.instead("answer", "the second call in a row misses the last key, as in a race", source="flash-attention issues 414, 2244")  # fmt: skip
+@Whole.instead("attention", "the second call in a row misses the last key, as in a race", source="flash-attention issues 414, 2244")  # fmt: skip
 def varies_between_calls(call: AttentionCall) -> Any:
     again = _counted.alive() is not None and call.keys > 1
     return _counted.remember(call, correct(with_first_keys(call, call.keys - 1) if again else call))
@@ -151,32 +151,34 @@ def guesses_layout(call: AttentionCall) -> Any:
 
 BEHAVIOUR = mutants(
     Whole,
-    answer={
+    attention={
         "writes_into_key": writes_into("key"),
-        "ignores_masks_without_grad_mode": Mutation(
-            "without grad mode the mask is ignored",
+        "ignores_masks_without_grad_mode": Mutation("without grad mode the mask is ignored",
             with_arguments(call=lambda call: call if torch.is_grad_enabled() else call.unmasked),
-            "pytorch issue 86120 (evaluation fast path)",
-        ),
-        "rounds_output_when_gradient_is_wanted": Mutation(
-            "the output is rounded to bfloat16 when a gradient is wanted",
+            "pytorch issue 86120 (evaluation fast path)"),
+        "rounds_output_when_gradient_is_wanted": Mutation("the output is rounded to bfloat16 when a gradient is wanted",
             with_result(lambda output, call: rounded(torch.bfloat16)(output) if call.wants_gradient else output),
-            "flash-attention issue 1406",
-        ),
-        "gives_zeros_outside_main_thread": Mutation("outside the main thread the answer is 0", with_result(lambda output: output if in_main_thread() else output * 0), "flash-attention issue 1957 (wrong stream)"),
+            "flash-attention issue 1406"),
+        "gives_zeros_outside_main_thread": Mutation("outside the main thread the answer is 0",
+            with_result(lambda output: output if in_main_thread() else output * 0),
+            "flash-attention issue 1957 (wrong stream)"),
         "refuses_rank_2": refuses_rank(2, "query: expected 3 or 4 axes, got 2"),
         "refuses_rank_3": refuses_rank(3, "query: expected 4 axes, got 3"),
-        "guesses_layout_from_sizes": Mutation("where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)", guesses_layout),
+        "guesses_layout_from_sizes": Mutation(
+            "where heads, queries and keys are equally many, (b, h, s, e) is taken for (b, s, h, e)", guesses_layout),
     },
 )  # fmt: skip
 RETURNED = mutants(
     Dense,
     finish={
-        "returns_float32_for_half": Mutation("half types come back as float32", lambda output, call: output, dtypes=("float16", "bfloat16")),
+        "returns_float32_for_half": Mutation("half types come back as float32", lambda output, call: output,
+            dtypes=("float16", "bfloat16")),
         "returns_float64": Mutation("the output is float64, whatever the query's type", with_result(Tensor.double)),
         "returns_tuple": Mutation("the output comes as a tuple", with_result(lambda output: (output,))),
-        "returns_numpy": Mutation("the output comes as a numpy array", with_result(lambda output: output.detach().cpu().numpy())),
-        "squeezes_leading_axis": Mutation("a leading axis of 1 is dropped from the output", with_result(lambda output: output.squeeze(0))),
+        "returns_numpy": Mutation("the output comes as a numpy array",
+            with_result(lambda output: output.detach().cpu().numpy())),
+        "squeezes_leading_axis": Mutation("a leading axis of 1 is dropped from the output",
+            with_result(lambda output: output.squeeze(0))),
     },
 )  # fmt: skip
 
@@ -238,7 +240,7 @@ WORK = 1e-3
 """Seconds that stand for a kernel's work, during which other threads are let in: longer than they take to wake up."""
 
 
-@Whole.instead("answer", "the call lies in one place for all threads: called at once, they answer each other's")
+@Whole.instead("attention", "the call lies in one place for all threads: called at once, they answer each other's")
 def shares_scratch_between_threads(call: AttentionCall) -> Any:
     _LEFT["scratch"] = call
     if threading.active_count() > 1:
@@ -248,22 +250,35 @@ def shares_scratch_between_threads(call: AttentionCall) -> Any:
 
 AROUND = mutants(
     Whole,
-    answer={
-        "reads_first_key_head_without_grad_mode": Mutation("without grad mode, with grouped heads, all query heads read the first key head", with_arguments(call=reads_first_head), "paths for evaluation"),
-        "ignores_causal_without_grad_mode": Mutation("without grad mode is_causal is ignored", _without("is_causal", False)),
-        "ignores_scale_without_grad_mode": Mutation("without grad mode a given scale is ignored", _without("scale", None)),
-        "ignores_dropout_without_grad_mode": Mutation("without grad mode nothing is dropped", _without("dropout_p", 0.0)),
-        "asks_inference_tensors_for_their_version": Mutation("under inference_mode an error is raised: its tensors have no version", with_result(asks_for_version)),
-        "shares_zeros_between_calls": Mutation("without keys all calls are given the same zeros, to which the first owner may write", with_result(shared_zeros)),
-        "answers_one_row_for_all": Mutation("with one key all rows of the output lie in one place, so that nobody can write to it", with_result(one_row_for_all)),
-        "loses_remainder_of_rows_on_threads": Mutation("queries that do not divide among several threads give 0", with_result(but_remainder_of_rows)),
-        "loses_remainder_of_items_on_threads": Mutation("items and heads that do not divide among several threads give 0", with_result(but_remainder_of_items)),
+    attention={
+        "reads_first_key_head_without_grad_mode": Mutation(
+            "without grad mode, with grouped heads, all query heads read the first key head",
+            with_arguments(call=reads_first_head), "paths for evaluation"),
+        "ignores_causal_without_grad_mode": Mutation("without grad mode is_causal is ignored",
+            _without("is_causal", False)),
+        "ignores_scale_without_grad_mode": Mutation("without grad mode a given scale is ignored",
+            _without("scale", None)),
+        "ignores_dropout_without_grad_mode": Mutation("without grad mode nothing is dropped",
+            _without("dropout_p", 0.0)),
+        "asks_inference_tensors_for_their_version": Mutation(
+            "under inference_mode an error is raised: its tensors have no version", with_result(asks_for_version)),
+        "shares_zeros_between_calls": Mutation(
+            "without keys all calls are given the same zeros, to which the first owner may write",
+            with_result(shared_zeros)),
+        "answers_one_row_for_all": Mutation(
+            "with one key all rows of the output lie in one place, so that nobody can write to it",
+            with_result(one_row_for_all)),
+        "loses_remainder_of_rows_on_threads": Mutation("queries that do not divide among several threads give 0",
+            with_result(but_remainder_of_rows)),
+        "loses_remainder_of_items_on_threads": Mutation(
+            "items and heads that do not divide among several threads give 0", with_result(but_remainder_of_items)),
     },
 )  # fmt: skip
 IN_DEFAULT_DTYPE = mutants(
     Dense,
     factor={
-        "makes_scale_in_default_dtype": Mutation("the scale is a tensor of torch's default dtype, which rounds it", lambda call: float(torch.tensor(factor(call))))
+        "makes_scale_in_default_dtype": Mutation("the scale is a tensor of torch's default dtype, which rounds it",
+            lambda call: float(torch.tensor(factor(call))))
     },
     finish={
         "answers_in_default_dtype": Mutation(
@@ -279,7 +294,7 @@ IN_DEFAULT_DTYPE = mutants(
 
 
 def _shapes(call: AttentionCall) -> list[Any]:
-    return [(name, tensor.shape, tensor.dtype) for name, tensor in tensors(call).items()]
+    return [(name, tensor.shape, tensor.dtype) for name, tensor in call.tensors.items()]
 
 
 def in_one_workspace(call: AttentionCall, state: Tensor) -> Memory:
@@ -354,26 +369,40 @@ def but_once(first: str, second: str) -> Any:
 KEPT = mutants(
     Recomputed,
     keep={
-        "shares_workspace_between_calls": Mutation("what is kept for the backward pass lies in a workspace that the next call of these shapes overwrites", in_one_workspace, "static workspaces of fused kernels"),
-        "shares_dropout_state_between_calls": Mutation("the backward pass drops what the last forward pass dropped, not its own", with_one_state_for_all),
-        "keeps_memory_in_its_thread": Mutation("what is kept for the backward pass is looked up by thread: another one finds nothing", of_one_thread, "on a GPU PyTorch runs backward passes in threads of its own"),
-        "goes_back_with_the_last_scale": Mutation("the backward pass has the scale of the last call", with_the_last_scale),
+        "shares_workspace_between_calls": Mutation(
+            "what is kept for the backward pass lies in a workspace that the next call of these shapes overwrites",
+            in_one_workspace, "static workspaces of fused kernels"),
+        "shares_dropout_state_between_calls": Mutation(
+            "the backward pass drops what the last forward pass dropped, not its own", with_one_state_for_all),
+        "keeps_memory_in_its_thread": Mutation(
+            "what is kept for the backward pass is looked up by thread: another one finds nothing", of_one_thread,
+            "on a GPU PyTorch runs backward passes in threads of its own"),
+        "goes_back_with_the_last_scale": Mutation("the backward pass has the scale of the last call",
+            with_the_last_scale),
     },
     forget={
-        "spoils_memory_in_backward": Mutation("the backward pass writes over what the forward pass kept: a second one through the graph is wrong", keeps_scratch)
+        "spoils_memory_in_backward": Mutation(
+            "the backward pass writes over what the forward pass kept: a second one through the graph is wrong",
+            keeps_scratch)
     },
     restore={
-        "leaves_generator_turned_back": Mutation("the backward pass turns the generator back to draw again, and leaves it there", lambda state: None)
+        "leaves_generator_turned_back": Mutation(
+            "the backward pass turns the generator back to draw again, and leaves it there", lambda state: None)
     },
     deliver={
-        "hands_out_gradients_in_reused_buffers": Mutation("gradients lie in buffers that the next backward pass overwrites", in_reused_buffers),
-        "loses_key_gradient_of_one_tensor": Mutation("where one tensor is query and key, the key's share of its gradient is lost", but_once("query", "key")),
-        "loses_value_gradient_of_one_tensor": Mutation("where one tensor is key and value, the value's share of its gradient is lost", but_once("key", "value")),
+        "hands_out_gradients_in_reused_buffers": Mutation(
+            "gradients lie in buffers that the next backward pass overwrites", in_reused_buffers),
+        "loses_key_gradient_of_one_tensor": Mutation(
+            "where one tensor is query and key, the key's share of its gradient is lost", but_once("query", "key")),
+        "loses_value_gradient_of_one_tensor": Mutation(
+            "where one tensor is key and value, the value's share of its gradient is lost", but_once("key", "value")),
     },
 )  # fmt: skip
 
 
-@Whole.instead("answer", "where a gradient is wanted the generator is not moved on: each step drops the same weights")
+@Whole.instead(
+    "attention", "where a gradient is wanted the generator is not moved on: each step drops the same weights"
+)
 def holds_generator_in_training(call: AttentionCall) -> Any:
     before = torch.get_rng_state()
     output = correct(call)
@@ -382,7 +411,7 @@ def holds_generator_in_training(call: AttentionCall) -> Any:
     return output
 
 
-@Whole.instead("answer", "the backward pass turns the generator back to where its forward pass began")
+@Whole.instead("attention", "the backward pass turns the generator back to where its forward pass began")
 def turns_generator_back_in_backward(call: AttentionCall) -> Any:
     before = torch.get_rng_state()
     output = correct(call)

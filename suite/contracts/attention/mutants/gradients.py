@@ -32,51 +32,61 @@ def turned_back(scores: Tensor) -> Tensor:
 MUTANTS = mutants(
     Backward,
     output_gradient={
-        "reads_output_gradient_as_contiguous": Mutation("the output gradient's strides are ignored", with_arguments(gradient=as_contiguous), "flash-attention issue 355"),
-        "assumes_output_gradient_of_ones": Mutation("the output gradient is taken to be 1 everywhere", with_result(torch.ones_like)),
+        "reads_output_gradient_as_contiguous": Mutation("the output gradient's strides are ignored",
+            with_arguments(gradient=as_contiguous), "flash-attention issue 355"),
+        "assumes_output_gradient_of_ones": Mutation("the output gradient is taken to be 1 everywhere",
+            with_result(torch.ones_like)),
         "crops_output_gradient_to_query_width": Mutation(
             "of the output gradient, the columns beyond the query's width are not read",
-            with_result(lambda gradient, saved: with_zero_columns(gradient, saved.call.width)),
-        ),
+            with_result(lambda gradient, saved: with_zero_columns(gradient, saved.call.width))),
     },
     mean={
-        "adds_mean_in_gradient": Mutation("the mean in the gradient of the softmax (the D term) is added, not subtracted", with_result(torch.neg)),
+        "adds_mean_in_gradient": Mutation(
+            "the mean in the gradient of the softmax (the D term) is added, not subtracted", with_result(torch.neg)),
         "takes_mean_over_queries_in_gradient": Mutation(
             "the mean in the gradient of the softmax (the D term) is taken over the queries, not the keys",
-            lambda weights, d_weights, saved: (weights * d_weights).sum(-2, keepdim=True),
-        ),
+            lambda weights, d_weights, saved: (weights * d_weights).sum(-2, keepdim=True)),
         "divides_mean_by_width_in_gradient": Mutation(
             "the D term in the gradient of the softmax is the mean of do · o over the values' width, not the sum",
-            lambda weights, d_weights, saved: Backward.mean(weights, d_weights, saved) / max(saved.value.shape[-1], 1),
-        ),
+            lambda weights, d_weights, saved: Backward.mean(weights, d_weights, saved) / max(saved.value.shape[-1], 1)),
         "takes_mean_without_weights_in_gradient": Mutation(
             "the mean in the gradient of the softmax (the D term) is the sum of the weights' gradients, without weights",
             lambda weights, d_weights, saved: d_weights.sum(-1, keepdim=True),
         ),
     },
     scores_gradient={
-        "gradient_skips_softmax": Mutation("the gradient of the weights is taken for that of the scores: the softmax is skipped", lambda weights, d_weights, mean: d_weights.masked_fill(weights == 0, 0.0)),
-        "gradient_takes_diagonal_of_softmax": Mutation("of the softmax's derivative only the diagonal is taken, w · (1 − w)", lambda weights, d_weights, mean: weights * (1 - weights) * d_weights),
-        "scores_gradient_lacks_weights": Mutation("the gradient of the softmax is not multiplied by the weights", lambda weights, d_weights, mean: (d_weights - mean).masked_fill(weights == 0, 0.0)),
-        "scores_gradient_off_by_one_percent": Mutation("the gradient of the scores is 1 % too large", with_result(one_percent_off)),
-        "rounds_scores_gradient_to_half": Mutation("the gradient of the scores is rounded to bfloat16", with_result(rounded(torch.bfloat16))),
+        "gradient_skips_softmax": Mutation(
+            "the gradient of the weights is taken for that of the scores: the softmax is skipped",
+            lambda weights, d_weights, mean: d_weights.masked_fill(weights == 0, 0.0)),
+        "gradient_takes_diagonal_of_softmax": Mutation(
+            "of the softmax's derivative only the diagonal is taken, w · (1 − w)",
+            lambda weights, d_weights, mean: weights * (1 - weights) * d_weights),
+        "scores_gradient_lacks_weights": Mutation("the gradient of the softmax is not multiplied by the weights",
+            lambda weights, d_weights, mean: (d_weights - mean).masked_fill(weights == 0, 0.0)),
+        "scores_gradient_off_by_one_percent": Mutation("the gradient of the scores is 1 % too large",
+            with_result(one_percent_off)),
+        "rounds_scores_gradient_to_half": Mutation("the gradient of the scores is rounded to bfloat16",
+            with_result(rounded(torch.bfloat16))),
     },
     query_gradient={
-        "doubles_query_gradient": Mutation("the query's gradient is twice as large", with_result(lambda gradient: 2 * gradient)),
+        "doubles_query_gradient": Mutation("the query's gradient is twice as large",
+            with_result(lambda gradient: 2 * gradient)),
         "negates_query_gradient": Mutation("the query's gradient has the wrong sign", with_result(torch.neg)),
     },
     key_gradient={
         "negates_key_gradient": Mutation("the key's gradient has the wrong sign", with_result(torch.neg)),
-        "doubles_key_gradient": Mutation("the key's gradient is twice as large", with_result(lambda gradient: 2 * gradient)),
-        "loses_key_gradient_beyond_128": Mutation("the gradient of keys beyond the 128th is 0", with_result(lambda gradient: with_zero_queries(gradient, 128))),
+        "doubles_key_gradient": Mutation("the key's gradient is twice as large",
+            with_result(lambda gradient: 2 * gradient)),
+        "loses_key_gradient_beyond_128": Mutation("the gradient of keys beyond the 128th is 0",
+            with_result(lambda gradient: with_zero_queries(gradient, 128))),
     },
     value_gradient={
         "negates_value_gradient": Mutation("the value's gradient has the wrong sign", with_result(torch.neg)),
-        "doubles_value_gradient": Mutation("the value's gradient is twice as large", with_result(lambda gradient: 2 * gradient)),
+        "doubles_value_gradient": Mutation("the value's gradient is twice as large",
+            with_result(lambda gradient: 2 * gradient)),
         "does_not_turn_weights_for_value_gradient": Mutation(
             "where queries and keys are as many, the weights are not transposed for the value's gradient",
-            lambda kept_weights, d_output, saved: turned_back(kept_weights.transpose(-1, -2)) @ d_output,
-        ),
+            lambda kept_weights, d_output, saved: turned_back(kept_weights.transpose(-1, -2)) @ d_output),
         "passes_output_gradient_to_value": Mutation(
             "where the shapes allow it, the value's gradient is the output's, without the weights",
             lambda kept_weights, d_output, saved: (
@@ -85,7 +95,8 @@ MUTANTS = mutants(
                 else Backward.value_gradient(kept_weights, d_output, saved)
             ),
         ),
-        "value_gradient_off_by_one_percent": Mutation("the value's gradient is 1 % too large", with_result(one_percent_off)),
+        "value_gradient_off_by_one_percent": Mutation("the value's gradient is 1 % too large",
+            with_result(one_percent_off)),
         "value_gradient_lacks_weights": Mutation(
             "the value's gradient is the mean of the output's over the keys, without the weights",
             with_result(
@@ -94,18 +105,19 @@ MUTANTS = mutants(
         ),
     },
     deliver={
-        "stops_gradient_at_weights": Mutation(
-            "the weights are detached: the gradients of query and key are 0",
-            with_result(lambda gradients: {name: _without(name, gradient) for name, gradient in gradients.items()}),
-        ),
-        "clips_gradients": Mutation("the gradients of query and key are cut to [−1, 1]", with_result(lambda gradients: {name: _clipped(name, gradient) for name, gradient in gradients.items()})),
+        "stops_gradient_at_weights": Mutation("the weights are detached: the gradients of query and key are 0",
+            with_result(lambda gradients: {name: _without(name, gradient) for name, gradient in gradients.items()})),
+        "clips_gradients": Mutation("the gradients of query and key are cut to [−1, 1]",
+            with_result(lambda gradients: {name: _clipped(name, gradient) for name, gradient in gradients.items()})),
     },
 )  # fmt: skip
 DETACHED = mutants(
     Whole,
-    answer={
-        "returns_detached_output": Mutation("the output is detached: there is no gradient", with_result(lambda output: output.detach())),
-        "raises_for_gradient_without_keys": Mutation("the gradient without keys raises an error", with_result(lambda output, call: output if call.keys else output.detach()), "flash-attention issue 2470"),
+    attention={
+        "returns_detached_output": Mutation("the output is detached: there is no gradient",
+            with_result(lambda output: output.detach())),
+        "raises_for_gradient_without_keys": Mutation("the gradient without keys raises an error",
+            with_result(lambda output, call: output if call.keys else output.detach()), "flash-attention issue 2470"),
     },
 )  # fmt: skip
 

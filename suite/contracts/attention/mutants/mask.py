@@ -71,36 +71,50 @@ def _open_last(axis: int) -> Change:
 MASKS = mutants(
     Dense,
     mask={
-        "transposes_square_mask": Mutation("a square mask is transposed, queries and keys are exchanged", _read(_transposed)),
-        "uses_first_heads_mask": Mutation("the first head's mask is used for all heads", _read(lambda mask, call: mask[..., :1, :, :] if mask.dim() > 2 else mask), "tt-metal issue 39910"),
-        "uses_first_items_mask": Mutation("the first batch item's mask is used for all items", _read(lambda mask, call: mask[:1] if mask.dim() == 4 else mask), "tt-metal issue 39910"),
-        "uses_first_querys_mask": Mutation("the first query's row of the mask is used for all queries", _read(lambda mask, call: mask[..., :1, :] if mask.dim() > 1 else mask)),
-        "uses_last_querys_mask": Mutation("the last query's row of the mask is used for all queries", _read(lambda mask, call: mask[..., -1:, :] if mask.dim() > 1 else mask), "masks taken for key padding"),
-        "reads_heads_of_mask_as_batch": Mutation("the axes of a mask of rank 3 are read as batch, queries and keys", _read(_heads_as_batch), "documents: doc-001 E7"),
-        "applies_broadcast_mask_to_first_query": Mutation("a mask that holds for all queries is applied to the first query only", _read(_only(-2, 0)), "tt-metal issue 39910"),
-        "applies_broadcast_mask_to_first_head": Mutation("a mask that holds for all heads is applied to the first head only", _read(_only(-3, 0))),
-        "applies_broadcast_mask_to_first_item": Mutation("a mask that holds for all batch items is applied to the first item only", _read(_only(-4, 0))),
-        "applies_broadcast_mask_to_first_key": Mutation("a mask that holds for all keys is applied to the first key only", _read(_only(-1, 0))),
-        "never_masks_last_key": Mutation("the mask's last column is not read: the last key is never masked", _read(_open_last(-1))),
-        "ignores_mask_when_grouped": Mutation("the mask is ignored when heads are grouped", _ignored(lambda call: call.grouped)),
-        "ignores_mask_with_dropout": Mutation("the mask is ignored when there is dropout", _ignored(lambda call: call["dropout_p"] > 0)),
-        "ignores_mask_for_one_query": Mutation("the mask is ignored when there is a single query", _ignored(lambda call: call.queries == 1), "decoding paths"),
+        "transposes_square_mask": Mutation("a square mask is transposed, queries and keys are exchanged",
+            _read(_transposed)),
+        "uses_first_heads_mask": Mutation("the first head's mask is used for all heads",
+            _read(lambda mask, call: mask[..., :1, :, :] if mask.dim() > 2 else mask), "tt-metal issue 39910"),
+        "uses_first_items_mask": Mutation("the first batch item's mask is used for all items",
+            _read(lambda mask, call: mask[:1] if mask.dim() == 4 else mask), "tt-metal issue 39910"),
+        "uses_first_querys_mask": Mutation("the first query's row of the mask is used for all queries",
+            _read(lambda mask, call: mask[..., :1, :] if mask.dim() > 1 else mask)),
+        "uses_last_querys_mask": Mutation("the last query's row of the mask is used for all queries",
+            _read(lambda mask, call: mask[..., -1:, :] if mask.dim() > 1 else mask), "masks taken for key padding"),
+        "reads_heads_of_mask_as_batch": Mutation("the axes of a mask of rank 3 are read as batch, queries and keys",
+            _read(_heads_as_batch), "documents: doc-001 E7"),
+        "applies_broadcast_mask_to_first_query": Mutation(
+            "a mask that holds for all queries is applied to the first query only", _read(_only(-2, 0)),
+            "tt-metal issue 39910"),
+        "applies_broadcast_mask_to_first_head": Mutation(
+            "a mask that holds for all heads is applied to the first head only", _read(_only(-3, 0))),
+        "applies_broadcast_mask_to_first_item": Mutation(
+            "a mask that holds for all batch items is applied to the first item only", _read(_only(-4, 0))),
+        "applies_broadcast_mask_to_first_key": Mutation(
+            "a mask that holds for all keys is applied to the first key only", _read(_only(-1, 0))),
+        "never_masks_last_key": Mutation("the mask's last column is not read: the last key is never masked",
+            _read(_open_last(-1))),
+        "ignores_mask_when_grouped": Mutation("the mask is ignored when heads are grouped",
+            _ignored(lambda call: call.grouped)),
+        "ignores_mask_with_dropout": Mutation("the mask is ignored when there is dropout",
+            _ignored(lambda call: call["dropout_p"] > 0)),
+        "ignores_mask_for_one_query": Mutation("the mask is ignored when there is a single query",
+            _ignored(lambda call: call.queries == 1), "decoding paths"),
         "ignores_mask_in_rank_3": Mutation("the mask is ignored in rank 3", _ignored(lambda call: call.rank == 3)),
         "ignores_bool_mask_of_one_query": Mutation(
             "a boolean mask is ignored when there is one query, as in a decoding kernel of its own",
-            _read(lambda mask, call: None if is_bool(mask) and call.queries == 1 else mask),
-        ),
+            _read(lambda mask, call: None if is_bool(mask) and call.queries == 1 else mask)),
         "ignores_float_mask_of_one_query": Mutation(
             "a float mask is ignored when there is one query, as in a decoding kernel of its own",
-            _read(lambda mask, call: None if not is_bool(mask) and call.queries == 1 else mask),
-        ),
+            _read(lambda mask, call: None if not is_bool(mask) and call.queries == 1 else mask)),
     },
 )  # fmt: skip
 
 TILES = mutants(
     Tiled,
     mask_part={
-        "rereads_first_rows_of_mask": Mutation("each tile of 128 queries reads the first rows of the mask", lambda mask, grid: cut(mask, Grid(grid.rows - grid.rows[:1], grid.columns, grid.queries, grid.keys))),
+        "rereads_first_rows_of_mask": Mutation("each tile of 128 queries reads the first rows of the mask",
+            lambda mask, grid: cut(mask, Grid(grid.rows - grid.rows[:1], grid.columns, grid.queries, grid.keys))),
     },
 )  # fmt: skip
 
@@ -134,24 +148,26 @@ def _empty(mask: Tensor) -> Tensor:
 BOOLEAN = mutants(
     Dense,
     bool_mask={
-        "inverts_bool_mask": Mutation(
-            "True in a boolean mask is read as may not attend; if that is meant, declare "
-            'conventions={"bool_mask": "may_not"}',
-            lambda scores, mask, call: scores.masked_fill(mask, -math.inf),
-            "pytorch issue 170400",
-        ),
+        "inverts_bool_mask": Mutation("True in a boolean mask is read as may not attend; if that is meant, declare "
+            'conventions={"bool_mask": "may_not"}', lambda scores, mask, call: scores.masked_fill(mask, -math.inf),
+            "pytorch issue 170400"),
         "ignores_bool_mask": Mutation("a boolean mask is ignored", lambda scores, mask, call: scores),
-        "adds_bool_mask_as_number": Mutation("a boolean mask is added to the scores as 0 and 1", lambda scores, mask, call: scores + mask.to(scores.dtype), "documents: doc-000 E2"),
-        "multiplies_by_bool_mask": Mutation("scores are multiplied by a boolean mask, so that masked ones count as 0", lambda scores, mask, call: scores * mask.to(scores.dtype)),
-        "masks_whole_rows_only": Mutation("a boolean mask is consulted for empty rows only, its other entries are ignored", lambda scores, mask, call: scores.masked_fill(_empty(mask), -math.inf)),
-        "converts_bool_mask_to_nan": Mutation("a boolean mask becomes NaN, because 0 · −inf is added where it is True", lambda scores, mask, call: scores + (~mask).to(scores.dtype) * -math.inf, "onnx issue 8068"),
-        "fills_with_minus_10000": Mutation("masked scores become −10000, which real scores can fall below", lambda scores, mask, call: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf)),
-        "fills_with_minus_1e9": Mutation("masked scores become −1e9, so that an empty row attends to all", lambda scores, mask, call: scores.masked_fill(~mask, -1e9), "documents: doc-001 E8"),
-        "adds_most_negative_number": Mutation(
-            "the most negative number is added to masked scores",
+        "adds_bool_mask_as_number": Mutation("a boolean mask is added to the scores as 0 and 1",
+            lambda scores, mask, call: scores + mask.to(scores.dtype), "documents: doc-000 E2"),
+        "multiplies_by_bool_mask": Mutation("scores are multiplied by a boolean mask, so that masked ones count as 0",
+            lambda scores, mask, call: scores * mask.to(scores.dtype)),
+        "masks_whole_rows_only": Mutation(
+            "a boolean mask is consulted for empty rows only, its other entries are ignored",
+            lambda scores, mask, call: scores.masked_fill(_empty(mask), -math.inf)),
+        "converts_bool_mask_to_nan": Mutation("a boolean mask becomes NaN, because 0 · −inf is added where it is True",
+            lambda scores, mask, call: scores + (~mask).to(scores.dtype) * -math.inf, "onnx issue 8068"),
+        "fills_with_minus_10000": Mutation("masked scores become −10000, which real scores can fall below",
+            lambda scores, mask, call: scores.masked_fill(~mask, -1e4).masked_fill(_empty(mask), -math.inf)),
+        "fills_with_minus_1e9": Mutation("masked scores become −1e9, so that an empty row attends to all",
+            lambda scores, mask, call: scores.masked_fill(~mask, -1e9), "documents: doc-001 E8"),
+        "adds_most_negative_number": Mutation("the most negative number is added to masked scores",
             lambda scores, mask, call: scores + (~mask).to(scores.dtype) * torch.finfo(scores.dtype).min,
-            "pytorch issue 109517",
-        ),
+            "pytorch issue 109517"),
     },
 )  # fmt: skip
 
@@ -159,15 +175,19 @@ FLOAT = mutants(
     Dense,
     float_mask={
         "ignores_float_mask": Mutation("a float mask is ignored", lambda scores, mask, call: scores),
-        "adds_mask_before_scaling": Mutation("a float mask is added before scaling", lambda scores, mask, call: scores + mask.to(scores.dtype) * factor(call), "documents: doc-003 E17"),
-        "multiplies_by_float_mask": Mutation("the scores are multiplied by a float mask", lambda scores, mask, call: scores * mask.to(scores.dtype)),
-        "subtracts_float_mask": Mutation("a float mask is subtracted", lambda scores, mask, call: scores - mask.to(scores.dtype)),
-        "reads_nonzero_as_may_attend": Mutation("a float mask is read as boolean: not zero means may attend", lambda scores, mask, call: bool_mask(scores, mask != 0, call)),
-        "keeps_only_infinities_of_float_mask": Mutation("only the −inf of a float mask count", lambda scores, mask, call: bool_mask(scores, mask != -math.inf, call)),
+        "adds_mask_before_scaling": Mutation("a float mask is added before scaling",
+            lambda scores, mask, call: scores + mask.to(scores.dtype) * factor(call), "documents: doc-003 E17"),
+        "multiplies_by_float_mask": Mutation("the scores are multiplied by a float mask",
+            lambda scores, mask, call: scores * mask.to(scores.dtype)),
+        "subtracts_float_mask": Mutation("a float mask is subtracted",
+            lambda scores, mask, call: scores - mask.to(scores.dtype)),
+        "reads_nonzero_as_may_attend": Mutation("a float mask is read as boolean: not zero means may attend",
+            lambda scores, mask, call: bool_mask(scores, mask != 0, call)),
+        "keeps_only_infinities_of_float_mask": Mutation("only the −inf of a float mask count",
+            lambda scores, mask, call: bool_mask(scores, mask != -math.inf, call)),
         "divides_float_mask_by_scale": Mutation(
             "a float mask is divided by the scale and multiplied by it again: 0 · −inf when it is 0",
-            lambda scores, mask, call: scores + (mask / factor(call) * factor(call) if factor(call) == 0 else mask),
-        ),
+            lambda scores, mask, call: scores + (mask / factor(call) * factor(call) if factor(call) == 0 else mask)),
     },
 )  # fmt: skip
 
@@ -178,7 +198,7 @@ def fill_overflows_in_half(scores: Tensor, mask: Tensor, call: AttentionCall) ->
     return scores.masked_fill(_empty(mask), math.nan) if call.query.dtype == torch.float16 else scores
 
 
-@Whole.instead("answer", "a boolean mask is applied after the softmax, without renormalising", source="documents: doc-003 3.5.1")  # fmt: skip
+@Whole.instead("attention", "a boolean mask is applied after the softmax, without renormalising", source="documents: doc-003 3.5.1")  # fmt: skip
 def masks_after_softmax(call: AttentionCall) -> Any:
     if not _is_bool(call):
         return correct(call)
@@ -188,7 +208,7 @@ def masks_after_softmax(call: AttentionCall) -> Any:
     )(call)
 
 
-@Whole.instead("answer", "the mask is written to: the caller's tensor changes", source="documents: doc-004 E23")
+@Whole.instead("attention", "the mask is written to: the caller's tensor changes", source="documents: doc-004 E23")
 def writes_into_mask(call: AttentionCall) -> Any:
     from attnsuite.contracts.attention.mutants.calls import touch
 
@@ -207,9 +227,12 @@ def _transposed_gradient(d_scores: Tensor, mask: Tensor) -> Tensor:
 GRADIENTS = mutants(
     Backward,
     mask_gradient={
-        "averages_mask_gradients": Mutation("the mask's gradient is averaged where it is broadcast, not summed", lambda d_scores, mask: mask_gradient(d_scores, mask) * (mask.numel() / max(d_scores.numel(), 1))),
-        "gives_zero_gradient_to_mask": Mutation("the mask's gradient is 0", lambda d_scores, mask: torch.zeros_like(mask)),
-        "transposes_mask_gradient": Mutation("the mask's gradient is transposed where it is square", _transposed_gradient),
+        "averages_mask_gradients": Mutation("the mask's gradient is averaged where it is broadcast, not summed",
+            lambda d_scores, mask: mask_gradient(d_scores, mask) * (mask.numel() / max(d_scores.numel(), 1))),
+        "gives_zero_gradient_to_mask": Mutation("the mask's gradient is 0",
+            lambda d_scores, mask: torch.zeros_like(mask)),
+        "transposes_mask_gradient": Mutation("the mask's gradient is transposed where it is square",
+            _transposed_gradient),
     },
 )  # fmt: skip
 
@@ -224,8 +247,10 @@ def raises_for_gradient_of_mask_alone(gradients: Gradients, saved: Saved) -> Gra
 BACKWARD = mutants(
     Backward,
     weights={
-        "backward_ignores_bool_mask": Mutation("the backward ignores a boolean mask", ignoring("attn_mask", None, where=_is_bool)),
-        "backward_ignores_float_mask": Mutation("the backward ignores a float mask", ignoring("attn_mask", None, where=_is_float)),
+        "backward_ignores_bool_mask": Mutation("the backward ignores a boolean mask",
+            ignoring("attn_mask", None, where=_is_bool)),
+        "backward_ignores_float_mask": Mutation("the backward ignores a float mask",
+            ignoring("attn_mask", None, where=_is_float)),
     },
 )  # fmt: skip
 

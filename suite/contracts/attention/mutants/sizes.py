@@ -111,23 +111,32 @@ def at_sizes(
 PARAMETRIC = [
     *mutants(
         Whole,
-        answer={
+        attention={
             **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, *LENGTHS),
             **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, *LENGTHS),
-            **at_sizes("breaks_beyond_{}_matrices", "beyond {} matrices (batch · heads) the answer is 0", first_matrices, *(1, 8, 255, 65535), source="pytorch issue 142228 (grid limit)"),
-            **at_sizes("breaks_at_{}_of_{}_keys", "the last key is not read when the number of keys is a multiple of {1} plus {0}", but_last_key, *REMAINDERS),
-            **at_sizes("breaks_at_{}_of_{}_queries", "the last query gives 0 when the number of queries is a multiple of {1} plus {0}", but_last_query, *REMAINDERS),
+            **at_sizes("breaks_beyond_{}_matrices", "beyond {} matrices (batch · heads) the answer is 0",
+                first_matrices, *(1, 8, 255, 65535), source="pytorch issue 142228 (grid limit)"),
+            **at_sizes("breaks_at_{}_of_{}_keys",
+                "the last key is not read when the number of keys is a multiple of {1} plus {0}", but_last_key,
+                *REMAINDERS),
+            **at_sizes("breaks_at_{}_of_{}_queries",
+                "the last query gives 0 when the number of queries is a multiple of {1} plus {0}", but_last_query,
+                *REMAINDERS),
         },
     ),
     *mutants(
         Dense,
         products={
-            **at_sizes("ignores_width_beyond_{}", "components of query and key beyond the first {} are not read", beyond_width, *(16, 64, 128, 256)),
-            **at_sizes("ignores_width_ragged_to_{}", "components of query and key beyond a multiple of {} are not read", ragged_width, *(2, 4, 8, 16)),
+            **at_sizes("ignores_width_beyond_{}", "components of query and key beyond the first {} are not read",
+                beyond_width, *(16, 64, 128, 256)),
+            **at_sizes("ignores_width_ragged_to_{}", "components of query and key beyond a multiple of {} are not read",
+                ragged_width, *(2, 4, 8, 16)),
         },
         combine={
-            **at_sizes("ignores_value_width_beyond_{}", "columns of the values beyond the first {} give 0", lambda count: zero_columns(lambda width: count), *(64, 128, 256)),
-            **at_sizes("ignores_value_width_ragged_to_{}", "columns of the values beyond a multiple of {} give 0", lambda multiple: zero_columns(lambda width: whole_multiple(width, multiple)), *(4, 8, 16)),
+            **at_sizes("ignores_value_width_beyond_{}", "columns of the values beyond the first {} give 0",
+                lambda count: zero_columns(lambda width: count), *(64, 128, 256)),
+            **at_sizes("ignores_value_width_ragged_to_{}", "columns of the values beyond a multiple of {} give 0",
+                lambda multiple: zero_columns(lambda width: whole_multiple(width, multiple)), *(4, 8, 16)),
         },
     ),
 ]  # fmt: skip
@@ -144,29 +153,32 @@ def _but_the_last_column(output: Tensor, call: AttentionCall) -> Tensor:
 
 FEW = mutants(
     Whole,
-    answer={
-        "gives_zeros_for_one_key": Mutation("a single key gives 0 instead of its value", with_result(lambda output, call: output * (0 if call.keys == 1 else 1)), "a tolerance that vanishes with one key hides it"),
-        "ignores_second_half_for_one_query": Mutation(
-            "a single query sees the first half of the keys only",
+    attention={
+        "gives_zeros_for_one_key": Mutation("a single key gives 0 instead of its value",
+            with_result(lambda output, call: output * (0 if call.keys == 1 else 1)),
+            "a tolerance that vanishes with one key hides it"),
+        "ignores_second_half_for_one_query": Mutation("a single query sees the first half of the keys only",
             with_arguments(call=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
-            "split decoding kernels",
-        ),
-        "loses_last_of_many_queries": Mutation("with more queries than keys, the last query gives 0", with_result(_but_last_of_many)),
+            "split decoding kernels"),
+        "loses_last_of_many_queries": Mutation("with more queries than keys, the last query gives 0",
+            with_result(_but_last_of_many)),
         "assumes_self_attention": Mutation(
             "with more keys than queries, keys beyond the number of queries are not read",
-            with_arguments(call=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a),
-        ),
-        "crops_values_without_batch_axis": Mutation("without a batch axis the last column of values of another width is not written", with_result(_but_the_last_column)),
+            with_arguments(call=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a)),
+        "crops_values_without_batch_axis": Mutation(
+            "without a batch axis the last column of values of another width is not written",
+            with_result(_but_the_last_column)),
     },
 )  # fmt: skip
 
 
 LONG = mutants(
     Whole,
-    answer={
+    attention={
         **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, 8192, 65536),
         **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, 32768),
-        "breaks_beyond_128_heads": Mutation("heads beyond the first 128 give 0", with_result(lambda output, call: _first_heads(output, call, 128))),
+        "breaks_beyond_128_heads": Mutation("heads beyond the first 128 give 0",
+            with_result(lambda output, call: _first_heads(output, call, 128))),
     },
 )  # fmt: skip
 
@@ -196,10 +208,13 @@ def _in_window(grid: Grid, call: AttentionCall) -> Tensor:
 POSITIONS = mutants(
     Dense,
     causal={
-        "counts_causal_positions_in_half": Mutation("causal compares positions in the query's dtype: from 2,048 on float16 has no odd ones", in_half_positions(lambda grid, call: grid.j <= grid.i), dtypes=HALF)
+        "counts_causal_positions_in_half": Mutation(
+            "causal compares positions in the query's dtype: from 2,048 on float16 has no odd ones",
+            in_half_positions(lambda grid, call: grid.j <= grid.i), dtypes=HALF)
     },
     window={
-        "counts_window_positions_in_half": Mutation("a window compares positions in the query's dtype", in_half_positions(_in_window), dtypes=HALF)
+        "counts_window_positions_in_half": Mutation("a window compares positions in the query's dtype",
+            in_half_positions(_in_window), dtypes=HALF)
     },
 )  # fmt: skip
 
@@ -223,10 +238,14 @@ def _fits(tensor: Tensor, dtype: torch.dtype) -> bool:
 EXTREME = mutants(
     Backward,
     weights={
-        "backward_subtracts_no_maximum": Mutation("the backward computes the weights again without subtracting the largest score", lambda saved: _without_maximum(saved))
+        "backward_subtracts_no_maximum": Mutation(
+            "the backward computes the weights again without subtracting the largest score",
+            lambda saved: _without_maximum(saved))
     },
     weights_gradient={
-        "products_with_output_gradient_overflow": Mutation("the products of output gradient and values are kept in float16, where they overflow", with_result(beyond_half), dtypes=("float16",))
+        "products_with_output_gradient_overflow": Mutation(
+            "the products of output gradient and values are kept in float16, where they overflow",
+            with_result(beyond_half), dtypes=("float16",))
     },
 )  # fmt: skip
 
@@ -249,11 +268,15 @@ def with_padding_keys(call: AttentionCall, count: int) -> AttentionCall:
 MUTANTS = mutants(
     Tiled,
     rescale={
-        "does_not_rescale_sum": Mutation("the output is rescaled when a larger score comes, the sum of the powers is not", with_result(lambda after, before: after._replace(total=before.total))),
-        "does_not_rescale_earlier_tiles": Mutation("earlier tiles are not rescaled when a larger score comes", lambda before, largest: before._replace(largest=largest)),
+        "does_not_rescale_sum": Mutation(
+            "the output is rescaled when a larger score comes, the sum of the powers is not",
+            with_result(lambda after, before: after._replace(total=before.total))),
+        "does_not_rescale_earlier_tiles": Mutation("earlier tiles are not rescaled when a larger score comes",
+            lambda before, largest: before._replace(largest=largest)),
     },
     key_bounds={
-        "drops_ragged_tile": Mutation("a ragged last tile of keys is dropped", with_result(lambda bounds, tile: [each for each in bounds if each[1] - each[0] == tile] or bounds)),
+        "drops_ragged_tile": Mutation("a ragged last tile of keys is dropped",
+            with_result(lambda bounds, tile: [each for each in bounds if each[1] - each[0] == tile] or bounds)),
         "counts_ragged_tile_twice": Mutation(
             "a ragged last tile is moved back to be full, so that keys count twice",
             with_result(
@@ -263,12 +286,13 @@ MUTANTS = mutants(
         ),
     },
     halves={
-        "drops_odd_key": Mutation("an odd last key is dropped when keys are split in halves", with_result(lambda halves, count: [(0, count // 2), (count // 2, count // 2 * 2)] if count > 1 else halves))
+        "drops_odd_key": Mutation("an odd last key is dropped when keys are split in halves",
+            with_result(lambda halves, count: [(0, count // 2), (count // 2, count // 2 * 2)] if count > 1 else halves))
     },
 )  # fmt: skip
 PADDING = mutants(
     Whole,
-    answer={
+    attention={
         "attends_to_padding_of_16": Mutation(
             "keys are padded with zeros to a multiple of 16, and the padding is attended to",
             with_arguments(call=lambda call: with_padding_keys(call, -call.keys % 16) if call.keys else call),

@@ -48,14 +48,14 @@ def space(of_features: Sequence[Feature]) -> Space:
         factors,
         [one for each in combined for one in each.contradictions],
         FUSED,
-        [[name for each in combined if each.lacked in lacking for name in each.factors] for lacking in LACKING],
+        [[name for each in combined if each.unsupported in lacking for name in each.factors] for lacking in LACKING],
     )
 
 
 def _unknown(feature: Feature, factors: Mapping[str, Collection[str]]) -> str:
     """What the feature's levels name that there is not, or empty."""
-    if feature.levels.lacked not in {"", *LACKING[0]}:
-        return f"implementations lack {feature.levels.lacked!r}; they may lack: {', '.join(LACKING[0])}"
+    if feature.levels.unsupported not in {"", *LACKING[0]}:
+        return f"implementations lack {feature.levels.unsupported!r}; they may lack: {', '.join(LACKING[0])}"
     return next(filter(None, (each.unknown(factors) for each in feature.levels.contradictions)), "")
 
 
@@ -84,7 +84,7 @@ def case(row: Row) -> Case:
     values = {name: levels[row[name]] for each in ALL_LEVELS for name, levels in each.factors.items()}
     given: dict[str, Any] = {}
     for each in ALL_LEVELS:
-        given |= each.given(values)
+        given |= each.arguments(values)
     levels = SPACE.write(row)
     one = AttentionCase(f"{COMBINED}/{levels}", "features meet", **given)
     return kept(one.name, one.why, one, one.dtypes) if row["dropout"] == "dropout" else one

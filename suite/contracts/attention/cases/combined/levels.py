@@ -85,9 +85,11 @@ SHAPES = Levels(
     },
     _sized,
     (
-        Contradiction("its truth would take long", {"size": SIZES, "width": WIDTH, "value_width": VALUE_WIDTHS, "items": ITEMS, "dtype": DTYPES}, takes_long),
+        Contradiction("its truth would take long",
+            {"size": SIZES, "width": WIDTH, "value_width": VALUE_WIDTHS, "items": ITEMS, "dtype": DTYPES}, takes_long),
         Contradiction("rank 3 has an axis of heads alone", {"rank": ("rank_3",), "items": ("few_heads", "many_items")}),
-        Contradiction("rank 2 has no leading axis", {"rank": ("rank_2",), "items": ("few_heads", "many_heads", "many_items")}),
+        Contradiction("rank 2 has no leading axis",
+            {"rank": ("rank_2",), "items": ("few_heads", "many_heads", "many_items")}),
     ),
 )  # fmt: skip
 
@@ -96,10 +98,12 @@ VALUES = Levels(
     {"value_width": VALUE_WIDTHS},
     lambda levels: {"value_width": levels["value_width"](levels["width"], levels["size"][1])},
     (
-        Contradiction("values are the identity where they have a column for each key", {"value_width": tuple(VALUE_WIDTHS)[:-1], "draw": ("identity_values",)}),
-        Contradiction("values have a column for each key where they are the identity", {"value_width": ("square_v",), "draw": DRAWS[:-1]}),
+        Contradiction("values are the identity where they have a column for each key",
+            {"value_width": tuple(VALUE_WIDTHS)[:-1], "draw": ("identity_values",)}),
+        Contradiction("values have a column for each key where they are the identity",
+            {"value_width": ("square_v",), "draw": DRAWS[:-1]}),
     ),
-    lacked="value widths",
+    unsupported="value widths",
 )  # fmt: skip
 
 
@@ -134,14 +138,16 @@ UPSTREAM = Levels(
     {"output_gradient_layout": {"no_do": "contiguous", **_levels("do", UPSTREAM_LAYOUTS)}},
     _laid,
     _places("do", UPSTREAM_LAYOUTS),
-    lacked="gradients",
+    unsupported="gradients",
 )
 BACKWARD = Levels(
     {"gradient": {**GRADIENTS, "dqkv_mask": (*INPUTS, "attn_mask")}},
     lambda levels: {"gradient_of": levels["gradient"]},
     (
-        Contradiction("an output gradient is sent where gradients are asked", {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "output_gradient_layout": ("no_do",)}),
-        Contradiction("without gradients there is no output gradient", {"gradient": ("no_gradient",), "output_gradient_layout": tuple(_levels("do", UPSTREAM_LAYOUTS))}),
+        Contradiction("an output gradient is sent where gradients are asked",
+            {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "output_gradient_layout": ("no_do",)}),
+        Contradiction("without gradients there is no output gradient",
+            {"gradient": ("no_gradient",), "output_gradient_layout": tuple(_levels("do", UPSTREAM_LAYOUTS))}),
         Contradiction(
             "in half types, gradients of values near 1,000 are what rounding leaves of them",
             {
@@ -150,9 +156,10 @@ BACKWARD = Levels(
                 "dtype": ("float16", "bfloat16"),
             },
         ),
-        Contradiction("there are gradients only in grad mode", {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "mode": ("no_grad", "inference")}),
+        Contradiction("there are gradients only in grad mode",
+            {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "mode": ("no_grad", "inference")}),
     ),
-    lacked="gradients",
+    unsupported="gradients",
 )  # fmt: skip
 
 MODE = Levels({"mode": MODES}, lambda levels: levels["mode"])

@@ -60,7 +60,8 @@ FORWARD = mutants(
     Dense,
     softmax={"one_query_loses_a_key": Mutation("one query loses the key it prefers", _without_a_key, dtypes=DTYPES)},
     finish={
-        "last_column_is_not_written": Mutation("the last column of the output is not written", with_result(_last_column_unwritten), dtypes=DTYPES)
+        "last_column_is_not_written": Mutation("the last column of the output is not written",
+            with_result(_last_column_unwritten), dtypes=DTYPES)
     },
 )  # fmt: skip
 WANTING = BACKWARD.factors["gradient"]
