@@ -72,10 +72,11 @@ class AttentionCase(PerCallCase):
         """Pass every option that torch's function has, those at their defaults too."""
         self.values = {key: value for key, value in values.items() if value is not None and value is not False}
 
-    def but(self, **changes: Any) -> AttentionCase:
+    def but(self, name: str | None = None, why: str | None = None, **changes: Any) -> AttentionCase:
         """The same case with changes."""
-        fields = {name: value for name, value in vars(self).items() if name != "values"}
-        return AttentionCase(**(fields | self.values | changes))
+        fields = {field: value for field, value in vars(self).items() if field != "values"}
+        names = {"name": self.name if name is None else name, "why": self.why if why is None else why}
+        return AttentionCase(**(fields | self.values | names | changes))
 
     @property
     def sizes(self) -> Sizes:
@@ -131,6 +132,8 @@ class AttentionCase(PerCallCase):
 
 case = AttentionCase
 """The constructor of a row in tables of cases."""
+single = partial(AttentionCase, batch=1, heads=1)
+"""The same with a single item and head."""
 gradients = partial(AttentionCase, gradient_of=INPUTS)
 """The same with the gradients of query, key and value."""
 

@@ -80,7 +80,7 @@ def _grid(call: Call) -> Grid:
 
 def kept(name: str, why: str, of: AttentionCase, dtypes: tuple[str, ...] = DTYPES) -> DropoutCase:
     """A case over identity values, whose output shows which weights were kept."""
-    return DropoutCase(of.but(name=name, why=why, dtypes=dtypes), KeptWeights())
+    return DropoutCase(of.but(name, why, dtypes=dtypes), KeptWeights())
 
 
 def counted(
@@ -141,8 +141,8 @@ def of_many(name: str, why: str, judge: Judge, p: float, dtypes: tuple[str, ...]
 class InterleavedPasses(DropoutCase):
     """Two draws of a case, whose backward passes run after both forward passes."""
 
-    def __init__(self, name: str, why: str, base: AttentionCase) -> None:
-        super().__init__(base.but(name=name, why=why), KeptWeights())
+    def __init__(self, name: str, why: str, of: AttentionCase) -> None:
+        super().__init__(of.but(name, why), KeptWeights())
 
     def calls(self, dtype: str) -> Calls:
         (call,) = self.base.calls(dtype)
@@ -257,11 +257,10 @@ def training() -> Sequence[Case]:
     learning = AttentionCase("", "", batch=4, heads=4, length=16, width=16, draw="uniform_identity", dropout_p=0.5, gradient_of=INPUTS, dtypes=("float32",))  # fmt: skip
     one, between = "dropout/successive_training", "dropout/backward_between"
     return [
-        TrainingSteps(learning.but(name=one, why="each step of a training draws anew"), one_by_one),
+        TrainingSteps(learning.but(one, "each step of a training draws anew"), one_by_one),
         InterleavedPasses("order/dropout", "forward A, forward B, backward A, backward B: each drops what it dropped",
             KEPT.but(gradient_of=INPUTS)),
-        TrainingSteps(learning.but(name=between, why="a backward pass does not turn the generator back"),
-            backward_between),
+        TrainingSteps(learning.but(between, "a backward pass does not turn the generator back"), backward_between),
     ]  # fmt: skip
 
 

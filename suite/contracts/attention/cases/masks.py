@@ -11,7 +11,7 @@ from attnsuite.cases import Call, Case
 from attnsuite.cases.layouts import INPUTS
 from attnsuite.cases.tensors import FAST, PRECISE, Generator
 from attnsuite.contracts.attention.cases.bad_input import USUAL, BadInput
-from attnsuite.contracts.attention.cases.case import case, gradients
+from attnsuite.contracts.attention.cases.case import case, gradients, single
 from attnsuite.contracts.attention.cases.one_call import STRANGE
 from attnsuite.contracts.attention.cases.relations import (
     Relation,
@@ -48,8 +48,7 @@ def forward() -> Sequence[Case]:
             mask=Mask(pattern="late")),
         case("bool_mask/padding", "lengths per item, the commonest mask", batch=4,
             mask=Mask(axes="b11s", pattern="padding")),
-        case("bool_mask/rank_2_inputs", "masks for inputs without leading axes", rank=2, batch=1, heads=1,
-            mask=Mask(axes="ls")),
+        single("bool_mask/rank_2_inputs", "masks for inputs without leading axes", rank=2, mask=Mask(axes="ls")),
         case("bool_mask/rank_3_inputs", "masks for inputs with one leading axis", rank=3, batch=1, heads=3,
             mask=Mask(axes="hls")),
         case("bool_mask/grouped", "one mask per query head", heads=6, key_heads=2, mask=Mask()),
@@ -70,10 +69,10 @@ def forward() -> Sequence[Case]:
             mask=Mask(axes="b1ls", pattern="everything")),
         case("no_keys/no_items_biased", "a batch of 0 with one bias for all items", batch=0,
             mask=Mask("float", "everything", "ls")),
-        *(case(f"both/masked_{n}", f"masked, {n} queries and keys", batch=1, heads=1, length=n, width=16, mask=Mask())
+        *(single(f"both/masked_{n}", f"masked, {n} queries and keys", length=n, width=16, mask=Mask())
             for n in (31, 65, 129, 257)),
-        *(case(f"both/biased_{n}", f"biased, {n} queries and keys", batch=1, heads=1, length=n, width=16,
-            mask=Mask("float")) for n in (31, 65, 129, 257)),
+        *(single(f"both/biased_{n}", f"biased, {n} queries and keys", length=n, width=16, mask=Mask("float"))
+            for n in (31, 65, 129, 257)),
         case("both/padded_long", "padding ends inside a late tile", batch=2, heads=1, queries=20, keys=1500,
             mask=Mask(axes="b11s", pattern="padding")),
     ]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from attnsuite.cases import Call, Case
 from attnsuite.cases.layouts import INPUTS, LayoutCase
 from attnsuite.cases.tensors import FAST, HALF
-from attnsuite.contracts.attention.cases.case import AttentionCase, case, gradients
+from attnsuite.contracts.attention.cases.case import AttentionCase, case, gradients, single
 
 
 def plain() -> list[AttentionCase]:
@@ -16,7 +16,7 @@ def plain() -> list[AttentionCase]:
     return [
         case("plain/small", "the definition, nothing else"),
         case("plain/self_attention", "as many queries as keys", length=9),
-        case("plain/one_head", "a single head of a single item", batch=1, heads=1),
+        single("plain/one_head", "a single head of a single item"),
         case("plain/many_items", "batch items and heads are not mixed up when their counts differ", batch=5, heads=3),
         AttentionCase(
             "plain/batch_equals_queries",
@@ -38,13 +38,13 @@ def small() -> list[AttentionCase]:
     return [
         case("no_keys/plain", "s = 0 answers zeros", keys=0),
         case("no_keys/value_width", "s = 0: zeros of the values' width", keys=0, value_width=3),
-        case("no_keys/rank_2", "s = 0 without leading axes", keys=0, rank=2, batch=1, heads=1),
+        single("no_keys/rank_2", "s = 0 without leading axes", keys=0, rank=2),
         case("no_keys/gradient", "gradients of nothing are zeros", keys=0, gradient_of=("query", "key", "value")),
         case("no_keys/no_queries", "l = 0 answers an empty output", queries=0),
-        case("ranks/two", "l e alone", rank=2, batch=1, heads=1),
+        single("ranks/two", "l e alone", rank=2),
         case("ranks/three", "h l e", rank=3, batch=1, heads=3),
         case("ranks/three_as_many_rows", "h equals l", rank=3, batch=1, heads=5, keys=5),
-        case("ranks/two_long", "rank 2 across tiles", rank=2, batch=1, heads=1, queries=70, keys=140),
+        single("ranks/two_long", "rank 2 across tiles", rank=2, queries=70, keys=140),
         case("ranks/three_value_width", "rank 3 with another value width", rank=3, batch=1, heads=3, value_width=2),
     ]  # fmt: skip
 
@@ -65,11 +65,10 @@ def sizes() -> list[AttentionCase]:
     square = (31, 64, 65, 127, 129, 257, 512)
     return [
         *(case(f"keys/{n}", f"{n} keys", batch=1, queries=min(24, SCORES // n), keys=n) for n in BOUNDARIES),
-        *(case(f"keys/{n}", f"{n} keys", batch=1, heads=1, queries=min(60, SCORES // n), keys=n, width=16)
-            for n in LONG),
+        *(single(f"keys/{n}", f"{n} keys", queries=min(60, SCORES // n), keys=n, width=16) for n in LONG),
         *(case(f"queries/{n}", f"{n} queries", batch=1, queries=n, keys=24) for n in BOUNDARIES),
-        *(case(f"queries/{n}", f"{n} queries", batch=1, heads=1, queries=n, keys=60, width=16) for n in LONG),
-        *(case(f"both/{n}", f"{n} queries and keys", batch=1, heads=1, length=n, width=16) for n in square),
+        *(single(f"queries/{n}", f"{n} queries", queries=n, keys=60, width=16) for n in LONG),
+        *(single(f"both/{n}", f"{n} queries and keys", length=n, width=16) for n in square),
         *(case(f"both/width_{width}", f"width {width} across tiles", batch=1, queries=130, keys=140, width=width)
             for width in (20, 72, 96, 128, 256)),
         case("both/decode_long", "one query before many keys", heads=4, queries=1, keys=4097, width=16),
@@ -93,10 +92,9 @@ def lengths() -> list[AttentionCase]:
     ahead = "positions of ten bits end below 2,049: each query leans to the first key that is hidden"
     tile = {**one, "queries": 261, "keys": 270, "draw": "leaning_ahead", "width": 32, "dtypes": HALF}
     return [
-        case("lengths/70000_keys", "one query, and more keys than sixteen bits count", queries=1, keys=70_000,
-            dtypes=FAST, **one),
-        case("lengths/33000_queries", "more queries than fifteen bits count", queries=33_000, keys=3, dtypes=FAST,
-            **one),
+        single("lengths/70000_keys", "one query, and more keys than sixteen bits count", queries=1, keys=70_000,
+            dtypes=FAST),
+        single("lengths/33000_queries", "more queries than fifteen bits count", queries=33_000, keys=3, dtypes=FAST),
         case("lengths/130_heads", "more than 128 heads", batch=1, heads=130, queries=3, keys=5),
         case("lengths/causal", ahead, causal=True, dtypes=("float16",), **long),
         case("lengths/windowed", ahead, window=(None, 0), dtypes=("float16",), **long),
@@ -121,10 +119,9 @@ def extreme() -> list[AttentionCase]:
             draw="huge_logits", width=16, scale=4.0),
         case("numerics/uneven_sizes",
             "large queries, small keys: the score is their product, not a difference of squares", draw="uneven_sizes"),
-        case("numerics/equal_logits_many", "every weight is 1/4,097", draw="equal_logits", batch=1, heads=1, keys=4097,
+        single("numerics/equal_logits_many", "every weight is 1/4,097", draw="equal_logits", keys=4097, queries=9),
+        single("numerics/equal_constant_many", "rounding errors add up coherently", draw="equal_constant", keys=4097,
             queries=9),
-        case("numerics/equal_constant_many", "rounding errors add up coherently", draw="equal_constant", batch=1,
-            heads=1, keys=4097, queries=9),
         case("numerics/dominant_key_late", "the running maximum jumps in a late tile", draw="dominant_key", keys=700,
             queries=9),
         case("numerics/products_overflow", "|q| near 400: unscaled products exceed float16",
@@ -133,16 +130,16 @@ def extreme() -> list[AttentionCase]:
         case("numerics/large_values_many", "unnormalised sums of values overflow", draw="large_values", keys=300,
             heads=1),
         case("numerics/subnormal_values", "values next to the subnormal ones", draw="subnormal_values"),
-        case("numerics/offset_values_many", "weights sum to one over 1,025 keys", draw="offset_values", batch=1,
-            heads=1, keys=1025, queries=20),
+        single("numerics/offset_values_many", "weights sum to one over 1,025 keys", draw="offset_values", keys=1025,
+            queries=20),
         case("numerics/identity_values_many", "small weights beside large ones", draw="identity_values", keys=64,
             width=64, queries=20),
-        case("half/one_key_of_many", "1,024 keys of equal weight: each counts once", batch=1, heads=1, queries=64,
-            keys=1024, width=16, value_width=128, draw="even_weights", dtypes=HALF),
-        case("half/one_tile_of_four", "a hundredth of one tile's weight, half a hundredth of the scale", batch=1,
-            heads=1, queries=64, keys=256, width=16, value_width=128, draw="even_weights", dtypes=HALF),
-        case("half/late_edge", "the first hidden key of long rows", batch=1, heads=1, length=384, width=16,
-            value_width=64, draw="even_weights", causal=True, dtypes=HALF),
+        single("half/one_key_of_many", "1,024 keys of equal weight: each counts once", queries=64, keys=1024, width=16,
+            value_width=128, draw="even_weights", dtypes=HALF),
+        single("half/one_tile_of_four", "a hundredth of one tile's weight, half a hundredth of the scale", queries=64,
+            keys=256, width=16, value_width=128, draw="even_weights", dtypes=HALF),
+        single("half/late_edge", "the first hidden key of long rows", length=384, width=16, value_width=64,
+            draw="even_weights", causal=True, dtypes=HALF),
         case("half/to_nearest", "numbers are rounded to the nearest, not towards zero", batch=1, heads=2, length=64,
             width=16, value_width=64, draw="even_weights_of_offset_values", dtypes=HALF),
         gradients("half/gradients", "gradients of 128 queries and 256 keys", batch=1, heads=1, queries=128, keys=256,
@@ -188,9 +185,8 @@ def backward_passes() -> list[AttentionCase]:
         gradients("gradients/one_key", "softmax over one key passes nothing to the scores", keys=1),
         gradients("gradients/one_query", "decoding", queries=1, keys=20),
         gradients("gradients/wide_values", "values wider than queries", width=4, value_width=12),
-        case("gradients/coherent_queries", "1,025 equal terms add up without stagnating", gradient_of=("value",),
-            batch=1, heads=1, queries=1025, keys=20, draw="equal_logits", layout={"output_gradient": "expanded_rows"},
-            dtypes=FAST),
+        single("gradients/coherent_queries", "1,025 equal terms add up without stagnating", gradient_of=("value",),
+            queries=1025, keys=20, draw="equal_logits", layout={"output_gradient": "expanded_rows"}, dtypes=FAST),
         gradients("gradients/wide", "width 80", width=80),
         gradients("gradients/tall_and_wide", "1,025 keys", batch=1, heads=1, queries=20, keys=1025, dtypes=FAST),
         gradients("gradients/no_queries", "l = 0: the gradients of keys and values are zeros", queries=0),
@@ -204,15 +200,14 @@ def gradient_numerics() -> list[Case]:
     of = gradients("gradient_numerics/plain", "", queries=6, keys=20)
     tiled = of.but(queries=70, keys=130, width=16, batch=1, dtypes=FAST)
     return [
-        of.but(name="gradient_numerics/far_below_zero",
-            why="logits near −200: their maximum is subtracted backward too", draw="opposite_logits"),
-        of.but(name="gradient_numerics/abysmal", why="logits near −23,000", draw="abysmal_logits"),
-        tiled.but(name="gradient_numerics/far_below_zero_tiled", why="logits near −200 across tiles",
+        of.but("gradient_numerics/far_below_zero", "logits near −200: their maximum is subtracted backward too",
             draw="opposite_logits"),
-        of.but(name="gradient_numerics/uneven_sizes", why="large queries, small keys", draw="uneven_sizes"),
-        LayoutCase(of.but(name="gradient_numerics/large_upstream", why="values near 1,000 and output gradients near 100: their products exceed float16, what is left of them does not", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
-        LayoutCase(tiled.but(name="gradient_numerics/large_upstream_tiled", why="the same across tiles",
-            draw="offset_values", gradient_of=("query", "key")), _hundredfold),
+        of.but("gradient_numerics/abysmal", "logits near −23,000", draw="abysmal_logits"),
+        tiled.but("gradient_numerics/far_below_zero_tiled", "logits near −200 across tiles", draw="opposite_logits"),
+        of.but("gradient_numerics/uneven_sizes", "large queries, small keys", draw="uneven_sizes"),
+        LayoutCase(of.but("gradient_numerics/large_upstream", "values near 1,000 and output gradients near 100: their products exceed float16, what is left of them does not", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
+        LayoutCase(tiled.but("gradient_numerics/large_upstream_tiled", "the same across tiles", draw="offset_values",
+            gradient_of=("query", "key")), _hundredfold),
     ]  # fmt: skip
 
 

@@ -281,8 +281,8 @@ def threads() -> list[Case]:
     items = AttentionCase(
         "threads/items", "items and heads that leave a remainder", batch=5, heads=1, queries=20, keys=40, dtypes=SHARED
     )
-    backward = rows.but(name="threads/gradients", why="the same backward", queries=67, gradient_of=INPUTS)
-    several = [rows, items, backward, rows.but(name="threads/one_query", why="keys of one query", queries=1, keys=301)]
+    backward = rows.but("threads/gradients", "the same backward", queries=67, gradient_of=INPUTS)
+    several = [rows, items, backward, rows.but("threads/one_query", "keys of one query", queries=1, keys=301)]
     at_once = case("threads/called_at_once", "", batch=1, heads=2, length=130, width=16)
     return [
         *(LayoutCase(case.but(name=f"{case.name}_on_{count}"), _on(count)) for case in several for count in (2, 3)),
@@ -325,9 +325,8 @@ def state() -> list[Case]:
             unusual in MET.items() for dtype in ("bfloat16", "float64")),
         *(_under(f"state/default_{dtype}_gradient", "the same with gradients", learning, dtype)
             for dtype in ("bfloat16", "float64")),
-        LayoutCase(SMALL.but(name="state/inference", why="under inference_mode"),
-            lambda call: replace(call, inference=True)),
-        LayoutCase(SMALL.but(name="state/inference_masked", why="the same with a mask", mask=Mask()),
+        LayoutCase(SMALL.but("state/inference", "under inference_mode"), lambda call: replace(call, inference=True)),
+        LayoutCase(SMALL.but("state/inference_masked", "the same with a mask", mask=Mask()),
             lambda call: replace(call, inference=True)),
         CallSequence("state/written_output", "an output is written to, and the call made again", written(SMALL)),
         CallSequence("state/written_zeros", "zeros for no keys are written to, and the call made again",
@@ -346,7 +345,7 @@ def _under(name: str, why: str, of: AttentionCase, default: str) -> Case:
     def laid(call: Call) -> Call:
         return replace(call, default_dtype=default)
 
-    return LayoutCase(of.but(name=name, why=why, dtypes=dtypes), laid)
+    return LayoutCase(of.but(name, why, dtypes=dtypes), laid)
 
 
 def written(case: AttentionCase) -> MakeCalls:

@@ -55,15 +55,15 @@ def cases() -> Sequence[Case]:
     """Query i attends keys i − left ≤ j ≤ i + right."""
     from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.bad_input import BadInput
-    from attnsuite.contracts.attention.cases.case import case, gradients
+    from attnsuite.contracts.attention.cases.case import case, gradients, single
     from attnsuite.contracts.attention.cases.dropout import KEPT, kept
 
     square: dict[str, Any] = {"queries": 48, "keys": 48, "batch": 1}
     return [
         *(case(f"window/left_{n}", f"{n} keys to the left, both ends included", window=(n, 0), **square)
             for n in (0, 1, 15, 16, 17, 31, 32, 33, 47, 48, 53)),
-        *(case(f"window/long_left_{n}", f"{n} keys to the left, across tiles", window=(n, 0), batch=1, heads=1,
-            length=200, width=16) for n in (63, 64, 65, 127, 128, 129)),
+        *(single(f"window/long_left_{n}", f"{n} keys to the left, across tiles", window=(n, 0), length=200, width=16)
+            for n in (63, 64, 65, 127, 128, 129)),
         case("window/right_alone", "the past is unbounded", window=(None, 3), **square),
         case("window/left_alone", "the future is unbounded", window=(3, None), **square),
         case("window/forwards", "no past, some future", window=(0, 5), **square),
@@ -73,15 +73,15 @@ def cases() -> Sequence[Case]:
         case("window/causal", "causal and windowed", window=(4, 0), causal=True, **square),
         case("window/causal_right", "causal wins over a window that reaches into the future", window=(4, 6),
             causal=True, **square),
-        case("window/causal_unbounded", "causal wins over an unbounded future", window=(40, None), causal=True, batch=1,
-            heads=1, length=150, width=16),
+        single("window/causal_unbounded", "causal wins over an unbounded future", window=(40, None), causal=True,
+            length=150, width=16),
         case("window/more_keys", "positions count from the first key", window=(3, 1), queries=9, keys=30),
         case("window/more_queries", "positions count from the first key", window=(20, 1), queries=20, keys=12),
         case("window/empty_rows", "queries beyond the last key by more than the window see nothing", window=(2, 1),
             queries=20, keys=9),
         case("window/one_query", "a lone query sees its neighbours, the first keys", window=(4, 2), queries=1, keys=40),
         case("window/one_key", "one key is near the first queries alone", window=(3, 0), queries=7, keys=1),
-        case("window/rank_2", "without leading axes", window=(2, 2), rank=2, batch=1, heads=1, length=12),
+        single("window/rank_2", "without leading axes", window=(2, 2), rank=2, length=12),
         case("window/rank_3", "with one leading axis", window=(2, 2), rank=3, batch=1, heads=3, length=12),
         case("window/grouped", "with grouped heads", window=(4, 1), heads=6, key_heads=2, length=16),
         case("window/bool_mask", "a mask hides more", window=(6, 4), mask=Mask(pattern="single"), length=16),
