@@ -26,7 +26,7 @@ def visible(grid: Grid, value: bool, conventions: Conventions) -> Any:
 
 def _empties(case: Case, needed: frozenset[str], conventions: Conventions) -> frozenset[str]:
     """Aligned at the lower right, causal attention leaves rows empty if there are more queries than keys."""
-    inner = getattr(case, "of", case)  # of a case that wraps another one
+    inner = getattr(case, "base", case)  # of a case that wraps another one
     tall = getattr(inner, "queries", 0) > getattr(inner, "keys", 0)
     return frozenset({"causal"} & needed if conventions.get("causal") == "lower_right" and tall else ())
 
