@@ -34,12 +34,12 @@ class Fake:
     log: list[Asked] = field(default_factory=list)
     turn: int = 0
     number: int = 0
-    room: int = 10**9
+    capacity: int = 10**9
     """How many inputs there can be at once."""
     shipped: bool = True
     head_start: float = 0.0
     """Seconds of launching that a device does not see, because it flushes its cache meanwhile."""
-    asking: float = 1e-4
+    overhead: float = 1e-4
     """Seconds that it takes to hand over inputs and to receive what comes back."""
     threads: int = 1
     processes: int = 1
@@ -55,8 +55,8 @@ class Fake:
     def take_turn(self, process: int) -> None:
         self.process = process
 
-    def found(self, rows: Any) -> Any:
-        return self._answer("found", rows) or OutputRows(
+    def output_rows(self, rows: Any) -> Any:
+        return self._answer("output_rows", rows) or OutputRows(
             {"output": torch.tensor(float(self.number), dtype=torch.float64)}
         )
 
@@ -66,10 +66,10 @@ class Fake:
 
     def idles(self) -> float:
         """Seconds of all that belongs to such an answer but the call."""
-        return self.asking
+        return self.overhead
 
-    def answers(self, numbers: Sequence[int], kept: int, warm: int) -> Any:
-        if said := self._answer("answers", numbers):
+    def proof_times(self, numbers: Sequence[int], kept: int, warm: int) -> Any:
+        if said := self._answer("proof_times", numbers):
             return said
         idle = [self.idles() for _ in numbers]
         seconds = [self.anew() + each for each in idle]

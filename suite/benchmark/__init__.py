@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Benchmark", "Request", "Table", "bench"]
 
-_HOMES = {"Benchmark": "series", "Request": "request", "Table": "request", "bench": "series"}
+_MODULES = {"Benchmark": "series", "Request": "request", "Table": "request", "bench": "series"}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'attnsuite.benchmark' has no attribute {name!r}")
-    found = getattr(import_module(f"attnsuite.benchmark.{_HOMES[name]}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f"attnsuite.benchmark.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,45 +1,45 @@
-"""A bench in another process, which is suspended while it has no verb to answer, or in this process."""
+"""A bench in another process, which is suspended between verbs, or in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
-import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
 import torch
 
 from attnsuite.benchmark.measure.bench import Bench
-from attnsuite.benchmark.measure.failures import says_out_of_memory
-from attnsuite.benchmark.measure.messages import AnyAnswer, Done, Exchanged, Layout, NoResult, read
+from attnsuite.benchmark.measure.failures import is_out_of_memory
+from attnsuite.benchmark.measure.messages import Acknowledgement, AnyReply, Layout, NoResult, ReplyLayout, decode
+from attnsuite.benchmark.processes import cpu_seconds
 from attnsuite.model import Status
 from attnsuite.worker import Crash, Failure, Ready, Worker
 from attnsuite.worker.messages import STORAGE_LIMIT
 from attnsuite.worker.process import REPLY_SHARE
-from attnsuite.worker.turns import Taken, Turn
+from attnsuite.worker.turns import Turn, TurnResult
 
-Turns = tuple[list[Taken], Exchanged] | NoResult
-"""Each turn's seconds and bytes, and how the tensors lie in these."""
+Turns = tuple[list[TurnResult], ReplyLayout] | NoResult
+"""The seconds and bytes of each turn, and the layout of the tensors in these bytes."""
 
 
-class Here:
-    """A bench in this process, which meanwhile has as many threads as another would have."""
+class LocalBench:
+    """A bench in this process, which has `threads` threads during each verb."""
 
     def __init__(self, function: Callable[..., Any], device: str, threads: int) -> None:
         self._bench, self._threads = Bench(function, device, threads=threads), threads
 
-    def ask(self, kind: type[AnyAnswer], verb: str, stay: bool = False, **arguments: Any) -> AnyAnswer | NoResult:
-        """The answer to a verb, or why there is none."""
-        with self._its_threads():
-            return read(kind, self._bench(verb, arguments))
+    def request(self, kind: type[AnyReply], verb: str, stay: bool = False, **arguments: Any) -> AnyReply | NoResult:
+        """The reply to a verb, or why there is no reply."""
+        with self._threads_set():
+            return decode(kind, self._bench(verb, arguments))
 
     def exchange(self, inputs: Layout, warm: int, turns: Sequence[Turn], kept: int) -> Turns:
-        """The answers in these turns."""
-        with self._its_threads():
-            return self._bench.exchange_here(inputs, warm, turns)
+        """The replies in these turns."""
+        with self._threads_set():
+            return self._bench.exchange_locally(inputs, warm, turns)
 
     @contextmanager
-    def _its_threads(self) -> Iterator[None]:
+    def _threads_set(self) -> Iterator[None]:
         before = torch.get_num_threads()
         torch.set_num_threads(self._threads or before)
         try:
@@ -48,90 +48,82 @@ class Here:
             torch.set_num_threads(before)
 
 
-class Elsewhere:
+class RemoteBench:
     """A bench in a process of its own. Each process that the worker starts is configured before anything else.
 
-    Imports are spread over the cores; when its process is ready it moves to `cores`, where any are given.
+    Imports are spread over the cores; a process that is ready moves to `cores`, if any.
     """
 
     def __init__(self, worker: Worker, threads: int, memory_limit: int, cores: Collection[int] = ()) -> None:
         self.worker = worker
         self._configuration = {"threads": threads, "memory_limit": memory_limit}
         self._cores = cores
-        self._most = memory_limit // REPLY_SHARE or STORAGE_LIMIT
-        """The most bytes of an answer in a turn."""
-        self._rests = torch.device(worker.device).type == "cuda"
-        """Whether memory is given back before the process is suspended: a GPU's is shared by all participants."""
+        self._largest_reply = memory_limit // REPLY_SHARE or STORAGE_LIMIT
+        """Bytes of a reply in a turn."""
+        self._releases_memory = torch.device(worker.device).type == "cuda"
+        """Whether cached memory is released before the process is suspended: all participants share a GPU's memory."""
         self._configured: int | None = None
-        """The number of the process that was configured last."""
+        """The PID of the process that was configured last."""
         self._awake = False
         """Whether the last verb left it awake."""
 
-    def ask(self, kind: type[AnyAnswer], verb: str, stay: bool = False, **arguments: Any) -> AnyAnswer | NoResult:
-        """The answer to a verb, or why there is none. With `stay` the process stays awake for the next verb.
-
-        On a GPU it first gives back the memory that its library keeps for later: others will need it.
-        """
+    def request(self, kind: type[AnyReply], verb: str, stay: bool = False, **arguments: Any) -> AnyReply | NoResult:
+        """The reply to a verb, or why there is no reply. With `stay` the process stays awake for the next verb."""
         failed = self._wake()
         try:
-            return failed or self._request(kind, verb, arguments)
+            return failed or self._send(kind, verb, arguments)
         finally:
             self._awake = stay
             if not stay:
                 self._pause()
 
     def exchange(self, inputs: Layout, warm: int, turns: Sequence[Turn], kept: int) -> Turns:
-        """The answers in these turns, the bytes alone of the one with the number `kept`."""
+        """The replies in these turns; bytes only of turn number `kept`."""
         failed = self._wake()
         try:
             if failed:
                 return failed
-            answers = self.worker.exchange({"inputs": inputs, "warm": warm}, turns, kept, self._most)
-            if isinstance(answers, Failure):
-                return lost(answers)
-            layout = read(Exchanged, answers[1])
-            return layout if isinstance(layout, NoResult) else (answers[0], layout)
+            replies = self.worker.exchange({"inputs": inputs, "warm": warm}, turns, kept, self._largest_reply)
+            if isinstance(replies, Failure):
+                return no_result(replies)
+            layout = decode(ReplyLayout, replies[1])
+            return layout if isinstance(layout, NoResult) else (replies[0], layout)
         finally:
             self._pause()
 
     def _wake(self) -> NoResult | None:
-        """Let its process go on, and configure it if it is new; why that is not possible."""
-        if not self._awake:  # to find all that a sandboxed one has started takes a while, and a clock is running
+        """Resume the process, and configure a new one; why that failed, or None."""
+        if not self._awake:  # finding the descendants of a sandboxed process takes time, and a clock is running
             self.worker.resume()
         state = self.worker.ready()
         if not isinstance(state, Ready):
-            return lost(state)
+            return no_result(state)
         if self._configured == self.worker.pid:
             return None
         self._configured = self.worker.pid
         self.worker.move(self._cores)
-        configured = self._request(Done, "configure", self._configuration)
+        configured = self._send(Acknowledgement, "configure", self._configuration)
         return configured if isinstance(configured, NoResult) else None
 
     def _pause(self) -> None:
         self._awake = False
-        if self._rests and self.worker.pid == self._configured:
-            self._request(Done, "rest", {})
+        if self._releases_memory and self.worker.pid == self._configured:
+            self._send(Acknowledgement, "rest", {})
         self.worker.suspend()
 
     def used(self) -> float:
-        """Seconds of CPU time that its process and those below it have used."""
-        with suppress(psutil.Error):
-            if self.worker.pid is not None:
-                process = psutil.Process(self.worker.pid)
-                times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
-                return sum(each.user + each.system + each.children_user + each.children_system for each in times)
-        return 0.0
+        """Processor time in seconds of its process and their descendants."""
+        return cpu_seconds(self.worker.pid) if self.worker.pid is not None else 0.0
 
-    def _request(self, kind: type[AnyAnswer], verb: str, arguments: dict[str, Any]) -> AnyAnswer | NoResult:
-        answer = self.worker.request(verb, arguments)
-        return lost(answer) if isinstance(answer, Failure) else read(kind, answer)
+    def _send(self, kind: type[AnyReply], verb: str, arguments: dict[str, Any]) -> AnyReply | NoResult:
+        reply = self.worker.request(verb, arguments)
+        return no_result(reply) if isinstance(reply, Failure) else decode(kind, reply)
 
 
-def lost(failure: Failure) -> NoResult:
-    """Why a worker gave no answer."""
+def no_result(failure: Failure) -> NoResult:
+    """The failure of a worker, as that of a measurement."""
     if not isinstance(failure, Crash):
         return NoResult(failure.status, str(failure))
     killed = "; the system may have been out of memory" if failure.how == "SIGKILL" else ""
-    status = Status.OUT_OF_MEMORY if says_out_of_memory(failure.printed) else failure.status
+    status = Status.OUT_OF_MEMORY if is_out_of_memory(failure.printed) else failure.status
     return NoResult(status, f"{failure}{killed}")

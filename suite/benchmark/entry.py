@@ -1,4 +1,4 @@
-"""One participant in a table: its samples, their times by the suite's own clock, and why it dropped out."""
+"""One participant in a table: its samples, their times by the suite's own clock, and why it was removed."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from attnsuite.benchmark.measure.messages import NoResult, PreparedTask, Rows
 from attnsuite.model import Status
 
 STALL_FACTOR = 20
-"""Samples may take, in all, this many times as long as the calls in them (and `STALL_SECONDS` more). Between the
-calls lie new inputs and their copies, which take a few times as long as a short call."""
+"""Ratio: all samples may take this many times as long as the calls in them (and `STALL_SECONDS` more). New inputs
+and their copies between calls take a few times as long as a short call."""
 STALL_SECONDS = 10.0
-"""Seconds that may be added to that: a busy machine may stall for as long."""
+"""Seconds added to that: a busy machine may stall for as long."""
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample as its process reports it, and its time by this process's clock. All are seconds."""
+    """One sample as its process reports it, and its time by this process's clock, all in seconds."""
 
     seconds: float
-    """Of one call in it, as claimed."""
+    """Claimed time of one call."""
     warmed: float
-    """Of the untimed calls that filled the cache for it, as claimed."""
+    """Claimed time of the untimed calls that filled the cache."""
     made: float
-    """Of what was made for its calls, untimed, as claimed."""
-    wall: float
-    """Of all its calls and the asking, by the suite's own clock."""
+    """Claimed time of what was made for its calls, untimed."""
+    elapsed: float
+    """Time of all its calls and of the request, by the suite's own clock."""
     idle: float
-    """Of asking for a sample without calls right after it, by the same clock."""
+    """Time of a request without calls right after it, by the same clock."""
 
 
 @dataclass(frozen=True)
 class ProofTimes:
-    """The times of answers to inputs that came one by one from this process, by its clock, and one of the answers."""
+    """Times by this process's clock of calls on inputs that it sent one by one, and one of the outputs."""
 
     seconds: Sequence[float]
-    """Of each: of sending the inputs, of the call, and of receiving all that it returned."""
+    """For each call: sending the inputs, the call, and receiving the output."""
     idle: Sequence[float]
-    """Of all that but the call."""
+    """The same without the call."""
     rows: Mapping[str, Tensor]
-    """All rows of each tensor of that answer, flattened to two axes."""
+    """All rows of each tensor of that output, flattened to two axes."""
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Rows of the output for the inputs of one number."""
+    """Rows of the output for the inputs of one round number."""
 
     number: int
     rows: Mapping[str, Tensor]
@@ -60,48 +60,48 @@ class Excerpt:
 
 @dataclass
 class Entry:
-    """A participant in one table, whose task is prepared. A participant that fails drops out."""
+    """A participant in one table, whose task is prepared. One that fails is removed."""
 
     participant: Any
-    """A `Participant`, or in tests what stands in for one."""
+    """A `Participant`, or a fake of one in tests."""
     prepared: PreparedTask
     direction: str
     cache: str
     calls: int = 0
-    """How many calls make a sample; at first the number for which it was prepared."""
+    """Calls in a sample; at first the number for which it was prepared."""
     seconds: list[float] = field(default_factory=list)
-    """Of one call, by sample, as the participant claims."""
+    """Claimed seconds of one call, by sample."""
     samples: list[Sample] = field(default_factory=list)
-    """All of each sample, its time by the suite's own clock included."""
+    """The samples, with their times by the suite's own clock."""
     processes: str = ""
-    """Which process took each sample, a digit for each; empty where there is one."""
+    """The process of each sample, as digits; empty for a single process."""
     sampling: float = 0.0
-    """Seconds that all samples took by the suite's own clock, the making of inputs included."""
+    """Seconds of all samples by the suite's own clock, making inputs included."""
     awake: float = 0.0
-    """Seconds that all its answers took by the suite's own clock."""
+    """Seconds of all its replies by the suite's own clock."""
     own_clock: float | None = None
-    """The time of a call by the suite's own clock, as a multiple of what is claimed; None where that is not known."""
+    """Ratio of the time of a call by the suite's own clock to the claimed time; None if unknown."""
     unbounded: str = ""
     """Why the suite's own clock does not bound the claim within the margin of own_clock.py; empty where it does, and
-    where calls are too short for that."""
-    kept: Excerpt | None = None
-    """Of the round that is verified."""
+    for calls that are too short."""
+    excerpt: Excerpt | None = None
+    """Rows of the round that is verified."""
     proofs: Sequence[Excerpt] = ()
-    """Of calls on secret numbers, by which its times were proved."""
+    """Rows of calls on new inputs, by which its times were proved."""
     proved: bool = False
-    """Whether calls on inputs that it had not seen took no longer than it claims."""
+    """Whether calls on new inputs took no longer than it claims."""
     relative_error: Mapping[str, float] = field(default_factory=dict)
-    """The errors of what is verified, relative to the oracle's values, as its workload reports them."""
+    """The errors of the verified rows, relative to the oracle's values, as its workload reports them."""
     error_ratio: float | None = None
-    """The largest error of all excerpts, in bounds, once they are verified."""
+    """The largest error of all verified rows, in units of the error bound."""
     failed: NoResult | None = None
     took_more_cores: bool = False
-    """Whether it used more cores than it was given, so that the others' times cannot be trusted."""
+    """Whether it used more cores than it was given, which invalidates the others' times."""
     stopped: str = ""
-    """Why it has samples enough, as in `Measurement`."""
+    """Why sampling stopped, as in `Measurement`."""
     _turn: int = 0
     _turns: list[int] = field(default_factory=list, repr=False)
-    """The processes that have yet to take their turn."""
+    """The processes whose turn in this cycle is still to come."""
 
     def __post_init__(self) -> None:
         self.calls = self.calls or self.prepared.calls
@@ -116,7 +116,7 @@ class Entry:
         return sum(self.seconds) * self.calls
 
     def take_turn(self, random: Random) -> None:
-        """Let one of its processes take the next samples: each as often as any other, in random order."""
+        """Choose the process of the next samples: each as often as any other, in random order."""
         if (processes := self.participant.processes) > 1:
             self._turns = self._turns or random.sample(range(processes), processes)
             self._turn = self._turns.pop()
@@ -124,9 +124,9 @@ class Entry:
 
     def sample(self, number: int) -> None:
         """Take one sample on the inputs of this round."""
-        before = self.awake
-        sample = self.ask(lambda: self.participant.sample(number, self.calls))
-        self.sampling += self.awake - before
+        awake_before = self.awake
+        sample = self.attempt(lambda: self.participant.sample(number, self.calls))
+        self.sampling += self.awake - awake_before
         if sample is None:
             return
         self.seconds.append(sample.seconds)
@@ -134,25 +134,25 @@ class Entry:
         if self.participant.processes > 1:
             self.processes += str(self._turn)
         if self.cache == "hot" and self.sampling > STALL_FACTOR * self.spent + STALL_SECONDS:
-            self.refuse(f"its samples took {self.sampling:.3g} s, the calls in them, as it claims, {self.spent:.3g} s")
+            self.refuse(f"its samples took {self.sampling:.3g} s; it claims {self.spent:.3g} s for the calls in them")
 
     def keep(self, number: int, rows: Rows) -> None:
-        """Keep rows of what the sample of this round returned, in place of those of an earlier one."""
-        if answer := self.ask(lambda: self.participant.found(rows)):
-            self.kept = Excerpt(number, answer.rows)
+        """Store rows of the output of this round's sample, in place of those of an earlier round."""
+        if reply := self.attempt(lambda: self.participant.output_rows(rows)):
+            self.excerpt = Excerpt(number, reply.rows)
         elif self.failed:
             self.refuse(self.failed.detail)
 
     def refuse(self, detail: str) -> None:
-        """Let it drop out, because its times cannot be believed."""
+        """Remove it, because its times cannot be trusted."""
         self.failed = NoResult(Status.REFUSED, detail)
 
-    def ask(self, question: Callable[[], Result | NoResult]) -> Result | None:
-        """The participant's answer, whose time is counted. None where it drops out by its answer."""
+    def attempt(self, action: Callable[[], Result | NoResult]) -> Result | None:
+        """The participant's reply, whose time is added up; None if it fails, which removes it."""
         started = perf_counter()
-        answer = question()
+        reply = action()
         self.awake += perf_counter() - started
-        if not isinstance(answer, NoResult):
-            return answer
-        self.failed = answer
+        if not isinstance(reply, NoResult):
+            return reply
+        self.failed = reply
         return None

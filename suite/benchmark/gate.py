@@ -1,4 +1,4 @@
-"""No time without conformance: an implementation that fails a case which a workload needs is refused there."""
+"""No time without conformance: an implementation is refused on a workload if it fails a case that this needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import structs
 
 from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.processes import MEASURED, cores, cores_of, with_threads
-from attnsuite.benchmark.request import Implementation, declaration_of, function_here
+from attnsuite.benchmark.request import Implementation, declaration_of, local_function
 from attnsuite.benchmark.verdict_cache import VerdictCache, needs_of
 from attnsuite.cases import Case, Contract, list_tests
 from attnsuite.conformance.check import Check, Timeouts
@@ -22,7 +22,7 @@ from attnsuite.model import EVERY_CASE, FAILURES, WITHOUT_RESULT, Outcome, Statu
 from attnsuite.registry import Declaration
 
 ABOUT_SIZE = frozenset({"large"})
-"""Features that are about size alone. Cases are small, so small workloads need cases with these, too."""
+"""Features that concern size alone. Cases are small, so small workloads need cases with these, too."""
 
 Key = tuple[str, str]
 """A case and a dtype."""
@@ -30,10 +30,10 @@ Key = tuple[str, str]
 
 @dataclass
 class Gate:
-    """Tests implementations on all cases that need no more than the workloads use, once each.
+    """Tests implementations, once each, on all cases that need no more features than the workloads use.
 
-    Bad input is not tested, nor cases of known bugs that concern no workload. `earlier` are outcomes, by
-    implementation, that are valid for these very sources and versions.
+    It skips bad input and cases of known bugs that concern no workload. `earlier` are outcomes, by implementation, that
+    are valid for the present sources and versions.
     """
 
     contract: Contract
@@ -43,16 +43,16 @@ class Gate:
     cache: VerdictCache | None = None
     """Verdicts of earlier runs; new ones are stored there."""
     threads: int = 0
-    """Tests run in processes that start as those that are timed on so many threads, so that PyTorch is imported once
-    for both; with 0 they start as this process did."""
+    """Threads of the timed processes, whose settings the tests' processes share, so that PyTorch is imported once
+    for both; 0 for the settings of this process."""
     sampled: Collection[str] = ()
-    """Implementations that were tested on a sample of cases: nothing but their `earlier` outcomes counts."""
+    """Implementations that were tested on a sample of cases: only their `earlier` outcomes count."""
     signed: dict[str, str] = field(default_factory=dict)
-    """The signature that each implementation was taken to have, in a line; empty for the contract's own."""
+    """The detected signature of each implementation, in a line; empty for the contract's own."""
     wanted: int = 0
-    """How many tests are needed, of all implementations together."""
-    before: dict[str, int] = field(default_factory=dict)
-    """How many of them were known from earlier runs, by implementation."""
+    """Number of tests that all implementations need."""
+    reused: dict[str, int] = field(default_factory=dict)
+    """Number of these tests with an outcome of an earlier run, by implementation."""
     _known: dict[str, dict[Key, Outcome]] = field(default_factory=dict)
     _over: Event = field(default_factory=Event, repr=False)
     """Set after Ctrl-C: no more outcomes are needed."""
@@ -65,29 +65,34 @@ class Gate:
         session = self._session()
         keys = [key for dtype in sorted({dtype for dtype, _ in uses}) for key in self._needed(dtype)]
         used = [key for key in keys if any(self._is_used(key, *use) for use in uses)]
-        wanted = [self._concerning(session, declaration_of(each), used) for each in implementations]
+        wanted = [self._concerning(session, declaration_of(implementation), used) for implementation in implementations]
         self.wanted += sum(map(len, wanted))
         pairs = list(zip(implementations, wanted, strict=True))
-        elsewhere = [pair for pair in pairs if function_here(pair[0]) is None]
+        elsewhere = [pair for pair in pairs if local_function(pair[0]) is None]
         with alone(self.device), ThreadPoolExecutor(len(cores())) as pool:
             for pair in pairs:
-                if function_here(pair[0]) is not None:  # these share this process, so one after the other
+                if local_function(pair[0]) is not None:  # these share this process, so they run in sequence
                     self._test(session, *pair)
             try:
                 sessions = [replace(session, cores=cores_of(self.threads, place)) for place in range(len(elsewhere))]
                 list(pool.map(lambda pair, there: self._test(there, *pair), elsewhere, sessions))
-            except BaseException:  # after Ctrl-C nothing that hangs is waited for
+            except BaseException:  # after Ctrl-C nothing waits for a hanging test
                 self._over.set()
                 raise
 
     @property
     def summary(self) -> str:
-        """How many tests ran, in a line; empty where none were needed."""
-        before, of = sum(self.before.values()), f"{self.wanted} questions that need no more than these workloads use"
-        return f"conformance: {of}: {self.wanted - before} now, {before} answered before" if self.wanted else ""
+        """The numbers of tests that ran and that were known, in a line; empty if none were needed."""
+        reused = sum(self.reused.values())
+        counts = f"{self.wanted - reused} run now, {reused} known from earlier runs"
+        return (
+            f"conformance: {self.wanted} tests of the features that these workloads use: {counts}"
+            if self.wanted
+            else ""
+        )
 
     def refusal(self, name: str, dtype: str, features: frozenset[str]) -> NoResult | None:
-        """Why an implementation may not be timed in a dtype with these features; None where it may."""
+        """Why an implementation may not be timed in a dtype with these features, or None."""
         failed = [
             outcome
             for key, outcome in self._known.get(name, {}).items()
@@ -97,15 +102,16 @@ class Gate:
             return None
         worst = next((outcome for outcome in failed if outcome.fails), failed[0])
         others = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-        why = f"{worst.status}: {worst.detail.removeprefix(f'{worst.status}: ')}"  # timeouts and crashes say so already
-        return NoResult(Status.REFUSED, f"it fails {worst.case} ({worst.dtype}){others}: {why}", known=worst.known)
+        detail = worst.detail.removeprefix(f"{worst.status}: ")  # timeouts and crashes start with their status
+        reason = f"{worst.status}: {detail}"
+        return NoResult(Status.REFUSED, f"it fails {worst.case} ({worst.dtype}){others}: {reason}", known=worst.known)
 
     def outcomes(self, name: str) -> list[Outcome]:
         """All outcomes of an implementation."""
         return list(self._known.get(name, {}).values())
 
     def _cases(self, dtype: str) -> dict[Key, Case]:
-        """All cases of the contract in a dtype that can be tested in a process that has run others."""
+        """All cases of the contract in a dtype that need no fresh process."""
         drawn = list_tests(self.contract.cases(), self.device.split(":")[0], (dtype,))
         return {(case.name, dtype): case for case, _ in drawn if not case.in_worker}
 
@@ -122,14 +128,14 @@ class Gate:
             return self._needs[dtype]
 
     def _concerning(self, session: Session, declaration: Declaration, wanted: Sequence[Key]) -> list[Key]:
-        """The tests of an implementation, without known bugs that concern no workload."""
+        """The tests of an implementation, without those of known bugs that concern no workload."""
         bugs = session.known_bugs(self.contract) if declaration.shipped else []
         bugs = [bug for bug in bugs if not bug.concerns_workloads]
         name, contract = declaration.full_name, self.contract.name
         failures = [Outcome(name, contract, *key, self.device, Status.FAILED) for key in wanted] if bugs else []
-        spared = {(each.case, each.dtype) for each in failures if any(bug.covers(each) for bug in bugs)}
-        earlier = {(each.case, each.dtype) for each in self.earlier.get(name, ())}
-        return [key for key in wanted if key not in spared and (name not in self.sampled or key in earlier)]
+        irrelevant = {(outcome.case, outcome.dtype) for outcome in failures if any(bug.covers(outcome) for bug in bugs)}
+        earlier = {(outcome.case, outcome.dtype) for outcome in self.earlier.get(name, ())}
+        return [key for key in wanted if key not in irrelevant and (name not in self.sampled or key in earlier)]
 
     def _session(self) -> Session:
         request = CheckRequest(device=self.device, isolate=True, time_limit=self.time_limit)
@@ -141,16 +147,16 @@ class Gate:
         return key in needed and needed[key] - ABOUT_SIZE <= features | {dtype}
 
     def _test(self, session: Session, implementation: Implementation, wanted: Sequence[Key]) -> None:
-        """Run the tests whose outcomes are not known from here, from `earlier` or from the cache."""
+        """Run the tests whose outcomes are neither known, nor in `earlier` or the cache."""
         declaration = declaration_of(implementation)
-        cache = self.cache if function_here(implementation) is None else None
+        cache = self.cache if local_function(implementation) is None else None
         stored = cache.outcomes(declaration) if cache else {}
-        earlier = {(each.case, each.dtype): each for each in self.earlier.get(declaration.full_name, ())}
+        earlier = {(outcome.case, outcome.dtype): outcome for outcome in self.earlier.get(declaration.full_name, ())}
         known = self._known.setdefault(declaration.full_name, {})
         known |= {key: earlier[key] for key in wanted if key in earlier}
         known |= {key: stored[key] for key in wanted if key in stored and key not in known}
         missing = [key for key in wanted if key not in known]
-        self.before[declaration.full_name] = len(wanted) - len(missing)
+        self.reused[declaration.full_name] = len(wanted) - len(missing)
         if not missing or (EVERY_CASE, EVERY_CASE) in known:
             return
         with ExitStack() as stack:
@@ -164,20 +170,20 @@ class Gate:
                 self._run(check, missing, known)
 
     def _run(self, check: Check, missing: Sequence[Key], known: dict[Key, Outcome]) -> None:
-        """Run these tests in order, until too many in a row give no result."""
+        """Run these tests in order, until too many timeouts or crashes in a row."""
         timeouts, lost = Timeouts(self.time_limit, counted=WITHOUT_RESULT), None
-        diagnosed: list[frozenset[str]] = []  # features of failures with a diagnosis: a refusal shows one of these
+        diagnosed: list[frozenset[str]] = []  # the features of failures with a diagnosis, one of which a refusal shows
         cases = {dtype: self._cases(dtype) for dtype in {dtype for _, dtype in missing}}
         tests = ((cases[key[1]][key], key[1]) for key in missing)
         outcomes = check.outcomes(tests)
         for case, dtype in missing:
             if self._over.is_set():
                 return
-            if lost and timeouts.reason:  # each of the rest would take the time limit, or a process of its own
+            if lost and timeouts.reason:  # each further test would cost a time limit or a process
                 known[case, dtype] = structs.replace(lost, case=case, dtype=dtype)
                 continue
             outcome, features = next(outcomes), self._needed(dtype)[case, dtype]
-            if not any(other <= features for other in diagnosed):  # else a refusal shows the one with a diagnosis
+            if not any(other <= features for other in diagnosed):  # else a refusal shows another failure's diagnosis
                 outcome = check.diagnosed_alone(outcome)
             known[case, dtype] = outcome
             diagnosed += [features] if outcome.fails else []

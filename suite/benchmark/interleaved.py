@@ -14,7 +14,7 @@ from attnsuite.benchmark.gate import Gate
 from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.participant import Participant, all_ready
 from attnsuite.benchmark.request import Request, Table, with_gradients
-from attnsuite.benchmark.table import TimedTable, Timing, Weight, measured
+from attnsuite.benchmark.table import MemoryResult, TimedTable, Timing, measured
 from attnsuite.cases import Contract
 from attnsuite.model import Measurement, Outcome
 from attnsuite.registry import Declaration
@@ -86,7 +86,7 @@ class Interleaved:
         for number in range(processes):
             left = (perf_counter() - started) / number * (processes - number) if number else 0.0
             self.progress(f"pair {number + 1} of {processes}" + (f", about {left:.0f} s left" if number else ""))
-            yield self._in_new_processes(weigh=number < WEIGHED_PAIRS)
+            yield self._in_new_processes(measure_memory=number < WEIGHED_PAIRS)
 
     def _refusal(self, name: str, dtype: str, features: frozenset[str]) -> NoResult | None:
         """The refusal by the gate of a side, for participants whose names tell theirs."""
@@ -94,23 +94,23 @@ class Interleaved:
         side, full_name = own[name]
         return self._gates[side].refusal(full_name, dtype, features)
 
-    def _in_new_processes(self, *, weigh: bool) -> dict[tuple[str, Table], Rows]:
+    def _in_new_processes(self, *, measure_memory: bool) -> dict[tuple[str, Table], Rows]:
         forget_servers()  # so that where memory lies is drawn anew, for both sides
-        self._timing.weights.clear()
+        self._timing.memories.clear()
         rows: dict[tuple[str, Table], Rows] = {}
         with ExitStack() as stack:
-            participants, unready, beside = self._participants(stack)
+            participants, unready, reference = self._participants(stack)
             for table in self.tables():
                 shuffled = self.random.sample(participants, len(participants))
-                timed = self._timing.time(table, shuffled, beside)
+                timed = self._timing.time(table, shuffled, reference)
                 timed = replace(timed, failed={**unready, **timed.failed})
-                weights = self._timing.weigh(table, timed.entries) if weigh else {}
-                self.busy += filter(None, [timed.load.says(table.threads)])
+                memories = self._timing.measure_memory(table, timed.entries) if measure_memory else {}
+                self.busy += filter(None, [timed.load.note(table.threads)])
                 for pair in self.pairs:
                     old, new = (pair.renamed(side).full_name for side in (OLD, NEW))
                     rows[pair.name, table] = (
-                        self._row(pair, table, timed, old, weights.get(old)),
-                        self._row(pair, table, timed, new, weights.get(new)),
+                        self._row(pair, table, timed, old, memories.get(old)),
+                        self._row(pair, table, timed, new, memories.get(new)),
                     )
         return rows
 
@@ -121,13 +121,13 @@ class Interleaved:
         declarations = [pair.renamed(side) for pair in self.pairs for side in (OLD, NEW)]
         settings = {"device": device, "threads": threads, "time_limit": limit, "gradients": with_gradients(tables)}
         started = [Participant(of, place=place, **settings) for place, of in enumerate(declarations)]  # type: ignore[arg-type]
-        for each in started:
-            stack.callback(each.close)
-            each.start()
+        for participant in started:
+            stack.callback(participant.close)
+            participant.start()
         return all_ready(started, self.contract, declarations, stack, **settings)
 
-    def _row(self, pair: Pair, table: Table, timed: TimedTable, name: str, weight: Weight) -> Measurement:
+    def _row(self, pair: Pair, table: Table, timed: TimedTable, name: str, memory: MemoryResult) -> Measurement:
         entry = next((entry for entry in timed.entries if entry.name == name), None)
         why = timed.failed.get(name) if entry is None else entry.failed
         row = table.row(pair.name, self.contract.name, self.request.device, why)
-        return row if entry is None or why else structs.replace(measured(row, entry, weight), detail="")
+        return row if entry is None or why else structs.replace(measured(row, entry, memory), detail="")

@@ -26,7 +26,7 @@ class BenchmarkPlan:
     benchmark: Benchmark
     tables: Sequence[Table]
     members: Sequence[str]
-    left_out: Sequence[str]
+    skipped: Sequence[str]
     rows: int
 
     @property
@@ -42,30 +42,32 @@ class BenchmarkPlan:
 def plan_of(benchmark: Benchmark) -> BenchmarkPlan:
     """The plan of a benchmark, without importing anything that it times."""
     tables, kind = benchmark.tables(), benchmark.request.kind
-    members, left_out, rows = [], [], 0
-    for each in map(declaration_of, benchmark.implementations):
-        absent = registry.missing_library(each)
-        unsupported = [table.unsupported(each, benchmark.contract, kind) for table in tables]
-        timed = 0 if each.broken or absent else unsupported.count(None)
+    members, skipped, rows = [], [], 0
+    for declaration in map(declaration_of, benchmark.implementations):
+        missing_library = registry.missing_library(declaration)
+        unsupported = [table.unsupported(declaration, benchmark.contract, kind) for table in tables]
+        timed = 0 if declaration.broken or missing_library else unsupported.count(None)
         rows += timed
         if timed:
-            members.append(each.full_name)
+            members.append(declaration.full_name)
         else:
-            why = each.broken or (absent.reason if absent else next(str(reason) for reason in unsupported if reason))
-            left_out.append(f"{each.full_name}: {why}")
-    return BenchmarkPlan(benchmark, tables, members, left_out, rows)
+            reason = declaration.broken or (
+                missing_library.reason if missing_library else next(str(reason) for reason in unsupported if reason)
+            )
+            skipped.append(f"{declaration.full_name}: {reason}")
+    return BenchmarkPlan(benchmark, tables, members, skipped, rows)
 
 
 def plan_lines(benchmarks: Sequence[Benchmark]) -> Iterator[str]:
     """The plan for people: a line for each group of workloads, and the time of all."""
-    plans = [plan_of(each) for each in benchmarks]
+    plans = [plan_of(benchmark) for benchmark in benchmarks]
     for plan in plans:
         members = counted(len(plan.members), "implementation")
         yield f"{plan.benchmark.contract.name}: {counted(len(plan.tables), 'table')}, {members}, {plan.rows} rows"
         for group in dict.fromkeys(table.workload.group for table in plan.tables):
-            yield f"  {group}: {_of_group([table for table in plan.tables if table.workload.group == group])}"
-        yield f"  of {', '.join(each.partition('/')[2] for each in plan.members)}"
-        yield from (f"  without {each}" for each in plan.left_out)
+            yield f"  {group}: {_group_summary([table for table in plan.tables if table.workload.group == group])}"
+        yield f"  of {', '.join(name.partition('/')[2] for name in plan.members)}"
+        yield from (f"  without {reason}" for reason in plan.skipped)
     request = benchmarks[0].request
     words = f"about {duration(sum(plan.seconds for plan in plans))} on {request.device}, {ESTIMATES[request.kind][3]}: "
     yield words + f"{request.seconds:g} s of timed calls a row, calls up to {request.slowest:g} s, nothing is started"
@@ -84,14 +86,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _of_group(tables: Sequence[Table]) -> str:
+def _group_summary(tables: Sequence[Table]) -> str:
     workloads = counted(len({table.workload.name for table in tables}), "workload")
     threads = sorted({table.threads for table in tables} - {0})
     parts = [
         _distinct(table.dtype for table in tables),
         _distinct(table.direction.replace("_", " and ") for table in tables),
     ]
-    parts += [counted(each, "thread") for each in threads]
+    parts += [counted(count, "thread") for count in threads]
     return f"{counted(len(tables), 'table')} of {workloads}, {'; '.join(parts)}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped, unused-ignore]  # stubs are a package of their own
@@ -34,9 +35,9 @@ def prewarm_benchmark(threads: int, contracts: Iterable[str], processes: int = 1
         prewarm({**environment, **with_threads(threads)}, cores_of(threads, place), service(gradients), rooms)
 
 
-def service(gradients: bool, weighs: bool = False) -> str:
+def service(gradients: bool, for_memory: bool = False) -> str:
     """The function that a process starts with, by whether gradients are timed, and whether memory is measured."""
-    return f"{BENCH_OF_GRADIENTS if gradients else BENCH}:{'begin_to_weigh' if weighs else 'begin'}"
+    return f"{BENCH_OF_GRADIENTS if gradients else BENCH}:{'begin_for_memory' if for_memory else 'begin'}"
 
 
 def timed_as(number: int) -> Mapping[str, str]:
@@ -83,3 +84,15 @@ def _siblings(core: int) -> str:
         return Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list").read_text().strip()
     except OSError:
         return str(core)
+
+
+def cpu_seconds(process: int | None = None) -> float:
+    """Processor time in seconds of a process (by default this one) and its descendants, ended ones included."""
+    seconds = 0.0
+    with suppress(psutil.Error):  # it has ended
+        parent = psutil.Process(process)
+        for relative in (parent, *parent.children(recursive=True)):
+            with suppress(psutil.Error):
+                times = relative.cpu_times()
+                seconds += times.user + times.system + times.children_user + times.children_system
+    return seconds

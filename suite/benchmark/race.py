@@ -1,6 +1,6 @@
-"""Rounds: in each, every entry takes one sample, in random order, so that what disturbs one disturbs all.
+"""Rounds: in each, every entry takes one sample, in random order, so that a disturbance affects all entries.
 
-Rounds go on for longer, within the budget, while they depend on each other: intervals are wider then.
+More rounds follow, within the budget, while they depend on each other: intervals are wider then.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from attnsuite.benchmark.busy import Disturbance, Load
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.measure import is_narrow
 from attnsuite.benchmark.measure.messages import Rows
-from attnsuite.benchmark.new_numbers import prove
-from attnsuite.benchmark.own_clock import Asking, hold_samples
+from attnsuite.benchmark.own_clock import RequestOverhead, check_samples
+from attnsuite.benchmark.proofs import prove
 from attnsuite.benchmark.rounds import CHECK_EVERY, MIN_ROUNDS, NARROW_INTERVAL, rounds_needed
 from attnsuite.cases.tensors import ROUND_NUMBERS
 from attnsuite.model.faster import compare
 from attnsuite.model.statistics import interval
 
 FEWEST_OF_SLOW = 3
-"""Rounds that an entry takes part in at least, however slow it is."""
+"""Rounds of every entry at least, however slow it is."""
 LONGEST_RACE = 45.0
-"""Seconds of timed calls after which an entry need not have the rounds that a verdict takes: twelve rounds of a call
-of 5 s, by twelve implementations, would take 12 minutes."""
+"""Seconds of timed calls after which an entry may stop before the rounds that a verdict takes: twelve rounds of a
+call of 5 s, by twelve implementations, would take 12 minutes."""
 SAME_CALLS_WITHIN = 2
-"""Entries up to this many times as fast or slow as the baseline make as many calls in a sample as it does. Beyond
-that, samples would differ too much in length."""
+"""Entries within this factor of the baseline make as many calls in a sample as it does. Beyond it, samples would
+differ too much in length."""
 
 
 def race(
@@ -38,11 +38,12 @@ def race(
     reference: Entry | None = None,
     load: Callable[[], Load] = Load,
 ) -> int:
-    """Sample all entries round by round until their comparisons are narrow or their budgets spent, then prove them.
+    """Sample all entries round by round until their intervals are narrow or their budgets spent, then prove their
+    times.
 
-    `budget` is seconds of timed calls for each. Every entry keeps these `rows` of one round, the same for all, chosen
-    with equal chance. The `reference` is sampled as long as others are, and is neither compared nor proved. `load`
-    measures the use of the machine by other processes meanwhile. Returns the number of rounds.
+    `budget` is seconds of timed calls for each. Every entry stores these `rows` of one round, the same for all, chosen
+    at random. The `reference` is sampled with the others, and neither compared nor proved. `load` measures the load by
+    other processes meanwhile. Returns the number of rounds.
     """
     _align_calls(entries, baseline)
     fewest = max(MIN_ROUNDS, rounds_needed(len(entries) - 1))
@@ -50,26 +51,26 @@ def race(
     taken = 0
     while racing:
         taken += 1
-        beside = [reference] if reference and _tells_more(reference, budget) else []
-        _round([*racing, *beside], keep=random.random() * taken < 1, rows=rows, random=random)  # reservoir sampling
+        extra = [reference] if reference and _is_sampled_again(reference, budget) else []
+        _round([*racing, *extra], keep=random.random() * taken < 1, rows=rows, random=random)  # reservoir sampling
         racing = [entry for entry in racing if not entry.failed]
         _stop(racing, taken, fewest, baseline, budget)
         if taken >= fewest and any(entry.stopped and entry.name == baseline for entry in entries):
-            for entry in racing:  # nothing is left to pair with
+            for entry in racing:  # no samples are left to pair with
                 entry.stopped = entry.stopped or "budget"
         racing = [entry for entry in racing if not entry.stopped]
     own = (entry for entry in entries if entry.name == baseline and entry.participant.shipped)
     trusted = next(own, reference if reference and reference.seconds else None)
-    asking = Asking.of(entries)
+    overhead = RequestOverhead.of(entries)
     disturbance = Disturbance(load, trusted.seconds if trusted else ())
     for entry in entries:
-        hold_samples(entry, asking, disturbance)
-    prove([entry for entry in entries if not entry.failed], trusted, asking, rows, random, disturbance)
+        check_samples(entry, overhead, disturbance)
+    prove([entry for entry in entries if not entry.failed], trusted, overhead, rows, random, disturbance)
     return taken
 
 
-def _tells_more(reference: Entry, budget: float) -> bool:
-    """Whether the yardstick is sampled again: as often as any other at least, beyond that within the budget."""
+def _is_sampled_again(reference: Entry, budget: float) -> bool:
+    """Whether the reference is sampled again: `FEWEST_OF_SLOW` times at least, then within the budget."""
     return not reference.failed and (len(reference.seconds) < FEWEST_OF_SLOW or reference.spent <= budget)
 
 
@@ -84,7 +85,7 @@ def _round(racing: Sequence[Entry], *, keep: bool, rows: Rows, random: Random) -
 
 
 def _stop(racing: Sequence[Entry], taken: int, fewest: int, baseline: str, budget: float) -> None:
-    """Note why entries have samples enough, of those that have."""
+    """Record why sampling of an entry stops, for those that have enough samples."""
     narrow = taken >= fewest and taken % CHECK_EVERY == 0 and _are_narrow(racing, baseline)
     for entry in racing:
         enough = taken >= fewest or (taken >= FEWEST_OF_SLOW and entry.spent > LONGEST_RACE)
@@ -95,9 +96,9 @@ def _stop(racing: Sequence[Entry], taken: int, fewest: int, baseline: str, budge
 
 
 def _align_calls(entries: Sequence[Entry], baseline: str) -> None:
-    """Give all that are about as fast as the baseline as many calls in a sample.
+    """Give all entries that are about as fast as the baseline as many calls in a sample.
 
-    The first call of a sample takes longest, so that identical implementations with three and four calls would differ.
+    The first call of a sample takes longest: identical implementations with three and four calls would differ.
     """
     for base in (entry.calls for entry in entries if entry.name == baseline):
         for entry in entries:
@@ -106,7 +107,7 @@ def _align_calls(entries: Sequence[Entry], baseline: str) -> None:
 
 
 def _are_narrow(racing: Sequence[Entry], baseline: str) -> bool:
-    """Whether every interval is narrow: of the ratio to the baseline, or of the time where there is no baseline."""
+    """Whether every interval is narrow: of the ratio to the baseline, or of the time without a baseline."""
     samples = {entry.name: entry.seconds for entry in racing}
     base = samples.pop(baseline, None)
     if base is None or not samples:

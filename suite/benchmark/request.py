@@ -1,4 +1,4 @@
-"""What to time: a request in words, and the tables that it asks for."""
+"""What to time: the request of a user, and the tables of measurements that it selects."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from attnsuite.model.options import check_cache, check_dtypes, check_processes, 
 from attnsuite.registry import Declaration, Loaded
 
 BUDGETS = {"quick": 0.3, "standard": 2.5, "full": 2.5}
-"""Seconds of timed calls for each implementation in each table, by profile. Every table gets the rounds without
-which no verdict is possible in any case."""
+"""Seconds of timed calls for each implementation in each table, by profile. Every table gets the rounds that a
+verdict needs in any case."""
 BUDGET_OF_NAMED = BUDGETS["quick"]
-"""The same where workloads are named and no profile, so that work on a kernel gets a verdict in seconds."""
+"""The same for named workloads without a profile, so that work on a kernel gets a verdict in seconds."""
 SLOWEST = {"quick": 1.0, "standard": 5.5, "full": 20.0}
-"""Seconds that a call may take, by profile; without one, as in `standard`. With twelve rounds of each call, a table
-of a slower implementation would take longer than the whole profile has."""
+"""Seconds that a call may take, by profile; without one, as in `standard`. Twelve rounds of a slower call would
+exceed the time of the whole profile."""
 ON_GPU = {"full": (0.5, 1.0)}
-"""The budget and the slowest call on a GPU where they differ: so `full` fits into two hours there."""
+"""The budget and the slowest call on a GPU if they differ, so that `full` fits into two hours."""
 PROCESSES = 2
-"""The processes of each implementation that are timed where a whole profile is: the fewest that differ."""
+"""Timed processes of each implementation in a whole profile: the fewest that show differences between processes."""
 MEMORY_SHARE = 0.25
-"""The part of the machine's memory that one process may take, so that the machine does not begin to swap."""
+"""The share of the machine's memory that one process may take, so that the machine does not swap."""
 LARGEST, GIB = 2**63 - 1, 2**30
-"""Bytes: the most that a tensor can have, and a GiB."""
+"""Bytes: the largest tensor, and a GiB."""
 
 Implementation = Declaration | Loaded
-"""What is timed: an implementation as it was declared, or a function that is here already."""
+"""What is timed: a declared implementation, or a function object."""
 
 
 def declaration_of(implementation: Implementation) -> Declaration:
@@ -47,8 +47,8 @@ def declaration_of(implementation: Implementation) -> Declaration:
     return implementation.declaration if isinstance(implementation, Loaded) else implementation
 
 
-def function_here(implementation: Implementation) -> Callable[..., Any] | None:
-    """The function that is tested and timed in this process, because no other can import it; None where another can."""
+def local_function(implementation: Implementation) -> Callable[..., Any] | None:
+    """The function to test and time in this process, because no other can import it; None if another can."""
     declaration = declaration_of(implementation)
     importable = bool(declaration.module or declaration.file)
     return implementation.function if isinstance(implementation, Loaded) and not importable else None
@@ -56,7 +56,7 @@ def function_here(implementation: Implementation) -> Callable[..., Any] | None:
 
 @dataclass(frozen=True)
 class Table:
-    """What is measured together, round by round: one workload in one dtype and direction, on a number of threads."""
+    """One comparison, measured round by round: one workload in one dtype and direction, on a number of threads."""
 
     workload: Workload
     dtype: str
@@ -70,16 +70,16 @@ class Table:
         return f"{self.workload.name} {self.direction.replace('_', ' and ')}"
 
     def job(self, contract: Contract, declaration: Declaration) -> Job:
-        """What is measured of an implementation, by name."""
+        """The task of an implementation, by name."""
         names = contract.name, self.workload.name, self.dtype, self.direction, self.cache
         return Job(*names, dict(declaration.conventions))
 
     def under(self, declaration: Declaration) -> Table:
-        """The same by the conventions that an implementation declares."""
+        """The same table under the conventions that an implementation declares."""
         return replace(self, workload=self.workload.under(declaration.conventions))
 
     def row(self, name: str, contract: str, device: str, failed: NoResult | None = None) -> Measurement:
-        """The row of an implementation that failed, or, yet without times, of one that is measured."""
+        """The row of an implementation that failed, or an empty row to fill with times."""
         key = name, contract, self.workload.name, self.dtype, device, self.threads, self.direction, self.cache
         return Measurement(*key, Status.MEASURED) if failed is None else Measurement(*key, **vars(failed))
 
@@ -88,9 +88,9 @@ class Table:
         return contract.needs((self.workload.call(self.dtype, self.direction, device="meta"),))
 
     def unsupported(self, declaration: Declaration, contract: Contract, kind: str) -> NoResult | None:
-        """Why an implementation does not support this on that kind of device, by its signature or declaration.
+        """Why an implementation does not support this on that kind of device, by its signature or declaration, or None.
 
-        None where it does. A model that promises no error bound is timed under any conventions.
+        A model that promises no error bound is timed under any conventions.
         """
         call = self.workload.call(self.dtype, self.direction, device="meta")
         if declaration.parameters is not None and (untaken := call.arguments - frozenset(declaration.parameters)):
@@ -105,10 +105,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Request:
-    """What to time, on which device. Raises UsageError for what does not exist.
+    """What to time, on which device. Raises UsageError for unknown names.
 
-    `workloads` are names, groups or shell patterns; a group without a profile is what `standard` has of it, on a GPU
-    `full`. `threads` are thread counts for a CPU, by default one, and all cores where the workload's profile says so.
+    `workloads` are names, groups or shell patterns; a group without a profile means its part of `standard`, on a GPU of
+    `full`. `threads` are thread counts for a CPU, by default one, and all cores if the workload's profile has them.
     `backward` times backward alone and forward and backward together for every workload, `step` a training step for
     each that has one; forward is timed with either. `budget`, in seconds, replaces the profile's.
     """
@@ -125,13 +125,13 @@ class Request:
     dtypes: tuple[str, ...] = ()
     """Dtypes in place of those that workloads name."""
     shapes: tuple[str, ...] = ()
-    """Workloads that a user types, in addition to those that are named."""
+    """Shapes on the command line, in addition to named workloads."""
     baseline: str = ""
-    """The implementation that others are compared with, in place of the contract's: its name without the contract."""
+    """The name, without the contract, of the baseline in place of the contract's own."""
     shard: Shard | None = None
-    """The part that is timed, of workloads: the tables of one are not divided."""
+    """The shard of workloads to time; the tables of one workload stay together."""
     processes: int | None = None
-    """How many processes of each implementation take samples in turns; None for the usual number."""
+    """Number of processes of each implementation that take samples in turns; None for the default."""
 
     def __post_init__(self) -> None:
         check_device(self.device)
@@ -147,9 +147,9 @@ class Request:
 
     @property
     def in_processes(self) -> int:
-        """How many processes of each implementation are timed: two where a whole profile is compared, on a CPU.
+        """Number of timed processes of each implementation: two for a whole profile on a CPU, else one.
 
-        There a process costs seconds; on a GPU each takes memory for itself.
+        On a GPU each process takes memory for itself.
         """
         whole = self.kind == "cpu" and not self.workloads and not self.shapes
         return self.processes or (PROCESSES if whole else 1)
@@ -161,7 +161,7 @@ class Request:
 
     @property
     def timed_as(self) -> str | None:
-        """The profile: `quick` where nothing is named, None where workloads are."""
+        """The profile: `quick` by default, None for named workloads."""
         return self.profile or (None if self.workloads or self.shapes else "quick")
 
     @property
@@ -188,7 +188,7 @@ class Request:
         """The request as text; only the same request resumes a run."""
         words = [f"bench on {self.device}", f"profile {self.timed_as}", *self.workloads]
         words += [f"shape {shape}" for shape in self.shapes] + list(self.dtypes)
-        words += [f"beside {self.baseline}"] if self.baseline else []
+        words += [f"baseline {self.baseline}"] if self.baseline else []
         words += [f"threads {' '.join(map(str, self.threads))}"] if self.threads else []
         words += [f"{self.processes} processes"] if self.processes is not None else []
         words += [f"budget {self.budget:g} s"] if self.budget is not None else []
@@ -196,15 +196,18 @@ class Request:
         return ", ".join([*words, *(["backward"] if self.backward else []), *([STEP] if self.step else [])])
 
     def tables(self, contract: Contract) -> list[Table]:
-        """The tables in the order of measuring, those of one thread count together. UsageError where there is none.
+        """The tables in the order of measuring, grouped by thread count. Raises UsageError if there are none.
 
-        The shard of a request may hold none of them.
+        A shard may have none of them.
         """
         chosen = self._chosen(contract)
-        names, steps = ", ".join(workload.name for workload in chosen), any(STEP in each.directions for each in chosen)
+        names, steps = (
+            ", ".join(workload.name for workload in chosen),
+            any(STEP in workload.directions for workload in chosen),
+        )
         if self.backward and not any("backward" in workload.directions for workload in chosen):
             how = ", or as a training step" if steps else " alone"
-            raise UsageError(f"{names}: {contract.name} is timed forward{how}, there is no backward")
+            raise UsageError(f"{names}: {contract.name} has no backward; it is timed forward{how}")
         if self.step and not steps:
             raise UsageError(f"{names}: there is no training step of {contract.name} to time")
         tables = [
@@ -224,17 +227,17 @@ class Request:
         return sorted(tables, key=lambda table: table.threads)
 
     def _dtypes(self, workload: Workload) -> Sequence[str]:
-        """The dtypes of the request, or the workload's own; none where it is not timed on such a device."""
+        """The dtypes of the request, or the workload's own; none if it is not timed on such a device."""
         own = workload.dtypes.get(self.kind, ())
         return list(dict.fromkeys(self.dtypes)) if own and self.dtypes else own
 
     def _chosen(self, contract: Contract) -> list[Workload]:
-        """The workloads that are named and typed. UsageError for what does not exist."""
+        """The workloads of the names and the shapes. Raises UsageError for unknown ones."""
         typed = list(dict.fromkeys(contract.workload_of_shape(shape) for shape in self.shapes))
         return [*(self._named(contract) if self.workloads or not typed else ()), *typed]
 
     def _named(self, contract: Contract) -> list[Workload]:
-        """The workloads that the patterns and the profile choose; a group means its usual part on such a device."""
+        """The workloads that the patterns and the profile select; a group means its usual part on such a device."""
         everything = list(contract.workloads())
         whole = self.profile or ("standard" if self.kind == "cpu" else "full")
         usual_groups = {workload.group for workload in everything if whole in workload.profiles}
@@ -250,7 +253,7 @@ class Request:
         profile = self.timed_as
         chosen = [workload for workload in named if profile is None or profile in workload.profiles]
         if not chosen:
-            profiles = sorted({each for workload in named for each in workload.profiles}, key=PROFILES.index)
+            profiles = sorted({name for workload in named for name in workload.profiles}, key=PROFILES.index)
             patterns = ", ".join(self.workloads) or f"workloads of {contract.name}"
             raise UsageError(f"{patterns}: not in the profile {profile}, but in {', '.join(profiles)}")
         return chosen
@@ -264,7 +267,9 @@ class Request:
     def _directions(self, workload: Workload) -> Sequence[str]:
         usual = workload.profiles.get(self.timed_as or "", PASSES[:1])
         passes = PASSES if self.backward else PASSES[:1] if self.step else usual
-        return [each for each in (*passes, *([STEP] if self.step else [])) if each in workload.directions]
+        return [
+            direction for direction in (*passes, *([STEP] if self.step else [])) if direction in workload.directions
+        ]
 
 
 def _unknown(pattern: str, contract: Contract, workloads: Sequence[Workload]) -> str:
@@ -276,7 +281,7 @@ def _unknown(pattern: str, contract: Contract, workloads: Sequence[Workload]) ->
 
 
 def _check_size(table: Table, limit: int) -> None:
-    """Raise UsageError where the inputs of a typed shape take more than `limit` bytes."""
+    """Raise UsageError if the inputs of a `--shape` take more than `limit` bytes."""
     try:
         tensors = table.workload.call(table.dtype, table.direction, device="meta").tensors.values()
         needed = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
@@ -291,7 +296,7 @@ def _check_size(table: Table, limit: int) -> None:
 
 
 def with_gradients(tables: Iterable[Table]) -> bool:
-    """Whether not only forward calls are timed."""
+    """Whether gradients are timed."""
     return any(table.direction != PASSES[0] for table in tables)
 
 

@@ -1,4 +1,4 @@
-"""How many rounds are timed: the fewest, how often it is looked whether they are enough, and what is enough."""
+"""The number of rounds: the fewest, how often to check whether they suffice, and what suffices."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from attnsuite.model.faster import MARGIN
 from attnsuite.model.statistics import LEVEL
 
 MIN_ROUNDS = 12
-"""Rounds, each one sample of every implementation: no fewer are timed. They are the fewest whose interval leaves out
-the fastest and the slowest one."""
+"""Rounds at least, each one sample of every implementation: the fewest whose interval excludes the fastest and the
+slowest one."""
 CHECK_EVERY = 4
-"""Rounds from one look whether intervals are narrow to the next: each look is one more chance to stop where they are
-so by luck, and at most three rounds more are timed than are needed."""
+"""Rounds between two checks whether intervals are narrow: each check may stop by chance, and at most three rounds
+more than needed are timed."""
 NARROW_INTERVAL = MARGIN / 2
-"""A ratio to the median: an interval with a smaller half-width needs no more rounds. It is half of what counts as no
-difference, so that two such intervals can be told apart or called the same."""
+"""Half-width of an interval, as a share of the median, below which no more rounds are needed. It is half of the
+margin for "same", so that two such intervals are either separate or the same."""
 
 
 def rounds_needed(comparisons: int, level: float = LEVEL) -> int:
-    """The fewest rounds with which one among this number of comparisons can lead to a claim."""
+    """The fewest rounds with which one of `comparisons` comparisons can reach a verdict."""
     doubt = (1 - level) / max(comparisons, 1)
     return math.ceil(1 - math.log2(doubt))

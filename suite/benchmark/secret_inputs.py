@@ -1,4 +1,4 @@
-"""Inputs that are made in this process, of numbers that no submission knows before it has to answer."""
+"""Inputs that are made in this process, and that no submission sees before its call on them."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
 
 KEPT = 2**26
-"""Bytes of inputs that exist at once, for the next participant as well: 64 MiB, which every machine can spare."""
+"""Bytes of inputs in memory at once, shared by participants: 64 MiB, which every machine can spare."""
 
 
-class Secrets:
+class SecretInputs:
     """The inputs of one workload that differ from number to number."""
 
     def __init__(self, workload: Workload, dtype: str, direction: str) -> None:
         self._workload = workload
-        self._call = replace(workload.call(dtype, direction), weights={})  # which are the same for every number
+        self._call = replace(workload.call(dtype, direction), weights={})  # weights are the same for every number
         self._made: dict[int, Mapping[str, Tensor]] = {}
         self._bytes = 0
 
     @cached_property
     def _size(self) -> int:
-        """Bytes of the inputs of one number; computed once, because it may drop those that exist."""
-        return sum(tensor.nbytes for tensor in self.of(SECRET_NUMBERS[0]).values())
+        """Bytes of the inputs of one number; computed once, because this may drop stored ones."""
+        return sum(tensor.nbytes for tensor in self.inputs(SECRET_NUMBERS[0]).values())
 
     @property
-    def room(self) -> int:
-        """How many inputs can exist at once: one at least."""
+    def capacity(self) -> int:
+        """How many inputs are stored at once: one at least."""
         return max(1, KEPT // max(1, self._size))
 
-    def of(self, number: int) -> Mapping[str, Tensor]:
-        """The inputs of this number. They are made anew only where too many others were made since."""
+    def inputs(self, number: int) -> Mapping[str, Tensor]:
+        """The inputs of this number, made again if too many others were made since."""
         if number not in self._made:
             with one_thread():
                 made = self._workload.tensors_of_round(self._call, number)
@@ -51,12 +51,12 @@ class Secrets:
         return self._made[number]
 
 
-def secrets_of(job: Job) -> Secrets:
+def secret_inputs_of(job: Job) -> SecretInputs:
     """The inputs of a job, the same for all participants in a table."""
-    conventions = json.dumps(job.conventions, sort_keys=True)  # some have choices of their own for each feature
+    conventions = json.dumps(job.conventions, sort_keys=True)  # a convention may differ by feature
     return _secrets(job.contract, job.workload, job.dtype, job.direction, conventions)
 
 
 @lru_cache(maxsize=1)
-def _secrets(name: str, workload: str, dtype: str, direction: str, conventions: str) -> Secrets:
-    return Secrets(contract(name).workload(workload).under(json.loads(conventions)), dtype, direction)
+def _secrets(name: str, workload: str, dtype: str, direction: str, conventions: str) -> SecretInputs:
+    return SecretInputs(contract(name).workload(workload).under(json.loads(conventions)), dtype, direction)

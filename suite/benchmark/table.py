@@ -1,4 +1,4 @@
-"""One table: participants are prepared, raced and verified, and again without those that took cores from others."""
+"""One table: participants are prepared, raced and verified; repeated without those that took cores from others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from attnsuite.benchmark.busy import Load, LoadMeter
 from attnsuite.benchmark.entry import Entry
 from attnsuite.benchmark.measure.memory import device_uuid
-from attnsuite.benchmark.measure.messages import NoResult, PreparedTask, Rows, Weighed
+from attnsuite.benchmark.measure.messages import CallMemory, NoResult, PreparedTask, Rows
 from attnsuite.benchmark.participant import Participant, is_approximate
 from attnsuite.benchmark.processes import cores
 from attnsuite.benchmark.race import race
@@ -25,22 +25,22 @@ from attnsuite.machine.telemetry import Meter
 from attnsuite.model import Measurement, Reason, Status
 from attnsuite.model.limits import NOT_BOUNDED
 
-TELLING = 0.1
-"""A call of this share of the longest allowed, or more, tells how long more work will take, in proportion. A shorter
-one may take most of its time for something else than its work."""
+PREDICTIVE_SHARE = 0.1
+"""Share of the longest allowed call from which a call predicts, in proportion, how long more work takes. A shorter
+one may spend most of its time on overhead."""
 HOPELESS = 2.0
-"""A call that would in this proportion take more than this many times the longest allowed is not tried. It is more
-than 1 because the proportion is not exact."""
+"""A call that is predicted to take more than this many times the longest allowed is skipped. More than 1, because
+the prediction is inexact."""
 MORE_CORES = 1.25
-"""An entry used more cores than it was given if its processor time is more than this many times what those have to
-give (and `CPU_TIME_ERROR` more)."""
+"""An entry took more cores than it was given if it used more than this many times their processor time (and
+`CPU_TIME_ERROR` more)."""
 CPU_TIME_ERROR = 0.1
-"""Seconds by which the system's count of processor time may be off: it counts in ticks, for every thread."""
+"""Seconds by which the system's count of processor time may be off: it counts ticks, by thread."""
 
-Weight = Weighed | NoResult | None
-"""The memory of a call; None where the participant has no process of its own."""
+MemoryResult = CallMemory | NoResult | None
+"""The memory of a call; None for a participant without a process of its own."""
 Refusal = Callable[[str, str, frozenset[str]], NoResult | None]
-"""Why an implementation of this name may not be timed in a dtype with these features; None where it may."""
+"""Why an implementation of this name may not be timed in a dtype with these features, or None."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class LongestCall:
     work: float
 
     def forbids(self, work: float, slowest: float) -> str:
-        """Why a call of `work` FLOPs is not tried where one may take `slowest` seconds; empty where it is."""
+        """Why a call of `work` FLOPs is skipped if a call may take `slowest` seconds; empty if it is not."""
         times = work / self.work
-        expected = self.seconds * times if self.seconds > TELLING * slowest else 0.0
+        expected = self.seconds * times if self.seconds > PREDICTIVE_SHARE * slowest else 0.0
         if times < 1 or (self.seconds <= slowest and expected <= HOPELESS * slowest):
             return ""
         more = f"{times:.3g} times the work" if times > 1 else "as much work"
@@ -63,7 +63,7 @@ class LongestCall:
 
 @dataclass(frozen=True)
 class TimedTable:
-    """A table that was timed: its entries, why others have none, the device's telemetry, and the load meanwhile."""
+    """A table after timing: its entries, why others have none, the device's telemetry, and the load meanwhile."""
 
     entries: Sequence[Entry]
     failed: Mapping[str, NoResult]
@@ -81,21 +81,23 @@ class Timing:
     random: Random
     _longest: dict[tuple[str, str, str, int], LongestCall] = field(default_factory=dict)
     """By implementation, group of workloads, dtype and threads."""
-    _hung: dict[tuple[str, int], LongestCall] = field(default_factory=dict)
-    """The least work whose result did not come in time, by implementation and threads."""
-    weights: dict[tuple[str, str, str, int, bool], Weight] = field(default_factory=dict)
+    _timeouts: dict[tuple[str, int], LongestCall] = field(default_factory=dict)
+    """The call with the least work that hit the time limit, by implementation and threads."""
+    memories: dict[tuple[str, str, str, int, bool], MemoryResult] = field(default_factory=dict)
     """The memory by implementation, workload, dtype, threads, and whether it is forward alone."""
 
     def time(
         self, table: Table, participants: Sequence[Participant], reference: Participant | None = None
     ) -> TimedTable:
-        """Time a table, and again without those that took cores from the others.
+        """Time a table, and again without entries that took cores from the others.
 
-        The `reference` is timed with them where it can be, and is no part of the result.
+        The `reference` is timed with them if possible, and is not part of the result.
         """
         failed: dict[str, NoResult] = {}
         while True:
-            timed = self._raced(table, [each for each in participants if each.name not in failed], reference)
+            timed = self._raced(
+                table, [participant for participant in participants if participant.name not in failed], reference
+            )
             failed |= timed.failed
             took_cores = [entry for entry in timed.entries if entry.took_more_cores]
             if not took_cores:
@@ -104,88 +106,94 @@ class Timing:
                 entry.participant.restart()
             failed |= {entry.name: entry.failed for entry in took_cores if entry.failed}
 
-    def weigh(self, table: Table, entries: Sequence[Entry]) -> dict[str, Weight]:
-        """The memory of a call of each, by name, measured side by side and once for each kind of call.
+    def measure_memory(self, table: Table, entries: Sequence[Entry]) -> dict[str, MemoryResult]:
+        """The memory of a call of each entry, by name, measured in parallel and once for each kind of call.
 
-        Whole calls are measured, so a backward takes the memory of forward and backward. Failed entries have none.
+        Whole calls are measured: a backward has the memory of forward and backward. Failed entries have none.
         """
-        at_once = max(1, len(cores()) // table.threads) if table.threads else 1  # a GPU's meter sees all its processes
-        able = sorted((each for each in entries if not each.failed), key=lambda entry: -entry.prepared.first_call)
-        with ThreadPoolExecutor(at_once) as pool:  # longest first, so that they end together
-            answers = {entry.name: pool.submit(self._weighed, table, entry) for entry in able}
-            return {name: answer.result() for name, answer in answers.items()}
+        workers = max(1, len(cores()) // table.threads) if table.threads else 1  # a GPU's meter sees all its processes
+        able = sorted((entry for entry in entries if not entry.failed), key=lambda entry: -entry.prepared.first_call)
+        with ThreadPoolExecutor(workers) as pool:  # longest first, so that they end together
+            futures = {entry.name: pool.submit(self._memory, table, entry) for entry in able}
+            return {name: future.result() for name, future in futures.items()}
 
-    def _weighed(self, table: Table, entry: Entry) -> Weight:
+    def _memory(self, table: Table, entry: Entry) -> MemoryResult:
         call = entry.name, table.workload.name, table.dtype, table.threads, table.direction == "forward"
-        if call not in self.weights:
-            self.weights[call] = entry.participant.weigh(table.job(self.contract, entry.participant.declaration))
-        return self.weights[call]
+        if call not in self.memories:
+            self.memories[call] = entry.participant.measure_memory(
+                table.job(self.contract, entry.participant.declaration)
+            )
+        return self.memories[call]
 
     def _raced(self, table: Table, participants: Sequence[Participant], reference: Participant | None) -> TimedTable:
-        """Time all that can take part."""
+        """Time all participants that can be prepared."""
         entries: list[Entry] = []
         failed: dict[str, NoResult] = {}
-        for each in participants:
-            prepared = self._prepared(each, table)
+        for participant in participants:
+            prepared = self._prepared(participant, table)
             if isinstance(prepared, NoResult):
-                failed[each.name] = prepared
-                if prepared.status != Status.UNSUPPORTED and not each.shipped:
-                    each.restart()  # the processes that it has started would run next to the others
+                failed[participant.name] = prepared
+                if prepared.status != Status.UNSUPPORTED and not participant.shipped:
+                    participant.restart()  # processes that it has started would disturb the others
             else:
-                entries.append(Entry(each, prepared, table.direction, table.cache))
+                entries.append(Entry(participant, prepared, table.direction, table.cache))
         if not entries:
             return TimedTable([], failed, {})
-        beside = self._prepared_beside(reference, table) if reference else None
+        own = self._reference_entry(reference, table) if reference else None
         with Meter(device_uuid(self.request.device) or self.request.device) as meter:
-            load = self._race(table, entries, beside)
-        if beside:
-            beside.participant.release()
+            load = self._race(table, entries, own)
+        if own:
+            own.participant.release()
         return TimedTable(entries, failed, meter.telemetry, load)
 
-    def _prepared_beside(self, reference: Participant, table: Table) -> Entry | None:
-        """The yardstick's entry; None where it cannot be timed here, or takes longer than others may."""
+    def _reference_entry(self, reference: Participant, table: Table) -> Entry | None:
+        """The reference's entry; None if it cannot be timed here, or exceeds the longest allowed call."""
         if table.unsupported(reference.declaration, self.contract, self.request.kind):
             return None
-        answer = reference.prepare(table.job(self.contract, reference.declaration))
-        if isinstance(answer, NoResult):
+        prepared = reference.prepare(table.job(self.contract, reference.declaration))
+        if isinstance(prepared, NoResult):
             return None
-        if takes_too_long(answer.expected, self.request.slowest):
+        if takes_too_long(prepared.expected, self.request.slowest):
             reference.release()
             return None
-        return Entry(reference, answer, table.direction, table.cache)
+        return Entry(reference, prepared, table.direction, table.cache)
 
-    def _prepared(self, each: Participant, table: Table) -> PreparedTask | NoResult:
-        """The participant's task, warmed up; or why it takes no part."""
-        unsupported = table.unsupported(each.declaration, self.contract, self.request.kind)
-        if failed := unsupported or self.refusal(each.name, table.dtype, table.features(self.contract)):
+    def _prepared(self, participant: Participant, table: Table) -> PreparedTask | NoResult:
+        """The participant's task after warm-up, or why it is not timed."""
+        unsupported = table.unsupported(participant.declaration, self.contract, self.request.kind)
+        if failed := unsupported or self.refusal(participant.name, table.dtype, table.features(self.contract)):
             return failed
         work = table.workload.work(table.dtype, table.direction)["attended"]
-        group = each.name, table.workload.group, table.dtype, table.threads
+        group = participant.name, table.workload.group, table.dtype, table.threads
         longest = self._longest.get(group, LongestCall("", 0.0, math.inf))
-        if detail := longest.forbids(work, self.request.slowest) or self._hangs(each.name, table.threads, work):
+        if detail := longest.forbids(work, self.request.slowest) or self._timed_out(
+            participant.name, table.threads, work
+        ):
             return too_slow(detail)
-        job = table.job(self.contract, each.declaration)
-        answer = each.prepare(job)
-        if isinstance(answer, NoResult):
-            if answer.status == Status.TIMEOUT:
-                self._hung[each.name, table.threads] = LongestCall(table.title, self.request.time_limit, work)
-            return answer
-        now = LongestCall(table.title, answer.expected, work)
-        self._longest[group] = max(longest, now, key=lambda call: call.seconds)
-        failed = takes_too_long(answer.expected, self.request.slowest) or each.prepare_others(job)
+        job = table.job(self.contract, participant.declaration)
+        prepared = participant.prepare(job)
+        if isinstance(prepared, NoResult):
+            if prepared.status == Status.TIMEOUT:
+                self._timeouts[participant.name, table.threads] = LongestCall(
+                    table.title, self.request.time_limit, work
+                )
+            return prepared
+        latest = LongestCall(table.title, prepared.expected, work)
+        self._longest[group] = max(longest, latest, key=lambda call: call.seconds)
+        failed = takes_too_long(prepared.expected, self.request.slowest) or participant.prepare_others(job)
         if failed:
-            each.release()
-        return failed or answer
+            participant.release()
+        return failed or prepared
 
-    def _hangs(self, name: str, threads: int, work: float) -> str:
-        """Why a call is not tried after a timeout of one with no more work; empty where it is."""
-        hung = self._hung.get((name, threads))
-        if hung is None or work < hung.work:
+    def _timed_out(self, name: str, threads: int, work: float) -> str:
+        """Why a call is skipped after a timeout of one with no more work; empty if it is not."""
+        timeout = self._timeouts.get((name, threads))
+        if timeout is None or work < timeout.work:
             return ""
-        return f"as much work as {hung.table}, or more, of which there was no result within the time limit"
+        return f"at least the work of {timeout.table}, which gave no result within the time limit"
 
     def _race(self, table: Table, entries: Sequence[Entry], reference: Entry | None) -> Load:
-        """Race and verify them; the load meanwhile."""
+        """Race and verify the entries; returns the load meanwhile."""
         rows = table.workload.rows(table.direction, self.random)
         used = {entry.name: entry.participant.used() for entry in entries}
         baseline, meter = f"{self.contract.name}/{self.contract.baseline}", LoadMeter()
@@ -195,21 +203,21 @@ class Timing:
             spent = entry.participant.used() - used[entry.name]
             declaration = entry.participant.declaration
             verify(table.under(declaration), entry, rows, spent, is_approximate(declaration))
-            if self.request.kind == "cpu" or entry.failed:  # on a GPU the task's memory is yet to be measured
+            if self.request.kind == "cpu" or entry.failed:  # on a GPU its memory is measured later
                 entry.participant.release()
         return load
 
 
 def verify(table: Table, entry: Entry, rows: Rows, used: float, approximate: bool = False) -> None:
-    """Let an entry drop out whose outputs are wrong, or which used more cores than it was given.
+    """Remove an entry whose outputs are wrong, or which used more cores than it was given.
 
-    `used` is seconds of processor time since its first round; of one that has failed it tells whether the others' times
-    can be trusted. The errors of an `approximate` one have no bound, and are kept.
+    `used` is seconds of processor time since its first round; also a failed entry may have disturbed the others. The
+    errors of an `approximate` entry have no bound; they are reported.
     """
-    kept = [("while it was timed its answer was wrong", entry.kept)] if entry.kept else []
-    proofs = [("its answer was wrong for numbers that it had not seen", proof) for proof in entry.proofs]
+    timed = [("its output was wrong while it was timed", entry.excerpt)] if entry.excerpt else []
+    proofs = [("its output was wrong for inputs that it had not seen", proof) for proof in entry.proofs]
     ratios = []
-    for when, excerpt in (*kept, *proofs):
+    for when, excerpt in (*timed, *proofs):
         if entry.failed:
             break
         ratio = verified(table, excerpt.number, rows, excerpt.rows, when, approximate)
@@ -221,9 +229,9 @@ def verify(table: Table, entry: Entry, rows: Rows, used: float, approximate: boo
     if entry.failed:
         return
     entry.error_ratio = max(ratios)
-    if entry.kept is not None:
-        excerpt = entry.kept
-        entry.relative_error = table.workload.errors(table.dtype, table.direction, excerpt.number, rows, excerpt.rows)
+    if entry.excerpt is not None:
+        kept = entry.excerpt
+        entry.relative_error = table.workload.errors(table.dtype, table.direction, kept.number, rows, kept.rows)
     if entry.took_more_cores:
         entry.refuse(f"it was given {table.threads} cores and used {used / entry.awake:.2f}")
 
@@ -231,21 +239,23 @@ def verify(table: Table, entry: Entry, rows: Rows, used: float, approximate: boo
 def verified(
     table: Table, number: int, rows: Rows, output: Mapping[str, Tensor], when: str, approximate: bool = False
 ) -> float | NoResult:
-    """The largest error, in bounds, of rows of the output in a round; or a refusal that says `when` it was wrong."""
+    """The largest error, in units of the bound, of output rows of a round; or a refusal that states `when` it was
+    wrong.
+    """
     verdict = table.workload.verdict(table.dtype, table.direction, number, rows, output)
     if verdict.status != Status.PASSED and not (approximate and verdict.error_ratio is not None):
         return NoResult(Status.REFUSED, f"{when}: {verdict.detail}", verdict.error_ratio)
     return verdict.error_ratio or 0.0
 
 
-def measured(row: Measurement, entry: Entry, weight: Weight, notes: Sequence[str] = ()) -> Measurement:
+def measured(row: Measurement, entry: Entry, memory: MemoryResult, notes: Sequence[str] = ()) -> Measurement:
     """The row of an entry that has not failed, with its samples, errors and memory."""
-    known = weight if isinstance(weight, Weighed) else None
-    doubt = entry.unbounded and f"{NOT_BOUNDED}: {entry.unbounded}"
-    note = f"no memory: {weight}" if isinstance(weight, NoResult) else ""
+    known = memory if isinstance(memory, CallMemory) else None
+    warning = entry.unbounded and f"{NOT_BOUNDED}: {entry.unbounded}"
+    note = f"no memory: {memory}" if isinstance(memory, NoResult) else ""
     return structs.replace(
         row,
-        detail="; ".join(filter(None, (doubt, *notes, note))),
+        detail="; ".join(filter(None, (warning, *notes, note))),
         seconds=tuple(entry.seconds),
         processes=entry.processes,
         calls=entry.calls,
@@ -262,10 +272,10 @@ def measured(row: Measurement, entry: Entry, weight: Weight, notes: Sequence[str
 
 
 def takes_too_long(seconds: float, slowest: float) -> NoResult | None:
-    """Why a call of `seconds` is not timed where one may take `slowest`; None where it is."""
+    """Why a call of `seconds` is not timed if a call may take `slowest`, or None."""
     return too_slow(f"a call takes {seconds:.3g} s, more than {slowest:g} s") if seconds > slowest else None
 
 
 def too_slow(detail: str) -> NoResult:
-    """The failure of a call that takes longer than there is time for."""
+    """The failure of a call that takes too long to time."""
     return NoResult(Status.UNSUPPORTED, f"too slow to time here: {detail}", reason=Reason.TOO_SLOW)

@@ -56,11 +56,11 @@ class VerdictCache:
         """Store outcomes of the source that was read by `outcomes`, if it has not changed since."""
         digest = self._digests.get(declaration.full_name)
         if declaration.file and digest == self._digest(declaration):
-            _write(self._place(declaration), digest, [each for each in outcomes if each.status in CACHED])
+            _write(self._place(declaration), digest, [outcome for outcome in outcomes if outcome.status in CACHED])
 
     def _place(self, declaration: Declaration) -> Path:
         parts = (declaration, declaration.backend) if declaration.backend else (declaration,)
-        named = [word for each in parts for word in (str(Path(each.file).absolute()), each.function)]
+        named = [word for part in parts for word in (str(Path(part.file).absolute()), part.function)]
         return cache_folder() / "verdicts" / f"{_hash([declaration.full_name, self._device, *named])}.json"
 
     def _digest(self, declaration: Declaration) -> str:
@@ -90,7 +90,7 @@ def _versions() -> list[Any]:
     installed = set()
     for folder in sys.path:
         with suppress(OSError):
-            installed |= {each.name for each in Path(folder).iterdir() if each.suffix in (".dist-info", ".egg-info")}
+            installed |= {entry.name for entry in Path(folder).iterdir() if entry.suffix in (".dist-info", ".egg-info")}
     return [machine.suite_hash(), sys.version, sorted(installed)]
 
 

@@ -37,7 +37,7 @@ __all__ = [
     "storage_of",
 ]  # fmt: skip
 
-_HOMES = {
+_MODULES = {
     **dict.fromkeys(("Crash", "Failure", "Timeout", "Ready", "Worker"), "worker"),
     **dict.fromkeys(("fingerprint", "placed"), "snapshots"),
     "run_calls": "calling",
@@ -46,8 +46,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'attnsuite.worker' has no attribute {name!r}")
-    found = getattr(import_module(f"attnsuite.worker.{_HOMES[name]}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f"attnsuite.worker.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -20,11 +20,11 @@ from attnsuite.worker import calling
 from attnsuite.worker.children import make_importable
 from attnsuite.worker.compiling import announce
 from attnsuite.worker.device import lost
-from attnsuite.worker.messages import TOKEN, Greeting, Hello, ImportStatus, Request, Response, pack, unpack
+from attnsuite.worker.messages import TOKEN, ImportReport, ImportStatus, Request, Response, Setup, pack, unpack
 from attnsuite.worker.sandbox.processes import die_with_the_parent
 from attnsuite.worker.turns import EXCHANGE, fill
 
-ASK = "ask"
+RUN_CALLS = "run_calls"
 """The verb that every worker answers: calls of the implementation. Others are those of the service that the parent
 names, `EXCHANGE` among them, which is given the channel."""
 TOKEN_LIMIT = 5.0
@@ -57,50 +57,52 @@ def main(descriptor: int, life: int, sandboxed: bool = False) -> None:
 
 def serve(channel: socket.socket) -> None:
     """Import the implementation that the first message names, and answer the other messages."""
-    hello: Hello = _receive(channel, Hello)
-    begin = _begun(hello.service) if hello.service else None  # before an import, which may replace what it finds
-    sys.path.extend(entry for entry in hello.path if entry not in sys.path)
-    make_importable(hello.declaration)
-    function, greeting = _imported(hello.declaration)
-    _send(channel, greeting)
+    setup: Setup = _receive(channel, Setup)
+    begin = (
+        _service_factory(setup.service) if setup.service else None
+    )  # before an import, which may replace what it finds
+    sys.path.extend(entry for entry in setup.path if entry not in sys.path)
+    make_importable(setup.declaration)
+    function, report = _imported(setup.declaration)
+    _send(channel, report)
     if function is None:
         return
-    service = begin(function, hello.device) if begin else None
+    service = begin(function, setup.device) if begin else None
     while True:
         request: Request = _receive(channel, Request)
         response = Response(request.id)
         try:
-            if request.verb == ASK:
-                response.answer = calling.serve(function, hello.device, request.arguments)
+            if request.verb == RUN_CALLS:
+                response.answer = calling.serve(function, setup.device, request.arguments)
             elif service is None:
-                raise ValueError(f"unknown verb {request.verb!r}; this worker answers {ASK!r} alone")
+                raise ValueError(f"unknown verb {request.verb!r}; this worker supports {RUN_CALLS!r} alone")
             else:
                 more = {"channel": channel} if request.verb == EXCHANGE else {}
                 response.answer = service(request.verb, {**request.arguments, **more})
         except BaseException:  # not the implementation's: its own are answers
             response.failed = traceback.format_exc()
-        response.lost = lost(hello.device)
+        response.lost = lost(setup.device)
         _send(channel, response)
 
 
-def _begun(service: str) -> Callable[[Function, str], Service]:
+def _service_factory(service: str) -> Callable[[Function, str], Service]:
     """What makes a service, `module:function`, of an implementation and its device: the function returns it."""
     module, _, name = service.partition(":")
     return getattr(import_module(module), name)()  # type: ignore[no-any-return]
 
 
-def _imported(declaration: Declaration) -> tuple[Function | None, Greeting]:
+def _imported(declaration: Declaration) -> tuple[Function | None, ImportReport]:
     """The function, where it can be imported, and what the import told."""
     try:
         loaded = load(declaration, alone=True)
     except UsageError as error:
-        return None, Greeting(ImportStatus.UNUSABLE, str(error), declaration)
+        return None, ImportReport(ImportStatus.UNUSABLE, str(error), declaration)
     except KeyboardInterrupt as error:  # raised by the implementation: Ctrl-C does not reach a session of its own
-        return None, Greeting(ImportStatus.BROKEN, in_one_line(error), declaration)
+        return None, ImportReport(ImportStatus.BROKEN, in_one_line(error), declaration)
     if isinstance(loaded, Loaded):
-        return loaded.function, Greeting(ImportStatus.READY, "", loaded.declaration)
+        return loaded.function, ImportReport(ImportStatus.READY, "", loaded.declaration)
     status = ImportStatus.MISSING if isinstance(loaded, Missing) else ImportStatus.BROKEN
-    return None, Greeting(status, loaded.reason, loaded.declaration)
+    return None, ImportReport(status, loaded.reason, loaded.declaration)
 
 
 def _receive(channel: socket.socket, kind: Any) -> Any:

@@ -23,7 +23,15 @@ from attnsuite.judging import float32
 from attnsuite.registry import preserve_process_state
 from attnsuite.registry.loading import in_one_line
 from attnsuite.worker.device import lost, with_memory
-from attnsuite.worker.inputs import AS_SENT, OUTPUT_GRADIENT, compared, compared_itself, left_of, sent_with, weight_name
+from attnsuite.worker.inputs import (
+    OUTPUT_GRADIENT,
+    UNCHANGED,
+    compared,
+    compared_directly,
+    fingerprints_of,
+    sent_with,
+    weight_name,
+)
 from attnsuite.worker.messages import calls_from, storage_of
 from attnsuite.worker.operators import recorded
 from attnsuite.worker.probe import Probe
@@ -36,8 +44,8 @@ from attnsuite.worker.snapshots import (
     placed,
     plain_tensor,
     same_bits,
-    seen_through,
     snapshot_of,
+    view_like,
 )  # fmt: skip
 
 LOST_BEFORE = "not called: an earlier call has lost this process's CUDA context"
@@ -64,7 +72,7 @@ def run_calls(
         return (Reply(error=f"{LOST_BEFORE}: {reason}"),) * len(calls)
     sent = sent_with(calls)
     replies = Calls(function, device, sent).replies(calls)
-    return compared(calls, replies, [dict.fromkeys(tensors, AS_SENT) for tensors in sent])
+    return compared(calls, replies, [dict.fromkeys(tensors, UNCHANGED) for tensors in sent])
 
 
 def serve(function: Callable[..., Any], device: str, arguments: Mapping[str, Any]) -> tuple[Reply, ...]:
@@ -80,7 +88,7 @@ class Calls:
     device: str
     sent: Sequence[Mapping[str, Tensor]] | None = None
     """The inputs and weights of each call as they were; None where the function is alone in its process."""
-    passes: dict[int, Pass] = field(default_factory=dict)
+    passes: dict[int, ForwardPass] = field(default_factory=dict)
     """Forward passes whose backward pass a later call runs."""
     inputs: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
     """The storage of each input, and the input itself."""
@@ -94,39 +102,41 @@ class Calls:
     def replies(self, calls: Sequence[Call]) -> tuple[Reply, ...]:
         """The reply to each call."""
         self.again = {call.backward_of for call in calls[1:]}
-        answers: list[Answer] = []
+        answers: list[LiveReply] = []
         with preserve_process_state(seeds=False), float32.exact(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for together, group in groupby(enumerate(calls), lambda numbered: numbered[1].at_once):
                 if together:
                     prepared = [(number, call, self._callee(call), self._inputs(call)) for number, call in group]
-                    several = at_once([partial(self._answer, *each) for each in prepared], REPEATS)
-                    answers += [next((other for other in made if other.unlike(made[0])), made[0]) for made in several]
+                    several = at_once([partial(self._answer, *arguments) for arguments in prepared], REPEATS)
+                    answers += [
+                        next((other for other in made if other.differs_from(made[0])), made[0]) for made in several
+                    ]
                 else:
                     answers += [self._in_its_thread(*numbered) for numbered in group]
-        return tuple(answer.reply if len(calls) == 1 else answer.by_now() for answer in answers)
+        return tuple(answer.reply if len(calls) == 1 else answer.after_later_calls() for answer in answers)
 
-    def _in_its_thread(self, number: int, call: Call) -> Answer:
+    def _in_its_thread(self, number: int, call: Call) -> LiveReply:
         work = partial(self._answer, number, call)
         return at_once([work])[0][0] if call.own_thread else work()
 
-    def _answer(self, number: int, call: Call, *prepared: Any) -> Answer:
+    def _answer(self, number: int, call: Call, *prepared: Any) -> LiveReply:
         self.probe.lines.clear()
         try:
             return self._taken(number, call, *prepared)
         except _NoModel as error:
-            return Answer(Reply(kind=str(error), no_model=True))
+            return LiveReply(Reply(kind=str(error), no_model=True))
         except NotImplementedError as error:
             reason = in_one_line(error).partition(": ")[2]
-            return Answer(Reply(unsupported=reason or "NotImplementedError without a reason"))
+            return LiveReply(Reply(unsupported=reason or "NotImplementedError without a reason"))
         except KeyboardInterrupt as error:
             if self.sent is not None:
                 raise
-            return Answer(Reply(error=in_one_line(error)))
+            return LiveReply(Reply(error=in_one_line(error)))
         except BaseException as error:  # whatever a submission raises is its answer
-            return Answer(Reply(error=with_memory(in_one_line(error), self.device)))
+            return LiveReply(Reply(error=with_memory(in_one_line(error), self.device)))
 
-    def _taken(self, number: int, call: Call, *prepared: Any) -> Answer:
+    def _taken(self, number: int, call: Call, *prepared: Any) -> LiveReply:
         started = time.perf_counter()
         with setting(call):
             if call.backward_of is None:
@@ -137,14 +147,14 @@ class Calls:
                 done, operators = self._earlier(call.backward_of), []
             if number in self.again:
                 self.passes[number] = done
-            kind, output = _looked_at(done.output)
-            weights = _looked_at(done.weights)[1]
+            kind, output = _described(done.output)
+            weights = _described(done.weights)[1]
             given: dict[str, Tensor] = {}
             retain = number in self.again or call.backward_of is not None
             gradients = _gradients(done, call, given, retain) if output is not None else {}
         seconds = time.perf_counter() - started
         tensors = {**done.inputs, **self.weights, **given}
-        left = left_of(tensors) if self.sent is None else compared_itself(tensors, self.sent[number])
+        left = fingerprints_of(tensors) if self.sent is None else compared_directly(tensors, self.sent[number])
         reply = Reply(
             kind=kind,
             device=done.output.device.type if isinstance(done.output, Tensor) else "cpu",
@@ -154,7 +164,7 @@ class Calls:
             seconds=seconds,
         )
         if output is None:
-            return Answer(reply)
+            return LiveReply(reply)
         plain = plain_tensor(done.output)
         reply = replace(
             reply,
@@ -167,15 +177,15 @@ class Calls:
             attention_weights={name: _snapshot(tensor) for name, tensor in done.attentions.items()},
         )
         if call.written:
-            return Answer(replace(reply, error=unwritable(plain)))
+            return LiveReply(replace(reply, error=unwritable(plain)))
         attentions = {
             name: plain_tensor(done.attentions[name])
             for name, tensor in reply.attention_weights.items()
             if tensor is not None
         }
-        return Answer(reply, plain, {name: each for name, each in gradients.items() if each is not None}, attentions)
+        return LiveReply(reply, plain, {name: each for name, each in gradients.items() if each is not None}, attentions)
 
-    def _earlier(self, number: int) -> Pass:
+    def _earlier(self, number: int) -> ForwardPass:
         if number not in self.passes:
             raise RuntimeError(f"there is no way back, for call {number + 1} gave no output")
         return self.passes[number]
@@ -211,14 +221,14 @@ class Calls:
                     continue
             else:
                 storage = storage_of(tensor).to(self.device, copy=True)
-            self.inputs[name] = storage, seen_through(storage, tensor)
+            self.inputs[name] = storage, view_like(storage, tensor)
         for name in call.same_tensor:
             self.inputs[name] = self.inputs[call.same_tensor[0]]
         return {name: self.inputs[name][1] for name in call.tensors}
 
 
 @dataclass(frozen=True)
-class Pass:
+class ForwardPass:
     """A forward pass: what was given, and what was returned."""
 
     inputs: dict[str, Tensor]
@@ -238,7 +248,7 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Answer:
+class LiveReply:
     """A reply with the output and the gradients themselves, which a later call may still change."""
 
     reply: Reply
@@ -247,14 +257,14 @@ class Answer:
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     """The attention weights that came with the output."""
 
-    def unlike(self, other: Answer) -> bool:
+    def differs_from(self, other: LiveReply) -> bool:
         """Whether the same call has another result."""
         one, two = self.reply, other.reply
         if one.output is None or two.output is None:
             return (one.output, one.error, one.unsupported) != (two.output, two.error, two.unsupported)
         return not same_bits(one.output, two.output)
 
-    def by_now(self) -> Reply:
+    def after_later_calls(self) -> Reply:
         """The reply, with what later calls have changed."""
         reply = self.reply
         changed = [name for name, now in self.gradients.items() if _differs(now, reply.gradients[name])]
@@ -340,7 +350,7 @@ def split_weights(returned: Any) -> tuple[Any, Mapping[str, Any]]:
     return output, {str(name): weights[name] for name in weights} if isinstance(weights, dict) else {"": weights}
 
 
-def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]) -> Pass:
+def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]) -> ForwardPass:
     for name in (*call.gradient_of, *call.requires_gradient):
         inputs[name].requires_grad_(True)
     if call.seed is not None:  # without a CUDA device torch.manual_seed takes a millisecond to prepare for one
@@ -353,11 +363,11 @@ def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]
         )
     if call.need_weights:
         output, attentions = split_weights(returned)
-        return Pass(inputs, output, attentions=attentions)
-    return Pass(inputs, output_of(returned), weights_of(returned), is_pair(returned), weights_name(returned))
+        return ForwardPass(inputs, output, attentions=attentions)
+    return ForwardPass(inputs, output_of(returned), weights_of(returned), is_pair(returned), weights_name(returned))
 
 
-def _looked_at(output: Any) -> tuple[str, Tensor | None]:
+def _described(output: Any) -> tuple[str, Tensor | None]:
     """What was returned, in words, and a snapshot where it has numbers of its own."""
     kind = ambiguous_pair(output) or kind_of(output)
     if kind is None:
@@ -390,7 +400,7 @@ class _End(torch.autograd.Function):
         return ctx.gradient, None
 
 
-def _gradients(done: Pass, call: Call, given: dict[str, Tensor], retain: bool) -> dict[str, Tensor | None]:
+def _gradients(done: ForwardPass, call: Call, given: dict[str, Tensor], retain: bool) -> dict[str, Tensor | None]:
     """The gradient of each input; none where the output needs none, or has another shape than its gradient.
 
     The output's gradient, which the backward pass may write to, is added to what was `given`. `retain`: it may be run

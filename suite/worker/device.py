@@ -32,10 +32,10 @@ def with_memory(error: str, device: str) -> str:
         return error
     try:
         free, total = (size / 2.0**30 for size in torch.cuda.mem_get_info(device))
-        held = torch.cuda.memory_reserved(device) / 2.0**30
+        reserved = torch.cuda.memory_reserved(device) / 2.0**30
     except RuntimeError:
         return error
-    return f"{error} ({free:.1f} of {total:.1f} GiB were free; tensors of this process held {held:.1f})"
+    return f"{error} ({free:.1f} of {total:.1f} GiB were free; tensors of this process held {reserved:.1f})"
 
 
 def _in_use(device: str) -> bool:

@@ -77,8 +77,8 @@ Message = Import | Fork | Reap
 """Sent with a socket for the answer, so that several processes can use one server."""
 
 
-class Forked:
-    """The parent's view of a worker that a server has forked. For an interpreter of its own it is `Fresh`."""
+class ForkedProcess:
+    """The parent's view of a worker that a server has forked. For an interpreter of its own it is `SpawnedProcess`."""
 
     def __init__(self, server: ForkServer, pid: int) -> None:
         self.pid = pid
@@ -109,29 +109,29 @@ class ForkServer:
 
     def __init__(self, environment: Mapping[str, str], cores: Collection[int] = (), service: str = "") -> None:
         """Start a server with this environment, bound to these cores, and have it import the module of a service."""
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        life, held = os.pipe()
+        self._control, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        life, life_end = os.pipe()
         self._imported: set[str] = set()
         self._ready = False
         try:
-            with theirs, bound(cores):
+            with child_end, bound(cores):
                 popen = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _MAIN, str(theirs.fileno()), str(life)],
+                    [sys.executable, "-P", "-c", _MAIN, str(child_end.fileno()), str(life)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno(), life],
+                    pass_fds=[child_end.fileno(), life],
                     env={**environment, MARK: "0" * MARK_LENGTH},  # `_mark` writes over it
                     start_new_session=True,
                 )
         except BaseException:
             self._control.close()
-            os.close(held)
+            os.close(life_end)
             raise
         finally:
             os.close(life)
         self.pid = popen.pid
-        self.end = weakref.finalize(self, _end, popen, os.getpid(), self._control, held)
+        self.end = weakref.finalize(self, _end, popen, os.getpid(), self._control, life_end)
         self.prewarm([WORKER, *([service] if service else [])], then_collect=bool(service))  # a service may be timed
 
     @property
@@ -148,9 +148,9 @@ class ForkServer:
     def request(self, message: Message, descriptors: Sequence[int] = ()) -> int | None:
         """The answer to a message; None where the server has failed, which ends it."""
         answer = b""
-        with self._send(message, descriptors) as answers, suppress(OSError):
-            answers.settimeout(FORK_LIMIT if self._ready else TIME_LIMIT)  # first it imports PyTorch
-            answer = answers.recv(MAX_MESSAGE)
+        with self._send(message, descriptors) as replies, suppress(OSError):
+            replies.settimeout(FORK_LIMIT if self._ready else TIME_LIMIT)  # first it imports PyTorch
+            answer = replies.recv(MAX_MESSAGE)
         if not answer:
             self.end()
             return None
@@ -159,23 +159,23 @@ class ForkServer:
 
     def fork(
         self, descriptors: Sequence[int], mark: str, cores: Collection[int], sandbox: Space | None = None
-    ) -> Forked | None:
+    ) -> ForkedProcess | None:
         """A worker with a channel, an output and a life, or its guard; None where the server has failed."""
         environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         cores = sorted(cores or os.sched_getaffinity(0))
         pid = self.request(Fork(mark, cores, _working_directory(), environment, sandbox), descriptors)
         if pid is not None:
             with suppress(OSError):  # both have ended since
-                return Forked(self, pid)
+                return ForkedProcess(self, pid)
         return None
 
     def _send(self, message: Message, descriptors: Sequence[int] = ()) -> socket.socket:
         """The socket that the answer comes by; nothing comes where the server has ended."""
-        answers, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs, suppress(OSError):
+        replies, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with child_end, suppress(OSError):
             if self.end.alive:
-                socket.send_fds(self._control, [msgpack.encode(message)], [theirs.fileno(), *descriptors])
-        return answers
+                socket.send_fds(self._control, [msgpack.encode(message)], [child_end.fileno(), *descriptors])
+        return replies
 
 
 Key = tuple[int, frozenset[tuple[str, str]], str]
@@ -270,9 +270,9 @@ def _is_ready(descriptor: int, event: int, limit: float = 0.0) -> bool:
     return bool(poll.poll(limit * 1000))
 
 
-def _end(popen: subprocess.Popen[bytes], owner: int, control: socket.socket, held: int) -> None:
+def _end(popen: subprocess.Popen[bytes], owner: int, control: socket.socket, life_end: int) -> None:
     control.close()
-    os.close(held)
+    os.close(life_end)
     if os.getpid() != owner:  # a forked process leaves the server to the one that has started it
         return
     popen.kill()  # it may still be importing
@@ -297,19 +297,19 @@ def main(descriptor: int, life: int) -> None:
         content, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, 4, socket.MSG_CMSG_CLOEXEC)
         if not content:
             return
-        with socket.socket(fileno=descriptors[0]) as answers:
+        with socket.socket(fileno=descriptors[0]) as replies:
             message = msgpack.decode(content, type=Message)
             if isinstance(message, Fork):
                 if os.fork() == 0:
                     control.close()
                     os.close(life)
-                    _work(answers, message, descriptors[1:])
-                for each in descriptors[1:]:
-                    os.close(each)
+                    _work(replies, message, descriptors[1:])
+                for descriptor in descriptors[1:]:
+                    os.close(descriptor)
                 continue  # the worker answers
             answer = _import(message) if isinstance(message, Import) else _reaped(message)
             with suppress(OSError):  # the parent does not wait for it
-                answers.send(msgpack.encode(answer))
+                replies.send(msgpack.encode(answer))
 
 
 def _import(message: Import) -> int:
@@ -325,17 +325,17 @@ def _reaped(message: Reap) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(message.pid, 0)[1])
 
 
-def _work(answers: socket.socket, message: Fork, descriptors: Sequence[int]) -> NoReturn:
+def _work(replies: socket.socket, message: Fork, descriptors: Sequence[int]) -> NoReturn:
     """In the forked process: answer with its number, then run as a worker until the end."""
     try:
-        with answers:
+        with replies:
             pid = None
             try:
                 channel, output, life = descriptors
                 _become_a_worker(output, message)
                 pid = os.getpid()
             finally:
-                answers.send(msgpack.encode(pid))
+                replies.send(msgpack.encode(pid))
         if message.sandbox:
             die_with_the_parent(life)  # the guard, which stays behind
             surround(message.sandbox, life)

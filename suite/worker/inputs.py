@@ -11,21 +11,21 @@ from attnsuite.cases import Call, Reply
 from attnsuite.worker.snapshots import fingerprint, is_copy, placed
 
 OUTPUT_GRADIENT = "output_gradient"
-Left = Mapping[str, str]
+Fingerprints = Mapping[str, str]
 """Fingerprints by name."""
-AS_SENT = "as it was sent"
+UNCHANGED = "as it was sent"
 """What stands for the fingerprint of an input that was compared itself."""
 
 
-def left_of(tensors: Mapping[str, Tensor]) -> dict[str, str]:
+def fingerprints_of(tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """The fingerprints of tensors, in writing."""
     return {name: fingerprint(tensor).hex() for name, tensor in tensors.items()}
 
 
-def compared_itself(tensors: Mapping[str, Tensor], sent: Mapping[str, Tensor]) -> dict[str, str]:
+def compared_directly(tensors: Mapping[str, Tensor], sent: Mapping[str, Tensor]) -> dict[str, str]:
     """The same where what was sent is at hand: comparing takes a twentieth of the time of two fingerprints."""
-    same = {name: AS_SENT if is_copy(tensor, sent[name]) else "" for name, tensor in tensors.items() if name in sent}
-    return same | left_of({name: tensor for name, tensor in tensors.items() if name not in sent})
+    same = {name: UNCHANGED if is_copy(tensor, sent[name]) else "" for name, tensor in tensors.items() if name in sent}
+    return same | fingerprints_of({name: tensor for name, tensor in tensors.items() if name not in sent})
 
 
 def weight_name(name: str) -> str:
@@ -46,11 +46,11 @@ def sent_with(calls: Sequence[Call]) -> list[dict[str, Tensor]]:
     return [sent(number) for number in range(len(calls))]
 
 
-def fingerprints(sent: Sequence[Mapping[str, Tensor]]) -> list[Left]:
+def fingerprints(sent: Sequence[Mapping[str, Tensor]]) -> list[Fingerprints]:
     """The fingerprints of what was sent with each call. Calls may share tensors."""
-    tensors = {id(tensor): tensor for each in sent for tensor in each.values()}
+    tensors = {id(tensor): tensor for tensors_ in sent for tensor in tensors_.values()}
     known = {key: fingerprint(tensor).hex() for key, tensor in tensors.items()}
-    return [{name: known[id(tensor)] for name, tensor in each.items()} for each in sent]
+    return [{name: known[id(tensor)] for name, tensor in tensors_.items()} for tensors_ in sent]
 
 
 def _built(calls: Sequence[Call], number: int) -> Call:
@@ -61,7 +61,7 @@ def _built(calls: Sequence[Call], number: int) -> Call:
     return calls[number if earlier is None else earlier]
 
 
-def compared(calls: Sequence[Call], replies: Sequence[Reply], sent: Sequence[Left]) -> tuple[Reply, ...]:
+def compared(calls: Sequence[Call], replies: Sequence[Reply], sent: Sequence[Fingerprints]) -> tuple[Reply, ...]:
     """The replies with the inputs that the calls have changed. An input of which nothing is said has changed, too."""
     return tuple(
         replace(reply, changed=tuple(sorted(_changed(call, reply, expected))), left={})
@@ -69,11 +69,11 @@ def compared(calls: Sequence[Call], replies: Sequence[Reply], sent: Sequence[Lef
     )
 
 
-def _changed(call: Call, reply: Reply, sent: Left) -> set[str]:
+def _changed(call: Call, reply: Reply, sent: Fingerprints) -> set[str]:
     if not reply.left and (reply.error or reply.unsupported or reply.no_model):
         return set()  # there was no call
     expected = dict(sent)
     if reply.output is not None and any(gradient is not None for gradient in reply.gradients.values()):
         assert call.output_gradient is not None
-        expected |= left_of({OUTPUT_GRADIENT: placed(call.output_gradient, "cpu").to(reply.output.dtype)})
+        expected |= fingerprints_of({OUTPUT_GRADIENT: placed(call.output_gradient, "cpu").to(reply.output.dtype)})
     return {name for name, mark in expected.items() if reply.left.get(name) != mark}

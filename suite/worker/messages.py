@@ -57,11 +57,11 @@ Sizes = Annotated[list[Natural], Meta(max_length=64)]
 Kind = TypeVar("Kind")
 
 
-class Garbage(Exception):
+class InvalidMessage(Exception):
     """A process sent something that no honest worker sends."""
 
 
-class TooLarge(Exception):
+class MessageTooLarge(Exception):
     """A message is larger than this process may hold; the text says what the limit is."""
 
 
@@ -83,7 +83,7 @@ class Place(Struct, array_like=True):
     offset: Natural
 
 
-class Hello(Struct):
+class Setup(Struct):
     """The first message to a worker. `path` is where the suite looks for modules."""
 
     declaration: Declaration
@@ -101,7 +101,7 @@ class ImportStatus(StrEnum):
     UNUSABLE = "unusable"
 
 
-class Greeting(Struct):
+class ImportReport(Struct):
     """The first message of a worker: how the import ended, and what it told of the implementation."""
 
     status: ImportStatus
@@ -154,26 +154,26 @@ def pack(message: Any) -> Iterator[memoryview]:
 
 
 def unpack(read_into: Callable[[memoryview], None], kind: type[Kind] | Any = Any, most: int = STORAGE_LIMIT) -> Any:
-    """Read one message of a kind with a function that fills a buffer. Raises `Garbage` for anything else.
+    """Read one message of a kind with a function that fills a buffer. Raises `InvalidMessage` for anything else.
 
-    Raises `TooLarge` before any tensor is read where all together have more than `most` bytes, and for a tensor that
-    would have more if each of its numbers had a place of its own.
+    Raises `MessageTooLarge` before any tensor is read where all together have more than `most` bytes, and for a tensor
+    that would have more if each of its numbers had a place of its own.
     """
     length = bytearray(8)
     read_into(memoryview(length))
     if (size := int.from_bytes(length, "big")) > HEADER_LIMIT:
-        raise Garbage(f"a header of {size} bytes")
+        raise InvalidMessage(f"a header of {size} bytes")
     header = bytearray(size)
     read_into(memoryview(header))
     envelope = _decoded(header, Envelope)
     if sum(envelope.sizes) > STORAGE_LIMIT:
-        raise Garbage(f"tensors of {sum(envelope.sizes)} bytes")
+        raise InvalidMessage(f"tensors of {sum(envelope.sizes)} bytes")
     if sum(envelope.sizes) > most:
-        raise TooLarge(f"{most / (1 << 30):.2g} GiB")
+        raise MessageTooLarge(f"{most / (1 << 30):.2g} GiB")
     try:
         storages = [torch.empty(size, dtype=torch.uint8) for size in envelope.sizes]  # memory is taken as it is filled
     except RuntimeError as error:
-        raise Garbage(f"tensors of {sum(envelope.sizes)} bytes") from error
+        raise InvalidMessage(f"tensors of {sum(envelope.sizes)} bytes") from error
     for storage in storages:
         if storage.numel():
             read_into(buffer(storage))
@@ -188,59 +188,64 @@ def calls_from(data: Any) -> list[Call]:
 
 
 def replies_from(answer: Any, calls: Sequence[Call]) -> list[Reply]:
-    """The replies in a response, one to each call. Raises `Garbage` for anything else."""
+    """The replies in a response, one to each call. Raises `InvalidMessage` for anything else."""
     try:
         structs: list[Any] = convert(shortened(answer), list[_REPLY])  # type: ignore[valid-type]
     except MsgspecError as error:
-        raise Garbage(str(error)) from error
+        raise InvalidMessage(str(error)) from error
     replies = [Reply(**asdict(struct)) for struct in structs]
     if len(replies) != len(calls):
-        raise Garbage(f"{len(replies)} replies to {len(calls)} calls")
+        raise InvalidMessage(f"{len(replies)} replies to {len(calls)} calls")
     for reply, call in zip(replies, calls, strict=True):
         if not 0 <= reply.seconds < math.inf:
-            raise Garbage(f"a call that took {reply.seconds} s")
+            raise InvalidMessage(f"a call that took {reply.seconds} s")
         if call.output_gradient is None and any(gradient is not None for gradient in reply.gradients.values()):
-            raise Garbage("gradients of a call without a backward pass")
+            raise InvalidMessage("gradients of a call without a backward pass")
         if reply.output is not None and not reply.error and set(reply.gradients) != set(call.gradient_of):
-            raise Garbage("gradients of other inputs than were asked for")
+            raise InvalidMessage("gradients of other inputs than were asked for")
     return replies
 
 
-TOLD = (
+FROM_IMPORT = (
     *("function", "parameters", "requires", "lacks", "conventions"),
     *("conversion", "untested", "rewrites_calls", "guessed", "assumption"),
 )
 """The fields of a declaration that only an import can tell."""
 
 
-def declared_by(greeting: Greeting, known: Declaration) -> Declaration:
-    """The declaration, completed by what the import told. Raises `Garbage` for what no honest worker tells."""
-    told = greeting.declaration
-    fields = {name: shortened(getattr(told, name)) for name in TOLD}
+def declared_by(report: ImportReport, known: Declaration) -> Declaration:
+    """The declaration, completed by what the import told. Raises `InvalidMessage` for what no honest worker tells."""
+    reported = report.declaration
+    fields = {name: shortened(getattr(reported, name)) for name in FROM_IMPORT}
     if not known.signature:
-        fields |= {"signature": told.signature, "signature_by": told.signature_by}
-    parameters = (*(told.parameters or ()), *told.untested, *told.signature_by, *filter(None, told.function.split(".")))
+        fields |= {"signature": reported.signature, "signature_by": reported.signature_by}
+    parameters = (
+        *(reported.parameters or ()),
+        *reported.untested,
+        *reported.signature_by,
+        *filter(None, reported.function.split(".")),
+    )
     if not all(name.isidentifier() or name in (ASKED_FOR, DECLARED) for name in parameters):
-        raise Garbage("parameters without names")
-    if told.signature and told.signature not in names():
-        raise Garbage("an unknown signature")
+        raise InvalidMessage("parameters without names")
+    if reported.signature and reported.signature not in names():
+        raise InvalidMessage("an unknown signature")
     try:
-        checked(requires=told.requires, lacks=told.lacks, conventions=told.conventions)
+        checked(requires=reported.requires, lacks=reported.lacks, conventions=reported.conventions)
     except TypeError as error:
-        raise Garbage(str(error)) from error
+        raise InvalidMessage(str(error)) from error
     return replace(known, **fields)
 
 
 def shortened(value: Any, depth: int = 0) -> Any:
-    """The same with long texts cut. Raises `Garbage` for what is longer than `MAX_NAMES`, or nested too deep."""
+    """The same with long texts cut. Raises `InvalidMessage` for what is longer than `MAX_NAMES`, or nested too deep."""
     if isinstance(value, str):
         return value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
     if not isinstance(value, list | tuple | dict):
         return value
     if len(value) > MAX_NAMES:
-        raise Garbage(f"a list of {len(value)} entries")
+        raise InvalidMessage(f"a list of {len(value)} entries")
     if depth > MAX_DEPTH:
-        raise Garbage("lists nested too deep")
+        raise InvalidMessage("lists nested too deep")
     if isinstance(value, dict):
         return {shortened(name): shortened(item, depth + 1) for name, item in value.items()}
     return type(value)(shortened(item, depth + 1) for item in value)
@@ -282,7 +287,7 @@ def _decoded(
     try:
         return msgpack.decode(content, type=kind, ext_hook=tensor)
     except (MsgspecError, ValueError, TypeError, RecursionError) as error:
-        raise Garbage(str(error)) from error
+        raise InvalidMessage(str(error)) from error
 
 
 def _is_text(content: Raw) -> bool:
@@ -296,7 +301,7 @@ def _from_json(text: str, kind: Any) -> Any:
     try:
         return convert(json.loads(text), kind)
     except (MsgspecError, ValueError, RecursionError) as error:
-        raise Garbage(str(error)) from error
+        raise InvalidMessage(str(error)) from error
 
 
 def _tensor(storages: list[Tensor], most: int, code: int, content: memoryview) -> Tensor:
@@ -306,16 +311,16 @@ def _tensor(storages: list[Tensor], most: int, code: int, content: memoryview) -
     """
     place: Place = _decoded(content, Place)  # type: ignore[arg-type]
     if code != TENSOR or place.storage >= len(storages) or place.dtype not in DTYPES:
-        raise Garbage("a tensor without a storage or a dtype")
+        raise InvalidMessage("a tensor without a storage or a dtype")
     storage, dtype = storages[place.storage], DTYPES[place.dtype]
     if len(place.shape) != len(place.stride):
-        raise Garbage("a tensor of impossible layout")
+        raise InvalidMessage("a tensor of impossible layout")
     last = place.offset + sum((size - 1) * step for size, step in zip(place.shape, place.stride, strict=True))
     if storage.numel() % dtype.itemsize or (0 not in place.shape and (last + 1) * dtype.itemsize > storage.numel()):
-        raise Garbage("a tensor that reaches beyond its storage")
+        raise InvalidMessage("a tensor that reaches beyond its storage")
     if math.prod(place.shape) * dtype.itemsize > most:
-        raise TooLarge(f"{most / (1 << 30):.2g} GiB")
+        raise MessageTooLarge(f"{most / (1 << 30):.2g} GiB")
     try:
         return torch.as_strided(storage.view(dtype), place.shape, place.stride, place.offset)
     except (RuntimeError, OverflowError, TypeError) as error:
-        raise Garbage("a tensor of impossible layout") from error
+        raise InvalidMessage("a tensor of impossible layout") from error

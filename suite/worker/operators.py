@@ -25,9 +25,9 @@ def recorded(wanted: bool) -> Iterator[list[str]]:
     They are those that no other operator has called and that are no views of inputs, and attention wherever it was
     called, in alphabetical order.
     """
-    found: list[str] = []
+    names: list[str] = []
     if not wanted:
-        yield found
+        yield names
         return
     earlier = os.environ.get(QUIET)
     os.environ[QUIET] = "99"
@@ -35,16 +35,16 @@ def recorded(wanted: bool) -> Iterator[list[str]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with profile() as seen:
-                yield found
+                yield names
     finally:
         del os.environ[QUIET]
         os.environ.update({} if earlier is None else {QUIET: earlier})
-    found += sorted(_outermost(seen.kineto_results.events() if seen.kineto_results else ()))
+    names += sorted(_outermost(seen.kineto_results.events() if seen.kineto_results else ()))
 
 
 def _outermost(events: Iterable[Any]) -> set[str]:
     """The operators that no other has called, and those of attention."""
-    found: set[str] = set()
+    names: set[str] = set()
     until: dict[int, int] = {}  # when the operator ends that runs in a thread
     spans = sorted((event.start_ns(), -event.duration_ns(), event.start_thread_id(), event.name()) for event in events)
     for start, minus, thread, name in spans:
@@ -53,15 +53,15 @@ def _outermost(events: Iterable[Any]) -> set[str]:
         if start >= until.get(thread, 0):
             until[thread] = start - minus
             if not _is_view(name):
-                found.add(name)
+                names.add(name)
         elif ATTENTION in name:
-            found.add(name)
-    return found
+            names.add(name)
+    return names
 
 
 @cache
 def _is_view(name: str) -> bool:
     """Whether an operator returns what it was given, seen otherwise."""
     schemas = torch._C._jit_get_schemas_for_operator(name)
-    returned = [each.alias_info for schema in schemas for each in schema.returns]
-    return any(each is not None and not each.is_write for each in returned)
+    returned = [alias.alias_info for schema in schemas for alias in schema.returns]
+    return any(alias is not None and not alias.is_write for alias in returned)

@@ -44,10 +44,10 @@ def _seen(query: Tensor, key: Tensor, options: dict[str, Any]) -> Tensor:
 
 
 def _record(query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any], seen: Tensor) -> BackendCall:
-    given = {"query": query, "key": key, "value": value}
+    tensors = {"query": query, "key": key, "value": value}
     return BackendCall(
-        {name: list(tensor.shape) for name, tensor in given.items()},
-        {name: _dtype(tensor) for name, tensor in given.items()},
+        {name: list(tensor.shape) for name, tensor in tensors.items()},
+        {name: _dtype(tensor) for name, tensor in tensors.items()},
         {name: _dtype(each) if isinstance(each, Tensor) else _simple(each) for name, each in options.items()},
         "" if seen.all() else "".join(str(int(mark)) for mark in seen.flatten().tolist()),
     )

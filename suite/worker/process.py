@@ -22,18 +22,18 @@ from uuid import uuid4
 import msgspec
 
 from attnsuite.model.limits import KILL_LIMIT
-from attnsuite.worker.forkserver import MARK, WORKER, Forked, bound, environment_of, server_of
-from attnsuite.worker.messages import STORAGE_LIMIT, TOKEN, Garbage, TooLarge, pack, unpack
+from attnsuite.worker.forkserver import MARK, WORKER, ForkedProcess, bound, environment_of, server_of
+from attnsuite.worker.messages import STORAGE_LIMIT, TOKEN, InvalidMessage, MessageTooLarge, pack, unpack
 from attnsuite.worker.sandbox import MECHANISMS, Space, chosen, detected, sweep, take_down
 from attnsuite.worker.sandbox.memory import taken
 from attnsuite.worker.sandbox.processes import children, descendants, ending, signal_all
 from attnsuite.worker.sandbox.space import make_space
-from attnsuite.worker.turns import ANSWERED, END, FAILED, HEAD, READY, Taken, beyond
+from attnsuite.worker.turns import END, FAILED, HEAD, READY, REPLIED, TurnResult, beyond
 
 PRINTED_KEPT, PRINTED_LIMIT = 8_000, 1 << 26
 """Bytes of what the process printed that are kept, the last ones; and that it may print while it answers a request."""
-OUT_OF_TURN = "a reply out of turn: something else than the worker wrote to its channel"
-LOOK_EVERY = 0.25
+UNEXPECTED_REPLY = "a reply out of turn: something else than the worker wrote to its channel"
+MEMORY_CHECK_INTERVAL = 0.25
 """Seconds between two looks at the memory that a process takes while it answers."""
 REPLY_SHARE = 4
 """A reply may have this part of the memory that its process may take: the suite holds it next to what is expected."""
@@ -41,7 +41,7 @@ PIECE, PARTS = 1 << 20, 64
 """Bytes that are received at once, and parts of a message that are sent at once; systems take a thousand."""
 
 
-class TooMuch(Exception):
+class LimitExceeded(Exception):
     """The process takes more than it may of something; the message says of what."""
 
 
@@ -50,8 +50,10 @@ def wanted() -> list[str]:
     return [mechanism.name for mechanism in MECHANISMS]
 
 
-class Fresh:
-    """The parent's view of a worker that is an interpreter of its own. For one that was forked it is `Forked`."""
+class SpawnedProcess:
+    """The parent's view of a worker that is an interpreter of its own. For one that was forked it is
+    `ForkedProcess`.
+    """
 
     def __init__(self, command: Sequence[str], descriptors: Sequence[int], environment: Mapping[str, str]) -> None:
         channel, output, life = descriptors
@@ -84,13 +86,13 @@ class Fresh:
         return self._popen.returncode
 
 
-class Begun(NamedTuple):
+class ProcessHandle(NamedTuple):
     """A process that was started, and what of it is ours."""
 
-    child: Fresh | Forked
+    child: SpawnedProcess | ForkedProcess
     channel: socket.socket
     output: int
-    held: int
+    life_end: int
     mark: str
     space: Space | None
 
@@ -112,7 +114,7 @@ class Begun(NamedTuple):
         signal_all(_marked(self.mark), signal.SIGKILL)
         self.channel.close()
         os.close(self.output)
-        os.close(self.held)
+        os.close(self.life_end)
         self.child.reap(KILL_LIMIT)
         if self.space is not None:
             take_down(self.space)
@@ -186,7 +188,7 @@ class Process:
     def send(self, message: Any, deadline: float, replies: int = 1) -> None:
         """Send a message, and after it the numbers under which so many replies to it will come.
 
-        Raises `Garbage` where something came that was not asked for.
+        Raises `InvalidMessage` where something came that was not asked for.
         """
         self._nothing_more()
         self._send(pack(message), deadline)
@@ -206,32 +208,34 @@ class Process:
         return True
 
     def receive(self, kind: Any, deadline: float) -> Any:
-        """The next reply, of this kind. Raises `Garbage` for another, and `TooMuch` for one that is too large."""
+        """The next reply, of this kind. Raises `InvalidMessage` for another, and `LimitExceeded` for one that is too
+        large.
+        """
         self._read_token(deadline)
         try:
             largest = self._memory // REPLY_SHARE or STORAGE_LIMIT
             reply = unpack(lambda buffer: self._read_into(buffer, deadline), kind, largest)
-        except TooLarge as error:
-            raise TooMuch(f"replied with more than {error}") from None
+        except MessageTooLarge as error:
+            raise LimitExceeded(f"replied with more than {error}") from None
         if not self._tokens:
             self._nothing_more()
         self._look_at_limits()  # a process that answers at once was never waited for
         return reply
 
-    def take_turn(self, turn: bytes, inputs: Sequence[memoryview], deadline: float, largest: int) -> Taken | None:
+    def take_turn(self, turn: bytes, inputs: Sequence[memoryview], deadline: float, largest: int) -> TurnResult | None:
         """What the process answers to inputs in one turn, and the seconds from sending them until all of it was here.
 
-        None where it fails: its response says why. `TooMuch` for more than `largest` bytes.
+        None where it fails: its response says why. `LimitExceeded` for more than `largest` bytes.
         """
         self._send([memoryview(turn)], deadline)
         if self._head(READY, deadline) is None:
             return None
         began = time.perf_counter()
         self._send(inputs, deadline)
-        if (size := self._head(ANSWERED, deadline)) is None:
+        if (size := self._head(REPLIED, deadline)) is None:
             return None
         if size > largest:
-            raise TooMuch(f"replied with more than {largest / (1 << 30):.2g} GiB")
+            raise LimitExceeded(f"replied with more than {largest / (1 << 30):.2g} GiB")
         answer = bytearray(size)
         self._read_into(memoryview(answer), deadline)
         return time.perf_counter() - began, answer
@@ -241,14 +245,14 @@ class Process:
         self._send([memoryview(END)], deadline)
 
     def _head(self, expected: bytes, deadline: float) -> int | None:
-        """The size after this byte; None where the process says that it failed, `Garbage` for anything else."""
+        """The size after this byte; None where the process says that it failed, `InvalidMessage` for anything else."""
         head = bytearray(HEAD.size)
         self._read_into(memoryview(head), deadline)
         if head == HEAD.pack(FAILED, 0):
             return None
         said, size = HEAD.unpack(head)
         if said != expected:
-            raise Garbage(OUT_OF_TURN)
+            raise InvalidMessage(UNEXPECTED_REPLY)
         return int(size)
 
     def _send(self, parts: Iterable[memoryview], deadline: float) -> None:
@@ -278,18 +282,18 @@ class Process:
             filled += count
 
     def _read_token(self, deadline: float) -> None:
-        """Read the number that the next reply begins with. `Garbage` as soon as it cannot be that."""
+        """Read the number that the next reply begins with. `InvalidMessage` as soon as it cannot be that."""
         expected, byte = self._tokens.pop(0) if self._tokens else b"", bytearray(1)
         for number in range(TOKEN):
             self._read_into(memoryview(byte), deadline)
             if byte != expected[number : number + 1]:
-                raise Garbage(OUT_OF_TURN)
+                raise InvalidMessage(UNEXPECTED_REPLY)
 
     def _nothing_more(self) -> None:
-        """Raise `Garbage` where more has come than was asked for."""
+        """Raise `InvalidMessage` where more has come than was asked for."""
         with suppress(BlockingIOError, ConnectionResetError):
             if not self._tokens and self._channel.recv(1, socket.MSG_PEEK):
-                raise Garbage(OUT_OF_TURN)
+                raise InvalidMessage(UNEXPECTED_REPLY)
 
     def suspend(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -357,11 +361,11 @@ class Process:
 
     def _look_at_limits(self) -> None:
         if self._printed_bytes > PRINTED_LIMIT:
-            raise TooMuch(f"printed more than {PRINTED_LIMIT >> 20} MiB")
-        if self._memory and self._memory_watched and time.monotonic() - self._looked > LOOK_EVERY:
+            raise LimitExceeded(f"printed more than {PRINTED_LIMIT >> 20} MiB")
+        if self._memory and self._memory_watched and time.monotonic() - self._looked > MEMORY_CHECK_INTERVAL:
             self._looked = time.monotonic()
             if taken(self.pid, Path(self.folder or "/"), self._memory) > self._memory:
-                raise TooMuch(f"took more than {self._memory / (1 << 30):.1f} GiB of memory")
+                raise LimitExceeded(f"took more than {self._memory / (1 << 30):.1f} GiB of memory")
 
     def _keep_printed(self) -> None:
         for _ in range(64):  # not for ever: it may print faster than we read
@@ -386,7 +390,7 @@ class Process:
 
 def _start(
     added: Mapping[str, str], cores: Collection[int], service: str, sandboxed: bool, memory: int, fresh: bool
-) -> Begun:
+) -> ProcessHandle:
     """Start a worker's process, as `Process` says."""
     space, mark, environment = None, uuid4().hex, environment_of(added)
     if sandboxed:
@@ -394,13 +398,13 @@ def _start(
         mechanisms = [name for name in detected() if name in wanted()]
         space = make_space(environment, mechanisms, memory)
 
-    def interpreter(descriptors: Sequence[int]) -> Fresh:
+    def interpreter(descriptors: Sequence[int]) -> SpawnedProcess:
         ends = [str(descriptors[0]), str(descriptors[2])]
         module = ["attnsuite.worker", *ends]
         if space:
             module = ["attnsuite.worker.sandbox.supervisor", WORKER, *ends, msgspec.json.encode(space).decode()]
         with bound(cores):
-            return Fresh([sys.executable, "-P", "-m", *module], descriptors, {**environment, MARK: mark})
+            return SpawnedProcess([sys.executable, "-P", "-m", *module], descriptors, {**environment, MARK: mark})
 
     with ExitStack() as undo:
         if space:
@@ -415,7 +419,7 @@ def _start(
 
 def _forked(
     added: Mapping[str, str], cores: Collection[int], service: str, mark: str, space: Space | None
-) -> Begun | None:
+) -> ProcessHandle | None:
     """A worker that a server has forked, or, where that server has ended, another server; None where none can."""
     for _ in range(2):
         server = server_of(added, cores, service)
@@ -427,26 +431,28 @@ def _forked(
     return None
 
 
-def _begin(start: Callable[[Sequence[int]], Fresh | Forked | None], mark: str, space: Space | None) -> Begun | None:
+def _begin(
+    start: Callable[[Sequence[int]], SpawnedProcess | ForkedProcess | None], mark: str, space: Space | None
+) -> ProcessHandle | None:
     """Start a process with a channel, an output and a life; None where `start` returns None.
 
     Its life is a pipe that is never written to: when our end of it is closed, the system kills its group.
     """
-    channel, theirs = socket.socketpair()
-    output, their_output = os.pipe()
-    life, held = os.pipe()
+    channel, child_end = socket.socketpair()
+    output, child_output = os.pipe()
+    life, life_end = os.pipe()
     child = None
     try:
-        child = start([theirs.fileno(), their_output, life])
+        child = start([child_end.fileno(), child_output, life])
     finally:
-        theirs.close()
-        os.close(their_output)
+        child_end.close()
+        os.close(child_output)
         os.close(life)
         if child is None:
             channel.close()
             os.close(output)
-            os.close(held)
-    return Begun(child, channel, output, held, mark, space) if child else None
+            os.close(life_end)
+    return ProcessHandle(child, channel, output, life_end, mark, space) if child else None
 
 
 def _marked(mark: str) -> Iterator[int]:

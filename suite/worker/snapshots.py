@@ -1,4 +1,4 @@
-"""Tensors as they are given to an implementation and taken from it: copies, fingerprints, and where they lie."""
+"""Copies, fingerprints and memory addresses of the tensors that an implementation takes and returns."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from attnsuite.worker.messages import DTYPES, storage_of
 
 _NAMES = "detach as_subclass to clone reshape resolve_conj resolve_neg untyped_storage"
 METHODS = SimpleNamespace(**{name: getattr(torch._C.TensorBase, name) for name in _NAMES.split()})
-"""Methods of tensors as PyTorch has them, taken before any submission is imported, which may replace what it finds."""
+"""PyTorch's own methods of tensors, bound before a submission is imported, which may replace them."""
 _compare_memory = ctypes.CDLL(None).memcmp
 _compare_memory.argtypes = ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
 SUBCLASS = "a subclass of Tensor"
-"""How the kind of a tensor begins whose class is not torch's own."""
+"""The first words of the kind of a tensor whose class is not PyTorch's own."""
 
 
 def placed(tensor: Tensor, device: str) -> Tensor:
     """A copy on `device` with the same strides and storage offset, padding included."""
-    return seen_through(storage_of(tensor).to(device, copy=True), tensor)
+    return view_like(storage_of(tensor).to(device, copy=True), tensor)
 
 
 def fingerprint(tensor: Tensor) -> bytes:
-    """A hash of every bit of the tensor's storage, and of how the tensor lies in it."""
+    """A hash of every bit of the tensor's storage and of its layout there."""
     hashed = hashlib.sha256(layout(tensor).encode())  # processors have instructions for it
     storage = tensor.untyped_storage().cpu()
     if size := storage.nbytes():  # read where it lies: a view of it in numpy takes longer than hashing a small one
@@ -37,34 +37,35 @@ def fingerprint(tensor: Tensor) -> bytes:
     return hashed.digest()
 
 
-def is_copy(tensor: Tensor, of: Tensor) -> bool:
-    """Whether two tensors have the same fingerprint, told by comparing every bit of their storages."""
-    one, other = tensor.untyped_storage().cpu(), of.untyped_storage().cpu()
-    if (size := one.nbytes()) != other.nbytes() or layout(tensor) != layout(of):
+def is_copy(tensor: Tensor, original: Tensor) -> bool:
+    """Whether two tensors have the same fingerprint, by comparing every bit of their storages."""
+    storages = tensor.untyped_storage().cpu(), original.untyped_storage().cpu()
+    size = storages[0].nbytes()
+    if size != storages[1].nbytes() or layout(tensor) != layout(original):
         return False
-    return size == 0 or bool(_compare_memory(one.data_ptr(), other.data_ptr(), size) == 0)
+    return size == 0 or bool(_compare_memory(storages[0].data_ptr(), storages[1].data_ptr(), size) == 0)
 
 
 def layout(tensor: Tensor) -> str:
-    """How a tensor lies in its storage, as text."""
+    """The layout of a tensor in its storage, as text."""
     return repr((tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset()))
 
 
-def seen_through(storage: Tensor, tensor: Tensor) -> Tensor:
+def view_like(storage: Tensor, tensor: Tensor) -> Tensor:
     """A view of this storage with the shape, strides and offset of the tensor."""
     return torch.as_strided(storage.detach(), tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
 def kind_of(output: Any) -> str | None:
-    """What was returned, in words, or None where it is a plain dense tensor. A lazy one is not made to compute."""
+    """The kind of an output in words; None for a plain dense tensor. A lazy tensor is not evaluated."""
     with as_it_lies():
         return _kind_of(output)
 
 
 def _kind_of(output: Any) -> str | None:
     if not isinstance(output, Tensor):
-        of = type(output)
-        return "None" if output is None else f"a {of.__module__}.{of.__qualname__}".replace("builtins.", "")
+        kind = type(output)
+        return "None" if output is None else f"a {kind.__module__}.{kind.__qualname__}".replace("builtins.", "")
     if output.is_nested:
         return "a nested tensor"
     if output.is_quantized:
@@ -76,14 +77,14 @@ def _kind_of(output: Any) -> str | None:
     if str(output.dtype).removeprefix("torch.") not in DTYPES:
         return f"a tensor of {output.dtype}"
     if type(output) not in (Tensor, torch.nn.Parameter):
-        if _is_empty_handed(output):
+        if _has_no_data(output):
             return f"a tensor without data ({type(output).__module__}.{type(output).__qualname__})"
         return f"{SUBCLASS}, {type(output).__module__}.{type(output).__qualname__}"
     return None
 
 
-def _is_empty_handed(output: Tensor) -> bool:
-    """Whether there is no memory behind the numbers of a tensor."""
+def _has_no_data(output: Tensor) -> bool:
+    """Whether no memory holds the numbers of a tensor."""
     try:
         return output.numel() > 0 and bool(METHODS.untyped_storage(output).data_ptr() == 0)
     except RuntimeError:
@@ -92,16 +93,16 @@ def _is_empty_handed(output: Tensor) -> bool:
 
 @contextmanager
 def as_it_lies() -> Iterator[None]:
-    """Read tensors as they lie in memory: no class, mode or method of a submission's is asked, which may compute then.
+    """Read tensors as they lie in memory, without calling a class, mode or method of a submission, which may compute.
 
-    Inside, call `METHODS`, for `torch.Tensor` and the tensor itself may have been given others of the same names.
+    Call `METHODS` inside: `torch.Tensor` and the tensor itself may have other methods of the same names.
     """
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         yield
 
 
 def plain_tensor(output: Tensor) -> Tensor:
-    """The tensor as it lies, without its gradient and without a class of its own."""
+    """The tensor in memory, without its gradient and without a class of its own."""
     with as_it_lies():
         plain = METHODS.detach(output)
         return plain if type(plain) is Tensor else METHODS.as_subclass(plain, Tensor)
@@ -115,9 +116,9 @@ def snapshot_of(output: Tensor) -> Tensor:
         return METHODS.resolve_neg(METHODS.resolve_conj(copied))  # type: ignore[no-any-return]
 
 
-def same_bits(one: Tensor, other: Tensor) -> bool:
+def same_bits(first: Tensor, second: Tensor) -> bool:
     """Whether two tensors agree in every bit, so that NaN equals itself."""
-    return one.shape == other.shape and torch.equal(_bits(one), _bits(other))
+    return first.shape == second.shape and torch.equal(_bits(first), _bits(second))
 
 
 def _bits(tensor: Tensor) -> Tensor:
@@ -125,11 +126,11 @@ def _bits(tensor: Tensor) -> Tensor:
 
 
 def place_of(tensor: Tensor) -> tuple[str, int, int]:
-    """Where the tensor's storage lies: device, first byte, last byte and one."""
+    """The address of the tensor's storage: device, first byte, and the byte after the last."""
     storage = tensor.untyped_storage()
     return tensor.device.type, storage.data_ptr(), storage.data_ptr() + storage.nbytes()
 
 
-def overlap(one: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
-    """Whether two places share a byte."""
-    return one[0] == other[0] and max(one[1], other[1]) < min(one[2], other[2])
+def overlap(first: tuple[str, int, int], second: tuple[str, int, int]) -> bool:
+    """Whether two such ranges share a byte."""
+    return first[0] == second[0] and max(first[1], second[1]) < min(first[2], second[2])

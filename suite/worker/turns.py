@@ -15,42 +15,42 @@ EXCHANGE = "exchange"
 """The verb of a request that is answered in turns, before the response to it."""
 CALL, IDLE, END = b"c", b"i", b"e"
 """What a turn is for: an answer, all that belongs to one but the call, or nothing: there are no more turns."""
-READY, ANSWERED, FAILED = b"r", b"a", b"x"
+READY, REPLIED, FAILED = b"r", b"a", b"x"
 """What the process says: inputs may be sent; here is the answer; there is none, as the response says."""
 HEAD = struct.Struct(">cQ")
 """One of these, and the bytes of the answer."""
 
 Turn = tuple[bytes, Sequence[memoryview]]
 """What a turn is for, and the inputs."""
-Taken = tuple[float, bytearray]
+TurnResult = tuple[float, bytearray]
 """Seconds that a turn took, from the inputs to the whole answer, and the bytes of it."""
 
 
-class Answering(Protocol):
+class TurnHandler(Protocol):
     """What answers inputs that arrive as bytes."""
 
     def warm(self) -> None:
         """Prepare for inputs."""
 
-    def room(self) -> Sequence[memoryview]:
+    def input_buffers(self) -> Sequence[memoryview]:
         """Where the bytes of the inputs belong."""
 
-    def answer(self, called: bool) -> Sequence[memoryview]:
+    def reply(self, called: bool) -> Sequence[memoryview]:
         """The bytes of the answer to them; of the last one where it is not `called`."""
 
 
-def take_turns(channel: socket.socket, answering: Answering) -> None:
+def take_turns(channel: socket.socket, answering: TurnHandler) -> None:
     """Answer until there are no more turns. What goes wrong is said, and raised."""
     while (turn := channel.recv(1)) in (CALL, IDLE):
         try:
             answering.warm()
             channel.sendall(HEAD.pack(READY, 0))
-            _fill(channel, answering.room())
-            answer = answering.answer(turn == CALL)
+            _fill(channel, answering.input_buffers())
+            reply = answering.reply(turn == CALL)
         except BaseException:
             channel.sendall(HEAD.pack(FAILED, 0))
             raise
-        parts = [memoryview(HEAD.pack(ANSWERED, sum(part.nbytes for part in answer))), *answer]
+        parts = [memoryview(HEAD.pack(REPLIED, sum(part.nbytes for part in reply))), *reply]
         for rest in beyond(channel.sendmsg(parts), parts):
             channel.sendall(rest)
     if turn != END:

@@ -18,9 +18,9 @@ from attnsuite.registry import Broken, Declaration, Missing, find, missing_libra
 from attnsuite.worker import messages
 from attnsuite.worker.compiling import may_compile, shape_of
 from attnsuite.worker.forkserver import prewarm
-from attnsuite.worker.inputs import Left, compared, fingerprints, sent_with
-from attnsuite.worker.process import Process, TooMuch
-from attnsuite.worker.turns import EXCHANGE, Taken, Turn
+from attnsuite.worker.inputs import Fingerprints, compared, fingerprints, sent_with
+from attnsuite.worker.process import LimitExceeded, Process
+from attnsuite.worker.turns import EXCHANGE, Turn, TurnResult
 
 EXCHANGE_LIMITS = 2
 """Time limits that all turns of an exchange may take together: of calls that take long there is one, and no call."""
@@ -35,10 +35,10 @@ class Ready:
 
 @dataclass(frozen=True)
 class Crash:
-    """The process ended, or answered garbage. `printed` is the last that it wrote."""
+    """The process ended, or invalid reply. `printed` is the last that it wrote."""
 
     how: str
-    """`SIGSEGV`, `exit status 3`, `answered garbage: …`."""
+    """`SIGSEGV`, `exit status 3`, `invalid reply: …`."""
     printed: str = ""
     status: ClassVar[Status] = Status.CRASHED
 
@@ -122,14 +122,14 @@ class Worker:
         memory_watched: bool = True,
         cancelled: Event | None = None,
     ) -> None:
-        self.declaration = _one(target) if isinstance(target, str) else target
+        self.declaration = _single(target) if isinstance(target, str) else target
         self.device = device
         self.time_limit = time_limit
         self.start_limit = start_limit
         self.compile_limit = compile_limit
         self._environment = dict(environment or {})
         self._cores, self._service = frozenset(cores), service
-        self._walled, self._memory_limit, self._memory_watched, self._cancelled = (
+        self._sandboxed, self._memory_limit, self._memory_watched, self._cancelled = (
             sandboxed,
             memory_limit,
             memory_watched,
@@ -182,7 +182,7 @@ class Worker:
             self._cores,
             service=self._service,
             fresh=self.device != "cpu",
-            sandboxed=self._walled,
+            sandboxed=self._sandboxed,
             memory=self._memory_limit,
             memory_watched=self._memory_watched,
             cancelled=self._cancelled,
@@ -195,8 +195,8 @@ class Worker:
         if declaration.backend:
             declaration = replace(declaration, backend=_placed(declaration.backend))
         path = [str(Path(entry or ".").resolve()) for entry in [*sys.path, ""]]
-        hello = messages.Hello(declaration, self.device, path, self._service)
-        failed = self._attempt(lambda process: process.send(hello, self._starting.until), self._starting)
+        setup = messages.Setup(declaration, self.device, path, self._service)
+        failed = self._attempt(lambda process: process.send(setup, self._starting.until), self._starting)
         if isinstance(failed, Crash | Timeout):
             self._state = failed
 
@@ -204,10 +204,12 @@ class Worker:
         """Wait until the implementation is imported, or say why it cannot be. Raises `UsageError` as `load` does."""
         self.start()
         if self._state is None:
-            greeting = self._attempt(lambda process: self._starting.receive(process, messages.Greeting), self._starting)
-            if isinstance(greeting, Timeout):
-                greeting = replace(greeting, importing=True)
-            self._state = self._started(greeting) if isinstance(greeting, messages.Greeting) else greeting
+            report = self._attempt(
+                lambda process: self._starting.receive(process, messages.ImportReport), self._starting
+            )
+            if isinstance(report, Timeout):
+                report = replace(report, importing=True)
+            self._state = self._started(report) if isinstance(report, messages.ImportReport) else report
         return self._state
 
     def run_calls(
@@ -220,14 +222,14 @@ class Worker:
 
         `meanwhile` is done here while the process works, unless that is lost already.
         """
-        sent: list[Left] = []
+        sent: list[Fingerprints] = []
 
         def while_it_works() -> None:
             sent.extend(fingerprints(sent_with(calls)))
             meanwhile()
 
         began = time.monotonic()
-        answer = self.request("ask", {"calls": calls}, time_limit, while_it_works)
+        answer = self.request("run_calls", {"calls": calls}, time_limit, while_it_works)
         if isinstance(answer, Failure):
             return answer
         at_most = time.monotonic() - began  # by this clock, whatever the process says
@@ -236,7 +238,7 @@ class Worker:
                 replace(reply, seconds=min(reply.seconds, at_most)) for reply in messages.replies_from(answer, calls)
             ]
             return compared(calls, replies, sent)
-        except messages.Garbage as garbage:
+        except messages.InvalidMessage as garbage:
             return self._garbage(garbage)
 
     def request(
@@ -254,15 +256,15 @@ class Worker:
         return self._request(verb, arguments, time_limit, lambda process: meanwhile(), replies=1)
 
     def exchange(
-        self, arguments: Mapping[str, Any], turns: Sequence[Turn], kept: int, most: int
-    ) -> tuple[list[Taken], Any] | Failure:
+        self, arguments: Mapping[str, Any], turns: Sequence[Turn], wanted: int, largest: int
+    ) -> tuple[list[TurnResult], Any] | Failure:
         """What the process answers in each of these turns, and then to the whole request.
 
-        Of a turn it is the seconds, and of the one with the number `kept` the bytes. None may be more than `most`. All
-        of them together may take `EXCHANGE_LIMITS` time limits. Where the process fails in one, later ones are not
+        Of a turn it is the seconds, and of the one with the number `wanted` the bytes. None may be more than `largest`.
+        All of them together may take `EXCHANGE_LIMITS` time limits. Where the process fails in one, later ones are not
         taken.
         """
-        taken: list[Taken] = []
+        taken: list[TurnResult] = []
         until = time.monotonic() + EXCHANGE_LIMITS * self.time_limit
 
         def deadline() -> float:
@@ -270,9 +272,9 @@ class Worker:
 
         def take_turns(process: Process) -> None:
             for number, (turn, inputs) in enumerate(turns):
-                if (answer := process.take_turn(turn, inputs, deadline(), most)) is None:
+                if (answer := process.take_turn(turn, inputs, deadline(), largest)) is None:
                     break
-                taken.append(answer if number == kept else (answer[0], bytearray()))
+                taken.append(answer if number == wanted else (answer[0], bytearray()))
             else:
                 process.end_turns(deadline())
             process.allow(1, deadline())
@@ -304,9 +306,9 @@ class Worker:
             limit.until += time.monotonic() - sent
             response: messages.Response = limit.receive(process, messages.Response)
             if response.id != self._requests:
-                raise messages.Garbage("no answer to this request")
+                raise messages.InvalidMessage("no answer to this request")
             if response.lost and self.device == "cpu":
-                raise messages.Garbage("a device is lost that it does not have")
+                raise messages.InvalidMessage("a device is lost that it does not have")
             return response
 
         response = self._attempt(talk, limit)
@@ -349,10 +351,10 @@ class Worker:
         except TimeoutError:
             process.end()
             failure = Timeout(limit.seconds, process.printed, compiling=limit.compiling)
-        except TooMuch as error:
+        except LimitExceeded as error:
             process.end()
             failure = Crash(str(error), process.printed)
-        except messages.Garbage as garbage:
+        except messages.InvalidMessage as garbage:
             return self._garbage(garbage)
         except BaseException:  # Ctrl-C: what comes later would answer another request
             self.close()
@@ -360,26 +362,26 @@ class Worker:
         self.close()
         return failure
 
-    def _started(self, greeting: messages.Greeting) -> Ready | Failure:
+    def _started(self, report: messages.ImportReport) -> Ready | Failure:
         try:
-            declaration, reason = messages.declared_by(greeting, self.declaration), messages.shortened(greeting.reason)
-        except messages.Garbage as garbage:
+            declaration, reason = messages.declared_by(report, self.declaration), messages.shortened(report.reason)
+        except messages.InvalidMessage as garbage:
             return self._garbage(garbage)
-        if greeting.status is messages.ImportStatus.READY:
+        if report.status is messages.ImportStatus.READY:
             self.declaration = declaration
             return Ready(declaration)
         printed = self._running.printed
         self.close()
-        if greeting.status is messages.ImportStatus.UNUSABLE:
+        if report.status is messages.ImportStatus.UNUSABLE:
             raise UsageError(reason)
-        if greeting.status is messages.ImportStatus.MISSING:
+        if report.status is messages.ImportStatus.MISSING:
             return Missing(declaration, reason)
         return Broken(declaration, reason, printed)
 
     def _garbage(self, what: object) -> Crash:
         process = self._running
         self.close()
-        return Crash(f"answered garbage: {what}", process.printed)
+        return Crash(f"invalid reply: {what}", process.printed)
 
     @property
     def _running(self) -> Process:
@@ -402,8 +404,8 @@ def _placed(declaration: Declaration) -> Declaration:
     return replace(declaration, file=str(Path(declaration.file).resolve()) if declaration.file else "")
 
 
-def _one(target: str) -> Declaration:
-    found = find([target])
-    if len(found) != 1:
-        raise UsageError(f"a worker runs one implementation, but {target!r} names {len(found)}")
-    return found[0]
+def _single(target: str) -> Declaration:
+    declarations = find([target])
+    if len(declarations) != 1:
+        raise UsageError(f"a worker runs one implementation, but {target!r} names {len(declarations)}")
+    return declarations[0]

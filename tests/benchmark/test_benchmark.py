@@ -71,7 +71,7 @@ def test_a_closure_is_timed_here_and_its_row_says_so(many_threads: int) -> None:
     (row,) = attnsuite.bench(kernel, workloads=TINY)
 
     assert (row.implementation, row.status, row.threads) == ("attention/kernel", "measured", 1)
-    assert row.detail == "timed in this process, for no other can import it; its memory is not told from the suite's"
+    assert row.detail == "timed in the suite's process, because no other can import it; its memory is not measured"
     assert (row.memory, row.peak) == ({}, None)
     assert len(row.seconds) >= 12
     assert row.error_ratio is not None
@@ -95,7 +95,7 @@ def test_nobody_does_more_in_a_second_than_a_matrix_product_by_far(passed: Calla
         assert (row.status, row.seconds == ()) in (("measured", False), ("refused", True))
         return row.detail if row.status == "refused" else ""
 
-    assert re.fullmatch(r"it claims \S+ FLOPs per second, where a matrix product reaches 1e\+03", refused(1e3))
+    assert re.fullmatch(r"it claims \S+ FLOPs per second; a matrix product reaches 1e\+03", refused(1e3))
     assert not refused(1e18)
 
 
@@ -111,7 +111,7 @@ def test_a_ceiling_that_other_processes_made_too_low_accuses_nobody(rate: float,
 
     found = of._believed(of.tables()[0], row, Load(share, 2, 14.0))
 
-    says = f"it claims {1e9 * rate:.3g} FLOPs per second, where a matrix product reaches 1e+09"
+    says = f"it claims {1e9 * rate:.3g} FLOPs per second; a matrix product reaches 1e+09"
     busy = "not bounded: the machine was busy (load 14 on 2 cores): " if status == "unsupported" else ""
     assert (found.status, found.detail, found.seconds) == (status, busy + says, ())
 
@@ -223,8 +223,8 @@ def test_what_gave_no_answer_is_not_waited_for_again_on_as_much_work() -> None:
     said: list[Any] = [timing._prepared(hangs, tables[name]) for name in order]
 
     assert prepared == ["ladder/2k", TINY], "and of less work it is asked again"
-    says = "too slow to time here: as much work as ladder/2k forward, or more, "
-    says += "of which there was no result within the time limit"
+    says = "too slow to time here: at least the work of ladder/2k forward, "
+    says += "which gave no result within the time limit"
     assert (said[1].status, said[1].detail) == ("unsupported", says)
     assert said[3].status == "unsupported"
 
@@ -328,13 +328,13 @@ def test_a_whole_call_is_weighed_once_for_all_directions_but_forward(
 ) -> None:
     declarations = registry.find([str(SUBMISSIONS / "honest.py")])
     asked: list[tuple[str, str]] = []
-    weigh = Participant.weigh
+    measure_memory = Participant.measure_memory
 
     def watched(self: Participant, job: Job, *arguments: Any, **named: Any) -> Any:
         asked.append((job.workload, job.direction))
-        return weigh(self, job, *arguments, **named)
+        return measure_memory(self, job, *arguments, **named)
 
-    monkeypatch.setattr(Participant, "weigh", watched)
+    monkeypatch.setattr(Participant, "measure_memory", watched)
     workloads = TINY, "documents/encoder-block"
     request = Request(workloads, backward=True, budget=0.005)
     earlier = {declarations[0].full_name: passed(declarations[0].full_name)}
@@ -352,9 +352,9 @@ def test_a_whole_call_is_weighed_once_for_all_directions_but_forward(
 
 
 def test_what_is_missing_is_one_row_and_holds_nobody_up() -> None:
-    absent = Declaration("attention", "absent", "f", file="/nowhere.py", requires=("nosuchlibrary",))
+    missing_library = Declaration("attention", "absent", "f", file="/nowhere.py", requires=("nosuchlibrary",))
     broken = Declaration("attention", "broken", "f", file="/nowhere.py", broken="SyntaxError: invalid syntax")
-    of = Benchmark(CONTRACT, [absent, broken], Request((TINY, "documents/encoder-block"), budget=0.005))
+    of = Benchmark(CONTRACT, [missing_library, broken], Request((TINY, "documents/encoder-block"), budget=0.005))
 
     found = list(of.run())
 

@@ -43,7 +43,7 @@ UNSTEADY = [0.0261, 0.0261, *(0.0686 + 1e-4 * number for number in range(-4, 5))
 )
 def test_calls_take_longer_where_others_leave_less_than_they_need(load: Load, threads: int, slowdown: float) -> None:
     assert load.slowdown(threads) == pytest.approx(slowdown)
-    assert bool(load.says(threads)) == (slowdown > 1)
+    assert bool(load.note(threads)) == (slowdown > 1)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_this_process_has_started_is_no_load_of_others() -> None:
     done = [subprocess.Popen([sys.executable, "-c", SPINS.format(seconds=0.5)]) for _ in range(2)]
     for each in done:
         each.wait()
-    own, began = 1.0, meter._began
+    own, began = 1.0, meter._started
 
     load = meter.load()
 
@@ -129,7 +129,7 @@ def test_a_machine_on_which_others_compute_is_busy() -> None:
     while time.monotonic() < end:
         pass
 
-    assert meter.load().says(1).startswith("the machine was busy (load ")
+    assert meter.load().note(1).startswith("the machine was busy (load ")
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ import torch
 from msgspec.structs import asdict
 from torch import Tensor
 
-from attnsuite.benchmark.connection import Elsewhere
+from attnsuite.benchmark.connection import RemoteBench
 from attnsuite.benchmark.measure.bench import Bench
-from attnsuite.benchmark.measure.messages import Done, Job, NoResult, Sampled, Weighed
+from attnsuite.benchmark.measure.messages import Acknowledgement, CallMemory, Job, NoResult, SampleTime
 from attnsuite.benchmark.participant import Participant
 from attnsuite.model import Status
 from attnsuite.model.rows import METERS
@@ -68,14 +68,14 @@ class Process:
     def move(self, cores: object) -> None: ...
 
 
-def rounds(*processes: Process, resting: bool = True) -> list[Sampled | NoResult]:
+def rounds(*processes: Process, resting: bool = True) -> list[SampleTime | NoResult]:
     """Two rounds of samples, each followed by what the suite asks last, by one process after the other."""
-    connections = [Elsewhere(process, 0, 0) for process in processes]  # type: ignore[arg-type]
+    connections = [RemoteBench(process, 0, 0) for process in processes]  # type: ignore[arg-type]
     answers = []
     for connection in connections * 2:
-        connection._rests &= resting
-        answers.append(connection.ask(Sampled, "sample", stay=True, calls=1))
-        connection.ask(Done, "idle")
+        connection._releases_memory &= resting
+        answers.append(connection.request(SampleTime, "sample", stay=True, calls=1))
+        connection.request(Acknowledgement, "idle")
     return answers
 
 
@@ -83,7 +83,7 @@ def test_one_process_after_the_other_may_take_most_of_a_gpu() -> None:
     card = Card(80)
     found = rounds(Process(card, 1, 69), Process(card, 2, 30), Process(card, 3, 75))
 
-    assert [type(answer) for answer in found] == [Sampled] * 6
+    assert [type(answer) for answer in found] == [SampleTime] * 6
 
 
 def test_memory_is_given_back_once_before_a_process_is_suspended_and_on_gpus_alone() -> None:
@@ -98,7 +98,7 @@ def test_memory_is_given_back_once_before_a_process_is_suspended_and_on_gpus_alo
 
 def test_nothing_is_asked_of_a_process_that_died() -> None:
     process = Process(Card(80), 1, -1)
-    connection = Elsewhere(process, 0, 0)  # type: ignore[arg-type]
+    connection = RemoteBench(process, 0, 0)  # type: ignore[arg-type]
     honest = process.request
 
     def request(verb: str, arguments: Mapping[str, Any]) -> Any:
@@ -109,7 +109,7 @@ def test_nothing_is_asked_of_a_process_that_died() -> None:
 
     process.request = request  # type: ignore[method-assign]
 
-    assert isinstance(connection.ask(Sampled, "sample", calls=1), NoResult)
+    assert isinstance(connection.request(SampleTime, "sample", calls=1), NoResult)
     assert process.log == ["configure", "sample", "suspend"]
 
 
@@ -146,9 +146,9 @@ class Timed:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def ask(self, kind: object, verb: str, stay: bool = False, **arguments: Any) -> Weighed:
+    def request(self, kind: object, verb: str, stay: bool = False, **arguments: Any) -> CallMemory:
         self.asked.append(verb)
-        return Weighed(dict.fromkeys(METERS, 0.0), "kernel")
+        return CallMemory(dict.fromkeys(METERS, 0.0), "kernel")
 
 
 def test_on_a_gpu_a_call_is_weighed_by_the_process_that_is_timed() -> None:
@@ -156,7 +156,7 @@ def test_on_a_gpu_a_call_is_weighed_by_the_process_that_is_timed() -> None:
     participant, timed = Participant(Declaration("attention", "x", "x"), device="cuda"), Timed()
     participant._timing = [timed]  # type: ignore[assignment]
 
-    found = participant.weigh(Job("attention", "ladder/1k", "bfloat16", "forward"))
+    found = participant.measure_memory(Job("attention", "ladder/1k", "bfloat16", "forward"))
 
-    assert (found, timed.asked) == (Weighed(dict.fromkeys(METERS, 0.0), "kernel"), ["weigh"])
-    assert participant._weighing is None
+    assert (found, timed.asked) == (CallMemory(dict.fromkeys(METERS, 0.0), "kernel"), ["measure_memory"])
+    assert participant._memory_bench is None

@@ -15,13 +15,13 @@ from workers import LINUX, SUBMISSIONS
 
 from attnsuite import registry
 from attnsuite.benchmark import Benchmark, Request
-from attnsuite.benchmark.connection import Elsewhere, lost
+from attnsuite.benchmark.connection import RemoteBench, no_result
 from attnsuite.benchmark.entry import Sample
 from attnsuite.benchmark.gate import Gate
-from attnsuite.benchmark.measure.messages import Job, NoResult, PreparedTask, Weighed
+from attnsuite.benchmark.measure.messages import CallMemory, Job, NoResult, PreparedTask
 from attnsuite.benchmark.participant import Participant, all_ready, is_approximate
 from attnsuite.benchmark.processes import NUMBER, cores_of, prewarm_benchmark
-from attnsuite.benchmark.secret_inputs import secrets_of
+from attnsuite.benchmark.secret_inputs import secret_inputs_of
 from attnsuite.cases.tensors import SECRET_NUMBERS
 from attnsuite.contracts import contract
 from attnsuite.registry import Broken, Declaration, Missing
@@ -43,7 +43,7 @@ NAMELESS = Declaration("attention", "x", "x")
     ],
 )
 def test_a_process_that_does_not_answer_has_a_status(given: Any, status: str, detail: str | None) -> None:
-    failed = lost(given)
+    failed = no_result(given)
 
     assert failed.status == status
     assert detail is None or failed.detail == detail
@@ -70,16 +70,16 @@ def start() -> Iterator[Start]:
         yield started
 
 
-def weigh(participant: Participant, workload: str) -> Weighed:
+def measure_memory(participant: Participant, workload: str) -> CallMemory:
     """The memory of a call, where it can be measured."""
-    answer = participant.weigh(Job("attention", workload, "float32", "forward"))
-    assert isinstance(answer, Weighed), answer
+    answer = participant.measure_memory(Job("attention", workload, "float32", "forward"))
+    assert isinstance(answer, CallMemory), answer
     return answer
 
 
 def process_of(connection: Any) -> psutil.Process:
     """The process that a connection leads to."""
-    assert isinstance(connection, Elsewhere)
+    assert isinstance(connection, RemoteBench)
     return psutil.Process(connection.worker.pid)
 
 
@@ -94,7 +94,7 @@ def hoarder(request: pytest.FixtureRequest, start: Start, monkeypatch: pytest.Mo
 @LINUX
 def test_what_one_call_leaves_behind_hides_nothing_of_the_next(hoarder: Participant) -> None:
     for workload in ("ladder/1k", "ladder/2k", "ladder/1k"):
-        retained = weigh(hoarder, workload).memory["retained"]
+        retained = measure_memory(hoarder, workload).memory["retained"]
         assert retained is not None
         assert 4 * MIB <= retained < 7 * MIB, workload
 
@@ -102,12 +102,12 @@ def test_what_one_call_leaves_behind_hides_nothing_of_the_next(hoarder: Particip
 @LINUX
 @pytest.mark.parametrize(("workload", "how"), [("vit/b16", "SIGSEGV"), ("documents/fashion-vit", "exit status 3")])
 def test_a_death_while_memory_is_measured_is_an_answer(hoarder: Participant, workload: str, how: str) -> None:
-    answer = hoarder.weigh(Job("attention", workload, "float32", "forward"))
+    answer = hoarder.measure_memory(Job("attention", workload, "float32", "forward"))
 
     assert isinstance(answer, NoResult)
     assert answer.status == "crashed"
     assert how in answer.detail
-    assert weigh(hoarder, "ladder/1k").memory, "the next question gets a process of its own"
+    assert measure_memory(hoarder, "ladder/1k").memory, "the next question gets a process of its own"
 
 
 @pytest.mark.slow
@@ -120,8 +120,8 @@ def test_what_every_call_needs_is_loaded_once_unless_that_starts_threads(
     file = submission("loader.py")
     participant = start(file)
     for workload in ("ladder/1k", "decode/1k", "documents/encoder-block"):
-        assert weigh(participant, workload).memory
-    process = str(process_of(participant._weighing).pid) if not threads else ""
+        assert measure_memory(participant, workload).memory
+    process = str(process_of(participant._memory_bench).pid) if not threads else ""
 
     loaded = file.with_suffix(".txt").read_text().split()
 
@@ -140,7 +140,7 @@ def test_what_the_suite_s_own_libraries_start_is_no_reason_for_a_fresh_process(
         pytest.skip(f"{name}'s library is not installed")
     participant = start(f"attention/{name}", threads)
 
-    answer = weigh(participant, "ladder/1k")
+    answer = measure_memory(participant, "ladder/1k")
 
     assert answer.memory["output"] == 2**18
     assert not answer.spent, "its process is there for the next question"
@@ -172,10 +172,10 @@ def test_who_is_timed_cannot_take_back_its_limit_of_memory(start: Start) -> None
 def test_a_stranger_is_timed_and_weighed_behind_walls(start: Start) -> None:
     participant = start(SUBMISSIONS / "honest.py", trusted=False)
     assert isinstance(participant.prepare(Job("attention", "ladder/1k", "float32", "forward")), PreparedTask)
-    weighed = weigh(participant, "ladder/1k")
+    weighed = measure_memory(participant, "ladder/1k")
 
-    for each in (participant._timing[0], participant._weighing):
-        assert isinstance(each, Elsewhere)
+    for each in (participant._timing[0], participant._memory_bench):
+        assert isinstance(each, RemoteBench)
         assert set(each.worker.mechanisms) >= {"limits of the system"}
     assert weighed.memory["resident"]
 
@@ -260,9 +260,9 @@ def test_what_is_asked_timed_and_weighed_is_forked_from_what_was_expected(start:
     participant.start()
     assert participant.ready() is None
     for _ in range(2):  # the first process is of no more use once a call has started threads
-        weigh(participant, "documents/one-sentence")
+        measure_memory(participant, "documents/one-sentence")
 
-    parents += [process_of(each).ppid() for each in (participant._timing[0], participant._weighing)]
+    parents += [process_of(each).ppid() for each in (participant._timing[0], participant._memory_bench)]
 
     assert set(parents) <= expected
     assert len(set(parents)) == 1, "PyTorch is imported once for all"
@@ -374,5 +374,5 @@ def test_conventions_may_have_choices_of_their_own_for_each_feature() -> None:
     conventions = {"causal": "lower_right", "empty_row": {"causal": "mean", "bool_mask": "nan"}}
     job = Job("attention", "documents/one-sentence", "float32", "forward", conventions=conventions)
 
-    assert secrets_of(job) is secrets_of(job)
-    assert set(secrets_of(job).of(SECRET_NUMBERS[0])) == {"query", "key", "value"}
+    assert secret_inputs_of(job) is secret_inputs_of(job)
+    assert set(secret_inputs_of(job).inputs(SECRET_NUMBERS[0])) == {"query", "key", "value"}

@@ -12,7 +12,7 @@ import torch
 from clocks import Time
 from racers import Asked, Fake, Slower, asked, noisy, race, short
 
-from attnsuite.benchmark import new_numbers
+from attnsuite.benchmark import proofs
 from attnsuite.benchmark.entry import ProofTimes
 from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.benchmark.rounds import MIN_ROUNDS
@@ -24,8 +24,8 @@ def test_answers_are_asked_for_in_turns_on_numbers_of_their_own(now: Time) -> No
     log: list[Asked] = []
     race(Fake("a", now, short, log=log), Fake("b", now, short, log=log), calls=3)
 
-    turns = [name for name, verb, _ in log if verb == "answers"]
-    numbers = asked(log, "answers")
+    turns = [name for name, verb, _ in log if verb == "proof_times"]
+    numbers = asked(log, "proof_times")
 
     assert {frozenset(turns[at : at + 2]) for at in range(0, len(turns), 2)} == {frozenset("ab")}
     assert {len(each) for each in numbers} == {3}
@@ -37,7 +37,7 @@ def test_so_few_calls_are_a_pass_that_there_are_a_dozen_whatever_a_process_says(
     log: list[Asked] = []
     race(Fake("a", now, lambda turn: 0.002, log=log), calls=64)
 
-    assert [len(each) for each in asked(log, "answers")] == [4] * MIN_ROUNDS
+    assert [len(each) for each in asked(log, "proof_times")] == [4] * MIN_ROUNDS
 
 
 @pytest.mark.parametrize(("seconds", "passes"), [(0.005, MIN_ROUNDS), (0.06, 2), (0.2, 1), (16.0, 1)])
@@ -46,7 +46,7 @@ def test_long_calls_are_asked_for_less_often(now: Time, seconds: float, passes: 
     (found,) = race(Fake("a", now, lambda turn: seconds, log=log))
 
     assert found.proved
-    assert len(asked(log, "answers")) == passes
+    assert len(asked(log, "proof_times")) == passes
 
 
 def test_what_takes_a_hundred_times_as_long_is_found_out_in_few_passes(now: Time) -> None:
@@ -56,7 +56,7 @@ def test_what_takes_a_hundred_times_as_long_is_found_out_in_few_passes(now: Time
 
     _, found = race(Fake("base", now), liar)
 
-    assert len(asked(log, "answers")) == new_numbers.MOST_SPENT / 0.5, "each takes half a second"
+    assert len(asked(log, "proof_times")) == proofs.MOST_SPENT / 0.5, "each takes half a second"
     assert found.failed is not None
 
 
@@ -67,8 +67,8 @@ def test_whose_calls_take_longer_than_claimed_is_asked_for_fewer_in_a_pass(now: 
 
     _, found = race(Fake("base", now, short), liar, calls=64)
 
-    first, *others = [len(each) for each in asked(log, "answers")]
-    assert first == new_numbers.MOST_CALLS
+    first, *others = [len(each) for each in asked(log, "proof_times")]
+    assert first == proofs.MOST_CALLS
     assert set(others) == {1}, "a call of 10 ms is all that a twelfth of a tenth of a second has room for"
     assert found.failed is not None
 
@@ -80,13 +80,13 @@ def test_nobody_is_timed_once_he_is_believed(now: Time) -> None:
     verbs = [verb for _, verb, _ in log]
 
     assert all(each.proved for each in found)
-    assert "sample" not in verbs[verbs.index("answers") :]
+    assert "sample" not in verbs[verbs.index("proof_times") :]
 
 
 def test_one_that_fails_meanwhile_has_failed(now: Time) -> None:
     died = NoResult(Status.CRASHED, "crashed: SIGSEGV")
 
-    _, found = race(Fake("base", now), Fake("a", now, says={("answers", MIN_ROUNDS): died}))
+    _, found = race(Fake("base", now), Fake("a", now, says={("proof_times", MIN_ROUNDS): died}))
 
     assert found.failed == died
 
@@ -99,20 +99,20 @@ ODD += [{"output": torch.zeros(4, 1, dtype=torch.uint8).view(PACKED)}] if PACKED
 
 @pytest.mark.parametrize("rows", ODD, ids=str)
 def test_an_answer_to_something_else_is_garbage(now: Time, rows: dict[str, torch.Tensor]) -> None:
-    (found,) = race(Fake("a", now, says={("answers", MIN_ROUNDS): ProofTimes([0.1], [0.1], rows)}))
+    (found,) = race(Fake("a", now, says={("proof_times", MIN_ROUNDS): ProofTimes([0.1], [0.1], rows)}))
 
-    assert str(found.failed).startswith("refused: answered garbage")
+    assert str(found.failed).startswith("refused: invalid reply")
 
 
 def test_rows_of_some_answers_are_kept_the_same_for_all(now: Time) -> None:
     log: list[Asked] = []
     found = race(Fake("a", now, short, log=log), Fake("b", now, short, log=log), calls=4)
 
-    passes = {frozenset(each) for each in asked(log, "answers")}
+    passes = {frozenset(each) for each in asked(log, "proof_times")}
     numbers = [[each.number for each in entry.proofs] for entry in found]
 
     assert numbers[0] == numbers[1], "so that the truth is computed once"
-    assert len(set(numbers[0])) == new_numbers.VERIFIED
+    assert len(set(numbers[0])) == proofs.VERIFIED
     assert all(sum(number in each for each in passes) == 1 for number in numbers[0])
     for entry in found:
         for each in entry.proofs:
@@ -126,8 +126,8 @@ def test_who_is_fast_and_wrong_in_a_third_of_the_passes_is_verified_there(now: T
     class Partly(Fake):
         passes = 0
 
-        def answers(self, numbers: Sequence[int], kept: int, warm: int) -> Any:
-            found = super().answers(numbers, kept, warm)
+        def proof_times(self, numbers: Sequence[int], kept: int, warm: int) -> Any:
+            found = super().proof_times(numbers, kept, warm)
             self.passes += 1
             wrong = 0 if self.passes % 3 else len(numbers) // 2 + 1
             seconds = [*(each / 3 for each in found.seconds[:wrong]), *found.seconds[wrong:]]
@@ -158,7 +158,7 @@ def test_every_pass_and_every_answer_of_it_is_verified_with_equal_chance(now: Ti
     def place(seed: int) -> int:
         log: list[Asked] = []
         found, _ = race(Fake("a", now, short, log=log), Fake("b", now, short), calls=4, seed=seed)
-        passes = asked(log, "answers")
+        passes = asked(log, "proof_times")
         assert len(passes) == MIN_ROUNDS
         number = found.proofs[-1].number
         (of,) = (at for at, each in enumerate(passes) if number in each)

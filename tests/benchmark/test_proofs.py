@@ -13,8 +13,8 @@ from racers import Fake, asked, entry_of, noisy, race
 from attnsuite.benchmark.busy import Load
 from attnsuite.benchmark.entry import ProofTimes, Sample
 from attnsuite.benchmark.measure.messages import NoResult
-from attnsuite.benchmark.new_numbers import NO_TIME, WAKING, Terms, Witness
-from attnsuite.benchmark.own_clock import HELD, Asking, hold_samples, lasts, quick
+from attnsuite.benchmark.own_clock import BOUNDED_FROM, RequestOverhead, call_seconds, check_samples, quick
+from attnsuite.benchmark.proofs import NO_TIME, WAKING, Allowances, Prover
 from attnsuite.benchmark.rounds import MIN_ROUNDS
 from attnsuite.model import Status
 
@@ -26,17 +26,17 @@ REFUSED, TRUE = "refused", ""
 
 @dataclass
 class Racer(Fake):
-    """A participant whose calls on new numbers differ from those in samples. All seconds."""
+    """A participant whose calls on new inputs differ from those in samples. All seconds."""
 
     times: float = 1.0
-    """Its calls on new numbers take so many times as long,"""
+    """Its calls on new inputs take so many times as long,"""
     longer: float = 0.0
     """and so many seconds longer."""
     idling: float = 0.0
     """Its questions without a call take so much longer; `hidden` is how much of that its calls do not."""
     hidden: float = 0.0
     waits: tuple[float, ...] = (0.0,)
-    """Seconds that are added to calls on new numbers, drawn with equal chance,"""
+    """Seconds that are added to calls on new inputs, drawn with equal chance,"""
     idle_waits: tuple[float, ...] = (0.0,)
     """and to all questions without a call in a pass."""
     repents: bool = False
@@ -47,18 +47,18 @@ class Racer(Fake):
         return self.times * self.takes(self.turn) + self.longer - self.hidden + self.draw.choice(self.waits)
 
     def idles(self) -> float:
-        return self.asking + self.idling
+        return self.overhead + self.idling
 
-    def answers(self, numbers: Any, kept: int, warm: int) -> Any:
-        answer = super().answers(numbers, kept, warm)
+    def proof_times(self, numbers: Any, kept: int, warm: int) -> Any:
+        answer = super().proof_times(numbers, kept, warm)
         if not isinstance(answer, ProofTimes) or self.idle_waits == (0.0,):
             return answer
-        return replace(answer, idle=[self.asking + self.draw.choice(self.idle_waits)] * len(numbers))
+        return replace(answer, idle=[self.overhead + self.draw.choice(self.idle_waits)] * len(numbers))
 
     def sample(self, number: int, calls: int) -> Any:
         sample = super().sample(number, calls)
         half = self.repents and self.turn <= MIN_ROUNDS
-        return replace(sample, seconds=sample.seconds / 2, wall=sample.wall / 2) if half else sample
+        return replace(sample, seconds=sample.seconds / 2, elapsed=sample.elapsed / 2) if half else sample
 
 
 def a_racer(now: Time, name: str, seconds: float, **unusual: Any) -> Racer:
@@ -77,7 +77,14 @@ LIES: list[tuple[str, float, dict[str, Any], dict[str, Any], dict[str, Any], str
     ("half, until it is asked again", LONG, {}, {"repents": True}, {}, REFUSED),
     ("somewhat longer is said", LONG, {}, {"times": 1.3}, {}, "1.30"),
     ("a short one within its tolerance", SHORT, {}, {"times": 1.9}, {}, TRUE),
-    ("the forward before a backward", LONG, {"times": 5.0}, {"times": 5.0}, {"direction": "backward"}, "its forward"),
+    (
+        "the forward before a backward",
+        LONG,
+        {"times": 5.0},
+        {"times": 5.0},
+        {"direction": "backward"},
+        "its forward",
+    ),
     ("the same as a forward", LONG, {}, {"times": 5.0}, {}, REFUSED),
     ("twelve times as a backward", SHORT, {"times": 5.0}, {"times": 12.0}, {"direction": "backward"}, REFUSED),
     ("flushed between calls", LONG, {}, {}, {"cache": "cold"}, "the cache is flushed"),
@@ -89,7 +96,11 @@ LIES: list[tuple[str, float, dict[str, Any], dict[str, Any], dict[str, Any], str
     *(
         (f"{drift} times as slow, {seconds} s", seconds, {"times": drift}, {"times": 5.0}, {}, verdict)
         for seconds in (SHORT, LONG)
-        for drift, verdict in ((1.0, REFUSED), (2.0, REFUSED), (5.0, "2.50" if seconds == LONG else "2.48"))
+        for drift, verdict in (
+            (1.0, REFUSED),
+            (2.0, REFUSED),
+            (5.0, "2.50" if seconds == LONG else "2.48"),
+        )
     ),
     ("ten times the drift", LONG, {"times": 5.0}, {"times": 50.0}, {}, REFUSED),
     # asking, and waits
@@ -102,8 +113,8 @@ LIES: list[tuple[str, float, dict[str, Any], dict[str, Any], dict[str, Any], str
     ("questions of the baseline vary little", SHORT, {"idle_waits": (0, 1e-5)}, {"times": 3.0}, {}, REFUSED),
     ("questions of the baseline vary much", SHORT, {"idle_waits": (0, 1e-3)}, {"times": 3.0}, {}, "took"),
     # a load of other processes
-    ("a load explains it", 0.043, {}, {"times": 2.44}, {"load": LOADED}, f"{BUSY}calls on new numbers took 2.44"),
-    ("of a short call as well", SHORT, {}, {"times": 2.44}, {"load": LOADED}, f"{BUSY}calls on new numbers took 2."),
+    ("a load explains it", 0.043, {}, {"times": 2.44}, {"load": LOADED}, f"{BUSY}calls on new inputs took 2.44"),
+    ("of a short call as well", SHORT, {}, {"times": 2.44}, {"load": LOADED}, f"{BUSY}calls on new inputs took 2."),
     ("no load explains that", LONG, {}, {"times": 300.0}, {"load": LOADED}, REFUSED),
     ("a load, beyond ten times", LONG, {}, {"times": 10.4}, {"load": LOADED}, "unsupported"),
 ]
@@ -123,7 +134,7 @@ def test_a_claim_has_its_verdict(
     assert (honest.failed, honest.proved) == (None, True)
     if verdict in (REFUSED, "unsupported"):
         assert str(entry.failed).startswith(f"{verdict}: ")
-        assert "calls on new numbers took " in str(entry.failed)
+        assert "calls on new inputs took " in str(entry.failed)
         assert not entry.proved
     else:
         assert (entry.failed, entry.proved) == (None, True)
@@ -131,9 +142,9 @@ def test_a_claim_has_its_verdict(
 
 
 @pytest.mark.parametrize("seconds", [2e-6, 2e-5, 2e-4, 3e-4, 0.001, 0.0049, 0.09, 0.3, 16.0])
-@pytest.mark.parametrize("asking", [2e-5, 0.02])
-def test_true_claims_are_proved_and_long_ones_bounded(now: Time, seconds: float, asking: float) -> None:
-    (entry,) = race(a_racer(now, "base", seconds, asking=asking))
+@pytest.mark.parametrize("overhead", [2e-5, 0.02])
+def test_true_claims_are_proved_and_long_ones_bounded(now: Time, seconds: float, overhead: float) -> None:
+    (entry,) = race(a_racer(now, "base", seconds, overhead=overhead))
 
     assert (entry.failed, entry.proved, entry.unbounded) == (None, True, "")
     assert entry.own_clock == pytest.approx(1.0)
@@ -148,18 +159,18 @@ def test_only_the_suite_s_own_code_tells_that_a_machine_is_slower(now: Time, sec
         return [entry.proved for entry in race(*racers, calls=10, reference=reference)]
 
     assert proved(None) == [False, False]
-    assert proved(a_racer(now, "yardstick", seconds)) == [False, False]
-    assert proved(a_racer(now, "yardstick", seconds, times=4.0)) == [True, True]
+    assert proved(a_racer(now, "reference", seconds)) == [False, False]
+    assert proved(a_racer(now, "reference", seconds, times=4.0)) == [True, True]
 
 
 @pytest.mark.parametrize(("budget", "samples"), [(0.5, 3), (3.5, 4)])
 def test_a_yardstick_is_sampled_no_longer_than_the_others(now: Time, budget: float, samples: int) -> None:
-    slow = a_racer(now, "yardstick", 1.0)
+    slow = a_racer(now, "reference", 1.0)
     (entry,) = race(Fake("base", now, noisy(1), shipped=False), reference=slow, budget=budget)
 
     assert (entry.stopped, len(asked(slow.log, "sample"))) == ("budget", samples)
 
-    dies = Fake("yardstick", now, says={("sample", 1): NoResult(Status.CRASHED, "it died")})
+    dies = Fake("reference", now, says={("sample", 1): NoResult(Status.CRASHED, "it died")})
     (entry,) = race(Fake("base", now, shipped=False), reference=dies)
     assert (entry.proved, len(dies.log)) == (True, 1), "nor does it hold them up"
 
@@ -169,9 +180,9 @@ def test_passes_between_two_turns_of_other_processes_are_enough(now: Time, distu
     class Waits(Fake):
         passes = 0
 
-        def answers(self, numbers: Any, kept: int, warm: int) -> Any:
+        def proof_times(self, numbers: Any, kept: int, warm: int) -> Any:
             self.passes += 1
-            answer = super().answers(numbers, kept, warm)
+            answer = super().proof_times(numbers, kept, warm)
             waited = 0.02 * (self.passes % 10 < 10 * disturbed)
             return replace(answer, seconds=[each + waited for each in answer.seconds])
 
@@ -191,9 +202,9 @@ def test_a_row_says_so_beyond_ten_per_cent_or_0_1_ms(now: Time, seconds: float, 
     for times in (margin - 0.02, margin + 0.02):
         entry = entry_of(Fake("a", now), calls=5)
         entry.seconds, entry.samples = [seconds] * 12, [sample(seconds)] * 12
-        witness = Witness(entry, Asking(seconds=0.001), HELD, [1e-4 + seconds * times] * 60)
+        witness = Prover(entry, RequestOverhead(seconds=0.001), BOUNDED_FROM, [1e-4 + seconds * times] * 60)
 
-        assert witness.conclude(Terms(idle=1e-4, jitter=1.0)), "such a machine explains everything"
+        assert witness.conclude(Allowances(idle=1e-4, jitter=1.0)), "such a machine explains everything"
         assert (entry.failed is not None) == (times > NO_TIME)
         assert entry.failed or bool(entry.unbounded) == (times > min(margin, 2.0))
 
@@ -222,8 +233,8 @@ def test_making_asking_look_long_gains_nothing_and_a_busy_machine_is_no_lie() ->
     busy.samples = claimed(0.002, 0.007, 0.001, 0.001, 0.001, 0.001, 0.009, 0.009)
 
     for entry in (honest, liar):
-        hold_samples(entry, Asking.of([honest, liar]))
-    hold_samples(busy, Asking.of([busy]))
+        check_samples(entry, RequestOverhead.of([honest, liar]))
+    check_samples(busy, RequestOverhead.of([busy]))
 
     assert (honest.failed, honest.own_clock) == (None, pytest.approx(1.0))
     assert str(liar.failed).startswith("refused: it claims 0.06 s for the calls in its samples")
@@ -241,7 +252,7 @@ def test_what_most_long_samples_claim_has_to_be_true(
     class Wavering(Fake):
         def sample(self, number: int, calls: int) -> Any:
             sampled = super().sample(number, calls)
-            odd = replace(sampled, seconds=claim * sampled.seconds, wall=sampled.wall + wait)
+            odd = replace(sampled, seconds=claim * sampled.seconds, elapsed=sampled.elapsed + wait)
             return odd if self.turn in turns else sampled
 
     _, entry = race(Fake("base", now), Wavering("a", now, lambda turn: 0.2))
@@ -259,7 +270,7 @@ def test_one_that_stalls_between_its_calls_is_out(now: Time, cache: str) -> None
 
     _, entry = race(Fake("base", now), Staller("a", now), cache=cache)
 
-    says = "its samples took 12 s, the calls in them, as it claims, 0.02 s"
+    says = "its samples took 12 s; it claims 0.02 s for the calls in them"
     assert entry.failed == (NoResult(Status.REFUSED, says) if cache == "hot" else None), "a flush takes long too"
 
 
@@ -268,7 +279,7 @@ def test_a_call_lasts_what_the_suite_s_own_clock_says_if_that_is_more(cache: str
     liar = entry_of(Fake("liar", Time()), calls=2, cache=cache)
     liar.seconds, liar.samples = [0.0004] * 12, claimed(0.0004, 0.0031)
 
-    assert lasts(liar, Asking(seconds=0.001)) == pytest.approx(0.00105 if cache == "hot" else 0.0004)
+    assert call_seconds(liar, RequestOverhead(seconds=0.001)) == pytest.approx(0.00105 if cache == "hot" else 0.0004)
 
 
 def test_the_lower_quartile_is_never_above_what_is_quoted() -> None:
@@ -277,7 +288,7 @@ def test_the_lower_quartile_is_never_above_what_is_quoted() -> None:
 
     assert quick(claims) < sorted(claims)[20]
     assert quick([3.0]) == 3.0
-    assert Asking.of([]).seconds == 0.0
+    assert RequestOverhead.of([]).seconds == 0.0
 
 
 # On a GPU launching is hidden behind the flush of the cache
@@ -289,7 +300,7 @@ FLUSH, COPY = 40e-6, 12e-6
 def on_gpu(name: str, now: Time, device: float, launching: float, claims: float | None = None, **more: Any) -> Fake:
     """An entry whose calls keep the device and its process busy for so long, and which claims what events tell."""
     told, wall = max(device, launching - FLUSH) if claims is None else claims, max(device, launching)
-    settings = {"head_start": FLUSH, "asking": COPY, "witnessed": False} | more
+    settings = {"head_start": FLUSH, "overhead": COPY, "witnessed": False} | more
     return Fake(name, now, lambda _: wall, told / wall, **settings)
 
 

@@ -84,7 +84,7 @@ def test_a_lone_implementation_is_timed_until_its_own_interval_is_narrow(now: Ti
     assert (without_base[1].stopped, without_base[1].failed) == ("narrow", None)
 
 
-@pytest.mark.parametrize("verb", ["sample", "found"])
+@pytest.mark.parametrize("verb", ["sample", "output_rows"])
 def test_one_that_fails_drops_out_and_the_others_go_on(now: Time, verb: str) -> None:
     log: list[Asked] = []
     bad = Fake("bad", now, says={(verb, 1): NoResult(Status.CRASHED, "crashed: SIGSEGV")}, log=log)
@@ -101,8 +101,8 @@ def test_every_round_is_verified_with_equal_chance(now: Time) -> None:
     def kept_of(seed: int) -> int:
         log: list[Asked] = []
         (found,) = race(Fake("a", now, log=log), seed=seed)
-        assert found.kept is not None
-        return asked(log, "sample").index(found.kept.number)
+        assert found.excerpt is not None
+        return asked(log, "sample").index(found.excerpt.number)
 
     kept = Counter(map(kept_of, range(2400)))
 
@@ -114,7 +114,7 @@ def test_every_round_is_verified_with_equal_chance(now: Time) -> None:
 def test_all_are_verified_on_the_same_round(now: Time) -> None:
     found = race(*(Fake(name, now, noisy(ord(name))) for name in "abc"), budget=1e-9)
 
-    kept = [each.kept for each in found if each.kept is not None]
+    kept = [each.excerpt for each in found if each.excerpt is not None]
     assert (len(kept), len({each.number for each in kept})) == (3, 1)
     assert all(each.rows["output"] == each.number for each in kept)
 

@@ -96,7 +96,9 @@ def test_a_named_workload_is_timed_as_shortly_as_quick_does_unless_a_profile_or_
 
 
 def test_a_backward_that_there_is_not_is_said() -> None:
-    with pytest.raises(UsageError, match=r"^translator/10, .*: transformer is timed forward, or as a training step"):
+    with pytest.raises(
+        UsageError, match=r"^translator/10, .*: transformer has no backward; it is timed forward, or as a training step"
+    ):
         Request(("translator",), backward=True).tables(contract("transformer"))
 
 

@@ -68,7 +68,7 @@ def test_a_wrong_gradient_behind_a_right_answer_has_no_time() -> None:
 
     assert found["forward"].status == "measured"
     assert (found["step"].status, found["step"].seconds) == ("refused", ())
-    assert "its answer was wrong: gradient of w_" in found["step"].detail
+    assert "its output was wrong while it was timed: gradient of w_" in found["step"].detail
 
 
 def test_what_has_no_gradient_is_declined() -> None:

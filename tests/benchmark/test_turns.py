@@ -65,7 +65,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def test_each_answer_has_its_time_and_one_comes_along(start: Start, trusted: bool) -> None:
     participant = start("time.sleep(0.02)", trusted=trusted)
 
-    answer = participant.answers(NUMBERS, NUMBERS[3], warm=2)
+    answer = participant.proof_times(NUMBERS, NUMBERS[3], warm=2)
 
     assert isinstance(answer, ProofTimes), answer
     assert (len(answer.seconds), len(answer.idle)) == (5, 5)
@@ -83,7 +83,7 @@ def test_a_function_in_this_process_answers_likewise() -> None:
     participant = Participant(declaration, threads=1, function=torch.nn.functional.scaled_dot_product_attention)
     participant.prepare(JOB)
 
-    answer = participant.answers(NUMBERS, NUMBERS[0], warm=1)
+    answer = participant.proof_times(NUMBERS, NUMBERS[0], warm=1)
 
     assert isinstance(answer, ProofTimes)
     found = {"output": answer.rows["output"]}

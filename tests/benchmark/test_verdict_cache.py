@@ -142,12 +142,12 @@ def test_a_gate_tests_once_what_has_not_changed_also_after_an_interrupt(
     second.test([mine], [("float32", features)])
 
     assert len(first) == 4
-    assert second.before[mine.full_name] == 4
+    assert second.reused[mine.full_name] == 4
     assert not set(first) & set(tested[5:])
     assert second.refusal(mine.full_name, "float32", features) is None
     third = gate()
     third.test([mine], [("float32", features)])
-    assert third.before[mine.full_name] == third.wanted > 4
+    assert third.reused[mine.full_name] == third.wanted > 4
 
 
 def test_without_a_cache_folder_nothing_is_stored(mine: Declaration, monkeypatch: pytest.MonkeyPatch) -> None:

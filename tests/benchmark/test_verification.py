@@ -35,7 +35,7 @@ def test_more_cores_than_were_given_are_seen_in_the_time_they_worked(threads: in
         output[number] = torch.nn.functional.scaled_dot_product_attention(*(inputs[n] for n in call.positional))
     found = {number: {"output": of.flatten(0, -2)[list(rows["output"])]} for number, of in output.items()}
     entry = entry_of(Fake("attention/a", Time()))
-    entry.awake, entry.kept, entry.proofs = 1.0, Excerpt(3, found[3]), [Excerpt(5, found[5])]
+    entry.awake, entry.excerpt, entry.proofs = 1.0, Excerpt(3, found[3]), [Excerpt(5, found[5])]
 
     verify(table, entry, rows, used)
 
@@ -71,7 +71,7 @@ def test_errors_that_nobody_promised_to_limit_are_kept_and_refuse_no_time(
     model = of.controls()["correct"](call.config, call.weights)
     output = model(*(inputs[name] for name in call.positional)).flatten(0, -2)[list(rows["output"])]
     entry = entry_of(Fake("transformer/a", Time()))
-    entry.awake, entry.kept = 1.0, Excerpt(3, {"output": output * (1 + off)})
+    entry.awake, entry.excerpt = 1.0, Excerpt(3, {"output": output * (1 + off)})
 
     verify(table, entry, rows, 0.0, approximate)
 

@@ -96,7 +96,7 @@ def complaint(row: Measurement) -> str:
 
 
 NAMES = ("good", "moody", "sly", "fatal", "clock", "forger")
-GARBAGE = "while it was timed its answer was wrong: "
+WRONG = "its output was wrong while it was timed: "
 
 
 @pytest.mark.parametrize("workload", TABLES)
@@ -130,17 +130,17 @@ def test_every_table_has_a_row_of_everybody_who_could_be_started(zoo: Zoo) -> No
     ("name", "workload", "status", "detail"),
     [
         ("moody", TINY, "error", "ValueError: in a round"),
-        ("moody", "documents/encoder-block", "refused", GARBAGE),
-        ("moody", "documents/translation", "refused", GARBAGE),
+        ("moody", "documents/encoder-block", "refused", WRONG),
+        ("moody", "documents/translation", "refused", WRONG),
         ("moody", "ladder/1k", "refused", "TypeError: output is a list, should be a Tensor"),
         ("moody", "decode/1k", "refused", "it changed the number of threads from 1 to 2"),
-        ("moody", "vit/b16", "refused", GARBAGE),
-        ("sly", TINY, "refused", GARBAGE),
+        ("moody", "vit/b16", "refused", WRONG),
+        ("sly", TINY, "refused", WRONG),
         ("sly", "documents/encoder-block", "refused", "it changed the default dtype to torch.float64"),
         ("sly", "documents/translation", "unsupported", "not in ten steps"),
-        ("sly", "ladder/1k", "refused", (GARBAGE, "it claims ")),
+        ("sly", "ladder/1k", "refused", (WRONG, "it claims ")),
         ("sly", "decode/1k", "unsupported", "too slow to time here: a call takes 1.2"),
-        ("sly", "vit/b16", "refused", GARBAGE),
+        ("sly", "vit/b16", "refused", WRONG),
         ("fatal", TINY, "crashed", "crashed: SIGABRT; the last it printed: "),
         (
             "fatal",
@@ -160,16 +160,16 @@ def test_every_table_has_a_row_of_everybody_who_could_be_started(zoo: Zoo) -> No
             "forger",
             TINY,
             "refused",
-            "answered garbage: Expected `float` >= 1e-09 - at `$.seconds`",
+            "invalid reply: Expected `float` >= 1e-09 - at `$.seconds`",
         ),
         (
             "forger",
             "documents/encoder-block",
             "refused",
-            "answered garbage: Expected `float` >= 1e-09 - at `$.seconds`",
+            "invalid reply: Expected `float` >= 1e-09 - at `$.seconds`",
         ),
-        ("forger", "documents/translation", "refused", "answered garbage: status 'measured'"),
-        ("forger", "ladder/1k", "refused", "answered garbage: Expected `float`, got `"),
+        ("forger", "documents/translation", "refused", "invalid reply: status 'measured'"),
+        ("forger", "ladder/1k", "refused", "invalid reply: Expected `float`, got `"),
         ("forger", "vit/b16", "crashed", ""),
     ],
 )
@@ -187,9 +187,9 @@ def test_whoever_misbehaves_has_a_row_that_says_how(
     [
         (TINY, "it claims "),
         ("documents/encoder-block", "it claims "),
-        ("ladder/1k", ("it claims ", "it remembers answers: ")),
-        ("decode/1k", ("it claims ", GARBAGE, "its answer was wrong for numbers that it had not seen: ")),
-        ("vit/b16", "its answer was wrong for numbers that it had not seen: "),
+        ("ladder/1k", ("it claims ", "it caches outputs: ")),
+        ("decode/1k", ("it claims ", WRONG, "its output was wrong for inputs that it had not seen: ")),
+        ("vit/b16", "its output was wrong for inputs that it had not seen: "),
     ],
 )
 def test_times_of_right_answers_are_not_taken_on_trust(zoo: Zoo, workload: str, detail: str | tuple[str, ...]) -> None:

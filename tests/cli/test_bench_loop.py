@@ -87,7 +87,7 @@ def test_a_shape_is_timed_in_a_dtype_beside_a_baseline_and_again_by_the_printed_
         assert row["ceilings"] == {}, "they take seconds to measure, and one file is submitted"
     pairs = {name: row["work"]["attended"] / (4 * 16 * 2) for name, row in timed.items()}
     assert pairs == {"attention/flash": sum(range(17, 41)), "attention/chunked": sum(range(1, 25))}
-    assert "by the conventions that it declares it does 2.28 times the work" in timed["attention/flash"]["detail"]
+    assert "its declared conventions need 2.28 times the work" in timed["attention/flash"]["detail"]
     (run,) = (folder / "out").glob("*/*/run.json")
     assert json.loads(run.read_text())["finished"]
     due, now, before = asked(first.stdout)
@@ -114,8 +114,10 @@ def hold_again(folder: Path, names: set[str]) -> None:
 
 
 def asked(text: str) -> tuple[int, int, int]:
-    """How many questions were due, were asked now, and were answered before."""
-    (found,) = re.findall(r"^conformance: (\d+) questions .*: (\d+) now, (\d+) answered before$", text, re.MULTILINE)
+    """How many tests were needed, were run, and were known."""
+    (found,) = re.findall(
+        r"^conformance: (\d+) tests .*: (\d+) run now, (\d+) known from earlier runs$", text, re.MULTILINE
+    )
     due, now, before = map(int, found)
     return due, now, before
 

@@ -55,7 +55,7 @@ def taken(function: Callable[..., Any], workload: Workload, dtype: str = "float3
     task = Task(function, workload, dtype, STEP, "cpu", "hot")
     task.enter_round(5)
     task.stopwatch.sample(2)
-    return task.found(workload.rows(STEP, Random(1)))
+    return task.output_rows(workload.rows(STEP, Random(1)))
 
 
 @cache

@@ -13,19 +13,19 @@ class Echo:
 
     def warm(self): ...
 
-    def room(self):
+    def input_buffers(self):
         return [memoryview(self.place)[:3], memoryview(self.place)[3:]]
 
-    def answer(self, called):
+    def reply(self, called):
         if called:
             self.call()
         return [memoryview(self.place), *[memoryview(bytes(2**21))] * self.larger]
 
 
 def begin():
-    return lambda function, device: lambda verb, arguments: answer(function, **arguments)
+    return lambda function, device: lambda verb, arguments: reply(function, **arguments)
 
 
-def answer(function, channel, mode="", larger=False):
+def reply(function, channel, mode="", larger=False):
     take_turns(channel, Echo(function, mode, larger))
     return "done"

@@ -55,7 +55,7 @@ def counted(kept, size=64):
         made.append(torch.empty(int(kept * MiB), dtype=torch.uint8).fill_(1))
         del block
 
-    found = memory.of_call(call, "cpu", lambda: None)
+    found = memory.memory_of_call(call, "cpu", lambda: None)
     return len(made), found["resident"], found["retained"]
 
 
@@ -71,10 +71,10 @@ json.dump(
         "in turn": memory.resident_peak(in_turn(32 * MiB)),
         "untouched": memory.resident_peak(lambda: torch.empty(128 * MiB, dtype=torch.uint8)),
         "calibrated": memory.calibrated(),
-        "keeps": memory.of_call(keeps(32 * MiB), "cpu", lambda: calls.append("warm")),
-        "after": memory.of_call(scratch(32 * MiB), "cpu", lambda: None),
+        "keeps": memory.memory_of_call(keeps(32 * MiB), "cpu", lambda: calls.append("warm")),
+        "after": memory.memory_of_call(scratch(32 * MiB), "cpu", lambda: None),
         "warm": calls,
-        "maps a file": memory.of_call(maps, "cpu", lambda: None),
+        "maps a file": memory.memory_of_call(maps, "cpu", lambda: None),
         "leaves nothing": counted(0),
         "leaves a block": counted(64),
         "leaves what may be nothing": counted(0.375, 8),

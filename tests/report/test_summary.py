@@ -168,7 +168,7 @@ def test_a_table_is_a_heading_and_a_line_each():
 
 
 def test_a_time_that_is_not_bounded_says_so_below_its_line():
-    why = "the machine was busy (load 14 on 2 cores): calls on new numbers took 2.44 times as long"
+    why = "the machine was busy (load 14 on 2 cores): calls on new inputs took 2.44 times as long"
     rows = [measured(seconds=0.02), measured("chunked", seconds=0.005, detail=f"{NOT_BOUNDED}: {why}")]
 
     assert benchmark_lines(rows, "", "matmul")[1:] == [

@@ -63,21 +63,21 @@ def spoiled(tensor: Tensor, byte: int) -> Tensor:
     return torch.empty(0, dtype=tensor.dtype).set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
-HELD = torch.arange(24.0)
-VIEW = HELD[2:14].view(3, 4)
+BOUNDED_FROM = torch.arange(24.0)
+VIEW = BOUNDED_FROM[2:14].view(3, 4)
 UNEQUAL = {
     "a bit": (VIEW, spoiled(VIEW, 17)),
     "a bit in front": (VIEW, spoiled(VIEW, 3)),
     "the last bit behind": (VIEW, spoiled(VIEW, 95)),
-    "strides": (VIEW, HELD[2:14].view(4, 3).mT),
-    "offset": (VIEW, HELD[3:15].view(3, 4)),
-    "dtype": (VIEW, HELD.view(torch.int32)[2:14].view(3, 4)),
+    "strides": (VIEW, BOUNDED_FROM[2:14].view(4, 3).mT),
+    "offset": (VIEW, BOUNDED_FROM[3:15].view(3, 4)),
+    "dtype": (VIEW, BOUNDED_FROM.view(torch.int32)[2:14].view(3, 4)),
     "bytes behind": (VIEW, torch.arange(25.0)[2:14].view(3, 4)),
     "the sign of zero": (torch.zeros(2), -torch.zeros(2)),
 }
 EQUAL = {
     "itself": (VIEW, VIEW),
-    "a copy": (VIEW, HELD.clone()[2:14].view(3, 4)),
+    "a copy": (VIEW, BOUNDED_FROM.clone()[2:14].view(3, 4)),
     "not a number": (torch.tensor([torch.nan]), torch.tensor([torch.nan])),
     "nothing": (torch.ones(0, 3), torch.ones(0, 3)),
 }

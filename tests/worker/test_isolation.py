@@ -21,7 +21,7 @@ from workers import LIMIT, MISBEHAVES, SUBMISSIONS, answered, call, findings, go
 
 from attnsuite.model.temporary import PREFIX
 from attnsuite.worker import Crash, Ready, Timeout, Worker, process
-from attnsuite.worker.process import LOOK_EVERY
+from attnsuite.worker.process import MEMORY_CHECK_INTERVAL
 from attnsuite.worker.sandbox import MECHANISMS, namespaces, sweep
 from attnsuite.worker.sandbox.processes import descendants
 
@@ -151,7 +151,7 @@ def test_without_both_a_daemon_stays_and_no_protection_is_claimed(start: Start, 
         os.kill(number, signal.SIGKILL)
 
 
-GARBAGE = "answered garbage: a reply out of turn: something else than the worker wrote to its channel"
+GARBAGE = "invalid reply: a reply out of turn: something else than the worker wrote to its channel"
 GIBIBYTE = "took more than 1.0 GiB of memory"
 DEATHS = [
     ("close", "exit status 1", ()),
@@ -209,7 +209,7 @@ def test_memory_is_counted_of_a_process_that_answers_at_once(start: Start) -> No
     worker = start(memory_limit=1 << 30)
     for _ in range(45):  # 1.4 GB
         answer = worker.run_calls([call("grow")])
-        time.sleep(LOOK_EVERY / 5)
+        time.sleep(MEMORY_CHECK_INTERVAL / 5)
         if isinstance(answer, Crash):
             break
     assert isinstance(answer, Crash)

@@ -19,12 +19,12 @@ from attnsuite.worker.messages import (
     MAX_NAMES,
     MAX_TEXT,
     TENSOR,
-    Garbage,
-    Greeting,
+    ImportReport,
     ImportStatus,
+    InvalidMessage,
+    MessageTooLarge,
     Request,
     Response,
-    TooLarge,
     calls_from,
     declared_by,
     pack,
@@ -78,7 +78,7 @@ def test_a_call_arrives_as_it_was_sent() -> None:
     options = {"window": (2, None), "scale": 2, "softcap": 1.5, "is_causal": True}
     sent = replace(call(options=options), gradient_of=("query",), factory_options={"greedy": {"most": 3}})
 
-    request = through_bytes(b"".join(pack(Request(1, "ask", {"calls": [sent]}))), Request)
+    request = through_bytes(b"".join(pack(Request(1, "run_calls", {"calls": [sent]}))), Request)
     (arrived,) = calls_from(request.arguments["calls"])
 
     assert all(same(arrived.tensors[name], sent.tensors[name]) for name in sent.tensors)
@@ -99,7 +99,7 @@ def test_a_text_that_is_not_utf_8_crosses() -> None:
     sent = Request(1, "k\udcff", {"folders": ["\udc80"]})
 
     assert through_bytes(b"".join(pack(sent)), Request) == sent
-    with pytest.raises(Garbage):
+    with pytest.raises(InvalidMessage):
         through_bytes(b"".join(pack(sent)), Response)
 
 
@@ -147,7 +147,7 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_a_forged_message_is_garbage(name: str) -> None:
-    with pytest.raises(Garbage):
+    with pytest.raises(InvalidMessage):
         through_bytes(FORGED[name])
 
 
@@ -156,7 +156,7 @@ def test_a_forged_tensor_keeps_within_its_storage() -> None:
 
 
 def test_a_number_that_is_repeated_takes_as_much_as_it_would_in_full() -> None:
-    with pytest.raises(TooLarge):
+    with pytest.raises(MessageTooLarge):
         through_bytes(tensor(0, "float32", [1 << 20, 1 << 20], [0, 0], 0))
 
 
@@ -214,7 +214,7 @@ def reply(**forged: Any) -> dict[str, Any]:
 def test_a_forged_response_is_garbage(response: object, complaint: str) -> None:
     crash = asked(response)
     assert isinstance(crash, Crash)
-    assert crash.how.startswith("answered garbage: ")
+    assert crash.how.startswith("invalid reply: ")
     assert complaint in crash.how
 
 
@@ -223,7 +223,7 @@ def test_a_reply_has_the_gradients_that_were_asked_for() -> None:
     honest = reply(output=torch.ones(2), gradients={"query": None})
 
     assert replies_from([honest], [learning])[0].gradients == {"query": None}
-    with pytest.raises(Garbage, match="gradients of other inputs than were asked for"):
+    with pytest.raises(InvalidMessage, match="gradients of other inputs than were asked for"):
         replies_from([honest | {"gradients": {}}], [learning])
 
 
@@ -238,7 +238,7 @@ def test_texts_are_cut_where_no_honest_ones_are_as_long() -> None:
 
     assert (len(answer.error), answer.error[-1], answer.unsupported) == (MAX_TEXT + 1, "…", "short")
     assert (len(answer.operators[0]), answer.operators[1]) == (MAX_TEXT + 1, "aten::mm")
-    with pytest.raises(Garbage, match="a list of 1001 entries"):  # the last of them might be PyTorch's attention
+    with pytest.raises(InvalidMessage, match="a list of 1001 entries"):  # the last of them might be PyTorch's attention
         replies_from([reply(operators=("mine::op",) * (MAX_NAMES + 1))], [call()])
 
 
@@ -253,10 +253,10 @@ def nested(times: int) -> Any:
 def greeted(**told: Any) -> Any:
     """The declaration that a worker's greeting leads to, where its declaration has other fields."""
     (known,) = find(["attention/matmul"])
-    honest = msgpack.decode(msgpack.encode(Greeting(ImportStatus.READY, "", known)))
+    honest = msgpack.decode(msgpack.encode(ImportReport(ImportStatus.READY, "", known)))
     status = told.pop("status", "ready")
     forged = honest | {"status": status, "declaration": honest["declaration"] | told}
-    return declared_by(through_bytes(b"".join(pack(forged)), Greeting), known)
+    return declared_by(through_bytes(b"".join(pack(forged)), ImportReport), known)
 
 
 def test_a_greeting_tells_what_the_import_alone_could_tell() -> None:
@@ -293,7 +293,7 @@ def test_a_greeting_tells_what_the_import_alone_could_tell() -> None:
     ],
 )
 def test_a_forged_greeting_is_garbage(forged: dict[str, Any]) -> None:
-    with pytest.raises(Garbage):
+    with pytest.raises(InvalidMessage):
         greeted(**forged)
 
 

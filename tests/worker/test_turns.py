@@ -37,9 +37,9 @@ def exchange() -> Iterator[Exchange]:
 
 
 def test_each_turn_has_its_time_and_one_answer_comes_along(exchange: Exchange) -> None:
-    taken, answer = exchange()
+    taken, reply = exchange()
 
-    assert answer == "done"
+    assert reply == "done"
     assert all(0 < seconds < LIMIT for seconds, _ in taken)
     assert [bytes(content) for _, content in taken] == [b"", b"", b"abcdefgh", *[b""] * 7]
 
@@ -49,7 +49,7 @@ FAILURES = {
     "exits": "exit status 3",
     "segmentation_fault": "SIGSEGV; the last it printed: these are my last words",
     "print_much": "printed more than 64 MiB",
-    "reply_early": "answered garbage: a reply out of turn",
+    "reply_early": "invalid reply: a reply out of turn",
 }
 
 
@@ -91,10 +91,10 @@ def test_inputs_that_come_in_pieces_are_read_whole() -> None:
 
         def warm(self) -> None: ...
 
-        def room(self) -> list[memoryview]:
+        def input_buffers(self) -> list[memoryview]:
             return [memoryview(place) for place in self.places]
 
-        def answer(self, called: bool) -> list[memoryview]:
+        def reply(self, called: bool) -> list[memoryview]:
             return [memoryview(b"called" if called else b"idle")]
 
     ours, theirs = socket.socketpair()

@@ -73,8 +73,7 @@ DEATHS = {
     "kills_itself": "crashed: SIGKILL",
     "close": "crashed: exit status 1; the last it printed: the channel to the suite was closed",
     "forks_and_holds": "crashed: exit status 5",  # its child holds the channel open, which deceives nobody
-    "reply_early": "crashed: answered garbage: a reply out of turn: "
-    "something else than the worker wrote to its channel",
+    "reply_early": "crashed: invalid reply: a reply out of turn: something else than the worker wrote to its channel",
 }
 
 
@@ -185,7 +184,7 @@ def test_a_suspended_worker_goes_on(worker: Worker) -> None:
 def test_a_worker_without_a_service_answers_calls_alone(worker: Worker) -> None:
     crash = worker.request("prepare", {})
     assert isinstance(crash, Crash)
-    assert str(crash).endswith("ValueError: unknown verb 'prepare'; this worker answers 'ask' alone")
+    assert str(crash).endswith("ValueError: unknown verb 'prepare'; this worker supports 'run_calls' alone")
 
 
 def test_workers_leave_neither_processes_nor_descriptors() -> None:

@@ -1,4 +1,4 @@
-"""One callable → raw samples: its first call, warm-up until stable, then samples until their median is known."""
+"""Raw samples of one callable: its first call, warm-up until stable, then samples until their median is precise."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ from typing import Any
 
 import torch
 
-from attnsuite.benchmark.measure.clock import Before, Call, Escaped, clock_of, one_thread
+from attnsuite.benchmark.measure.clock import Before, Call, EscapedWork, clock_of, one_thread
 from attnsuite.benchmark.rounds import CHECK_EVERY, MIN_ROUNDS, NARROW_INTERVAL
 from attnsuite.model.statistics import Interval, interval
 
-__all__ = ["Escaped", "Stopwatch", "measure", "one_thread"]
+__all__ = ["EscapedWork", "Stopwatch", "measure", "one_thread"]
 
 SAMPLE = 0.005
-"""Seconds that a sample takes at least: shorter calls are repeated within it. It is long against the clock's
+"""Seconds of a sample at least: shorter calls are repeated within it. It is long compared with the clock's
 resolution and a wake-up of the process, and short enough for many samples in a quick profile's 0.3 s."""
 LONGEST_WARMED = 0.02
 """Seconds: before a hot sample a shorter call is made once untimed, to fill the cache again."""
 LONGEST_REFILLED = 1.0
-"""Seconds: on a GPU a shorter call is made once untimed before each sample, because between rounds memory is given
-back to the device. Taking it anew is expected to take milliseconds, which has not been measured."""
+"""Seconds: on a GPU a shorter call is made once untimed before each sample, because memory is returned to the device
+between rounds. Allocating it again should take milliseconds, which has not been measured."""
 MOST_CALLS = 100_000
-"""Calls in a sample at most: a function that seems to take no time must not be called for ever."""
+"""Calls in a sample at most: bounds the sample of a function that seems to take no time."""
 STABLE = 0.97
 """Warm-up ends when the fastest of the last three calls takes at least this share of the fastest call before them."""
 LONGEST_WARM_UP = 1.0
 """Seconds after which warm-up ends in any case; one call is made at least."""
 PACING_SAMPLES = 3
-"""Samples that decide how many calls make one; the shortest counts."""
+"""Samples that determine the number of calls in one; the shortest counts."""
 
 
 class Stopwatch:
     """Times one callable on one device.
 
-    `before`, if any, makes what each call takes, and is not timed. A sample has `length` seconds of calls. `result` is
-    the output of the last call of the last sample, and `made` the seconds that `before` took in that sample.
+    `before`, if any, makes the argument of each call, untimed. A sample has `length` seconds of calls. `result` is the
+    output of the last call of the last sample, and `made` the seconds of `before` in that sample.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Stopwatch:
         return perf_counter() - started
 
     def warm_up(self) -> tuple[float, float]:
-        """Call until calls get no faster. Returns the seconds spent, and those that one call takes now."""
+        """Call until calls get no faster. Returns the seconds spent, and the seconds of one call now."""
         times: list[float] = []
         started = perf_counter()
         while True:
@@ -79,23 +79,23 @@ class Stopwatch:
         return self._clock.time(1, self._before, self._call)[0]
 
     def warm(self, expected: float) -> float:
-        """Fill the cache, or take a GPU's memory, by one call, where a call of `expected` seconds needs that.
+        """Fill the cache, or allocate a GPU's memory, by one call if a call of `expected` seconds needs that.
 
-        Returns the seconds it took.
+        Returns the seconds of that call.
         """
         hot = self._cache == "hot" and expected < LONGEST_WARMED
         needed = expected < LONGEST_REFILLED if self._device.type == "cuda" else hot
         return self.time_once() if needed else 0.0
 
     def sample(self, calls: int) -> float:
-        """Time a number of calls in a row. Returns the seconds per call."""
+        """Time `calls` calls in a row. Returns the seconds per call."""
         self.result = None
         seconds, self.result = self._clock.time(calls, self._before, self._call)
         self.made = self._clock.made if self._before else 0.0
         return seconds
 
     def pace(self, expected: float) -> tuple[int, float]:
-        """How many calls make a sample, and the seconds that one takes in it, determined from some samples.
+        """The number of calls in a sample, and the seconds of one call, from a few samples.
 
         Identical callables should get the same number: an interruption is a larger share of a shorter sample.
         """
@@ -106,7 +106,7 @@ class Stopwatch:
 
     @property
     def head_start(self) -> float:
-        """Seconds of launching that are no part of a call's time, because the device flushes its cache meanwhile."""
+        """Seconds of launching that a call's time excludes, because the device flushes its cache meanwhile."""
         return self._clock.head_start
 
     def wait(self) -> None:
@@ -116,7 +116,7 @@ class Stopwatch:
 
 
 def calls_per_sample(expected: float, length: float = SAMPLE) -> int:
-    """How many calls of `expected` seconds make a sample of `length` seconds."""
+    """The number of calls of `expected` seconds in a sample of `length` seconds."""
     return max(1, min(MOST_CALLS, round(length / max(expected, 1e-9))))
 
 
@@ -131,8 +131,8 @@ def measure(
     """Sample a callable in this process until the interval of its median is narrow, or the budget is spent.
 
     Returns the seconds of one call, sample by sample. `budget` is in seconds of timed calls; `fewest` samples are taken
-    in any case. To compare two callables, do not measure one after the other: `attnsuite.bench` interleaves them.
-    Raises what the callable raises.
+    in any case. To compare two callables use `attnsuite.bench`, which interleaves their samples. Raises what the
+    callable raises.
     """
     stopwatch = Stopwatch(lambda _: call(), device=device)
     stopwatch.first_call()

@@ -1,4 +1,4 @@
-"""What this machine can reach: the rate of a matrix product in a dtype, and of a copy through memory."""
+"""Ceilings of this machine: the rate of a matrix product in a dtype, and of a copy through memory."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import torch
 from attnsuite.benchmark.measure import measure
 
 SIZES = {"cpu": (1536, 2**28), "cuda": (8192, 2**30)}
-"""By kind of device: the side of the matrices that are multiplied, from which on the rate does not grow, and the
-bytes that are copied, more than the caches hold that one program has to itself."""
+"""By kind of device: the side of the multiplied matrices, from which on the rate does not grow, and the bytes of the
+copy, more than the caches hold."""
 BUDGET = 0.5
-"""Seconds of products, and as many of copies."""
+"""Seconds of products, and of copies."""
 
 
 def ceilings(dtype: str, device: str, sizes: tuple[int, int] | None = None, budget: float = BUDGET) -> dict[str, float]:
     """FLOPs per second of a matrix product, and bytes per second read and written by a copy: the best of all samples.
 
-    The best, because a ceiling is what could be reached. It holds for the threads that PyTorch has now.
+    It holds for the present number of PyTorch's threads.
     """
     side, size = sizes or SIZES[torch.device(device).type]
     random = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""How long calls take: perf_counter on a CPU, events on a CUDA device."""
+"""Clocks of calls: perf_counter on a CPU, events on a CUDA device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from math import ceil
 from pathlib import Path
 from statistics import median
-from time import perf_counter  # bound before any submission is imported, which may replace it
+from time import perf_counter  # bound before a submission is imported, which may replace it
 from typing import Any
 
 import torch
@@ -16,37 +16,36 @@ import torch
 from attnsuite.model.garbage_collection import gc_paused
 
 LARGEST_FLUSH = 2**27
-"""Bytes written at most to flush a CPU's cache: a server's last level may be larger, but it is not one core's alone."""
+"""Bytes written at most to flush a CPU's cache: a server's last level may be larger, but several cores share it."""
 ASSUMED_CACHE = 2**25
-"""Bytes of the largest cache where the system does not tell."""
+"""Bytes of the largest cache if the system does not report it."""
 LATEST_END = 1e-4
-"""Seconds for which a device may seem busy after the end of a call: asking takes as long."""
+"""Seconds for which a device may seem busy after the end of a call: the query itself takes as long."""
 FLUSHES = 5
-"""Flushes of a device's cache that are timed to know how long one takes: the median counts."""
+"""Timed flushes of a device's cache, of which the median counts."""
 HEAD_START = 2e-4
-"""Seconds for which a device flushes its cache before a cold call, at least, so that launching is hidden: estimated
-at 10 µs an operator. To write an H100's cache twice over takes 35 µs by its bandwidth. Behind that alone, on a
-machine with other work, calls of 0.1 ms took up to 2.1 times as long as by Triton's stopwatch, which writes 256 MB;
-behind this, on a quiet one, up to 1.009 times."""
+"""Seconds of cache flushes before a cold call, at least, which hide its launch, estimated at 10 µs an operator.
+Writing an H100's cache twice takes 35 µs by its bandwidth. After that alone, on a busy machine, calls of 0.1 ms took
+up to 2.1 times as long as by Triton's stopwatch, which writes 256 MB; after this, on an idle one, up to 1.009 times."""
 TRIES = 3
-"""How often a sample may be taken anew because the device seemed busy after its end: an interruption of this thread
-looks the same, but does not happen three times in a row."""
+"""Attempts at a sample after whose end the device seems busy: an interruption of this thread looks the same, but
+does not happen three times in a row."""
 
 Before = Callable[[], Any]
-"""Makes what a call needs."""
+"""Makes the argument of a call."""
 Call = Callable[[Any], Any]
-"""What is timed; it takes what `Before` made."""
+"""The timed call; it takes the result of `Before`."""
 
 
-class Escaped(Exception):
-    """The device worked on after the end of a call, on a stream that events do not see; the message says how long."""
+class EscapedWork(Exception):
+    """Work of the device after the end of a call, on a stream that events do not cover; the message gives its time."""
 
 
 class CpuClock:
     """Wall time on this thread. A cold call begins with the last-level cache full of other numbers.
 
-    `made` is the seconds that `before` took for all calls of the last time. `head_start` is the seconds of launching
-    that a device does not see, because it flushes its cache meanwhile.
+    `made` is the seconds of `before` for all calls of the last sample. `head_start` is the seconds of launching that
+    are hidden, because the device flushes its cache meanwhile.
     """
 
     head_start = 0.0
@@ -56,7 +55,7 @@ class CpuClock:
         self.made = 0.0
 
     def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
-        """Seconds per call, and the output of the last call, which takes what `before` made, untimed."""
+        """Seconds per call, and the output of the last call. `before` is untimed."""
         self.made = 0.0
         with gc_paused():
             if before is None and self._other is None:
@@ -81,9 +80,9 @@ class CpuClock:
 class CudaClock:
     """Time between events on the current stream. A cold call begins with the L2 cache full of zeros.
 
-    A call that is launched while the device flushes its cache costs the device nothing until it runs, so launching is
-    no part of a cold call's time, up to the `HEAD_START` seconds that the flushes take. Raises `Escaped` where the
-    device is still busy after the last event: work on another stream.
+    A cold call is launched while the device flushes its cache, so its time excludes launching, up to the `HEAD_START`
+    seconds of the flushes. Raises `EscapedWork` if the device is still busy after the last event: work on another
+    stream.
     """
 
     def __init__(self, device: str, cache: str) -> None:
@@ -96,7 +95,7 @@ class CudaClock:
         self.head_start = self._times * flush
 
     def _flush_seconds(self) -> float:
-        """Seconds that the device takes for a flush; 0 where there is none."""
+        """Seconds of a flush; 0 for a hot cache."""
         if self._other is None:
             return 0.0
         times: list[float] = []
@@ -112,15 +111,15 @@ class CudaClock:
         return median(times)
 
     def time(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any]:
-        late = 0.0
+        busy_after = 0.0
         for _ in range(TRIES):
-            seconds, result, late = self._timed(calls, before, call)
-            if late <= max(LATEST_END, 0.05 * seconds * calls):
+            seconds, result, busy_after = self._timed(calls, before, call)
+            if busy_after <= max(LATEST_END, 0.05 * seconds * calls):
                 return seconds, result
-        raise Escaped(f"the device worked for {late * 1e6:.0f} µs after the call's end, on another stream")
+        raise EscapedWork(f"the device worked for {busy_after * 1e6:.0f} µs after the call's end, on another stream")
 
     def _timed(self, calls: int, before: Before | None, call: Call) -> tuple[float, Any, float]:
-        """Seconds per call, the output of the last one, and the seconds that the device was busy afterwards."""
+        """Seconds per call, the output of the last one, and the seconds for which the device was busy afterwards."""
         together = before is None and self._other is None
         events, result, self.made = [], None, 0.0
         with torch.cuda.device(self._device), gc_paused():
@@ -139,11 +138,11 @@ class CudaClock:
                 end.record()
                 events.append((start, end))
             events[-1][1].synchronize()
-            reached = perf_counter()
+            ended = perf_counter()
             torch.cuda.synchronize()
-            late = perf_counter() - reached
+            busy_after = perf_counter() - ended
         total = sum(start.elapsed_time(end) for start, end in events) / 1000
-        return total / calls, result, late
+        return total / calls, result, busy_after
 
 
 def clock_of(device: str, cache: str) -> CpuClock | CudaClock:
@@ -152,13 +151,13 @@ def clock_of(device: str, cache: str) -> CpuClock | CudaClock:
 
 
 def flush_bytes() -> int:
-    """How many bytes to write so that a core's caches hold nothing else: twice the largest of them."""
+    """Bytes to write to fill a core's caches: twice the largest of them."""
     return min(LARGEST_FLUSH, 2 * largest_cache())
 
 
 @cache
 def largest_cache() -> int:
-    """Bytes of the largest of a core's caches, as the system says."""
+    """Bytes of the largest of a core's caches, as the system reports it."""
     sizes = []
     for file in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         text = file.read_text().strip()
@@ -168,10 +167,10 @@ def largest_cache() -> int:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Have PyTorch compute on this thread alone meanwhile.
+    """Have PyTorch compute on this thread alone within the block.
 
-    Its threads spin for some 5 ms after each task, in the way of other pools: when PyTorch's pool copied their results,
-    calls of an onnxruntime session on both of two cores took 8 ms each instead of 0.6 ms.
+    Its threads spin for some 5 ms after each task, which blocks other pools: when PyTorch's pool copied results, calls
+    of an onnxruntime session on two cores took 8 ms instead of 0.6 ms.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

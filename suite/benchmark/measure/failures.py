@@ -1,4 +1,4 @@
-"""What a function raises while it is measured, or does to its process, becomes the answer."""
+"""Failures of a measured function: its exceptions, and its changes to the process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import torch
 
-from attnsuite.benchmark.measure.clock import Escaped
+from attnsuite.benchmark.measure.clock import EscapedWork
 from attnsuite.benchmark.measure.messages import NoResult
 from attnsuite.model import Status
 from attnsuite.registry.loading import in_one_line
@@ -18,23 +18,23 @@ _OUT_OF_MEMORY = (
     *("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "bad allocation"),
     *("resource_exhausted", "unable to allocate"),
 )
-"""How libraries say, in small letters, that there is not enough memory."""
+"""Libraries' words for too little memory, in lower case."""
 
 
-class Dishonest(Exception):
-    """The function's times would say nothing about what it computes; the message says why."""
+class DishonestTiming(Exception):
+    """The function's times would not be those of its computation; the message says why."""
 
 
 def attempt(act: Callable[[], Result], threads: int, *, alone: bool) -> Result | NoResult:
-    """What `act` returns, or why it failed. It may not change PyTorch's threads, which are `threads` where that is not
-    0, nor its default dtype; what it changed is put back.
+    """The result of `act`, or why it failed. It may change neither PyTorch's default dtype nor its number of threads,
+    which is `threads` unless that is 0; changes are undone.
 
-    A KeyboardInterrupt is the user's and passes through, except where the function is `alone` in its process.
+    A KeyboardInterrupt comes from the user and propagates, unless the function is `alone` in its process.
     """
     default, failed = torch.get_default_dtype(), None
     try:
         result = act()
-    except BaseException as error:  # whatever a submission raises is its answer
+    except BaseException as error:  # any exception of a submission is its result
         if isinstance(error, KeyboardInterrupt) and not alone:
             raise
         failed = failure(error)
@@ -52,20 +52,20 @@ def failure(error: BaseException) -> NoResult:
     text = in_one_line(error)
     if isinstance(error, NotImplementedError):
         return NoResult(Status.UNSUPPORTED, text.partition(": ")[2] or "NotImplementedError without a reason")
-    if isinstance(error, Escaped | Dishonest):
+    if isinstance(error, EscapedWork | DishonestTiming):
         return NoResult(Status.REFUSED, str(error))
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or says_out_of_memory(text):
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or is_out_of_memory(text):
         return NoResult(Status.OUT_OF_MEMORY, text)
     return NoResult(Status.ERROR, text)
 
 
-def says_out_of_memory(text: str) -> bool:
-    """Whether a library says so that there was not enough memory."""
+def is_out_of_memory(text: str) -> bool:
+    """Whether this is a library's message about too little memory."""
     return any(words in text.lower() for words in _OUT_OF_MEMORY)
 
 
 def changed_threads(threads: int) -> NoResult | None:
-    """The refusal of a function after which PyTorch has another number of threads; None for 0, any number."""
+    """The refusal of a function that changed PyTorch's number of threads, or None; 0 allows any number."""
     now = torch.get_num_threads()
     if threads in (0, now):
         return None
@@ -73,6 +73,6 @@ def changed_threads(threads: int) -> NoResult | None:
 
 
 def set_threads(threads: int) -> None:
-    """Give PyTorch this number of threads, where it is not 0."""
-    if threads not in (0, torch.get_num_threads()):  # setting the number that it has would start threads
+    """Give PyTorch this number of threads, unless it is 0."""
+    if threads not in (0, torch.get_num_threads()):  # setting the present number would start threads
         torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""The operators or kernels that a call really runs, as PyTorch's profiler sees them."""
+"""The operators or kernels that a call runs, from PyTorch's profiler."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from torch._C._autograd import DeviceType
 from torch.autograd.profiler import profile  # torch.profiler is the same, and takes a second to start
 
 NAMED, SMALLEST_SHARE = 3, 0.05
-"""Operators or kernels are named at most so many, which fit into a cell of a table, and from this share on."""
+"""Operators or kernels that are named at most, to fit into a cell of a table, and the smallest share of one."""
 SMALLEST_SEEN = 0.3
-"""Where a CPU's operators take less than this share of the call, another library did the work, unseen by the
-profiler."""
-LOOKING, MOST_LOOKS = 0.1, 20
-"""Seconds of calls that are profiled, and how many at most; of these the shortest counts, for an interruption may
-take longer than a call."""
+"""If a CPU's operators take less than this share of the call, another library did the work, which the profiler does
+not record."""
+PROFILED_SECONDS, MAX_PROFILES = 0.1, 20
+"""Seconds of profiled calls, and their largest number. The shortest call counts, because an interruption may take
+longer than a call."""
 
 
 def kernels(call: Callable[[], Any], device: str) -> str:
-    """The operators or kernels that take longest by themselves, the longest first, with their shares.
+    """The operators or kernels with the longest own time, in descending order, with their shares.
 
-    Empty where the profiler sees nothing. On CUDA it is Kineto's: PyTorch's own times operators by events, and sees no
-    kernel that is not PyTorch's.
+    Empty if the profiler records nothing. On CUDA it is Kineto's: PyTorch's own times operators by events, and records
+    only PyTorch's kernels.
     """
-    looks = [_look(call, device)]
-    while sum(wall for wall, _ in looks) < LOOKING and len(looks) < MOST_LOOKS:
-        looks.append(_look(call, device))
-    wall, seen = min(looks, key=lambda look: look[0])
+    profiles = [_profiled(call, device)]
+    while sum(elapsed for elapsed, _ in profiles) < PROFILED_SECONDS and len(profiles) < MAX_PROFILES:
+        profiles.append(_profiled(call, device))
+    elapsed, seen = min(profiles, key=lambda pair: pair[0])
     on_cuda = torch.device(device).type == "cuda"
     events = seen.kineto_results.events() if seen.kineto_results else ()
     times = device_times(events) if on_cuda else own_times(events)
     total = sum(times.values())
-    if not total or (not on_cuda and total < SMALLEST_SEEN * wall * 1e6):
+    if not total or (not on_cuda and total < SMALLEST_SEEN * elapsed * 1e6):
         return ""
     longest = sorted(times, key=lambda name: -times[name])[:NAMED]
     return ", ".join(f"{name} {times[name] / total:.0%}" for name in longest if times[name] >= SMALLEST_SHARE * total)
 
 
-def _look(call: Callable[[], Any], device: str) -> tuple[float, profile]:
-    """The seconds of a call, and what the profiler saw of it."""
+def _profiled(call: Callable[[], Any], device: str) -> tuple[float, profile]:
+    """The seconds of a call, and its profile."""
     on_cuda = torch.device(device).type == "cuda"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -52,12 +52,12 @@ def _look(call: Callable[[], Any], device: str) -> tuple[float, profile]:
             call()
             if on_cuda:
                 torch.cuda.synchronize(device)
-            wall = perf_counter() - started
-    return wall, seen
+            elapsed = perf_counter() - started
+    return elapsed, seen
 
 
 def device_times(events: Iterable[Any]) -> dict[str, float]:
-    """Microseconds of each kernel, by name. Operators, which only launch them, and marks around them are left out."""
+    """Microseconds of each kernel, by name, without the operators that launch them and marks around them."""
     times: dict[str, float] = defaultdict(float)
     for event in events:
         if event.device_type() == DeviceType.CUDA and not event.is_user_annotation():
@@ -72,9 +72,9 @@ def _short(kernel: str) -> str:
 
 
 def own_times(events: Iterable[Any]) -> dict[str, float]:
-    """Microseconds that operators took without those that they called, by name.
+    """Microseconds of operators, by name, without those that they called.
 
-    The profiler's own table says the same, but for many operators it takes longer than the call that ran them.
+    The profiler's own table has the same numbers, but for many operators takes longer than the call.
     """
     times: dict[str, float] = defaultdict(float)
     within: list[tuple[int, int, str]] = []  # the operators that are running: thread, end, name

@@ -1,4 +1,4 @@
-"""The memory of one call, by each meter that the machine has."""
+"""The memory of one call, by each meter of the machine."""
 
 from __future__ import annotations
 
@@ -17,34 +17,35 @@ from attnsuite.machine import nvml
 from attnsuite.model.rows import METER_ERROR, METERS
 
 KNOWN_ALLOCATIONS = (2**20, 2**22, 2**24, 2**26)
-"""Bytes of the allocations by which the resident meter is calibrated, a factor of 4 apart; the median counts."""
+"""Bytes of the allocations that calibrate the resident meter, a factor of 4 apart; the median counts."""
 NEGLIGIBLE_SHARE = 0.01
-"""Where a first call leaves behind no more than this share of its peak, the call is not made again for another peak."""
+"""Share of its peak up to which memory left by the first call is ignored; beyond it, a second call measures the
+peak."""
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 
 
 def resident_peak(call: Callable[[], Any]) -> int:
-    """By how many bytes the process's resident memory rose at most during a call (Linux).
+    """The peak of the process's resident memory during a call, minus that before it, in bytes (Linux).
 
-    Raises OSError where the system does not tell.
+    Raises OSError if the system does not report it.
     """
     gc.collect()
-    _CLEAR.write_text("5")  # resets the high-water mark to what is resident now
+    _CLEAR.write_text("5")  # resets the peak to the present resident size
     before = _resident("VmRSS")
     call()
     return max(0, _resident("VmHWM") - before)
 
 
 def resident() -> int:
-    """Bytes of the process that are resident now (Linux). Raises OSError where the system does not tell."""
+    """The process's resident memory in bytes (Linux). Raises OSError if the system does not report it."""
     gc.collect()
     return _resident("VmRSS")
 
 
 @cache
 def calibrated() -> tuple[float, float]:
-    """What the resident meter reports of a call that allocates nothing, and of each byte that is allocated and written.
+    """What the resident meter reports for a call without allocations, and for each byte that is allocated and written.
 
     Measured once in a process.
     """
@@ -53,40 +54,40 @@ def calibrated() -> tuple[float, float]:
     return constant, median((resident_peak(_allocates(size)) - constant) / size for size in KNOWN_ALLOCATIONS)
 
 
-def of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> dict[str, float | None]:
-    """Bytes of one call by each meter, as in `Measurement.memory`, without the output. Inputs exist already.
+def memory_of_call(call: Callable[[], Any], device: str, warm: Callable[[], Any]) -> dict[str, float | None]:
+    """Bytes of one call by each meter, as in `Measurement.memory`, without the output and the existing inputs.
 
-    `warm` is a small call of the same kind, made first, which loads what every call needs. What stays after a first
-    call is `retained`, and what a second call takes is the peak; where a negligible share stays, the first call's peak
-    counts. Pages of files, such as libraries' code, are left out: how many the system maps at once depends on how the
-    file lies in its cache, and a forked copy of a process maps them anew.
+    `warm` is a small call of the same kind, made first, which loads what every call needs. Memory that the first call
+    leaves is `retained`; the peak is that of a second call, or of the first if a negligible share is retained. Pages of
+    files, such as libraries' code, do not count: their number depends on the system's cache, and a forked process maps
+    them again.
     """
     warm()
     _freeze()
     meters: dict[str, float | None] = dict.fromkeys(METERS - {"output"})
     if torch.device(device).type == "cuda":
-        return meters | _of_cuda(call, device)
+        return meters | _cuda_memory(call, device)
     try:
-        constant, of_each = calibrated()
+        constant, per_byte = calibrated()
         before, files_before = resident(), _resident("RssFile")
         peak = resident_peak(call)
-        stays, files = max(0, resident() - before), _resident("RssFile") - files_before
-        peak = max(0, peak - stays) if stays <= max(NEGLIGIBLE_SHARE * peak, METER_ERROR) else resident_peak(call)
+        retained, files = max(0, resident() - before), _resident("RssFile") - files_before
+        peak = max(0, peak - retained) if retained <= max(NEGLIGIBLE_SHARE * peak, METER_ERROR) else resident_peak(call)
     except OSError:  # no /proc: not Linux
         call()
         return meters
-    retained = float(max(0, stays - files))
-    return meters | {"resident": float(peak), "retained": retained, "constant": constant, "calibration": of_each}
+    own = float(max(0, retained - files))
+    return meters | {"resident": float(peak), "retained": own, "constant": constant, "calibration": per_byte}
 
 
 def _freeze() -> None:
-    """Tell the garbage collector that all present objects stay, so that later collections take next to no time."""
+    """Exempt all present objects from garbage collection, so that later collections take next to no time."""
     gc.collect()
     gc.freeze()
 
 
-def _of_cuda(call: Callable[[], Any], device: str) -> dict[str, float | None]:
-    """The peak of PyTorch's allocator over one call, and by how much the driver's used memory grew over another."""
+def _cuda_memory(call: Callable[[], Any], device: str) -> dict[str, float | None]:
+    """The peak of PyTorch's allocator over one call, and the growth of the driver's used memory over another."""
     torch.cuda.empty_cache()
     used = nvml.used_memory(device_uuid(device) or device)
     call()
@@ -102,14 +103,14 @@ def _of_cuda(call: Callable[[], Any], device: str) -> dict[str, float | None]:
 
 
 def device_uuid(device: str) -> str:
-    """The name by which NVML knows a CUDA device; empty for others."""
+    """NVML's UUID of a CUDA device; empty for other devices."""
     if torch.device(device).type != "cuda":
         return ""
     return str(getattr(torch.cuda.get_device_properties(device), "uuid", ""))
 
 
 def _allocates(size: int) -> Callable[[], Any]:
-    return lambda: np.ones(size, np.uint8)  # not by PyTorch, which would start threads that a forked copy lacks
+    return lambda: np.ones(size, np.uint8)  # NumPy, because PyTorch would start threads, which a forked copy lacks
 
 
 def _resident(field: str) -> int:

@@ -1,7 +1,7 @@
-"""Messages between a benchmark and a process that it measures. Their annotations are their checks.
+"""Messages between a benchmark and a process that it measures, validated by their annotations.
 
 Each verb of `measure.bench` is answered by one of these structs or by `NoResult`. A measured process runs a
-submission's code, so its answers are not trusted.
+submission's code, so its replies are not trusted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LARGEST = 2**60
 """The largest number that a process may report: more bytes than machines have, and more FLOPs a second."""
 
 Seconds = Annotated[float, Meta(ge=1e-9, le=1e6)]
-"""A time: no call takes less than a nanosecond, and none may claim more than eleven days."""
+"""Seconds: no call takes less than a nanosecond, and none may claim more than eleven days."""
 SecondsOrZero = Annotated[float, Meta(ge=0, le=1e6)]
 Number = Annotated[float, Meta(ge=0, le=LARGEST)]
 Place = tuple[
@@ -31,15 +31,15 @@ Place = tuple[
     Annotated[str, Meta(pattern=f"^({'|'.join(DTYPES)})$")],
     Annotated[list[Annotated[int, Meta(ge=0, le=LARGEST)]], Meta(min_length=2, max_length=2)],
 ]
-"""The name, the dtype and the two sizes of a tensor among others that lie one after the other."""
+"""The name, the dtype and the two sizes of a tensor, one of several in a row."""
 Layout = Sequence[tuple[str, str, list[int]]]
-"""The name, the dtype and the sizes of each of these tensors."""
+"""The name, the dtype and the sizes of tensors that lie one after the other."""
 Rows = Mapping[str, Sequence[int]]
-"""The rows of each tensor, flattened to two axes, that are verified, by the tensor's name."""
+"""The rows to verify, by name of a tensor that is flattened to two axes."""
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What is timed, or whose memory is measured, by name, so that another process can make it."""
+    """The task that another process prepares, by name, to time it or to measure its memory."""
 
     contract: str
     workload: str
@@ -52,7 +52,7 @@ class Job(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class NoResult:
-    """Why there is no answer, and so no time: the fields are those of a `Measurement`."""
+    """Why there is no reply, and so no time: the fields are those of a `Measurement`."""
 
     status: Status
     detail: str
@@ -64,12 +64,12 @@ class NoResult:
         return f"{self.status}: {self.detail}"
 
 
-class Done(msgspec.Struct, frozen=True):
-    """The verb was carried out, and there is nothing to report."""
+class Acknowledgement(msgspec.Struct, frozen=True):
+    """The verb was carried out."""
 
 
 class PreparedTask(msgspec.Struct, frozen=True):
-    """A task that is warmed up. `making`, `first_call` and `warm_up` are as in `Measurement`."""
+    """A task after warm-up. `making`, `first_call` and `warm_up` are as in `Measurement`."""
 
     making: dict[str, Number | None]
     first_call: Seconds
@@ -79,17 +79,17 @@ class PreparedTask(msgspec.Struct, frozen=True):
     calls: Annotated[int, Meta(gt=0, le=MOST_CALLS)]
     """How many calls make a sample."""
     head_start: SecondsOrZero = 0.0
-    """Of launching a call while the device flushes its cache, which is no part of the call's time."""
+    """Seconds of launching a call while the device flushes its cache, which the call's time excludes."""
 
 
-class Entered(msgspec.Struct, frozen=True):
-    """The inputs of a round are made. `warmed` is the seconds of the untimed call that filled the cache."""
+class RoundInputs(msgspec.Struct, frozen=True):
+    """The inputs of a round exist. `warmed` is the seconds of the untimed call that filled the cache."""
 
     warmed: SecondsOrZero
 
 
-class Sampled(msgspec.Struct, frozen=True):
-    """One sample: the seconds of one call in it, and of the untimed forwards that were made for its backwards."""
+class SampleTime(msgspec.Struct, frozen=True):
+    """One sample: the seconds of one call in it, and of the untimed forwards before its backwards."""
 
     seconds: Seconds
     made: SecondsOrZero
@@ -101,16 +101,16 @@ class OutputRows(msgspec.Struct, frozen=True):
     rows: dict[str, Tensor]
 
 
-class Exchanged(msgspec.Struct, frozen=True):
-    """Inputs were answered turn by turn; `layout` is how the tensors of each answer lie in its bytes."""
+class ReplyLayout(msgspec.Struct, frozen=True):
+    """The layout of the tensors in the bytes of each reply of an exchange."""
 
     layout: list[Place]
 
 
-class Weighed(msgspec.Struct, frozen=True):
+class CallMemory(msgspec.Struct, frozen=True):
     """The memory of one call in bytes by meter, as in `Measurement`, and the kernels that it ran.
 
-    `spent` says that the process made the call itself, so that what the call left behind hides what another takes.
+    `spent`: the process made the call itself, and the memory that this left behind hides that of another call.
     """
 
     memory: dict[str, Number | None]
@@ -123,19 +123,19 @@ class Weighed(msgspec.Struct, frozen=True):
 
 
 class Energy(msgspec.Struct, frozen=True):
-    """What the device reported during calls in a row; its joules are those of one call."""
+    """The device's telemetry during calls in a row; its joules are those of one call."""
 
     telemetry: dict[str, Any]
 
 
 class Ceilings(msgspec.Struct, frozen=True):
-    """What the machine reaches: `flops` and `bytes` per second."""
+    """The rates that the machine reaches: `flops` and `bytes` per second."""
 
     ceilings: dict[str, Number]
 
 
 class _Failure(msgspec.Struct):
-    """A failure as a process reports it; nothing else is believed of one."""
+    """A failure as a process reports it; its other fields are ignored."""
 
     status: Status
     detail: str
@@ -145,30 +145,51 @@ class _Failure(msgspec.Struct):
             raise ValueError(f"status {str(self.status)!r}")
 
 
-Answer = Done | PreparedTask | Entered | Sampled | OutputRows | Exchanged | Weighed | Energy | Ceilings
-AnyAnswer = TypeVar("AnyAnswer", Done, PreparedTask, Entered, Sampled, OutputRows, Exchanged, Weighed, Energy, Ceilings)
+BenchReply = (
+    Acknowledgement
+    | PreparedTask
+    | RoundInputs
+    | SampleTime
+    | OutputRows
+    | ReplyLayout
+    | CallMemory
+    | Energy
+    | Ceilings
+)
+AnyReply = TypeVar(
+    "AnyReply",
+    Acknowledgement,
+    PreparedTask,
+    RoundInputs,
+    SampleTime,
+    OutputRows,
+    ReplyLayout,
+    CallMemory,
+    Energy,
+    Ceilings,
+)
 
 
-def written(answer: Answer | NoResult) -> dict[str, Any]:
-    """An answer as plain data and tensors."""
-    if isinstance(answer, NoResult):
-        return {"status": str(answer.status), "detail": answer.detail}
-    return msgspec.structs.asdict(answer)
+def encode(reply: BenchReply | NoResult) -> dict[str, Any]:
+    """A reply as plain data and tensors."""
+    if isinstance(reply, NoResult):
+        return {"status": str(reply.status), "detail": reply.detail}
+    return msgspec.structs.asdict(reply)
 
 
-def read(kind: type[AnyAnswer], data: object) -> AnyAnswer | NoResult:
-    """The answer or the failure in the data. Data that are neither are a failure, too."""
+def decode(kind: type[AnyReply], data: object) -> AnyReply | NoResult:
+    """The reply or the failure in the data. Data that are neither are a failure, too."""
     if not isinstance(data, dict):
-        return NoResult(Status.CRASHED, f"answered garbage: {data!r:.80}")
+        return NoResult(Status.CRASHED, f"invalid reply: {data!r:.80}")
     try:
         if "status" not in data:
             return msgspec.convert(data, kind)
         failure = msgspec.convert(data, _Failure)
         return NoResult(failure.status, failure.detail)
     except (msgspec.ValidationError, RecursionError) as error:
-        return garbage(f"{error}, got {data!r:.80}")
+        return invalid_reply(f"{error}, got {data!r:.80}")
 
 
-def garbage(what: str) -> NoResult:
-    """The failure of a process whose answer no honest process gives."""
-    return NoResult(Status.REFUSED, f"answered garbage: {what}")
+def invalid_reply(what: str) -> NoResult:
+    """The failure of a process whose reply no honest process sends."""
+    return NoResult(Status.REFUSED, f"invalid reply: {what}")

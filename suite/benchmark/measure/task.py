@@ -23,11 +23,11 @@ from attnsuite.registry.signatures import Adapter
 from attnsuite.worker.snapshots import METHODS, as_it_lies, plain_tensor
 
 NEW_NUMBERS = 0.2
-"""Seconds of calls on new numbers, one call at least, that show whether the function remembers outputs."""
+"""Seconds of calls on new inputs, one call at least, that show whether the function remembers outputs."""
 SAME = 3
 """Calls on the same numbers, of which the shortest counts: one may be delayed by more than a remembered one takes."""
 REMEMBERS_ABOVE = 2.0
-"""A function remembers outputs if a call on new numbers takes more than this many times as long as the same call
+"""A function remembers outputs if a call on new inputs takes more than this many times as long as the same call
 again (and `TOO_SHORT` more)."""
 TOO_SHORT = 1e-4
 """Seconds: smaller differences are no sign that outputs are remembered, for new numbers are not in the cache."""
@@ -152,10 +152,10 @@ class Task:
         for _ in range(3 if calls_per_sample(expected, self._length) > 1 else 0):
             fresh = self._time_on_new_numbers(expected)
             again = max(expected, min(self.stopwatch.time_once() for _ in range(SAME)))
-            times = f"a call on new numbers takes {fresh:.3g} s, the same call again {again:.3g} s"
+            times = f"a call on new inputs takes {fresh:.3g} s, the same call again {again:.3g} s"
             if fresh <= REMEMBERS_ABOVE * again + TOO_SHORT:
                 return ""
-        return times and f"it remembers answers: {times}"
+        return times and f"it caches outputs: {times}"
 
     def _time_on_new_numbers(self, expected: float) -> float:
         """The shortest time of a call on numbers that the function has not seen."""
@@ -179,7 +179,7 @@ class Task:
         kept = {n: t if self._step and n in self._names else t.detach() for n, t in self.inputs.items()}
         return self._bound({**kept, **tensors})[:2]
 
-    def found(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
+    def output_rows(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
         """Rows of what the last timed call returned; see `rows_of`."""
         return self.rows_of(self.stopwatch.result, rows)
 

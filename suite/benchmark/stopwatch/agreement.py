@@ -73,7 +73,7 @@ def pairs(ours: Time, theirs: Time, budget: float, random: Random) -> list[tuple
     found: list[tuple[float, float]] = []
     until = perf_counter() + budget
     while len(found) < FEWEST_PAIRS or perf_counter() < until:
-        times = {each: each() for each in random.sample((ours, theirs), 2)}
+        times = {clock: clock() for clock in random.sample((ours, theirs), 2)}
         found.append((times[ours], times[theirs]))
     return found
 

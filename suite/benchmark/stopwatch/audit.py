@@ -57,10 +57,10 @@ def audit(plan: Plan, progress: Progress = lambda _: None, random: Random | None
     random, started = random or Random(), perf_counter()
     trials, failed = _trials(plan, progress, random)
     agreements = _reported(with_torch(named(plan.agreement), plan.agreement_budget, random), progress)
-    absent = {TRITON: reason} if (reason := no_triton()) else {}
-    if not absent:
+    missing_library = {TRITON: reason} if (reason := no_triton()) else {}
+    if not missing_library:
         agreements += _reported(with_triton(named(plan.agreement_on_cuda), plan.agreement_budget, random), progress)
-    return StopwatchAudit(trials, agreements, failed, absent, perf_counter() - started)
+    return StopwatchAudit(trials, agreements, failed, missing_library, perf_counter() - started)
 
 
 def time_once(
@@ -133,7 +133,8 @@ def _summary(table: AuditTable) -> str:
 
 def _reported(agreements: Iterable[Agreement], progress: Progress) -> list[Agreement]:
     reported = []
-    for each in agreements:
-        progress(f"{each.tool}: {each.implementation} on {each.workload}: our time is {each.ratio:.4f} of theirs")
-        reported.append(each)
+    for agreement in agreements:
+        callable_ = f"{agreement.implementation} on {agreement.workload}"
+        progress(f"{agreement.tool}: {callable_}: our time is {agreement.ratio:.4f} of theirs")
+        reported.append(agreement)
     return reported

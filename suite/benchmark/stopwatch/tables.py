@@ -1,4 +1,4 @@
-"""Tables of identical and slowed implementations, measured as benchmarks are, each in processes of its own."""
+"""Tables of identical and slowed implementations, measured as benchmarks are, in processes of their own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ CONTRACT, BASELINE = "attention", "matmul"
 SLOWED = "attnsuite.benchmark.stopwatch.slowed"
 """The module of the functions that are timed."""
 FIRST_WORKLOAD = "documents/one-sentence"
-"""What all processes prepare first, side by side, so that they import what processes of a benchmark have imported."""
+"""The workload that all processes prepare first, in parallel, so that they import what processes of a benchmark
+import."""
 
 
 class AuditTable:
@@ -52,13 +53,13 @@ class AuditTable:
         forget_servers()  # as if this were the only table of a benchmark
         with ExitStack() as stack:
             participants = list(self._started(stack))
-            for each in random.sample(participants, len(participants)):
+            for participant in random.sample(participants, len(participants)):
                 job = _job(self.workload.name)
-                prepared = each.prepare(job)
+                prepared = participant.prepare(job)
                 if isinstance(prepared, NoResult):
-                    self._fail(each.name, prepared)
+                    self._fail(participant.name, prepared)
                 else:
-                    self.entries.append(Entry(each, prepared, job.direction, job.cache))
+                    self.entries.append(Entry(participant, prepared, job.direction, job.cache))
             rows = self.workload.rows("forward", random)
             race(self.entries, f"{CONTRACT}/{BASELINE}", rows, budget, random)
         for entry in self.entries:
@@ -66,24 +67,24 @@ class AuditTable:
         samples = {entry.name: entry.seconds for entry in self.entries if not entry.failed}
         base = samples.pop(f"{CONTRACT}/{BASELINE}", ())
         for name, ratio in compare(base, samples).items():
-            where = self.number, self.threads, self.workload.name, self.injected[name]
-            self.trials.append(Trial(*where, ratio.verdict, ratio.speedup, ratio.low, ratio.high, ratio.pairs))
+            key = self.number, self.threads, self.workload.name, self.injected[name]
+            self.trials.append(Trial(*key, ratio.verdict, ratio.speedup, ratio.low, ratio.high, ratio.pairs))
 
     def _started(self, stack: ExitStack) -> Iterator[Participant]:
-        """All whose processes have started and prepared the first workload."""
+        """The participants whose processes have started and prepared the first workload."""
         participants = [
             Participant(declaration, threads=self.threads, place=place)
             for place, declaration in enumerate(self._declarations())
         ]
-        for each in participants:
-            stack.callback(each.close)
-            each.start()
+        for participant in participants:
+            stack.callback(participant.close)
+            participant.start()
         with ThreadPoolExecutor(len(cores())) as pool:
-            answers = list(pool.map(lambda each: each.ready() or each.prepare(_job(FIRST_WORKLOAD)), participants))
-        for each, answer in zip(participants, answers, strict=True):
-            self._fail(each.name, answer if isinstance(answer, NoResult) else None)
-            if not isinstance(answer, NoResult):
-                yield each
+            replies = list(pool.map(lambda each: each.ready() or each.prepare(_job(FIRST_WORKLOAD)), participants))
+        for participant, reply in zip(participants, replies, strict=True):
+            self._fail(participant.name, reply if isinstance(reply, NoResult) else None)
+            if not isinstance(reply, NoResult):
+                yield participant
 
     def _declarations(self) -> Iterator[Declaration]:
         for full_name, share in self.injected.items():

@@ -33,7 +33,7 @@ MECHANISMS: Sequence[Mechanism] = (
 def available() -> tuple[str, ...]:
     """The names of the mechanisms that this machine has: each was applied to a child process."""
     with TemporaryDirectory() as folder:
-        return tuple(each.name for each in MECHANISMS if works(partial(_try, each, Space(folder))))
+        return tuple(mechanism.name for mechanism in MECHANISMS if works(partial(_try, mechanism, Space(folder))))
 
 
 def begin_detection() -> None:
@@ -91,7 +91,7 @@ def _try(mechanism: Mechanism, space: Space) -> None:
 def chosen(names: Collection[str]) -> list[Mechanism]:
     """The mechanisms of these names, in order; none that another one makes needless."""
     needless = DESCENT.name if PID_NAMESPACE.name in names else ""
-    return [each for each in MECHANISMS if each.name in names and each.name != needless]
+    return [mechanism for mechanism in MECHANISMS if mechanism.name in names and mechanism.name != needless]
 
 
 def take_down(space: Space) -> None:
@@ -127,14 +127,17 @@ def in_short(names: Collection[str]) -> str:
 def in_words(names: Collection[str]) -> str:
     """What is protected and by which mechanisms, in one line, and what nothing protects."""
     by = _by_protection(names)
-    present = "; ".join(f"{each} ({', '.join(mechanisms)})" for each, mechanisms in by.items() if mechanisms)
-    missing = ", ".join(each for each, mechanisms in by.items() if not mechanisms)
+    present = "; ".join(f"{mechanism} ({', '.join(mechanisms)})" for mechanism, mechanisms in by.items() if mechanisms)
+    missing = ", ".join(mechanism for mechanism, mechanisms in by.items() if not mechanisms)
     return f"sandbox: {present or 'none'}" + (f"; unavailable on this machine: {missing}" if missing else "")
 
 
 def _by_protection(names: Collection[str]) -> dict[Protection, list[str]]:
     active = chosen(names)
-    by = {protection: [each.name for each in active if protection in each.protects] for protection in Protection}
+    by = {
+        protection: [mechanism.name for mechanism in active if protection in mechanism.protects]
+        for protection in Protection
+    }
     if PID_NAMESPACE in active and seccomp.SECCOMP in active:
         by[Protection.SIGNALS].remove(seccomp.SECCOMP.name)  # it then leaves signals alone
     return by

@@ -52,9 +52,9 @@ def _in_folders(supervisor: int, folders: Iterable[Path]) -> int:
     total = 0
     for folder in folders:
         with suppress(OSError):  # it has ended, or there is no such folder
-            theirs = PROCESSES / str(supervisor) / "root" / folder.relative_to("/")
-            if theirs.stat().st_dev != folder.stat().st_dev:
-                system = os.statvfs(theirs)
+            mounted = PROCESSES / str(supervisor) / "root" / folder.relative_to("/")
+            if mounted.stat().st_dev != folder.stat().st_dev:
+                system = os.statvfs(mounted)
                 total += (system.f_blocks - system.f_bfree) * system.f_frsize
     return total
 

@@ -107,7 +107,9 @@ def _within(space: Space) -> None:
     prctl(NO_NEW_PRIVILEGES, 1)
     program = instructions(platform.machine(), 0 if space.namespaced else os.getpid(), DRIVER.exists())
     _, numbers = NUMBERS[platform.machine()]
-    structure = _Program(len(program), (_Instruction * len(program))(*(_Instruction(*each) for each in program)))
+    structure = _Program(
+        len(program), (_Instruction * len(program))(*(_Instruction(*instruction) for instruction in program))
+    )
     kernel(numbers["seccomp"], FILTER, SPECULATES, ctypes.byref(structure))
 
 
@@ -122,7 +124,11 @@ def instructions(processor: str, process: int, driver: bool = False) -> Sequence
     return [
         *((LOAD, 0, 0, PROCESSOR_AT), (EQUAL, 1, 0, name), _return(REFUSED), (LOAD, 0, 0, NUMBER_AT)),
         *((AT_LEAST, 0, 1, OTHER_CALLS), _return(REFUSED)),
-        *(each for call, rule in _rules(process, driver).items() for each in _if((EQUAL, numbers[call]), rule)),
+        *(
+            instruction
+            for call, rule in _rules(process, driver).items()
+            for instruction in _if((EQUAL, numbers[call]), rule)
+        ),
         _return(ALLOWED),
     ]
 
@@ -162,7 +168,7 @@ def _return(result: int) -> Instruction:
 
 def _among(numbers: Sequence[int], result: int) -> Sequence[Instruction]:
     """Return this where the word that was loaded is one of these."""
-    return [each for number in numbers for each in _if((EQUAL, number), [_return(result)])]
+    return [instruction for number in numbers for instruction in _if((EQUAL, number), [_return(result)])]
 
 
 def _if(test: tuple[int, int], then: Sequence[Instruction]) -> Sequence[Instruction]:

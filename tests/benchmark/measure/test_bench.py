@@ -15,22 +15,22 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from workers import LINUX
 
-from attnsuite.benchmark.measure import Escaped, bench, clock
+from attnsuite.benchmark.measure import EscapedWork, bench, clock
 from attnsuite.benchmark.measure.bench import Bench
+from attnsuite.benchmark.measure.call_memory import OwnProcess
 from attnsuite.benchmark.measure.messages import (
-    AnyAnswer,
-    Done,
+    Acknowledgement,
+    AnyReply,
+    CallMemory,
     Energy,
-    Entered,
     Job,
     NoResult,
     OutputRows,
     PreparedTask,
-    Sampled,
-    Weighed,
-    read,
+    RoundInputs,
+    SampleTime,
+    decode,
 )
-from attnsuite.benchmark.measure.weighing import OwnProcess
 from attnsuite.model import PASSES, Status
 
 JOB = Job("attention", "documents/one-sentence", "float32", "forward")
@@ -42,18 +42,18 @@ def bench_of(function: Function, threads: int = 0) -> Bench:
     return Bench(function, "cpu", threads=threads)
 
 
-def ask(bench: Bench | Function, kind: type[AnyAnswer], verb: str, **arguments: Any) -> AnyAnswer | NoResult:
+def ask(bench: Bench | Function, kind: type[AnyReply], verb: str, **arguments: Any) -> AnyReply | NoResult:
     """What a bench, or a new one of the function, answers to a verb."""
     bench = bench if isinstance(bench, Bench) else bench_of(bench)
-    return read(kind, bench(verb, arguments))
+    return decode(kind, bench(verb, arguments))
 
 
 def prepare(bench: Bench | Function, **unusual: Any) -> PreparedTask | NoResult:
     return ask(bench, PreparedTask, "prepare", job=asdict(replace(JOB, **unusual)))
 
 
-def weigh(function: Function, **unusual: Any) -> Weighed | NoResult:
-    return ask(function, Weighed, "weigh", job=asdict(replace(JOB, **unusual)), rehearse=True)
+def measure_memory(function: Function, **unusual: Any) -> CallMemory | NoResult:
+    return ask(function, CallMemory, "measure_memory", job=asdict(replace(JOB, **unusual)), rehearse=True)
 
 
 def honest(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -69,16 +69,18 @@ def test_a_task_is_prepared_sampled_and_let_go(direction: str) -> None:
     assert isinstance(prepared, PreparedTask)
     assert prepared.making == {}
     assert min(prepared.first_call, prepared.warm_up, prepared.expected, prepared.calls) > 0
-    assert isinstance(ask(bench, Entered, "enter", number=3), Entered)
-    sampled = ask(bench, Sampled, "sample", calls=prepared.calls)
-    assert isinstance(sampled, Sampled)
+    assert isinstance(ask(bench, RoundInputs, "enter", number=3), RoundInputs)
+    sampled = ask(bench, SampleTime, "sample", calls=prepared.calls)
+    assert isinstance(sampled, SampleTime)
     assert 0 < sampled.seconds < 1
-    assert ask(bench, Done, "idle") == Done()
-    found = ask(bench, OutputRows, "found", rows=rows)
+    assert ask(bench, Acknowledgement, "idle") == Acknowledgement()
+    found = ask(bench, OutputRows, "output_rows", rows=rows)
     assert isinstance(found, OutputRows)
     assert set(found.rows) == names
-    assert ask(bench, Done, "release") == Done()
-    assert ask(bench, OutputRows, "found", rows=rows) == NoResult(Status.ERROR, "RuntimeError: no task is prepared")
+    assert ask(bench, Acknowledgement, "release") == Acknowledgement()
+    assert ask(bench, OutputRows, "output_rows", rows=rows) == NoResult(
+        Status.ERROR, "RuntimeError: no task is prepared"
+    )
 
 
 def raises(error: BaseException) -> Callable[..., Any]:
@@ -100,10 +102,10 @@ def raises(error: BaseException) -> Callable[..., Any]:
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), "out_of_memory", None),
         (RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying"), "out_of_memory", None),
         (RuntimeError("std::bad_alloc"), "out_of_memory", None),
-        (Escaped("elsewhere"), "refused", "elsewhere"),
+        (EscapedWork("elsewhere"), "refused", "elsewhere"),
     ],
 )
-@pytest.mark.parametrize("act", [prepare, weigh])
+@pytest.mark.parametrize("act", [prepare, measure_memory])
 def test_what_a_function_raises_is_the_answer(
     act: Callable[..., Any], error: BaseException, status: str, detail: str | None
 ) -> None:
@@ -124,7 +126,7 @@ def test_a_user_s_interrupt_is_no_answer() -> None:
 
 def test_what_fails_while_a_process_is_configured_is_not_the_function_s_failure() -> None:
     with pytest.raises(RuntimeError, match="positive"):
-        ask(honest, Done, "configure", threads=-1, memory_limit=0)
+        ask(honest, Acknowledgement, "configure", threads=-1, memory_limit=0)
 
 
 def test_a_function_that_changes_the_thread_count_is_refused_and_nothing_else_is_said() -> None:
@@ -165,7 +167,7 @@ def test_a_function_that_remembers_is_refused() -> None:
 
     assert isinstance(answer, NoResult)
     assert answer.status == "refused"
-    assert answer.detail.startswith("it remembers answers: a call on new numbers takes 0.00")
+    assert answer.detail.startswith("it caches outputs: a call on new inputs takes 0.00")
 
 
 def test_a_clock_that_stands_still_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,9 +178,9 @@ def test_a_clock_that_stands_still_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 @LINUX
 def test_memory_comes_with_the_kernels() -> None:
-    answer = weigh(honest, workload="ladder/1k")
+    answer = measure_memory(honest, workload="ladder/1k")
 
-    assert isinstance(answer, Weighed)
+    assert isinstance(answer, CallMemory)
     assert answer.memory["output"] == 1024 * 64 * 4
     assert answer.memory["resident"] is not None
     assert answer.kernel.startswith("aten::_scaled_dot_product_flash_attention_for_cpu")
@@ -191,9 +193,9 @@ def test_a_function_that_refuses_the_small_call_first_made_is_weighed_all_the_sa
             raise NotImplementedError("widths of 16 and more")
         return sdpa(query, key, value)
 
-    answer = weigh(function, workload="decode/1k")
+    answer = measure_memory(function, workload="decode/1k")
 
-    assert isinstance(answer, Weighed)
+    assert isinstance(answer, CallMemory)
     assert answer.spent, "a process that the function shares with others cannot be copied"
 
 
@@ -210,9 +212,9 @@ def test_a_model_is_made_once_to_be_weighed_and_first_given_one_item() -> None:
 
         return model
 
-    answer = weigh(factory, contract="vision_transformer", workload="vit/fashion")
+    answer = measure_memory(factory, contract="vision_transformer", workload="vit/fashion")
 
-    assert isinstance(answer, Weighed)
+    assert isinstance(answer, CallMemory)
     assert answer.memory["output"] == 16 * 10 * 4
     assert len(made) == 1
     assert batches[0] == 1
@@ -262,14 +264,14 @@ def test_the_energy_of_a_flush_is_not_a_call_s(monkeypatch: pytest.MonkeyPatch) 
     [
         (1.2, True, ""),
         (0.91, True, ""),
-        (0.25, True, "the device waited for 75% of the time of these calls in a row: launching one takes longer"),
-        (1.2, False, "its forward comes before each backward: see forward and backward together"),
+        (0.25, True, "the device was idle for 75% of the time of these calls: launching one takes longer"),
+        (1.2, False, "a forward precedes each backward: see forward and backward together"),
     ],
 )
 def test_the_energy_of_a_device_that_waits_or_does_something_else_is_not_a_call_s(
     busy: float, alone: bool, reason: str
 ) -> None:
-    found = bench.of_one_call({"joules": 30.0, "power": {"median": 300.0}}, 10, busy, alone)
+    found = bench.telemetry_of_one_call({"joules": 30.0, "power": {"median": 300.0}}, 10, busy, alone)
 
     due = {"joules": None, "joules_absent": reason} if reason else {"joules": 3.0}
     assert found == {"power": {"median": 300.0}, **due}
@@ -278,4 +280,4 @@ def test_the_energy_of_a_device_that_waits_or_does_something_else_is_not_a_call_
 def test_a_reason_of_the_meter_s_own_is_kept() -> None:
     told = {"joules": None, "joules_absent": "no NVML"}
 
-    assert bench.of_one_call(told, 10, 0.1, alone=False) == told
+    assert bench.telemetry_of_one_call(told, 10, 0.1, alone=False) == told

@@ -10,7 +10,7 @@ import pytest
 import torch
 from clocks import Device, Time
 
-from attnsuite.benchmark.measure import Escaped, clock
+from attnsuite.benchmark.measure import EscapedWork, clock
 
 # A CPU's
 
@@ -117,7 +117,7 @@ def test_what_comes_before_a_call_on_a_device_is_not_timed(device: Device) -> No
 
 
 def test_work_on_another_stream_is_found_out(device: Device) -> None:
-    with pytest.raises(Escaped, match=r"the device worked for \d+ µs after the call's end, on another stream"):
+    with pytest.raises(EscapedWork, match=r"the device worked for \d+ µs after the call's end, on another stream"):
         clock.CudaClock("cuda", "hot").time(4, None, device.works(0.001, elsewhere=3.0))
 
 

@@ -43,10 +43,10 @@ def test_the_meter_says_what_is_held_at_one_time(weighed: dict[str, Any]) -> Non
 
 @LINUX
 def test_the_meter_is_held_against_known_allocations(weighed: dict[str, Any]) -> None:
-    constant, of_each = weighed["calibrated"]
+    constant, per_byte = weighed["calibrated"]
 
     assert 0 <= constant < SLACK
-    assert 0.9 < of_each < 1.1, "256 KiB are 6 % of the 4 MiB among them"
+    assert 0.9 < per_byte < 1.1, "256 KiB are 6 % of the 4 MiB among them"
 
 
 @LINUX
@@ -91,7 +91,7 @@ def test_without_the_system_s_files_there_are_no_numbers(monkeypatch: pytest.Mon
     memory.calibrated.cache_clear()
     calls: list[str] = []
 
-    found = memory.of_call(lambda: calls.append("call"), "cpu", lambda: calls.append("warm"))
+    found = memory.memory_of_call(lambda: calls.append("call"), "cpu", lambda: calls.append("warm"))
 
     assert set(found) == {"resident", "retained", "constant", "calibration", "allocator", "driver"}
     assert set(found.values()) == {None}
@@ -109,7 +109,7 @@ def test_a_gpu_s_memory_is_its_allocator_s_peak_and_what_the_driver_gave(monkeyp
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(uuid="GPU-1"))
     monkeypatch.setattr(memory.nvml, "used_memory", lambda device: {"GPU-1": next(used)}[device])
 
-    found = memory.of_call(lambda: said.append("call"), "cuda", lambda: said.append("warm"))
+    found = memory.memory_of_call(lambda: said.append("call"), "cuda", lambda: said.append("warm"))
 
     assert (found["allocator"], found["driver"], found["resident"]) == (45.0, 70.0, None)
     last = len(said) - 1 - said[::-1].index("call")

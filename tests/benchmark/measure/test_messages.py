@@ -9,18 +9,18 @@ import pytest
 import torch
 
 from attnsuite.benchmark.measure.messages import (
+    Acknowledgement,
+    CallMemory,
     Ceilings,
-    Done,
     Energy,
-    Entered,
-    Exchanged,
     NoResult,
     OutputRows,
     PreparedTask,
-    Sampled,
-    Weighed,
-    read,
-    written,
+    ReplyLayout,
+    RoundInputs,
+    SampleTime,
+    decode,
+    encode,
 )  # fmt: skip
 from attnsuite.model import Status
 from attnsuite.model.rows import METERS
@@ -32,13 +32,13 @@ HONEST = {"making": {}, "first_call": 1.0, "warm_up": 0.1, "expected": 0.001, "c
 @pytest.mark.parametrize(
     ("kind", "data", "where"),
     [
-        *((Sampled, {"seconds": seconds, "made": 0.0}, "$.seconds") for seconds in (0.0, -1.0, math.nan, math.inf)),
-        *((Sampled, {"seconds": seconds, "made": 0.0}, "$.seconds") for seconds in ("fast", True, 5e-324, 1e300)),
-        (Entered, {"warmed": -1.0}, "$.warmed"),
-        (Entered, {"warmed": torch.zeros(2)}, "$.warmed"),
-        (Entered, {"warmed": math.nan}, "$.warmed"),
-        (Sampled, {"seconds": 1.0, "made": -1.0}, "$.made"),
-        (Sampled, {}, "`seconds`"),
+        *((SampleTime, {"seconds": seconds, "made": 0.0}, "$.seconds") for seconds in (0.0, -1.0, math.nan, math.inf)),
+        *((SampleTime, {"seconds": seconds, "made": 0.0}, "$.seconds") for seconds in ("fast", True, 5e-324, 1e300)),
+        (RoundInputs, {"warmed": -1.0}, "$.warmed"),
+        (RoundInputs, {"warmed": torch.zeros(2)}, "$.warmed"),
+        (RoundInputs, {"warmed": math.nan}, "$.warmed"),
+        (SampleTime, {"seconds": 1.0, "made": -1.0}, "$.made"),
+        (SampleTime, {}, "`seconds`"),
         *((PreparedTask, {**HONEST, "calls": calls}, "$.calls") for calls in (0, 10**30, 2.5)),
         (PreparedTask, {**HONEST, "making": {"factory": -1.0}}, "$.making[...]"),
         (PreparedTask, {**HONEST, "first_call": None}, "$.first_call"),
@@ -47,15 +47,15 @@ HONEST = {"making": {}, "first_call": 1.0, "warm_up": 0.1, "expected": 0.001, "c
         (OutputRows, {"rows": [torch.ones(1)]}, "$.rows"),
         (OutputRows, {"rows": None}, "$.rows"),
         *(
-            (Weighed, {"memory": {**NOTHING, "output": size}, "kernel": "", "spent": False}, "$.memory[...]")
+            (CallMemory, {"memory": {**NOTHING, "output": size}, "kernel": "", "spent": False}, "$.memory[...]")
             for size in ("much", math.nan, -1e9, 10**400, True)
         ),
-        (Weighed, {"memory": {}, "kernel": "", "spent": False}, "meters []"),
-        (Weighed, {"memory": {**NOTHING, "more": 1.0}, "kernel": "", "spent": False}, "meters ["),
-        (Weighed, {"memory": NOTHING, "kernel": 3, "spent": False}, "$.kernel"),
-        (Exchanged, {"layout": None}, "$.layout"),
+        (CallMemory, {"memory": {}, "kernel": "", "spent": False}, "meters []"),
+        (CallMemory, {"memory": {**NOTHING, "more": 1.0}, "kernel": "", "spent": False}, "meters ["),
+        (CallMemory, {"memory": NOTHING, "kernel": 3, "spent": False}, "$.kernel"),
+        (ReplyLayout, {"layout": None}, "$.layout"),
         *(
-            (Exchanged, {"layout": [place]}, "$.layout[0]")
+            (ReplyLayout, {"layout": [place]}, "$.layout[0]")
             for place in (
                 ["output", "float32", [2]],
                 ["output", "float3", [2, 2]],
@@ -67,46 +67,46 @@ HONEST = {"making": {}, "first_call": 1.0, "warm_up": 0.1, "expected": 0.001, "c
         ),
         (Energy, {"telemetry": 3.0}, "$.telemetry"),
         (Ceilings, {"ceilings": [1.0]}, "$.ceilings"),
-        *((Sampled, {"status": status, "detail": ""}, "status") for status in ("measured", "excellent", ["error"])),
-        (Sampled, {"status": "error", "detail": 7}, "$.detail"),
-        (Sampled, {"status": "error"}, "`detail`"),
+        *((SampleTime, {"status": status, "detail": ""}, "status") for status in ("measured", "excellent", ["error"])),
+        (SampleTime, {"status": "error", "detail": 7}, "$.detail"),
+        (SampleTime, {"status": "error"}, "`detail`"),
     ],
 )
 def test_an_answer_of_another_form_is_refused(kind: type[Any], data: dict[str, Any], where: str) -> None:
-    failed = read(kind, data)
+    failed = decode(kind, data)
 
     assert isinstance(failed, NoResult)
     assert failed.status == "refused"
-    assert failed.detail.startswith("answered garbage: ")
+    assert failed.detail.startswith("invalid reply: ")
     assert where in failed.detail
     assert f"got {data!r}"[:80] in failed.detail, "what is wrong is shown"
 
 
 def test_an_answer_that_is_no_record_at_all_is_a_death() -> None:
-    assert read(Done, None) == NoResult(Status.CRASHED, "answered garbage: None")
+    assert decode(Acknowledgement, None) == NoResult(Status.CRASHED, "invalid reply: None")
 
 
 @pytest.mark.parametrize(
     "answer",
     [
         PreparedTask({"factory": 0.5}, 1.0, 0.1, 0.001, 5),
-        Entered(0.0),
-        Sampled(1e-9, 0.0),
-        Weighed({**NOTHING, "retained": 1.5, "driver": None}, "", spent=True),
+        RoundInputs(0.0),
+        SampleTime(1e-9, 0.0),
+        CallMemory({**NOTHING, "retained": 1.5, "driver": None}, "", spent=True),
         OutputRows({"output": torch.ones(1)}),
         Ceilings({"flops": 1e12}),
-        Exchanged([("output", "float32", [6, 2])]),
-        Done(),
+        ReplyLayout([("output", "float32", [6, 2])]),
+        Acknowledgement(),
         NoResult(Status.ERROR, "ValueError"),
     ],
 )
 def test_an_answer_is_read_as_it_was_written(answer: Any) -> None:
-    kind = Done if isinstance(answer, NoResult) else type(answer)
+    kind = Acknowledgement if isinstance(answer, NoResult) else type(answer)
 
-    assert read(kind, written(answer)) == answer
+    assert decode(kind, encode(answer)) == answer
 
 
 def test_of_a_failure_nothing_is_believed_but_status_and_detail() -> None:
     data = {"status": "error", "detail": "ValueError", "seconds": (1.0,), "known": "a finding"}
 
-    assert read(Sampled, data) == NoResult(Status.ERROR, "ValueError")
+    assert decode(SampleTime, data) == NoResult(Status.ERROR, "ValueError")

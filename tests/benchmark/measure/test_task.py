@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnsuite.benchmark import measure
 from attnsuite.benchmark.measure import task
-from attnsuite.benchmark.measure.handed import Handed, layout_of
+from attnsuite.benchmark.measure.received_inputs import ReceivedInputs, layout_of
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.workload import Workload
@@ -47,7 +47,7 @@ def test_of_a_pair_the_output_is_timed(direction: str) -> None:
     for function in (pair, sdpa):
         timed = a_task(function, direction)
         timed.stopwatch.sample(1)
-        found.append(timed.found(rows))
+        found.append(timed.output_rows(rows))
 
     ours, due = found
     assert set(ours) == set(due)
@@ -136,9 +136,9 @@ def test_only_the_function_puts_pytorch_s_pool_to_work() -> None:
             prepared.stopwatch.sample(2)
             prepared.copy_result()
             prepared.overwrite(8)
-            handed = Handed(prepared, inputs, warm=1)
+            handed = ReceivedInputs(prepared, inputs, warm=1)
             handed.warm()
-            handed.answer(called=True)
+            handed.reply(called=True)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
@@ -162,7 +162,7 @@ def test_the_rows_found_are_those_of_the_last_timed_call(direction: str) -> None
     prepared.stopwatch.sample(2)
     rows = {"output": [0, 17], "query": [0, 17], "key": [31, 20], "value": [5]}
 
-    found = prepared.found(rows)
+    found = prepared.output_rows(rows)
 
     assert set(found) == {
         "forward": {"output"}, "backward": {"query", "key", "value"}, "forward_backward": set(rows)
@@ -180,7 +180,7 @@ def test_rows_do_not_change_with_a_result_that_is_still_written_to() -> None:
 
     output.fill_(9.0)
 
-    assert (prepared.found({"output": [3]})["output"] == 1).all()
+    assert (prepared.output_rows({"output": [3]})["output"] == 1).all()
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_what_is_no_plain_tensor_has_no_rows(result: Callable[[Tensor], Any], co
     prepared.copy_result()
 
     with pytest.raises(TypeError, match=complaint):
-        prepared.found({"output": [0]})
+        prepared.output_rows({"output": [0]})
 
 
 @pytest.mark.parametrize(("direction", "tensors"), [("forward", 1), ("backward", 4), ("forward_backward", 4)])
@@ -230,7 +230,7 @@ def test_answers_remembered_by_their_numbers_are_found_out(now: Time) -> None:
 
     said = prepared.remembers(prepared.stopwatch.warm_up()[1])
 
-    assert said == "it remembers answers: a call on new numbers takes 0.01 s, the same call again 1e-05 s"
+    assert said == "it caches outputs: a call on new inputs takes 0.01 s, the same call again 1e-05 s"
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_remembered_answers_are_those_of_another_round(
         turn(prepared, number)
         prepared.stopwatch.sample(3)
 
-        assert SMALL.verdict("float32", "forward", number, rows, prepared.found(rows)).status == "failed"
+        assert SMALL.verdict("float32", "forward", number, rows, prepared.output_rows(rows)).status == "failed"
 
 
 def test_computing_is_not_taken_for_remembering(now: Time) -> None:

@@ -173,7 +173,7 @@ def test_a_convention_that_is_declared_counts_where_an_own_shape_is_timed(
     if declares:
         assert row.status == "measured", row.detail
         assert row.work["attended"] == 4 * 64 * 2 * (25 + 32) * 8 / 2, "25 to 32 keys of each query, in two heads"
-        assert "by the conventions that it declares it does 6.33 times the work" in row.detail
+        assert "its declared conventions need 6.33 times the work" in row.detail
     else:
         assert (row.status, row.detail[:37]) == ("refused", "while it was timed its answer was wro")
 

@@ -1,4 +1,4 @@
-"""Calls of a task on inputs that are handed over as bytes, one at a time."""
+"""Calls of a task on inputs that arrive as bytes, one set at a time."""
 
 from __future__ import annotations
 
@@ -14,79 +14,81 @@ from attnsuite.benchmark.measure.clock import one_thread
 from attnsuite.benchmark.measure.messages import Layout
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.worker.messages import DTYPES, buffer
-from attnsuite.worker.turns import CALL, Taken, Turn
+from attnsuite.worker.turns import CALL, Turn, TurnResult
 
 
-class Handed:
-    """Inputs in memory of their own, into which bytes are written, and the results of calls on them.
+class ReceivedInputs:
+    """Inputs in memory of their own, into which bytes are written, and the outputs of calls on them.
 
-    Before inputs come the task is called on its own `warm` times, so that what a call needs lies in the caches, as it
-    does in samples.
+    Before inputs arrive the task is called `warm` times on its own inputs, so that its code is in the caches, as in
+    samples.
     """
 
     def __init__(self, task: Task, inputs: Layout, warm: int) -> None:
         self._task, self._warm = task, warm
         with one_thread():
             self._received = {name: torch.zeros(shape, dtype=DTYPES[dtype]) for name, dtype, shape in inputs}
-            self._room = [buffer(tensor.flatten()) for tensor in self._received.values()]
+            self._input_buffers = [buffer(tensor.flatten()) for tensor in self._received.values()]
             self._inputs = task.laid(self._received)
             self._moved = [name for name, tensor in self._received.items() if not _shared(tensor, self._inputs[name])]
-            """Those that lie elsewhere for the call."""
+            """The inputs that the call reads from other memory."""
             self._call, self._before = task.on_others(self._inputs)
-        self._found: Mapping[str, Tensor] = {}
+        self._output: Mapping[str, Tensor] = {}
         self._result: Any = None
 
     @property
     def layout(self) -> Layout:
-        """How the tensors of the last answer lie in its bytes."""
-        return layout_of(self._found)
+        """The layout of the tensors in the bytes of the last reply."""
+        return layout_of(self._output)
 
     def warm(self) -> None:
         """Call the task on its own inputs."""
         for _ in range(self._warm):
             self._task.call(self._task.before() if self._task.before else None)
 
-    def room(self) -> Sequence[memoryview]:
-        """Where the bytes of the inputs belong."""
-        return self._room
+    def input_buffers(self) -> Sequence[memoryview]:
+        """The buffers that receive the bytes of the inputs."""
+        return self._input_buffers
 
-    def answer(self, called: bool) -> Sequence[memoryview]:
-        """The bytes of all rows of what a call on the inputs returns; of what the last call did if not `called`."""
+    def reply(self, called: bool) -> Sequence[memoryview]:
+        """The bytes of all rows of the output of a call on the inputs; of the last call if not `called`."""
         if self._moved:
             with one_thread():
                 laid = self._task.laid(self._received)
                 for name in self._moved:
-                    self._inputs[name].data.copy_(laid[name])  # .data: a cache may look at the version
+                    self._inputs[name].data.copy_(
+                        laid[name]
+                    )  # .data leaves the tensor's version unchanged, which a cache may inspect
         if called:
             self._result = self._call(self._before() if self._before else None)
         with one_thread():
-            self._found = self._task.rows_of(self._result)
-            return [buffer(tensor.flatten()) for tensor in self._found.values()]
+            self._output = self._task.rows_of(self._result)
+            return [buffer(tensor.flatten()) for tensor in self._output.values()]
 
-    def take(self, turns: Sequence[Turn]) -> list[Taken]:
-        """Answer in turns in this very process."""
+    def take(self, turns: Sequence[Turn]) -> list[TurnResult]:
+        """The results of these turns in this process."""
         return [self._taken(*turn) for turn in turns]
 
-    def _taken(self, turn: bytes, inputs: Sequence[memoryview]) -> Taken:
+    def _taken(self, turn: bytes, inputs: Sequence[memoryview]) -> TurnResult:
         self.warm()
         began = perf_counter()
-        for place, part in zip(self._room, inputs, strict=True):
+        for place, part in zip(self._input_buffers, inputs, strict=True):
             place[:] = part
-        answer = bytearray().join(self.answer(turn == CALL))
-        return perf_counter() - began, answer
+        reply = bytearray().join(self.reply(turn == CALL))
+        return perf_counter() - began, reply
 
 
-def _shared(one: Tensor, other: Tensor) -> bool:
-    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+def _shared(first: Tensor, second: Tensor) -> bool:
+    return first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
 
 
 def layout_of(tensors: Mapping[str, Tensor]) -> Layout:
-    """How these tensors lie one after the other."""
-    return [(name, str(each.dtype).removeprefix("torch."), list(each.shape)) for name, each in tensors.items()]
+    """The layout of these tensors, one after the other."""
+    return [(name, str(tensor.dtype).removeprefix("torch."), list(tensor.shape)) for name, tensor in tensors.items()]
 
 
 def tensors_in(data: bytearray, layout: Layout) -> dict[str, Tensor] | None:
-    """The tensors that lie in these bytes; None where there are more or fewer bytes than they have."""
+    """The tensors in these bytes; None if the number of bytes is not theirs."""
     tensors, at = {}, 0
     for name, dtype, shape in layout:
         size = math.prod(shape) * DTYPES[dtype].itemsize

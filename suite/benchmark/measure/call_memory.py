@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from attnsuite.benchmark.measure import kernels, memory
 from attnsuite.benchmark.measure.failures import attempt
-from attnsuite.benchmark.measure.messages import Job, NoResult, Weighed, read, written
+from attnsuite.benchmark.measure.messages import CallMemory, Job, NoResult, decode, encode
 from attnsuite.benchmark.measure.task import Task
 from attnsuite.contracts import contract
 from attnsuite.worker.allocator import return_freed_memory
@@ -52,7 +52,7 @@ class OwnProcess:
             resource.setrlimit(resource.RLIMIT_DATA, (limit if hard < 0 else min(limit, hard), hard))
 
 
-class Scale:
+class MemoryMeter:
     """Measures the memory of calls of one function. `process` is the function's own, if it has one.
 
     What calls leave behind would hide what later ones take. So a process that has made no call of this size has a
@@ -65,7 +65,7 @@ class Scale:
         self._rehearsed: set[tuple[str, str]] = set()
         """The contracts and dtypes of which a small call was made."""
 
-    def weigh(self, job: Job, rehearse: bool, prepared: Task | None = None) -> Weighed | NoResult:
+    def measure_memory(self, job: Job, rehearse: bool, prepared: Task | None = None) -> CallMemory | NoResult:
         """Bytes by meter of one call, and the kernels that it ran; a call of the task that is `prepared`, if any.
 
         With `rehearse` a small call is made before, so that no copy has to load or to compile what every call needs.
@@ -78,8 +78,8 @@ class Scale:
             self._rehearse(job)
         if not self._copyable:
             return replace(self._weighed(job), spent=True)
-        weigh = partial(attempt, partial(self._weighed, job), self.threads, alone=True)
-        return read(Weighed, _answer_of_a_copy(lambda: written(weigh())))
+        measure_memory = partial(attempt, partial(self._weighed, job), self.threads, alone=True)
+        return decode(CallMemory, _answer_of_a_copy(lambda: encode(measure_memory())))
 
     def _rehearse(self, job: Job) -> None:
         """Make a small call, forward alone: a copy cannot use autograd once its parent has.
@@ -93,7 +93,7 @@ class Scale:
     def _copyable(self) -> bool:
         return self._process is not None and self._process.copyable
 
-    def _weighed(self, job: Job, prepared: Task | None = None) -> Weighed:
+    def _weighed(self, job: Job, prepared: Task | None = None) -> CallMemory:
         """The memory of one call, then the kernels of others: the profiler leaves memory behind."""
         task = prepared or make_task(self._function, job, self._device)
         small = task.call_on_one_item if task.is_model else self._small_call(job, job.direction)
@@ -102,8 +102,8 @@ class Scale:
             with suppress(Exception):  # a function may refuse so small a call
                 small()
 
-        meters = memory.of_call(task.whole_call, self._device, tried)
-        return Weighed(meters | {"output": float(task.output_bytes)}, kernels.kernels(task.whole_call, self._device))
+        meters = memory.memory_of_call(task.whole_call, self._device, tried)
+        return CallMemory(meters | {"output": float(task.output_bytes)}, kernels.kernels(task.whole_call, self._device))
 
     def _small_call(self, job: Job, direction: str) -> Callable[[], None]:
         smallest = contract(job.contract).workloads()[0]

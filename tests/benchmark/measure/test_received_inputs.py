@@ -12,10 +12,10 @@ from msgspec.structs import asdict
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from attnsuite.benchmark.measure.handed import Handed, layout_of, tensors_in
 from attnsuite.benchmark.measure.messages import Job
+from attnsuite.benchmark.measure.received_inputs import ReceivedInputs, layout_of, tensors_in
 from attnsuite.benchmark.measure.task import Task
-from attnsuite.benchmark.secret_inputs import Secrets, secrets_of
+from attnsuite.benchmark.secret_inputs import SecretInputs, secret_inputs_of
 from attnsuite.cases.tensors import SECRET_NUMBERS, grown, moved, other_tokens
 from attnsuite.contracts import contract
 from attnsuite.contracts.attention.workload import Workload
@@ -28,18 +28,18 @@ SMALL = Workload("test/small", "", 16, 16, 8, 2)
 SECRET = SECRET_NUMBERS[12345]
 
 
-def handed_to(function: Any, direction: str = "forward", dtype: str = "float32", warm: int = 0) -> Handed:
+def handed_to(function: Any, direction: str = "forward", dtype: str = "float32", warm: int = 0) -> ReceivedInputs:
     inputs = SMALL.tensors_of_round(SMALL.call(dtype, direction), SECRET)
-    return Handed(Task(function, SMALL, dtype, direction, "cpu", "hot"), layout_of(inputs), warm)
+    return ReceivedInputs(Task(function, SMALL, dtype, direction, "cpu", "hot"), layout_of(inputs), warm)
 
 
-def give(handed: Handed, inputs: Mapping[str, Tensor]) -> None:
-    for place, tensor in zip(handed.room(), inputs.values(), strict=True):
+def give(handed: ReceivedInputs, inputs: Mapping[str, Tensor]) -> None:
+    for place, tensor in zip(handed.input_buffers(), inputs.values(), strict=True):
         place[:] = buffer(tensor.flatten())
 
 
-def answer(handed: Handed, called: bool = True) -> dict[str, Tensor]:
-    data = bytearray().join(handed.answer(called))
+def answer(handed: ReceivedInputs, called: bool = True) -> dict[str, Tensor]:
+    data = bytearray().join(handed.reply(called))
     found = tensors_in(data, handed.layout)
     assert found is not None
     return found
@@ -85,7 +85,7 @@ def test_a_step_is_taken_from_the_first_weights_each_time() -> None:
     assert isinstance(found, Loaded)
     call = workload.call("float32", STEP)
     inputs = workload.tensors_of_round(call, SECRET)
-    handed = Handed(Task(found.function, workload, "float32", STEP, "cpu", "hot"), layout_of(inputs), 0)
+    handed = ReceivedInputs(Task(found.function, workload, "float32", STEP, "cpu", "hot"), layout_of(inputs), 0)
     give(handed, inputs)
 
     first, second = answer(handed), answer(handed)
@@ -106,7 +106,7 @@ def test_it_is_warmed_by_calls_on_other_inputs() -> None:
     handed.warm()
 
     assert len(seen) == 3
-    handed.answer(called=True)
+    handed.reply(called=True)
     assert not torch.equal(seen[-1], seen[0])
 
 
@@ -160,20 +160,20 @@ def test_of_a_large_tensor_a_few_numbers_stay_together_and_which_is_as_secret() 
 
 def test_inputs_are_made_once_for_all_and_not_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job("attention", "documents/one-sentence", "float32", "forward")
-    shared = secrets_of(job)
+    shared = secret_inputs_of(job)
 
-    assert secrets_of(Job(**asdict(job))) is shared
-    assert shared.of(SECRET) is shared.of(SECRET)
+    assert secret_inputs_of(Job(**asdict(job))) is shared
+    assert shared.inputs(SECRET) is shared.inputs(SECRET)
 
-    secrets = Secrets(SMALL, "float32", "forward")
-    size = sum(tensor.nbytes for tensor in secrets.of(SECRET).values())
-    assert secrets.room == 2**26 // size
-    before = secrets.of(SECRET)
+    secrets = SecretInputs(SMALL, "float32", "forward")
+    size = sum(tensor.nbytes for tensor in secrets.inputs(SECRET).values())
+    assert secrets.capacity == 2**26 // size
+    before = secrets.inputs(SECRET)
     monkeypatch.setattr("attnsuite.benchmark.secret_inputs.KEPT", 3 * size)
-    others = [secrets.of(SECRET + n) for n in range(1, 4)]
-    assert secrets.of(SECRET) is not before, "it was made anew"
-    assert secrets.of(SECRET + 3) is others[-1]
+    others = [secrets.inputs(SECRET + n) for n in range(1, 4)]
+    assert secrets.inputs(SECRET) is not before, "it was made anew"
+    assert secrets.inputs(SECRET + 3) is others[-1]
     monkeypatch.setattr("attnsuite.benchmark.secret_inputs.KEPT", 1)
-    only = secrets.of(SECRET)
-    assert secrets.room == 1
-    assert secrets.of(SECRET) is only, "to look how much room there is takes none"
+    only = secrets.inputs(SECRET)
+    assert secrets.capacity == 1
+    assert secrets.inputs(SECRET) is only, "to look how much room there is takes none"

@@ -1,0 +1,294 @@
+"""Proofs of claimed times, by calls on new inputs that this process sends one by one and times by its own clock.
+
+A submission can therefore neither precompute, remember or defer an output, nor compute several calls together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from statistics import median, quantiles
+
+from torch import Tensor
+
+from attnsuite.benchmark.busy import Disturbance
+from attnsuite.benchmark.entry import Entry, Excerpt
+from attnsuite.benchmark.measure.messages import NoResult, Rows, invalid_reply
+from attnsuite.benchmark.own_clock import (
+    BOUNDED_FROM,
+    RequestOverhead,
+    call_seconds,
+    margin,
+    quick,
+    unbounded,
+    unbounded_reason,
+)
+from attnsuite.benchmark.rounds import MIN_ROUNDS
+from attnsuite.cases.tensors import SECRET_NUMBERS
+from attnsuite.model import STEP, Status
+from attnsuite.model.limits import MAX_CLAIM_RATIO, MIN_BOUNDED_SECONDS
+
+MOST_CALLS = 64
+"""Calls in a pass at most: a request takes longer than a short call."""
+VERIFIED = 3
+"""Outputs that are compared with the oracle: the quickest of those drawn in advance, one per pass. An exploit needs
+to be fast in a quarter of the passes only, and is wrong there; three outputs of random passes would miss half of
+such exploits. Of training steps, whose oracle takes seconds, one output is compared."""
+WARM = 1
+"""Calls right before inputs arrive, if a call takes less than `MIN_BOUNDED_SECONDS`: in samples its code is in the
+caches."""
+ENOUGH = 0.1
+"""Seconds of claimed calls after which passes end, even before `MIN_ROUNDS` of them."""
+MOST_TIMES, FEWEST_PASSES = 5, 3
+"""An entry that seems too slow gets this many times as many passes, and at least the second number of them, because
+the speed of machines varies."""
+MOST_SPENT = 3.0
+"""Seconds of passes, idle requests included, after which passes end. A call may take a thousand times what it
+claims, and 200 MB of inputs take 0.3 s to reach a process and a GPU."""
+SHORT_ALLOWANCE = 5e-6
+"""Seconds that a call shorter than `BOUNDED_FROM` may take beyond its claim: in samples its code is in the caches,
+and here a request was read before it."""
+SHORT_TOLERANCE = 2.0
+"""Ratio to the claim that such a call may take beyond that."""
+BACKWARD_TOLERANCE = 6.0
+"""The same for a backward, which follows its forward, of up to four times the backward's length."""
+LONGEST_HEAD_START = 1e-3
+"""Seconds of hidden launching that are believed at most: flushing a cache of 1 GB takes less."""
+MOST_DRIFT = 2.0
+"""Slow-down of the machine since the rounds beyond which rows are marked as not bounded: on a slower machine, a
+claim of a fraction of the real time would be believed."""
+WAKING = 5e-3
+"""Seconds that a call on several threads may take longer on secret inputs: its threads fall asleep while inputs
+arrive, and in samples are awake. A waking thread waits some 4 ms for one that spins. Measured on both cores of a
+virtual machine: calls of 2 ms by PyTorch's kernels took 1.4 to 3.3 times as long, on one core 1.0 to 1.4 times."""
+NO_TIME = 10.0
+"""Ratio to the claim beyond which a row of calls of `BOUNDED_FROM` seconds or more gets no time, however busy the
+machine is: such a time would be worthless."""
+
+
+@dataclass(frozen=True)
+class Allowances:
+    """The allowances for every claim."""
+
+    drift: float = 1.0
+    """Ratio of the time of calls now to that in the rounds."""
+    idle: float = 0.0
+    """Seconds of a request without a call."""
+    jitter: float = 0.0
+    """Seconds that such a request varies by: between the quarters of its passes."""
+    head_start: float = 0.0
+    """Seconds of launching that claims exclude."""
+    spread: float = 0.0
+    """The variation of calls of the trusted entry, likewise, as a share of its claim."""
+    call: float = 0.0
+    """Claimed seconds of a call of the trusted entry."""
+    disturbance: Disturbance = field(default_factory=Disturbance)
+    """Other causes of longer calls."""
+
+    def uncertainty(self, claim: float) -> float:
+        """Seconds by which a true claim may be off on this machine now.
+
+        On a busy machine a call waits for a processor, a longer call more often. The trusted entry's calls measure
+        this, in proportion for shorter calls.
+        """
+        return max(self.jitter, self.spread * min(claim, self.call))
+
+    def waking(self, threads: int) -> float:
+        """Further seconds for a call on several threads, which have to wake up."""
+        return WAKING + self.spread * self.call if threads > 1 else 0.0
+
+
+@dataclass
+class Prover:
+    """The times of one entry's calls on new inputs."""
+
+    entry: Entry
+    overhead: RequestOverhead
+    threshold: float = BOUNDED_FROM
+    """Seconds: the claim of a longer call is bounded by its time on secret inputs, within a share."""
+    seconds: list[float] = field(default_factory=list)
+    """Of a reply, in the median of each pass."""
+    idle: list[float] = field(default_factory=list)
+    """Of the same request without a call, in the median of each pass."""
+    excerpts: dict[tuple[float, float], Excerpt] = field(default_factory=dict)
+    """The rows to verify, by the seconds of the reply and the lot of its pass: the quickest, and among equally quick
+    ones those with the lowest lots, which are the same for all entries."""
+
+    @property
+    def calls(self) -> int:
+        """Calls in a pass: few enough for `MIN_ROUNDS` passes, each of which yields one output to verify.
+
+        The process's own claims about the length of calls and samples cannot raise the number.
+        """
+        capacity: int = self.entry.participant.capacity
+        longest = max(quick(self.entry.seconds), quick(self.seconds) - quick(self.idle) if self.seconds else 0.0)
+        return max(1, min(self.entry.calls, MOST_CALLS, capacity, int(ENOUGH / MIN_ROUNDS / longest)))
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its calls are long enough, and of a kind, that their time bounds the claim within a share."""
+        return not unbounded_reason(self.entry) and call_seconds(self.entry, self.overhead) >= self.threshold
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether there are enough passes of an entry that takes no longer than it claims."""
+        return self._has(MIN_ROUNDS, ENOUGH) or self._spent > MOST_SPENT
+
+    @property
+    def has_many(self) -> bool:
+        """Whether there are enough passes of an entry that seems to take longer."""
+        enough = self._has(MOST_TIMES * MIN_ROUNDS, MOST_TIMES * ENOUGH) or self._spent > MOST_SPENT
+        return enough and len(self.seconds) >= FEWEST_PASSES
+
+    @property
+    def _spent(self) -> float:
+        return (sum(self.seconds) + sum(self.idle)) * self.calls
+
+    def _has(self, passes: int, claimed: float) -> bool:
+        return len(self.seconds) >= passes or len(self.seconds) * self.calls * quick(self.entry.seconds) > claimed
+
+    def make_pass(self, numbers: Sequence[int], kept: int, lot: float, rows: Rows) -> None:
+        """Time calls on the inputs of these numbers; the output for `kept` is verified if it is among the quickest."""
+        warm = WARM if quick(self.entry.seconds) < MIN_BOUNDED_SECONDS else 0
+        reply = self.entry.attempt(lambda: self.entry.participant.proof_times(numbers, kept, warm))
+        if reply is None:
+            return
+        self._keep(kept, reply.rows, (reply.seconds[numbers.index(kept)], lot), rows)
+        self.seconds.append(median(reply.seconds))
+        self.idle.append(median(reply.idle))
+
+    def _keep(self, number: int, output: Mapping[str, Tensor], place: tuple[float, float], rows: Rows) -> None:
+        try:
+            self.excerpts[place] = Excerpt(number, {name: output[name][list(places)] for name, places in rows.items()})
+        except (KeyError, IndexError, RuntimeError):  # RuntimeError: a dtype that cannot be indexed
+            sizes = {name: tuple(tensor.shape) for name, tensor in output.items()}
+            self.entry.failed = invalid_reply(f"tensors of sizes {sizes}")
+            return
+        if len(self.excerpts) > (1 if self.entry.direction == STEP else VERIFIED):
+            del self.excerpts[max(self.excerpts)]
+        self.entry.proofs = [self.excerpts[place] for place in sorted(self.excerpts)]
+
+    def times(self, idle: float) -> float:
+        """Ratio of the time of a call to its claim; `idle` is the seconds of a request without a call."""
+        return (quick(self.seconds) - idle) / quick(self.entry.seconds)
+
+    def bounds(self, allowances: Allowances) -> tuple[float, float]:
+        """The lowest and the highest ratio of the time of a call to its claim.
+
+        This process may wake up more slowly than the entry that measures the overhead, which matters for a short call.
+        But its own idle requests may have been made long on purpose. Both are possible.
+        """
+        slack = 0.0 if self.is_long else SHORT_ALLOWANCE + allowances.head_start
+        own = quick(self.idle) if self.idle else allowances.idle
+        longest = allowances.idle if self.is_long else max(allowances.idle, own)
+        least = self.times(longest + slack) / allowances.drift
+        return least, max(least, self.times(min(allowances.idle, own) + slack) / min(allowances.drift, MOST_DRIFT))
+
+    def conclude(self, allowances: Allowances) -> bool:
+        """Decide whether the claim is believed or refused; False if that takes more passes.
+
+        It is refused if nothing explains the time of calls. It is marked as not bounded if something may, such as a
+        machine that other processes kept busy.
+        """
+        entry, claim = self.entry, quick(self.entry.seconds)
+        least, times = self.bounds(allowances)
+        most = margin(entry, self.overhead) if self.is_long else self._tolerance - 1
+        if times > 1 + most and not self.has_many:
+            return False
+        uncertain = allowances.uncertainty(claim) + allowances.waking(entry.participant.threads)
+        disturbed = (least - 1) * claim <= uncertain
+        if least > self._tolerance and (not disturbed or (self.is_long and least > NO_TIME)):
+            self._refuse_unless(allowances.disturbance, least, times)
+            return True
+        words = unbounded(times, margin=most)
+        if self.is_long:
+            entry.own_clock = max(times, entry.own_clock or 0.0)
+            words = words or unbounded(entry.own_clock, "its samples", most)
+            entry.unbounded = self._with_load(allowances.disturbance, words)
+        elif (reason := unbounded_reason(entry)) and call_seconds(entry, self.overhead) >= MIN_BOUNDED_SECONDS:
+            entry.unbounded, entry.own_clock = reason, None
+        elif words:
+            entry.own_clock = max(times, entry.own_clock or 0.0)
+            entry.unbounded = self._with_load(allowances.disturbance, words)
+        entry.proved = True
+        return True
+
+    def _refuse_unless(self, disturbance: Disturbance, least: float, times: float) -> None:
+        """Refuse the claim, which calls exceed by a factor of `least`, unless a disturbance explains that.
+
+        Then the time is shown as not bounded; beyond `NO_TIME` no time is shown.
+        """
+        entry, words = self.entry, unbounded(least, margin=0.0)
+        reason = disturbance.explains(least, self._tolerance, entry.participant.threads)
+        if not reason:
+            entry.refuse(f"it claims {median(entry.seconds):.3g} s for a call, but {words}")
+        elif self.is_long and least > NO_TIME:
+            entry.failed = NoResult(Status.UNSUPPORTED, f"not bounded: {reason}: {words}")
+        else:
+            entry.own_clock, entry.unbounded = max(times, entry.own_clock or 0.0), f"{reason}: {words}"
+            entry.proved = True
+
+    def _with_load(self, disturbance: Disturbance, words: str) -> str:
+        """The note of a row whose time is not bounded, with the load if the machine was busy."""
+        busy = disturbance.busy(self.entry.participant.threads) if words else ""
+        return f"{busy}: {words}" if busy else words
+
+    @property
+    def _tolerance(self) -> float:
+        """Ratio to the claim beyond which it is refused."""
+        if self.is_long:
+            return MAX_CLAIM_RATIO
+        return BACKWARD_TOLERANCE if self.entry.direction == "backward" else SHORT_TOLERANCE
+
+
+def prove(
+    entries: Sequence[Entry],
+    trusted: Entry | None,
+    overhead: RequestOverhead,
+    rows: Rows,
+    random: Random,
+    disturbance: Disturbance | None = None,
+) -> None:
+    """Prove the claims of these entries, or refuse them.
+
+    Passes take turns, as samples do, so that a disturbance affects all entries. The `trusted` entry, whose code ships
+    with the suite, measures how much slower the machine is now, and the overhead of requests. Without it, the entry
+    with the least overhead does, so that no entry can inflate it.
+    """
+    able = trusted is not None and not trusted.failed
+    threshold = BOUNDED_FROM if able else MIN_BOUNDED_SECONDS  # without it, a false claim looks like a slower machine
+    provers = {entry.name: Prover(entry, overhead, threshold) for entry in entries}
+    known = provers.setdefault(trusted.name, Prover(trusted, overhead, threshold)) if trusted and able else None
+    waiting = [provers[entry.name] for entry in entries if not entry.failed]
+    while waiting:
+        kept, *others = random.sample(SECRET_NUMBERS, max(prover.calls for prover in waiting))
+        lot = random.random()
+        timed = [*waiting, *([known] if known and known not in waiting and not known.entry.failed else [])]
+        for prover in random.sample(timed, len(timed)):
+            numbers = [kept, *others[: prover.calls - 1]]
+            prover.make_pass(random.sample(numbers, len(numbers)), kept, lot, rows)
+        waiting = [prover for prover in waiting if not prover.entry.failed]
+        allowances = replace(
+            _allowances(known, list(provers.values()), overhead), disturbance=disturbance or Disturbance()
+        )
+        waiting = [prover for prover in waiting if not (prover.has_enough and prover.conclude(allowances))]
+
+
+def _allowances(known: Prover | None, provers: Sequence[Prover], overhead: RequestOverhead) -> Allowances:
+    """The allowances by the trusted entry, if it was timed; no other entry measures drift."""
+    trusted = known if known and known.idle else None
+    able = [trusted] if trusted else [prover for prover in provers if prover.idle]
+    if not able:
+        return Allowances()
+    least = min(able, key=lambda prover: quick(prover.idle))
+    idle = quick(least.idle)
+    slow = quantiles(least.idle, n=4)[-1] if len(least.idle) > 1 else idle
+    has_drift = trusted is not None and trusted.entry.direction != "backward"  # a forward precedes each backward
+    drift = max(1.0, trusted.times(idle)) if trusted and has_drift else 1.0
+    head_start = min(LONGEST_HEAD_START, trusted.entry.prepared.head_start if trusted else overhead.head_start)
+    if trusted is None or len(trusted.seconds) < FEWEST_PASSES:
+        return Allowances(drift, idle, slow - idle, head_start)
+    early, _, late = quantiles(trusted.seconds, n=4)
+    call = quick(trusted.entry.seconds)
+    return Allowances(drift, idle, slow - idle, head_start, (late - early) / call, call)
