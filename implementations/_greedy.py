@@ -1,4 +1,4 @@
-"""Greedy translation: each token is the likeliest after those before it, until the end token."""
+"""Greedy translation: each token is the likeliest one after the tokens before it, up to the end token."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from torch import Tensor
 from torch.nn import functional
 
 Step = Callable[[Tensor], Tensor]
-"""The logits of the next token, b v, by the latest token of each item, b. It keeps what it needs of those before."""
+"""The logits of the next token, b v, by the latest token of each item, b. It stores the tokens before."""
 
 
 def check_greedy(greedy: Mapping[str, int], vocabulary: int) -> None:
-    """Raise ValueError for tokens outside the vocabulary, and for no steps."""
+    """Raise ValueError for tokens outside the vocabulary, and for less than one step."""
     for name, least, most in (("begin", 0, vocabulary - 1), ("end", 0, vocabulary - 1), ("steps", 1, None)):
         number = greedy.get(name)
         if type(number) is not int or number < least or (most is not None and number > most):
-            due = f"from {least} on" if most is None else f"from {least} to {most}"
-            raise ValueError(f"greedy's {name} is {number!r}, due is a whole number {due}")
+            expected = f"from {least}" if most is None else f"from {least} to {most}"
+            raise ValueError(f"greedy's {name} is {number!r}, expected an integer {expected}")
 
 
 def translation(step: Step, greedy: Mapping[str, int], like: Tensor) -> Tensor:
@@ -38,28 +38,28 @@ def translation(step: Step, greedy: Mapping[str, int], like: Tensor) -> Tensor:
 
 def with_weights(
     translate: Callable[[Tensor, Tensor], Tensor],
-    watched: Callable[..., tuple[Tensor, dict[str, Tensor]]],
+    run_with_weights: Callable[..., tuple[Tensor, dict[str, Tensor]]],
     greedy: Mapping[str, int],
 ) -> Callable[[Tensor, Tensor], tuple[Tensor, dict[str, Tensor]]]:
-    """Translations beside the attention weights of their steps: those of the model where it reads what it has said.
+    """Translations, and the attention weights of their steps: those of the model that reads the translation.
 
     Steps behind a translation's end have zeros. The attentions of an encoder have no steps.
     """
 
-    def beside(source: Tensor, lengths: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def translated(source: Tensor, lengths: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         tokens = translate(source, lengths)
-        _, found = watched(source, lengths, functional.pad(tokens[:, :-1], (1, 0), value=greedy["begin"]))
+        _, weights = run_with_weights(source, lengths, functional.pad(tokens[:, :-1], (1, 0), value=greedy["begin"]))
         over = functional.pad((tokens == greedy["end"]).cumsum(1)[:, :-1] > 0, (1, 0))  # b steps
-        for name, rows in found.items():
+        for name, rows in weights.items():
             if not name.startswith("encoder"):
-                found[name] = rows.masked_fill(over.view(len(rows), *[1] * (rows.dim() - 3), -1, 1), 0.0)
-        return tokens, found
+                weights[name] = rows.masked_fill(over.view(len(rows), *[1] * (rows.dim() - 3), -1, 1), 0.0)
+        return tokens, weights
 
-    return beside
+    return translated
 
 
 def by_whole_targets(model: Callable[..., Tensor], greedy: Mapping[str, int]) -> Callable[[Tensor, Tensor], Tensor]:
-    """The translations of a model that gives logits, b t v, of targets: in each step it reads all tokens before."""
+    """The translations of a model of logits, b t v: each step reads all tokens before it."""
 
     def translate(source: Tensor, lengths: Tensor) -> Tensor:
         tokens: list[Tensor] = []

@@ -1,8 +1,8 @@
-"""The one seam to onnxruntime's execution providers: a session has the one of its device, or there is no session.
+"""Sessions of onnxruntime with the execution provider of their device.
 
-onnxruntime by itself goes on without a provider that is absent or fails, on the CPU. Here that is an error: who asks
-for CUDA never gets the time of a CPU. PyTorch's profiler, and by it the column *what ran* of a benchmark, sees each
-call under the name of the provider that the session really has: `onnxruntime CPUExecutionProvider`.
+onnxruntime falls back to the CPU if a provider is absent or fails. Here that is an error, so that a time on CUDA is
+never the time of a CPU. PyTorch's profiler, and with it the column *what ran* of a benchmark, sees each call under the
+name of the session's provider: `onnxruntime CPUExecutionProvider`.
 """
 
 from __future__ import annotations
@@ -28,49 +28,49 @@ ELEMENTS = {
 }
 """ONNX's number for each dtype."""
 SILENT = 4
-"""onnxruntime's level that logs fatal errors only: every other one is raised as well."""
+"""onnxruntime's level that logs fatal errors only: all others are raised too."""
 
 
 class Session:
     """A graph in onnxruntime, called with tensors by name; `provider` is the execution provider that it has."""
 
     def __init__(self, model: bytes | Path, device: torch.device | str = "cpu") -> None:
-        """Raises NotImplementedError where onnxruntime has no provider for the device, or could not give it."""
+        """Raises NotImplementedError if onnxruntime has no provider for the device, or cannot load it."""
         self.device = torch.device(device)
-        due = absent_or(self.device)
+        provider = provider_of(self.device)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = SILENT
         source = str(model) if isinstance(model, Path) else model
-        self.session = onnxruntime.InferenceSession(source, options, providers=[(due, settings(self.device))])
+        self.session = onnxruntime.InferenceSession(source, options, providers=[(provider, settings(self.device))])
         self.session.disable_fallback()
         self.provider = self.session.get_providers()[0]
-        if self.provider != due:
-            raise NotImplementedError(f"lacks {self.device.type}: onnxruntime gave {self.provider} in place of {due}")
-        self.inputs = [each.name for each in self.session.get_inputs()]
-        self.outputs = [each.name for each in self.session.get_outputs()]
+        if self.provider != provider:
+            raise NotImplementedError(
+                f"lacks {self.device.type}: onnxruntime loaded {self.provider} in place of {provider}"
+            )
+        self.inputs = [value.name for value in self.session.get_inputs()]
+        self.outputs = [value.name for value in self.session.get_outputs()]
 
     def __call__(self, **tensors: Tensor) -> tuple[Tensor, ...]:
-        """The outputs in the graph's order, on the session's device. Tensors that the graph has no input for are left
-        out.
-        """
-        given = {name: tensors[name].detach().contiguous() for name in self.inputs}
-        if not torch.autograd._profiler_enabled():  # to note a call takes 10 µs, as much as a small call itself
-            return self.run(given)
+        """The outputs in the graph's order, on the session's device. Tensors that are not inputs are ignored."""
+        inputs = {name: tensors[name].detach().contiguous() for name in self.inputs}
+        if not torch.autograd._profiler_enabled():  # recording takes 10 µs, as long as a small call
+            return self.run(inputs)
         with record_function(f"onnxruntime {self.provider}"):
-            return self.run(given)
+            return self.run(inputs)
 
-    def run(self, given: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        """The outputs for these inputs, all that there are and no others."""
+    def run(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        """The outputs for exactly the inputs of the graph."""
         if self.device.type != "cpu":
-            return self.bound(given)
-        found = self.session.run(self.outputs, {name: tensor.numpy() for name, tensor in given.items()})
-        return tuple(map(torch.from_numpy, found))
+            return self.bound(inputs)
+        outputs = self.session.run(self.outputs, {name: tensor.numpy() for name, tensor in inputs.items()})
+        return tuple(map(torch.from_numpy, outputs))
 
-    def bound(self, given: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        """The outputs for tensors that are read where they lie: nothing is copied to the CPU and back."""
+    def bound(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        """The outputs for tensors on a device, without copies to the CPU and back."""
         binding, kind, number = self.session.io_binding(), self.device.type, self.device.index or 0
-        for name, tensor in given.items():
+        for name, tensor in inputs.items():
             shape, place = tuple(tensor.shape), tensor.data_ptr()
             binding.bind_input(name, kind, number, ELEMENTS[tensor.dtype], shape, place)
         for name in self.outputs:
@@ -83,14 +83,15 @@ class Session:
 
 
 def settings(device: torch.device) -> dict[str, str]:
-    """What a provider is told: which device, and, of CUDA, not to round float32 to TF32, which it does by default."""
+    """The options of a provider: its device, and for CUDA no rounding of float32 to TF32, its default."""
     return {"device_id": str(device.index or 0), "use_tf32": "0"} if device.type == "cuda" else {}
 
 
-def absent_or(device: torch.device) -> str:
-    """The provider of a device. Raises NotImplementedError, saying what there is, where onnxruntime has none."""
-    there, due = onnxruntime.get_available_providers(), PROVIDERS.get(device.type, f"provider for {device.type}")
-    if due not in there:
-        has = f"onnxruntime {onnxruntime.__version__} has no {due}; it has {', '.join(there)}"
+def provider_of(device: torch.device) -> str:
+    """The provider of a device. Raises NotImplementedError, with the available ones, if onnxruntime has none."""
+    available = onnxruntime.get_available_providers()
+    provider = PROVIDERS.get(device.type, f"provider for {device.type}")
+    if provider not in available:
+        has = f"onnxruntime {onnxruntime.__version__} has no {provider}; it has {', '.join(available)}"
         raise NotImplementedError(f"lacks {device.type}: {has}")
-    return due
+    return provider

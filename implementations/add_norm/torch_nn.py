@@ -25,9 +25,9 @@ def add_norm(
     """
     if norm not in ("layer", "batch"):
         raise ValueError(f"norm should be layer or batch (2 exist), not {norm!r}")
-    for name, tensor, due in (("y", y, x.shape), ("weight", weight, x.shape[-1:]), ("bias", bias, x.shape[-1:])):
-        if tensor.shape != due:
-            raise ValueError(f"{name} should have shape {tuple(due)}, not {tuple(tensor.shape)}")
+    for name, tensor, expected in (("y", y, x.shape), ("weight", weight, x.shape[-1:]), ("bias", bias, x.shape[-1:])):
+        if tensor.shape != expected:
+            raise ValueError(f"{name} should have shape {tuple(expected)}, not {tuple(tensor.shape)}")
     wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
     both, weight, bias = x.to(wide) + y.to(wide), weight.to(wide), bias.to(wide)
     if norm == "layer":

@@ -39,9 +39,9 @@ def additive_attention(
 def _check(
     query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_score: Tensor, mask: Tensor | None
 ) -> None:
-    def demand(holds: bool, what: str, due: object, came: object) -> None:
+    def demand(holds: bool, what: str, expected: object, actual: object) -> None:
         if not holds:
-            raise ValueError(f"{what} should be {due}, not {came}")
+            raise ValueError(f"{what} should be {expected}, not {actual}")
 
     for name, tensor, rank in (("query", query, 3), ("key", key, 3), ("value", value, 3), ("w_query", w_query, 2),
                                ("w_key", w_key, 2), ("w_score", w_score, 1)):  # fmt: skip
@@ -67,7 +67,7 @@ def _check(
         len(w_score),
     )
     if mask is not None:
-        due = (*query.shape[:2], key.shape[1])
+        expected = (*query.shape[:2], key.shape[1])
         demand(mask.dtype == torch.bool, "the dtype of attn_mask", torch.bool, mask.dtype)
-        fits = all(size in (1, wanted) for size, wanted in zip(reversed(mask.shape), reversed(due), strict=False))
-        demand(fits and mask.dim() <= 3, "attn_mask", f"broadcastable to {due}", tuple(mask.shape))
+        fits = all(size in (1, wanted) for size, wanted in zip(reversed(mask.shape), reversed(expected), strict=False))
+        demand(fits and mask.dim() <= 3, "attn_mask", f"broadcastable to {expected}", tuple(mask.shape))

@@ -25,7 +25,7 @@ class Settings(NamedTuple):
     scale: float
     seed: int
     looks_ahead: bool
-    """Whether the numbers may decide how to go on."""
+    """Whether the control flow may depend on numbers."""
     chunks: Chunks
 
     @property
@@ -43,16 +43,16 @@ class Block(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What of the keys falls on a tile, and the memory for its scores."""
+    """The keys of a tile, and the memory for its scores."""
 
     columns: slice
     keys: Tensor  # p k e
     values: Tensor  # p k v
     scores: Tensor  # p n k
     diagonals: list[tuple[int, bool]]
-    """The diagonals of the tile from which on keys are hidden, and whether those above it are, or those below."""
+    """The diagonals of the tile that bound hidden keys, and whether the keys above them are hidden, or those below."""
     beta: int
-    """0 for the first part, whose sums begin anew, and 1 for the others."""
+    """0 for the first part, whose sums start, and 1 for the others."""
 
 
 class Tiles:
@@ -60,8 +60,7 @@ class Tiles:
 
     Axes: b batch, g key heads, r query heads per key head, l queries, s keys, e width, v value width; within a tile
     p pairs of batch item and key head, n rows (query heads times queries), k keys. Where a tile has one pair only, its
-    rows are dealt out among the threads as if they were pairs: a batch of products uses several cores better than one
-    product does.
+    rows are divided among the threads like pairs: a batch of products uses several cores better than one product.
     """
 
     def __init__(
@@ -89,13 +88,13 @@ class Tiles:
         return starmap(Block, product(in_batches, in_heads, [slice(None)], _slices(length, chunks.queries)))
 
     def parts(self, block: Block, rows: Tensor) -> Iterable[Part]:
-        """The keys that any query of the block may see, in parts; for lanes one pair's are repeated, as a view."""
+        """The keys that any query of the block may see, in parts; lanes repeat those of one pair as a view."""
         pairs, height, _ = rows.shape
         place = block.batches, block.heads, pairs, height, None if self.settings.sees_all else block.rows
         if place != self._last_parts[0]:
             parts = self._parts(block, pairs, height)
             if self.narrow:
-                return parts  # each is widened when it is due, because that is a copy
+                return parts  # widened one by one, since widening copies
             self._last_parts = place, [*parts]  # for the next block, too
         return self._last_parts[1]
 
@@ -104,23 +103,23 @@ class Tiles:
         if not columns:
             return ()
         seen = slice(columns[0].start, columns[-1].stop)
-        widths = [each.stop - each.start for each in columns]
+        widths = [part.stop - part.start for part in columns]
         heads = (
-            self.heads(each, block, seen).expand(pairs, -1, -1).split(widths, 1) for each in (self.key, self.value)
+            self.heads(tensor, block, seen).expand(pairs, -1, -1).split(widths, 1) for tensor in (self.key, self.value)
         )
-        keys, values = ((each.to(self.wide) for each in parts) for parts in heads) if self.narrow else heads
+        keys, values = ((part.to(self.wide) for part in parts) for parts in heads) if self.narrow else heads
         scores = (self.scratch("scores", (pairs, height, width)) for width in widths)
-        diagonals = (self._diagonals(block.rows, each) for each in columns)
+        diagonals = (self._diagonals(block.rows, part) for part in columns)
         return map(Part, columns, keys, values, scores, diagonals, chain([0], repeat(1)))
 
     def _diagonals(self, rows: slice, columns: slice) -> list[tuple[int, bool]]:
         left, right = self.settings.left, self.settings.right
-        found = []
+        diagonals = []
         if right is not None and columns.stop > rows.start + right + 1:
-            found.append((rows.start + right + 1 - columns.start, True))
+            diagonals.append((rows.start + right + 1 - columns.start, True))
         if left is not None and columns.start < rows.stop - 1 - left:
-            found.append((rows.start - left - 1 - columns.start, False))
-        return found
+            diagonals.append((rows.start - left - 1 - columns.start, False))
+        return diagonals
 
     def columns(self, rows: slice) -> list[slice]:
         """The ranges of keys that any of these queries may see, cut where some of them begin or cease to see."""
@@ -130,9 +129,9 @@ class Tiles:
         cut = length if right is None else rows.start + right
         edges = [min(length, max(0, edge)) for edge in (first, max(first, cut), last)]
         return [
-            slice(start + each.start, start + each.stop)
+            slice(start + part.start, start + part.stop)
             for start, stop in pairwise(edges)
-            for each in _slices(stop - start, self.step)
+            for part in _slices(stop - start, self.step)
         ]
 
     def scores(self, block: Block, queries: Tensor, part: Part) -> Tensor:
@@ -143,7 +142,7 @@ class Tiles:
         return part.scores
 
     def _hide(self, block: Block, part: Part) -> None:
-        """Hide what lies beyond diagonals, and what the mask hides, or add the mask."""
+        """Hide keys beyond diagonals and those that a boolean mask hides; add a float mask."""
         scores = self.five_axes(part.scores, block)
         for diagonal, above in part.diagonals:
             scores.masked_fill_(self._triangle(scores, diagonal, above), -math.inf)
@@ -157,10 +156,10 @@ class Tiles:
 
     def _triangle(self, scores: Tensor, diagonal: int, above: bool) -> Tensor:
         """True on the diagonal of a tile and above it, or below, l s: mostly the same as for the tile before."""
-        asked = (*scores.shape[-2:], diagonal, above)
-        if asked != self._last_triangle[0]:
+        key = (*scores.shape[-2:], diagonal, above)
+        if key != self._last_triangle[0]:
             ones = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
-            self._last_triangle = asked, ones.triu_(diagonal) if above else ones.tril_(diagonal)
+            self._last_triangle = key, ones.triu_(diagonal) if above else ones.tril_(diagonal)
         return self._last_triangle[1]
 
     def kept(self, tile: Tensor) -> Tensor | None:
@@ -193,7 +192,7 @@ class Tiles:
         return tensor[block.batches, block.heads, columns].flatten(0, 1)
 
     def mask_part(self, mask: Tensor, block: Block, columns: slice) -> Tensor:
-        """What of the mask falls on a tile, b g r l s, without expanding the axes along which it broadcasts."""
+        """The part of the mask on a tile, b g r l s, without expanding the axes along which it broadcasts."""
         ranges = (block.batches, block.heads, slice(None), block.rows, columns)
         return mask[tuple(part if size > 1 else slice(None) for part, size in zip(ranges, mask.shape, strict=True))]
 

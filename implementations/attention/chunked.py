@@ -1,8 +1,7 @@
 """Attention in chunks of queries and keys with an online softmax, so that memory does not grow with their product.
 
-Rabe and Staats, "Self-attention does not need O(n²) memory" (arXiv 2112.05682); the softmax is carried from chunk to
-chunk as Milakov and Gimelshein do (arXiv 1805.02867), and the backward computes every weight a second time instead of
-storing it.
+Rabe and Staats, "Self-attention does not need O(n²) memory" (arXiv 2112.05682). The softmax is carried from chunk to
+chunk (Milakov and Gimelshein, arXiv 1805.02867). The backward computes every weight again instead of storing it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from attnsuite import implementation
 from attnsuite.implementations.attention._chunks import chosen, lanes_of, wide_dtype
 from attnsuite.implementations.attention._tiles import LOG2_E, Settings, Tiles, grouped, in_pairs
 
-# Sums of powers that lie in between have lost nothing: no power overflowed, and none that counts fell to zero.
+# Sums of powers between these are accurate: no power overflowed, and no relevant one became zero.
 FAITHFUL = 1.0, 2.0**40
 
 
@@ -48,11 +47,11 @@ def attention(
     bounded = (left, right) != (None, None)
     lanes = lanes_of(query.device)
     chunks = chosen(query.shape, key.shape, value.shape, query.dtype, query.device, lanes, bounded, dropout_p > 0)
-    # A GPU would be waited for, and what is done over with dropout would draw other numbers.
+    # On a GPU this would synchronise; with dropout a repeated pass would draw other numbers.
     looks_ahead = query.device.type == "cpu" and dropout_p == 0
     settings = Settings(dropout_p, left, right, scale, seed, looks_ahead, chunks)
     inputs = query, key, value, attn_mask
-    learns = torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in inputs)
+    learns = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
     output: Tensor = (
         _Attention.apply(*inputs, settings)  # type: ignore[no-untyped-call]  # so is PyTorch's signature
         if learns
@@ -82,12 +81,12 @@ class _Attention(torch.autograd.Function):
         d_key = torch.zeros(tiles.key.shape, dtype=tiles.wide, device=query.device)  # b g s e
         d_value = torch.zeros(tiles.value.shape, dtype=tiles.wide, device=query.device)  # b g s v
         d_mask = torch.zeros_like(tiles.mask, dtype=tiles.wide) if needs_mask and tiles.mask is not None else None
-        by_group = [grouped(each, key) for each in (d_query, output, output_gradient)]  # b g r l e|v
+        by_group = [grouped(tensor, key) for tensor in (d_query, output, output_gradient)]  # b g r l e|v
 
         for block in tiles.blocks():
             queries, share = tiles.rows(tiles.query[block]), _reciprocal(tiles.rows(totals[block]))  # p n e|1
             shift = None if shifts is None else tiles.rows(shifts[block])  # p n 1
-            d_queries, outputs, upstream = (tiles.rows(each[block]) for each in by_group)  # p n e|v
+            d_queries, outputs, upstream = (tiles.rows(tensor[block]) for tensor in by_group)  # p n e|v
             # The weights stay unnormalised; the upstream gradient is divided by their sum instead: rows, not tiles.
             products = upstream * outputs
             mean = products.sum(dim=-1, keepdim=True).mul_(share)  # p n 1
@@ -127,7 +126,7 @@ class _Attention(torch.autograd.Function):
 def _forward(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, settings: Settings
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The output, and of each row b g r l 1 the total of its powers, and the shift of its scores if there is one."""
+    """The output, and of tensor row b g r l 1 the total of its powers, and the shift of its scores if there is one."""
     if settings.chunks.one and mask is None and settings.sees_all and settings.looks_ahead:
         dense = _dense(query, key, value, settings.scale)
         if dense is not None:
@@ -145,8 +144,8 @@ def _forward(
 
 def _dense(query: Tensor, key: Tensor, value: Tensor, scale: float) -> tuple[Tensor, Tensor] | None:
     """What `_mix` finds, in few steps, where one tile holds all scores and nothing is hidden."""
-    by_group = [grouped(each, key) for each in (query, key, value)]  # b g r l e|v
-    queries, keys, values = (in_pairs(each).to(wide_dtype(query.dtype)) for each in by_group)  # p n e|v
+    by_group = [grouped(tensor, key) for tensor in (query, key, value)]  # b g r l e|v
+    queries, keys, values = (in_pairs(tensor).to(wide_dtype(query.dtype)) for tensor in by_group)  # p n e|v
     scores = queries.new_empty((*queries.shape[:2], keys.shape[1])).baddbmm_(
         queries, keys.mT, beta=0, alpha=scale * LOG2_E
     )
@@ -222,7 +221,7 @@ def _bounds(is_causal: bool, window: tuple[int | None, int | None] | None) -> tu
 
 def _reject_window(window: tuple[int | None, int | None] | None) -> None:
     if window is not None and (len(window) != 2 or any(width is not None and width < 0 for width in window)):
-        raise ValueError(f"window must be a pair of widths, each None or at least 0, not {window}")
+        raise ValueError(f"window must be a pair of widths, tensor None or at least 0, not {window}")
 
 
 def _powers(scores: Tensor, shift: Tensor | None) -> Tensor:
@@ -243,7 +242,7 @@ def _reciprocal(total: Tensor) -> Tensor:
 def _reject(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, gqa: bool
 ) -> None:
-    """Raise ValueError, saying what came, for inputs that the formula does not define."""
+    """Raise ValueError, with the given shapes, for inputs that the formula does not define."""
 
     def demand(holds: bool, what: str) -> None:
         if not holds:
@@ -266,7 +265,7 @@ def _reject(
         demand(
             mask.dtype in (torch.bool, query.dtype), f"attn_mask is {mask.dtype}, neither bool nor the query's dtype"
         )
-        due = [*lead, query.shape[-2], key.shape[-2]]
-        sizes = zip(reversed(mask.shape), reversed(due), strict=False)
-        fits = mask.dim() <= len(due) and all(size in (1, wanted) for size, wanted in sizes)
-        demand(fits, f"attn_mask {[*mask.shape]} does not broadcast to {due}")
+        expected = [*lead, query.shape[-2], key.shape[-2]]
+        sizes = zip(reversed(mask.shape), reversed(expected), strict=False)
+        fits = mask.dim() <= len(expected) and all(size in (1, wanted) for size, wanted in sizes)
+        demand(fits, f"attn_mask {[*mask.shape]} does not broadcast to {expected}")

@@ -1,9 +1,9 @@
 """`jax.nn.dot_product_attention`, compiled by XLA, with its gradient from `jax.vjp`.
 
-Tensors cross by DLPack. XLA compiles once per shape and set of features, and that is what a call on a new shape costs:
-0.2 s with `jax.jit` where eager JAX, operator by operator, takes 1.0 s (0.4 and 1.7 s with a gradient; two busy cores).
-Small calls, which are many and quick, are therefore compiled in haste: 0.05 s; on an H100 0.4 s in place of 1.6 s, of
-which most goes into timing ways to multiply. Large ones, whose speed matters, get XLA's defaults. The scale is an
+Tensors cross by DLPack. XLA compiles once per shape and set of features: a call on a new shape takes 0.2 s with
+`jax.jit`, and 1.0 s with eager JAX, operator by operator (0.4 and 1.7 s with a gradient; two busy cores). Small calls
+are many and quick, so they are compiled with fewer optimisations: 0.05 s, or on an H100 0.4 s instead of 1.6 s, most
+of it for autotuning. Large ones get XLA's defaults. The scale is an
 argument of the compiled program, so a new value compiles nothing. On a CPU only eager JAX finds a float16 product;
 compiled, it has none, and the call is unsupported, in XLA's words. The same holds on a GPU with one query or one key.
 """
@@ -24,9 +24,9 @@ from torch.autograd.function import once_differentiable
 
 from attnsuite import implementation
 
-_shapes: set[Any] = set()  # what was compiled since the last time that XLA's programs were dropped
+_shapes: set[Any] = set()  # compiled since XLA's programs were last cleared
 _SMALL = 2**16  # scores
-_PROGRAMS = 96  # kept in memory, a few MiB each
+_PROGRAMS = 96  # in memory, a few MiB each
 _IN_HASTE: dict[str, dict[str, int | bool]] = {
     "cpu": {
         "xla_backend_optimization_level": 0,
@@ -35,7 +35,7 @@ _IN_HASTE: dict[str, dict[str, int | bool]] = {
     },
     "cuda": {"xla_gpu_autotune_level": 0},
 }
-_UNSUPPORTED = ("not supported", "Unsupported dot")  # what XLA says of a product that it does not have
+_UNSUPPORTED = ("not supported", "Unsupported dot")  # in XLA's errors for a missing matrix product
 
 
 @implementation(

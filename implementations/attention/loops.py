@@ -200,7 +200,7 @@ def _problem(
     got = f"query {list(query.shape)}, key {list(key.shape)}, value {list(value.shape)}"
     *lead, length, _ = query.shape if query.dim() > 1 else (0, 0)
     heads, key_heads = (lead[-1], key.shape[-3]) if lead and key.dim() == query.dim() else (1, 1)
-    due = [*lead, length, key.shape[-2] if key.dim() > 1 else 0]
+    expected = [*lead, length, key.shape[-2] if key.dim() > 1 else 0]
     rules = {
         "the ranks must be equal, 2 to 4": query.dim() == key.dim() == value.dim() in (2, 3, 4),
         "the dtypes must be equal": query.dtype == key.dtype == value.dtype,
@@ -213,12 +213,12 @@ def _problem(
         f"dropout_p must be in [0, 1], not {dropout_p}": 0 <= dropout_p <= 1,
         "attn_mask and is_causal together are undefined": mask is None or not is_causal,
         "attn_mask must be bool or of the query's dtype": mask is None or mask.dtype in (torch.bool, query.dtype),
-        f"attn_mask must broadcast to {due}": mask is None or _broadcasts(list(mask.shape), due),
+        f"attn_mask must broadcast to {expected}": mask is None or _broadcasts(list(mask.shape), expected),
     }
     broken = [rule for rule, holds in rules.items() if not holds]
     return f"{broken[0]} ({got})" if broken else None
 
 
-def _broadcasts(shape: list[int], due: list[int]) -> bool:
-    missing = len(due) - len(shape)
-    return missing >= 0 and all(size in (1, wanted) for size, wanted in zip(shape, due[missing:], strict=True))
+def _broadcasts(shape: list[int], expected: list[int]) -> bool:
+    missing = len(expected) - len(shape)
+    return missing >= 0 and all(size in (1, wanted) for size, wanted in zip(shape, expected[missing:], strict=True))

@@ -109,6 +109,6 @@ def _check(
         raise ValueError(f"attn_mask must be on the query's device {query.device}, not {mask.device}")
     target = (*query.shape[:-1], key.shape[-2])
     if mask.dim() > len(target) or any(
-        size not in (1, due) for size, due in zip(reversed(mask.shape), reversed(target), strict=False)
+        size not in (1, expected) for size, expected in zip(reversed(mask.shape), reversed(target), strict=False)
     ):
         raise ValueError(f"attn_mask {tuple(mask.shape)} cannot broadcast to the scores {target}")

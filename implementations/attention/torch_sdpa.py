@@ -8,9 +8,9 @@ gradient that a backend accepts, these are the only operators seen (torch 2.13 o
     efficient   CUDA: aten::_scaled_dot_product_efficient_attention
     cudnn       CUDA: aten::_scaled_dot_product_cudnn_attention
 
-A backend that cannot serve a call says why in warnings and then raises "No available kernel"; that becomes one
-NotImplementedError in those words. Every other error is PyTorch's answer and passes through. Nothing is checked and
-nothing is repaired here. Where an input is empty, PyTorch answers zeros before it chooses a backend. Dropout draws
+A backend that does not support a call gives the reasons in warnings and then raises "No available kernel"; that becomes
+one NotImplementedError with these reasons. Every other error of PyTorch passes through. Nothing is checked and nothing
+is repaired here. If an input is empty, PyTorch returns zeros before it chooses a backend. Dropout draws
 from PyTorch's generator, which `torch.manual_seed` seeds. Forcing a backend costs some 12 µs a call.
 """
 

@@ -45,26 +45,26 @@ def attention_scores(
         rows, columns = query[place].tolist(), key[place].tolist()
         for i, j in product(range(queries), range(keys)):
             scores[(*place, i, j)] = pair(rows[i], columns[j])
-    found = scores.to(query.device, query.dtype)
-    return found if attn_mask is None else torch.where(attn_mask, found, -math.inf)
+    scores = scores.to(query.device, query.dtype)
+    return scores if attn_mask is None else torch.where(attn_mask, scores, -math.inf)
 
 
 def _check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
     if mask.dtype != torch.bool:
-        raise ValueError(f"attn_mask is of torch.bool, not of {mask.dtype}")
-    beside = zip(reversed(mask.shape), reversed(shape), strict=False)
-    if mask.dim() > len(shape) or any(came not in (1, due) for came, due in beside):
+        raise ValueError(f"attn_mask should be torch.bool, not {mask.dtype}")
+    pairs = zip(reversed(mask.shape), reversed(shape), strict=False)
+    if mask.dim() > len(shape) or any(size not in (1, full) for size, full in pairs):
         raise ValueError(f"attn_mask {tuple(mask.shape)} does not broadcast to the scores {shape}")
 
 
 def _function(score: str, width: int, key_width: int, weights: dict[str, Tensor | None]) -> Callable[[Row, Row], float]:
     """The function of one query and one key."""
-    due = {"bilinear": {"w"}, "additive": {"w_query", "w_key", "w_score"}}.get(score, set())
-    came = {name: tensor for name, tensor in weights.items() if tensor is not None}
-    if set(came) != due:
-        raise ValueError(f"{score} takes {sorted(due)}, {len(due)} weights, and got {sorted(came)}, {len(came)}")
-    shapes = {name: tuple(tensor.shape) for name, tensor in came.items()}
-    numbers = {name: tensor.tolist() for name, tensor in came.items()}
+    expected = {"bilinear": {"w"}, "additive": {"w_query", "w_key", "w_score"}}.get(score, set())
+    present = {name: tensor for name, tensor in weights.items() if tensor is not None}
+    if set(present) != expected:
+        raise ValueError(f"{score} takes {sorted(expected)}, {len(expected)} weights, not {sorted(present)}")
+    shapes = {name: tuple(tensor.shape) for name, tensor in present.items()}
+    numbers = {name: tensor.tolist() for name, tensor in present.items()}
     if score == "bilinear":
         if shapes["w"] != (width, key_width):
             raise ValueError(f"w should be {width} by {key_width}, not {shapes['w']}")
@@ -76,8 +76,8 @@ def _function(score: str, width: int, key_width: int, weights: dict[str, Tensor 
                 raise ValueError(f"{name} should be {wide} by {features}, not {shapes[name]}")
         by_query, by_key = (list(zip(*numbers[name], strict=True)) for name in ("w_query", "w_key"))
         return lambda q, k: math.fsum(
-            s * math.tanh(_dot(q, of_query) + _dot(k, of_key))
-            for s, of_query, of_key in zip(numbers["w_score"], by_query, by_key, strict=True)
+            s * math.tanh(_dot(q, query_column) + _dot(k, key_column))
+            for s, query_column, key_column in zip(numbers["w_score"], by_query, by_key, strict=True)
         )
     if width != key_width:
         raise ValueError(f"query and key should be equally wide, not {width} and {key_width}")
@@ -91,5 +91,5 @@ def _function(score: str, width: int, key_width: int, weights: dict[str, Tensor 
     return simple[score]
 
 
-def _dot(one: Row, other: Row) -> float:
-    return math.fsum(x * y for x, y in zip(one, other, strict=True))
+def _dot(left: Row, right: Row) -> float:
+    return math.fsum(x * y for x, y in zip(left, right, strict=True))

@@ -31,36 +31,36 @@ def attention_scores(
     Raises ValueError, before any work, for inputs that the function does not define.
     """
     weights = {"w": w, "w_query": w_query, "w_key": w_key, "w_score": w_score}
-    given = {name: tensor for name, tensor in weights.items() if tensor is not None}
-    _check(query, key, score, given)
+    present = {name: tensor for name, tensor in weights.items() if tensor is not None}
+    _check(query, key, score, present)
     if attn_mask is not None:
         _check_mask(attn_mask, (*query.shape[:-1], key.shape[-2]))
-    found = _scores(query, key, score, given)
-    return found if attn_mask is None else found.masked_fill(~attn_mask, -torch.inf)
+    scores = _scores(query, key, score, present)
+    return scores if attn_mask is None else scores.masked_fill(~attn_mask, -torch.inf)
 
 
-def _scores(query: Tensor, key: Tensor, score: str, given: dict[str, Tensor]) -> Tensor:
+def _scores(query: Tensor, key: Tensor, score: str, present: dict[str, Tensor]) -> Tensor:
     dtype = query.dtype
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     query, key = query.to(wide), key.to(wide)
-    given = {name: tensor.to(wide) for name, tensor in given.items()}
+    present = {name: tensor.to(wide) for name, tensor in present.items()}
     if score == "bilinear":
-        query = query @ given["w"]
+        query = query @ present["w"]
     elif score == "scaled_dot":
         query = query / math.sqrt(query.shape[-1])
     elif score == "additive":
-        features = (query @ given["w_query"]).unsqueeze(-2) + (key @ given["w_key"]).unsqueeze(-3)  # ... l s f
-        return (features.tanh() @ given["w_score"]).to(dtype)
+        features = (query @ present["w_query"]).unsqueeze(-2) + (key @ present["w_key"]).unsqueeze(-3)  # ... l s f
+        return (features.tanh() @ present["w_score"]).to(dtype)
     elif score == "distance":
-        apart = query.unsqueeze(-2) - key.unsqueeze(-3)  # ... l s e
-        return apart.square().sum(-1).mul(-0.5).to(dtype)
+        differences = query.unsqueeze(-2) - key.unsqueeze(-3)  # ... l s e
+        return differences.square().sum(-1).mul(-0.5).to(dtype)
     return (query @ key.mT).to(dtype)
 
 
 def _check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
     if mask.dtype != torch.bool:
         raise ValueError(f"attn_mask should be torch.bool, not {mask.dtype}")
-    fits = all(size in (1, due) for size, due in zip(reversed(mask.shape), reversed(shape), strict=False))
+    fits = all(size in (1, expected) for size, expected in zip(reversed(mask.shape), reversed(shape), strict=False))
     if mask.dim() > len(shape) or not fits:
         raise ValueError(f"attn_mask {tuple(mask.shape)} cannot broadcast to the scores {shape}")
 
@@ -68,10 +68,12 @@ def _check_mask(mask: Tensor, shape: tuple[int, ...]) -> None:
 def _check(query: Tensor, key: Tensor, score: str, weights: dict[str, Tensor]) -> None:
     if score not in WEIGHTS:
         raise ValueError(f"score should be one of {', '.join(WEIGHTS)}, not {score!r} ({len(WEIGHTS)} exist)")
-    due = WEIGHTS[score]
-    if set(weights) != set(due):
-        came = ", ".join(weights) or "none"
-        raise ValueError(f"{score} takes {len(due)} weights, {', '.join(due) or 'none'}; {len(weights)} came: {came}")
+    expected = WEIGHTS[score]
+    if set(weights) != set(expected):
+        actual = ", ".join(weights) or "none"
+        raise ValueError(
+            f"{score} takes {len(expected)} weights, {', '.join(expected) or 'none'}; {len(weights)} given: {actual}"
+        )
     if query.shape[:-2] != key.shape[:-2] or query.dim() != key.dim():
         raise ValueError(f"the leading axes of key should be the query's, {tuple(query.shape)}, not {tuple(key.shape)}")
     width, key_width = query.shape[-1], key.shape[-1]

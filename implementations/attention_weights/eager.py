@@ -14,7 +14,7 @@ def attention_weights(
     *,
     normaliser: str = "softmax",
     attn_mask: Tensor | None = None,  # broadcastable to ... l s, True = may attend
-    lengths: Tensor | None = None,  # b or b l, beside scores b l s
+    lengths: Tensor | None = None,  # b or b l, for scores b l s
     is_causal: bool = False,
 ) -> Tensor:
     """Return weights over the keys, of the scores' shape and dtype: a softmax, or each score over their sum.
@@ -49,7 +49,7 @@ def _check(scores: Tensor, normaliser: str, mask: Tensor | None, lengths: Tensor
     if mask is not None:
         if mask.dtype != torch.bool:
             raise ValueError(f"attn_mask should be torch.bool, not {mask.dtype}")
-        fits = all(size in (1, due) for size, due in zip(reversed(mask.shape), reversed(shape), strict=False))
+        fits = all(size in (1, expected) for size, expected in zip(reversed(mask.shape), reversed(shape), strict=False))
         if mask.dim() > scores.dim() or not fits:
             raise ValueError(f"attn_mask {tuple(mask.shape)} cannot broadcast to the scores {shape}")
     if lengths is not None:

@@ -17,7 +17,7 @@ def attention_weights(
     *,
     normaliser: str = "softmax",
     attn_mask: Tensor | None = None,  # broadcastable to ... l s, True = may attend
-    lengths: Tensor | None = None,  # b or b l, beside scores b l s
+    lengths: Tensor | None = None,  # b or b l, for scores b l s
     is_causal: bool = False,
 ) -> Tensor:
     """Return weights over the keys, of the scores' shape and dtype: a softmax, or each score over their sum.
@@ -25,7 +25,7 @@ def attention_weights(
     Raises ValueError for inputs that are not defined.
     """
     if normaliser not in ("softmax", "sum"):
-        raise ValueError(f"there are 2 normalisers, softmax and sum; {normaliser!r} came")
+        raise ValueError(f"normaliser is {normaliser!r}, expected 1 of 2: softmax or sum")
     *lead, queries, keys = scores.shape
     mask = None if attn_mask is None else _expanded(attn_mask, scores)
     ends = None if lengths is None else _ends(lengths, scores)

@@ -1,4 +1,4 @@
-"""Every n-gram beside every other, as PyTorch operations."""
+"""All pairs of n-grams compared at once, as PyTorch operations."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def bleu(
     Raises ValueError, before any work, for what are no tokens, for an empty reference and for a k below 1.
     """
     _check(prediction, reference, k)
-    length, due = len(prediction), len(reference)
+    length, expected = len(prediction), len(reference)
     if not length:
         return torch.zeros((), device=prediction.device)
-    score = torch.tensor(min(0.0, 1 - due / length), dtype=torch.float64, device=prediction.device).exp()
+    score = torch.tensor(min(0.0, 1 - expected / length), dtype=torch.float64, device=prediction.device).exp()
     for n in range(1, min(k, length) + 1):
         share = _matches(prediction, reference, n) / (length - n + 1)
         score = score * share ** (0.5**n)

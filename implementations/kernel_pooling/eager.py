@@ -38,11 +38,11 @@ def kernel_pooling(
     if len(value) != len(key):
         raise ValueError(f"value should be as long as key, {len(key)}, not {len(value)}")
     wide = torch.float32 if query.dtype in (torch.float16, torch.bfloat16) else query.dtype
-    apart = (query.to(wide).unsqueeze(1) - key.to(wide)) / width  # l s
+    distances = (query.to(wide).unsqueeze(1) - key.to(wide)) / width  # l s
     if kernel == "gaussian":
-        weights = (apart * apart / -2).softmax(-1)
+        weights = (distances * distances / -2).softmax(-1)
     else:
-        weights = KERNELS[kernel](apart)
+        weights = KERNELS[kernel](distances)
         total = weights.sum(-1, keepdim=True)
         weights = weights / total.masked_fill(total == 0, 1.0)
     return (weights @ value.to(wide)).to(query.dtype)

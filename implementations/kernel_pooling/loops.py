@@ -39,15 +39,15 @@ def kernel_pooling(
     columns = value.T.tolist()
     output = []
     for point in query.tolist():
-        apart = [(point - other) / width for other in key.tolist()]
-        weights = _gaussian(apart) if kernel == "gaussian" else [KERNELS[kernel](u) for u in apart]
+        distances = [(point - other) / width for other in key.tolist()]
+        weights = _gaussian(distances) if kernel == "gaussian" else [KERNELS[kernel](u) for u in distances]
         total = math.fsum(weights) or 1.0
         output.append([math.fsum(w * v for w, v in zip(weights, c, strict=True)) / total for c in columns])
     shape = (len(query), value.shape[1])
     return torch.tensor(output, dtype=torch.float64).reshape(shape).to(query.device, query.dtype)
 
 
-def _gaussian(apart: list[float]) -> list[float]:
+def _gaussian(distances: list[float]) -> list[float]:
     """The kernel over that of the nearest point, so that it cannot underflow everywhere."""
-    nearest = min((u * u for u in apart), default=0.0)
-    return [math.exp((nearest - u * u) / 2) for u in apart]
+    nearest = min((u * u for u in distances), default=0.0)
+    return [math.exp((nearest - u * u) / 2) for u in distances]

@@ -1,7 +1,7 @@
 """Multi-head attention with one matrix per role, whose columns are split into heads that are computed at once.
 
-Any implementation of the contract `attention` can be plugged in for the heads. It is given views, in the query's dtype,
-and is passed only the arguments that a call needs.
+Any implementation of the contract `attention` can be the backend of the heads. It gets views in the query's dtype, and
+only the arguments that a call needs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attnsuite import implementation
-from attnsuite.implementations._watching import weights_of
+from attnsuite.implementations._attention_weights import attention_weights
 
 
 @implementation
@@ -57,19 +57,19 @@ def multi_head_attention(
 
     roles = ((query, w_query, b_query), (key, w_key, b_key), (value, w_value, b_value))
     heads = [split(mapped(*role)) for role in roles]
-    asked: dict[str, Any] = {"attn_mask": attn_mask} if attn_mask is not None else {}
-    asked |= {"is_causal": True} if is_causal else {}
-    asked |= {"dropout_p": dropout_p} if dropout_p else {}
+    options: dict[str, Any] = {"attn_mask": attn_mask} if attn_mask is not None else {}
+    options |= {"is_causal": True} if is_causal else {}
+    options |= {"dropout_p": dropout_p} if dropout_p else {}
     if attention is not None:
         heads = [head.to(dtype) for head in heads]
     attend = attention or _attention
-    mixed = attend(*heads, **asked)  # b h l v
+    mixed = attend(*heads, **options)  # b h l v
     merged = mixed.transpose(1, 2).flatten(2)  # b l c
     output = (merged if w_output is None else mapped(merged, w_output, b_output)).to(dtype)
     if not need_weights:
         return output
-    asked.pop("dropout_p", None)
-    return output, weights_of(attend, *heads, **asked).to(dtype)
+    options.pop("dropout_p", None)
+    return output, attention_weights(attend, *heads, **options).to(dtype)
 
 
 def _attention(
@@ -113,9 +113,9 @@ def _check(
             if tensor.dtype != query.dtype:
                 raise ValueError(f"{name} should be {query.dtype} as query is, not {tensor.dtype}")
     if w_output is None and "b_output" in added:
-        raise ValueError(f"b_output, {tuple(added['b_output'].shape)}, should come with w_output, which is None")
+        raise ValueError(f"b_output, {tuple(added['b_output'].shape)}, needs w_output, which was not given")
     columns, value_columns = weights["w_query"].shape[1], weights["w_value"].shape[1]
-    due = {
+    expected = {
         "key": (len(query), *key.shape[1:]),
         "value": (len(query), key.shape[1], value.shape[2]),
         "w_query": (query.shape[2], columns),
@@ -126,24 +126,26 @@ def _check(
         "b_value": (value_columns,),
     }
     if w_output is not None:
-        due |= {"w_output": (value_columns, w_output.shape[1]), "b_output": (w_output.shape[1],)}
+        expected |= {"w_output": (value_columns, w_output.shape[1]), "b_output": (w_output.shape[1],)}
     for name, tensor in (inputs | maps | added).items():
-        if tuple(tensor.shape) != due.get(name, tuple(tensor.shape)):
-            raise ValueError(f"{name} should have shape {due[name]}, not {tuple(tensor.shape)}")
+        if tuple(tensor.shape) != expected.get(name, tuple(tensor.shape)):
+            raise ValueError(f"{name} should have shape {expected[name]}, not {tuple(tensor.shape)}")
     for name, width in (("w_query", columns), ("w_value", value_columns)):
         if num_heads < 1 or width % num_heads:
             raise ValueError(f"{name} has {width} columns, which {num_heads} heads cannot share")
 
 
-def _check_options(mask: Tensor | None, is_causal: bool, dropout_p: float, due: tuple[int, ...]) -> None:
+def _check_options(mask: Tensor | None, is_causal: bool, dropout_p: float, expected: tuple[int, ...]) -> None:
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p should lie in [0, 1], not be {dropout_p}")
     if mask is None:
         return
     if is_causal:
-        raise ValueError("attn_mask should be None beside is_causal: the 2 together are undefined")
+        raise ValueError("attn_mask and is_causal are undefined together: give 1 of the 2")
     if mask.dtype != torch.bool:
         raise ValueError(f"attn_mask should be torch.bool, not {mask.dtype}")
-    fits = all(size in (1, wanted) for size, wanted in zip(reversed(mask.shape), reversed(due), strict=False))
+    fits = all(size in (1, wanted) for size, wanted in zip(reversed(mask.shape), reversed(expected), strict=False))
     if mask.dim() not in (2, 4) or not fits:
-        raise ValueError(f"attn_mask should broadcast to {due[2:]} or {due}, not have shape {tuple(mask.shape)}")
+        raise ValueError(
+            f"attn_mask should broadcast to {expected[2:]} or {expected}, not have shape {tuple(mask.shape)}"
+        )

@@ -51,7 +51,7 @@ def multi_head_attention(
     scores_shape = (len(query), num_heads, query.shape[1], key.shape[1])
     allowed = _allowed(attn_mask, is_causal, scores_shape, query.device)
 
-    heads, shown = [], []
+    heads, shares = [], []
     for head in range(num_heads):
         mine = (
             _mapped(x, _share(weights, head, num_heads), None if bias is None else _share(bias, head, num_heads))
@@ -60,10 +60,10 @@ def multi_head_attention(
         may_attend = None if allowed is None else allowed[:, head]  # b l s
         mixed, weights = _head(*mine, may_attend, dropout_p)
         heads.append(mixed)
-        shown.append(weights)
+        shares.append(weights)
     merged = torch.cat(heads, dim=-1)  # b l c
     output = (merged if w_output is None else _mapped(merged, w_output, b_output)).to(query.dtype)
-    return (output, torch.stack(shown, dim=1).to(query.dtype)) if need_weights else output
+    return (output, torch.stack(shares, dim=1).to(query.dtype)) if need_weights else output
 
 
 def _head(
@@ -133,7 +133,7 @@ def _check_output(columns: int, w_output: Tensor | None, b_output: Tensor | None
             raise ValueError(f"{name} should be {query.dtype} as query is, not {tensor.dtype}")
     if w_output is None:
         if b_output is not None:
-            raise ValueError(f"b_output should come with w_output, not alone, of shape {tuple(b_output.shape)}")
+            raise ValueError(f"b_output of shape {tuple(b_output.shape)} needs w_output, which was not given")
         return
     if w_output.dim() != 2 or w_output.shape[0] != columns:
         raise ValueError(f"w_output should have {columns} rows, not shape {tuple(w_output.shape)}")

@@ -1,7 +1,7 @@
 """`torch.nn.functional.multi_head_attention_forward`, which is what torch.nn.MultiheadAttention computes.
 
-Its weights are (out, in), its batch is the second axis, its mask says who may *not* attend and has items and heads as
-one axis, and it always has an output map: here the identity where none is given.
+Its weights are (out, in), its batch is the second axis, its mask is True for hidden keys and has items and heads as
+one axis, and it always has an output map: the identity if none is given.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ def multi_head_attention(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return the heads side by side, b l d, or mapped by w_output, b l o, in the query's dtype.
 
-    With `need_weights` a pair: that, and the weights of all heads before dropout, b h l s. PyTorch's own are those
-    after it, so that they are asked for once more without any.
+    With `need_weights` a pair: that, and the weights of all heads before dropout, b h l s. PyTorch returns
+    those after it, so a second call without dropout computes them.
     Raises ValueError, before any work, for inputs that the formula does not define.
     """
     _check_inputs(query, key, value, w_query, w_key, w_value, num_heads)
     width = w_query.shape[1]
     if w_output is None and b_output is not None:
-        raise ValueError(f"b_output of width {len(b_output)} should come with w_output, which is None")
+        raise ValueError(f"b_output of width {len(b_output)} needs w_output, which was not given")
     out_width = width if w_output is None else w_output.shape[1]
-    for name, tensor, due in (
+    for name, tensor, expected in (
         ("b_query", b_query, (width,)),
         ("b_key", b_key, (width,)),
         ("b_value", b_value, (width,)),
         ("w_output", w_output, (width, out_width)),
         ("b_output", b_output, (out_width,)),
     ):
-        if tensor is not None and tuple(tensor.shape) != due:
-            raise ValueError(f"{name} should have shape {due}, not {tuple(tensor.shape)}")
+        if tensor is not None and tuple(tensor.shape) != expected:
+            raise ValueError(f"{name} should have shape {expected}, not {tuple(tensor.shape)}")
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout_p should lie in [0, 1], not be {dropout_p}")
     blocked = _blocked(attn_mask, is_causal, (len(query), num_heads, query.shape[1], key.shape[1]), query.device)
@@ -96,7 +96,9 @@ def _blocked(
         raise ValueError(f"attn_mask should be torch.bool, not {mask.dtype}")
     if mask.dim() not in (2, 4):
         raise ValueError(f"attn_mask should have 2 or 4 axes, not {mask.dim()}")
-    if any(size not in (1, due) for size, due in zip(reversed(mask.shape), reversed(scores_shape), strict=False)):
+    if any(
+        size not in (1, expected) for size, expected in zip(reversed(mask.shape), reversed(scores_shape), strict=False)
+    ):
         raise ValueError(f"attn_mask should broadcast to {scores_shape}, not have shape {tuple(mask.shape)}")
     return ~mask.expand(scores_shape).flatten(0, 1)
 
@@ -111,14 +113,14 @@ def _check_inputs(
         if tensor.dtype != query.dtype:
             raise ValueError(f"{name} should be {query.dtype}, not {tensor.dtype}")
     batch, columns = len(query), w_query.shape[1]
-    for name, tensor, due in (
+    for name, tensor, expected in (
         ("query", query, (batch, query.shape[1], w_query.shape[0])),
         ("key", key, (batch, key.shape[1], w_key.shape[0])),
         ("value", value, (batch, key.shape[1], w_value.shape[0])),
         ("w_key", w_key, (w_key.shape[0], columns)),
     ):
-        if tuple(tensor.shape) != due:
-            raise ValueError(f"{name} should have shape {due}, not {tuple(tensor.shape)}")
+        if tuple(tensor.shape) != expected:
+            raise ValueError(f"{name} should have shape {expected}, not {tuple(tensor.shape)}")
     if num_heads < 1 or columns % num_heads:
         raise ValueError(f"num_heads should divide the {columns} columns of w_query, not be {num_heads}")
     if query.shape[2] != columns or w_value.shape[1] != columns:

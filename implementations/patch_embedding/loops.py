@@ -31,7 +31,7 @@ def patch_embedding(
     if height % side or width % side:
         raise ValueError(f"an image of {height} by {width} cannot be cut into patches of {side}")
     filters = [list(chain.from_iterable(chain.from_iterable(kernel))) for kernel in weight.tolist()]
-    found = [
+    vectors = [
         [
             _mapped(item, row, column, side, filters, bias.tolist())
             for row in range(0, height, side)
@@ -40,13 +40,13 @@ def patch_embedding(
         for item in image.tolist()
     ]
     patches = (height // side) * (width // side)
-    return torch.tensor(found, dtype=torch.float64).reshape(batch, patches, features).to(image.device, image.dtype)
+    return torch.tensor(vectors, dtype=torch.float64).reshape(batch, patches, features).to(image.device, image.dtype)
 
 
 def _mapped(
     item: list[list[list[float]]], row: int, column: int, side: int, filters: list[list[float]], bias: list[float]
 ) -> list[float]:
-    """The vector of the patch whose upper left pixel is given."""
+    """The vector of the patch with this upper left pixel."""
     pixels = [
         number for channel in item for line in channel[row : row + side] for number in line[column : column + side]
     ]

@@ -29,13 +29,13 @@ def positionwise_ffn(
         raise ValueError(
             f"activation should be one of {len(ACTIVATIONS)}, {', '.join(ACTIVATIONS)}, not {activation!r}"
         )
-    for name, tensor, due in (
+    for name, tensor, expected in (
         ("w1", w1, (x.shape[-1], len(b1))),
         ("w2", w2, (w1.shape[1], len(b2))),
         ("b1", b1, (w1.shape[1],)),
     ):
-        if tuple(tensor.shape) != due:
-            raise ValueError(f"{name} should have shape {due}, not {tuple(tensor.shape)}")
+        if tuple(tensor.shape) != expected:
+            raise ValueError(f"{name} should have shape {expected}, not {tuple(tensor.shape)}")
     wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
     hidden = ACTIVATIONS[activation](functional.linear(x.to(wide), w1.T.to(wide), b1.to(wide)))
     return functional.linear(hidden, w2.T.to(wide), b2.to(wide)).to(x.dtype)

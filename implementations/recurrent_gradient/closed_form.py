@@ -33,8 +33,8 @@ def recurrent_gradient(
     x, y, h0, w_hx, w_hh, w_qh = (tensor.to(wide) for tensor in (x, y, h0, w_hx, w_hh, w_qh))
     steps = len(x)
     states = [h0]
-    for given in x @ w_hx.T:
-        states.append(given + w_hh @ states[-1])
+    for term in x @ w_hx.T:
+        states.append(term + w_hh @ states[-1])
     hidden = torch.stack(states)  # T+1 h
     output = hidden[1:] @ w_qh.T
     d_output = (output - y) / steps
@@ -89,7 +89,7 @@ def _check(
             f"x should be t d with a step at least, and w_qh q h, not {tuple(x.shape)}, {tuple(w_qh.shape)}"
         )
     (steps, inputs), (outputs, hidden) = x.shape, w_qh.shape
-    due = {"y": (steps, outputs), "h0": (hidden,), "w_hx": (hidden, inputs), "w_hh": (hidden, hidden)}
-    for (name, shape), tensor in zip(due.items(), (y, h0, w_hx, w_hh), strict=True):
+    expected = {"y": (steps, outputs), "h0": (hidden,), "w_hx": (hidden, inputs), "w_hh": (hidden, hidden)}
+    for (name, shape), tensor in zip(expected.items(), (y, h0, w_hx, w_hh), strict=True):
         if tuple(tensor.shape) != shape:
             raise ValueError(f"{name} should have shape {shape}, not {tuple(tensor.shape)}")

@@ -40,9 +40,9 @@ def seq2seq_attention(
     model = _Model(config, {name: tensor.to(wide) for name, tensor in weights.items()}, dtype)
     if greedy is not None:
         check_greedy(greedy, config["target_vocab"])
-        said = partial(model.translate, greedy)
-        return with_weights(said, model.watched, greedy) if need_weights else said
-    return model.watched if need_weights else model
+        translate = partial(model.translate, greedy)
+        return with_weights(translate, model.run_with_weights, greedy) if need_weights else translate
+    return model.run_with_weights if need_weights else model
 
 
 class _Model:
@@ -53,7 +53,7 @@ class _Model:
         """Return the logits, b t v, for source b s, lengths b and target b t. Raises ValueError for bad input."""
         return self.run(source, lengths, target)[0].to(self.dtype)
 
-    def watched(self, source: Tensor, lengths: Tensor, target: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def run_with_weights(self, source: Tensor, lengths: Tensor, target: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the same, and the attention weights of all steps, b t s."""
         logits, shares = self.run(source, lengths, target)
         rows = torch.stack(shares, 1) if shares else logits.new_empty(len(source), 0, source.shape[1])
@@ -95,16 +95,16 @@ class _Model:
             last.append(state)
         return x, last
 
-    def weigh(self, query: Tensor, keys: Tensor, seen: Tensor) -> Tensor:
-        """The weights of one step, b s; zeros for an item whose step may attend to nothing."""
+    def weigh(self, query: Tensor, keys: Tensor, visible: Tensor) -> Tensor:
+        """The weights of one step, b s; zeros for an item without visible positions."""
         if self.config["score"] == "additive":
             features = ((query @ self.weights["attention.w_query"]).unsqueeze(1) + keys).tanh()
             scores = features @ self.weights["attention.w_score"]
         else:
             scale = 1 / math.sqrt(query.shape[-1]) if self.config["score"] == "scaled_dot" else 1.0
             scores = torch.einsum("bd,bsd->bs", query * scale, keys)
-        empty = ~seen.any(-1, keepdim=True)
-        return scores.masked_fill(~seen & ~empty, -torch.inf).softmax(-1).masked_fill(empty, 0.0)
+        empty = ~visible.any(-1, keepdim=True)
+        return scores.masked_fill(~visible & ~empty, -torch.inf).softmax(-1).masked_fill(empty, 0.0)
 
     def product(self, name: str, x: Tensor) -> Tensor:
         return x @ self.weights[f"{name}.w_input"] + self.weights[f"{name}.b_input"]
@@ -134,10 +134,10 @@ class _Decoder:
 
     def __call__(self, embedding: Tensor) -> tuple[Tensor, Tensor]:
         """The top layer's state after one step, b d, and the weights with which it has attended, b s."""
-        seen, window, states = self.allowed, self.model.config["window"], self.states
+        visible, window, states = self.allowed, self.model.config["window"], self.states
         if window is not None:
-            seen = seen & ((self.positions - self.number).abs() <= window)
-        weights = self.model.weigh(states[-1][0], self.keys, seen)
+            visible = visible & ((self.positions - self.number).abs() <= window)
+        weights = self.model.weigh(states[-1][0], self.keys, visible)
         x = torch.cat([torch.einsum("bs,bsd->bd", weights, self.memory), embedding], -1)
         for layer, state in enumerate(states):
             name = f"decoder.{layer}"

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch._higher_order_ops.scan import scan  # PyTorch's only loop over steps that its exporter knows; not public yet
 
 from attnsuite import implementation
 from attnsuite.implementations import _export
-from attnsuite.implementations._export import Config, Exports, Model, Part, Run, Weights
+from attnsuite.implementations._export import Config, Exports, Model, Part, PartModule, Run, Weights
 from attnsuite.implementations._greedy import by_whole_targets, check_greedy
 from attnsuite.implementations.seq2seq_attention._checks import check_config, check_inputs, check_model, shapes
 
@@ -29,11 +29,11 @@ TRANSLATOR = {
     "cell": "gru",
     "window": None,
 }
-"""The documents' English–French translator; they do not say how many words it knows."""
+"""The documents' English–French translator; its vocabulary is not inputs."""
 PARTS = {
     "full": "source, lengths and target in, logits out",
     "encoder": "source in, its memory and the last state of every layer out",
-    "decoder": "some tokens and the states after those before in, their logits and the states after them out",
+    "decoder": "some tokens and the states before them in, their logits and the states after them out",
 }
 """The graphs of a model. Encoder and decoder together translate token by token."""
 
@@ -50,19 +50,19 @@ def seq2seq_attention(config: Config, weights: Weights, *, greedy: Mapping[str, 
     if greedy is not None:
         check_greedy(greedy, config["target_vocab"])
     wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-    given = {name: tensor.detach().to(wide) for name, tensor in weights.items()}
+    constants = {name: tensor.detach().to(wide) for name, tensor in weights.items()}
     exports = seq2seq_attention.exports
     graph = _graph(tuple(sorted(config.items())), wide, exports.opset)
-    run, making = exports.opened(graph, given, weights["w_logits"].device)
-    model = answering(config, weights, {"full": run})
+    run, making = exports.opened(graph, constants, weights["w_logits"].device)
+    model = assemble(config, weights, {"full": run})
     if greedy is not None:
         model = by_whole_targets(model, greedy)
     model.making = making  # type: ignore[attr-defined]
     return model
 
 
-def answering(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Model:
-    """The model whose parts answer by running graphs; its logits have the dtype of the weights."""
+def assemble(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Model:
+    """The model that runs these parts; its logits have the dtype of the weights."""
     like = weights["w_logits"]
 
     def model(source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
@@ -74,60 +74,54 @@ def answering(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Mode
         return torch.cat(token_by_token(source, lengths, target), 1).to(like.dtype)
 
     def token_by_token(source: Tensor, lengths: Tensor, target: Tensor) -> list[Tensor]:
-        asked = {
-            part: runs.get(part) or _part(config, like.dtype, part).run(weights) for part in ("encoder", "decoder")
-        }
-        memory, *states = asked["encoder"](source=source)
+        both = {part: runs.get(part) or _part(config, like.dtype, part).run(weights) for part in ("encoder", "decoder")}
+        memory, *states = both["encoder"](source=source)
         logits = []
         for step, token in enumerate(target.split(1, 1)):
-            given = {"target": token, "lengths": lengths, "memory": memory, "step": torch.tensor(step)}
-            found, *states = asked["decoder"](**given, **dict(zip(_states(config), states, strict=True)))
-            logits.append(found)
+            inputs = {"target": token, "lengths": lengths, "memory": memory, "step": torch.tensor(step)}
+            output, *states = both["decoder"](**inputs, **dict(zip(_states(config), states, strict=True)))
+            logits.append(output)
         return logits
 
     return model
 
 
 def _states(config: Config, after: str = "") -> list[str]:
-    """The names of what a cell hands on."""
+    """The names of a cell's states."""
     return [f"{name}{after}" for name in (("state",) if config["cell"] == "gru" else ("state", "cell"))]
 
 
-class _Full(nn.Module):
-    """The whole model, its weights given with each call."""
+class _Full(PartModule):
+    """The complete model, whose weights are inputs."""
 
-    def __init__(self, config: Config, inputs: Sequence[str]) -> None:
-        super().__init__()
-        self.config, self.inputs, self.names = config, list(inputs), sorted(shapes(config))
+    shapes = staticmethod(shapes)
 
-    def forward(self, inputs: Sequence[Tensor], weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        named = dict(zip(self.names, weights, strict=True))
-        return self.outputs(named, **dict(zip(self.inputs, inputs, strict=True)))
-
-    def outputs(self, weights: Weights, **given: Tensor) -> tuple[Tensor, ...]:
-        memory, states = self.encode(weights, given["source"])
-        return self.decode(weights, given["target"], given["lengths"], memory, states, 0)[:1]
+    def outputs(self, weights: Weights, **inputs: Tensor) -> tuple[Tensor, ...]:
+        memory, states = self.encode(weights, inputs["source"])
+        return self.decode(weights, inputs["target"], inputs["lengths"], memory, states, 0)[:1]
 
     def encode(self, weights: Weights, source: Tensor) -> tuple[Tensor, State]:
         """The top layer's states, b s d, and the last ones of every layer."""
         x, last = weights["source_embedding"][source].transpose(0, 1), []  # s b d
         for layer in range(self.config["layers"]):
-            of = _part_of(weights, f"encoder.{layer}")
-            products = x @ of["w_input"] + of["b_input"]
+            own = _block(weights, f"encoder.{layer}")
+            products = x @ own["w_input"] + own["b_input"]
             zeros = x.new_zeros(x.shape[1], self.config["hidden"])
-            states, x = _loop(lambda state, product, of=of: self.step(of, product, state), self.first(zeros), products)
+            states, x = _loop(
+                lambda state, product, own=own: self.step(own, product, state), self.first(zeros), products
+            )
             last.append(states)
         return x.transpose(0, 1), tuple(map(torch.stack, zip(*last, strict=True)))
 
     def first(self, zeros: Tensor) -> State:
         return tuple(zeros.clone() for _ in _states(self.config))
 
-    def step(self, of: Weights, product: Tensor, state: State) -> tuple[State, Tensor]:
-        after = self.cell(product, state[0] @ of["w_hidden"] + of["b_hidden"], state)
+    def step(self, own: Weights, product: Tensor, state: State) -> tuple[State, Tensor]:
+        after = self.cell(product, state[0] @ own["w_hidden"] + own["b_hidden"], state)
         return after, after[0].clone()
 
     def cell(self, product: Tensor, hidden: Tensor, state: State) -> State:
-        """The state after a step, from what the input and the state before give to the gates."""
+        """The state after a step, from the gates' terms of the input and of the state before."""
         if self.config["cell"] == "lstm":
             entering, forgetting, new, leaving = (product + hidden).chunk(4, -1)
             memory = forgetting.sigmoid() * state[1] + entering.sigmoid() * new.tanh()
@@ -139,19 +133,19 @@ class _Full(nn.Module):
     def decode(
         self, weights: Weights, target: Tensor, lengths: Tensor, memory: Tensor, states: State, before: Tensor | int
     ) -> tuple[Tensor, ...]:
-        """The logits of some steps, b t v, and the states after them; `before` is how many steps came before."""
+        """The logits of some steps, b t v, and the states after them; `before` is the number of earlier steps."""
         keys = memory @ weights["attention.w_key"] if self.config["score"] == "additive" else memory
         within = torch.arange(memory.shape[1], device=memory.device) < lengths[:, None]
         embedded = weights["target_embedding"][target].transpose(0, 1)  # t b d
         steps = torch.arange(target.shape[1], device=memory.device) + before
 
-        def step(states: State, given: tuple[Tensor, Tensor]) -> tuple[State, Tensor]:
-            embedding, number = given
+        def step(states: State, token: tuple[Tensor, Tensor]) -> tuple[State, Tensor]:
+            embedding, number = token
             x = torch.cat([self.context(weights, states[0][-1], keys, memory, within, number), embedding], -1)
             after = []
             for layer in range(self.config["layers"]):
-                of = _part_of(weights, f"decoder.{layer}")
-                state, x = self.step(of, x @ of["w_input"] + of["b_input"], tuple(part[layer] for part in states))
+                own = _block(weights, f"decoder.{layer}")
+                state, x = self.step(own, x @ own["w_input"] + own["b_input"], tuple(part[layer] for part in states))
                 after.append(state)
             return tuple(map(torch.stack, zip(*after, strict=True))), x
 
@@ -161,7 +155,7 @@ class _Full(nn.Module):
     def context(
         self, weights: Weights, query: Tensor, keys: Tensor, memory: Tensor, within: Tensor, step: Tensor
     ) -> Tensor:
-        """What a step attends to, b d; zeros where it may attend to nothing."""
+        """The context of a step, b d; zeros without visible positions."""
         if self.config["score"] == "additive":
             features = ((query @ weights["attention.w_query"]).unsqueeze(1) + keys).tanh()
             scores = features @ weights["attention.w_score"]
@@ -172,46 +166,45 @@ class _Full(nn.Module):
         if self.config["window"] is not None:
             positions = torch.arange(memory.shape[1], device=memory.device)
             within = within & ((positions - step).abs() <= self.config["window"])
-        hidden = ~within & within.any(-1, keepdim=True)  # none where all are: the product gives zeros there
-        seen = scores.masked_fill(hidden, -torch.inf).softmax(-1) * within
-        return (seen.unsqueeze(1) @ memory).squeeze(1)
+        hidden = ~within & within.any(-1, keepdim=True)  # an empty row hides nothing: the product gives zeros there
+        weights = scores.masked_fill(hidden, -torch.inf).softmax(-1) * within
+        return (weights.unsqueeze(1) @ memory).squeeze(1)
 
 
 def _loop(step: Callable[..., tuple[State, Tensor]], state: State, over: Any) -> tuple[State, Tensor]:
-    """The state after all steps, and what each of them gave. Only an exporter needs a loop that is one operator."""
+    """The state after all steps, and their outputs. Only an exporter needs a loop that is one operator."""
     if torch.compiler.is_exporting():
         return scan(step, state, over)
-    given = zip(*over, strict=True) if isinstance(over, tuple) else over
-    found = []
-    for each in given:
-        state, out = step(state, each)
-        found.append(out)
-    return state, torch.stack(found)
+    outputs = []
+    for item in zip(*over, strict=True) if isinstance(over, tuple) else over:
+        state, output = step(state, item)
+        outputs.append(output)
+    return state, torch.stack(outputs)
 
 
 class _Encoder(_Full):
     """The source, read once."""
 
-    def outputs(self, weights: Weights, **given: Tensor) -> tuple[Tensor, ...]:
-        memory, states = self.encode(weights, given["source"])
+    def outputs(self, weights: Weights, **inputs: Tensor) -> tuple[Tensor, ...]:
+        memory, states = self.encode(weights, inputs["source"])
         return memory, *states
 
 
 class _Decoder(_Full):
-    """Some steps more."""
+    """Further steps."""
 
-    def outputs(self, weights: Weights, **given: Tensor) -> tuple[Tensor, ...]:
-        states = tuple(given[name] for name in _states(self.config))
-        before = given.get("step", 0)
-        return self.decode(weights, given["target"], given["lengths"], given["memory"], states, before)
+    def outputs(self, weights: Weights, **inputs: Tensor) -> tuple[Tensor, ...]:
+        states = tuple(inputs[name] for name in _states(self.config))
+        before = inputs.get("step", 0)
+        return self.decode(weights, inputs["target"], inputs["lengths"], inputs["memory"], states, before)
 
 
-def _part_of(weights: Weights, name: str) -> dict[str, Tensor]:
-    return {rest.removeprefix(f"{name}."): each for rest, each in weights.items() if rest.startswith(f"{name}.")}
+def _block(weights: Weights, name: str) -> dict[str, Tensor]:
+    return {whole.removeprefix(f"{name}."): w for whole, w in weights.items() if whole.startswith(f"{name}.")}
 
 
 def _part(config: Config, dtype: torch.dtype, part: str) -> Part:
-    """What of the model becomes a graph. How many steps came before matters to a window alone."""
+    """A part of the model. The number of earlier steps is an input only with a window."""
     layers, hidden = config["layers"], config["hidden"]
     axes: dict[str, Sequence[str | int]] = {"source": ("batch", "source_length"), "lengths": ("batch",)}
     axes |= {"target": ("batch", "target_length"), "memory": (*axes["source"], hidden), "step": ()}
@@ -221,21 +214,21 @@ def _part(config: Config, dtype: torch.dtype, part: str) -> Part:
     source = {"source": torch.zeros(3, 7, dtype=torch.int64)}
     lengths, target = {"lengths": torch.tensor([7, 4, 2])}, {"target": torch.zeros(3, 5, dtype=torch.int64)}
     if part == "full":
-        given = {**source, **lengths, **target}
-        return Part(_Full(config, given), given, ["logits"], axes)
+        inputs = {**source, **lengths, **target}
+        return Part(_Full(config, inputs), inputs, ["logits"], axes)
     states = {name: torch.zeros(layers, 3, hidden, dtype=dtype) for name in _states(config)}
     if part == "encoder":
         return Part(_Encoder(config, source), source, ["memory", *states], axes)
-    given = {**target, **lengths, "memory": torch.zeros(3, 7, hidden, dtype=dtype), **states}
+    inputs = {**target, **lengths, "memory": torch.zeros(3, 7, hidden, dtype=dtype), **states}
     if config["window"] is not None:
-        given["step"] = torch.tensor(2)
-    return Part(_Decoder(config, given), given, ["logits", *after], axes)
+        inputs["step"] = torch.tensor(2)
+    return Part(_Decoder(config, inputs), inputs, ["logits", *after], axes)
 
 
-@_export.kept
+@_export.cached
 def _graph(config: tuple[tuple[str, Any], ...], dtype: torch.dtype, opset: int, part: str = "full") -> _export.Graph:
     """The graph with the part's inputs and the weights as inputs, all sizes of inputs dynamic."""
     return seq2seq_attention.exports.graph(dict(config), dtype, opset, part)
 
 
-seq2seq_attention.exports = Exports(TRANSLATOR, check_config, shapes, PARTS, _part, answering, 18)
+seq2seq_attention.exports = Exports(TRANSLATOR, check_config, shapes, PARTS, _part, assemble, 18)

@@ -32,8 +32,8 @@ def token_masking(
     if not (select >= 0 and select <= 1):
         raise ValueError(f"select should be a share from 0 to 1, not {select}")
     rows = tokens.tolist()
-    for name, given in (("mask_token", [[mask_token]]), ("a token", rows)):
-        for token in set().union(*given):
+    for name, tokens_of in (("mask_token", [[mask_token]]), ("a token", rows)):
+        for token in set().union(*tokens_of):
             if token < 0 or token >= vocab_size:
                 raise ValueError(f"{name} should be from 0 to {vocab_size - 1}, not {token}")
 
@@ -41,7 +41,7 @@ def token_masking(
     labels = [[IGNORED] * len(row) for row in rows]
     for row, label, flags in zip(rows, labels, special.tolist(), strict=True):
         free = [place for place, flag in enumerate(flags) if not flag]
-        selected = chance.sample(free, _whole(select * len(free), chance))  # in random order
+        selected = chance.sample(free, _rounded(select * len(free), chance))  # in random order
         for rank, place in enumerate(selected):
             label[place] = row[place]
             fate = (rank + chance.random()) / len(selected)
@@ -53,7 +53,7 @@ def token_masking(
     return both.reshape(2, *tokens.shape).to(tokens.device)
 
 
-def _whole(number: float, chance: random.Random) -> int:
-    """One of the two nearest whole numbers, drawn so that the mean of many draws is the number."""
+def _rounded(number: float, chance: random.Random) -> int:
+    """One of the two nearest integers, drawn so that the mean of many draws is the number."""
     below = int(number)
     return below + (chance.random() < number - below)

@@ -1,4 +1,4 @@
-"""The Transformer in PyTorch's tensor operations, with any implementation of attention plugged in."""
+"""The Transformer in PyTorch's tensor operations, with any implementation of attention as its backend."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnsuite import implementation
+from attnsuite.implementations._attention_weights import Recorder
 from attnsuite.implementations._greedy import check_greedy, translation, with_weights
-from attnsuite.implementations._watching import Watching
 from attnsuite.implementations.transformer._checks import check_decoder, check_inputs, check_model
 
 Config = Mapping[str, Any]
@@ -49,16 +49,16 @@ def transformer(
         states = encode(config, weights, attend, source, within)
         return states if target is None else decode(config, weights, attend, states, within, target)
 
-    def watched(*inputs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        watching = Watching(attend)
-        return run(watching, *inputs), attention_weights(config, watching.seen)
+    def run_with_weights(*inputs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        recorder = Recorder(attend)
+        return run(recorder, *inputs), attention_weights(config, recorder.weights)
 
     if greedy is not None:
         check_decoder(config)
         check_greedy(greedy, config["target_vocab"])
-        said = partial(translate, config, weights, attend, greedy)
-        return with_weights(said, watched, greedy) if need_weights else said
-    return watched if need_weights else partial(run, attend)
+        translator = partial(translate, config, weights, attend, greedy)
+        return with_weights(translator, run_with_weights, greedy) if need_weights else translator
+    return run_with_weights if need_weights else partial(run, attend)
 
 
 def translate(
@@ -80,7 +80,7 @@ def translate(
     return translation(step, greedy, source)
 
 
-def attention_weights(config: Config, seen: Sequence[Tensor]) -> dict[str, Tensor]:
+def attention_weights(config: Config, calls: Sequence[Tensor]) -> dict[str, Tensor]:
     """The weights of each attention by name, b h queries keys, from those of all its calls, in their order."""
     encoder = [f"encoder.{number}.attention" for number in range(config["encoder_blocks"])]
     decoder = [
@@ -88,11 +88,11 @@ def attention_weights(config: Config, seen: Sequence[Tensor]) -> dict[str, Tenso
         for number in range(config["decoder_blocks"])
         for kind in ("self_attention", "cross_attention")
     ]
-    found = dict(zip(encoder, seen, strict=False))
+    weights = dict(zip(encoder, calls, strict=False))
     for place, name in enumerate(decoder):
-        rows = seen[len(encoder) + place :: len(decoder)]
-        found[name] = torch.cat([functional.pad(row, (0, rows[-1].shape[-1] - row.shape[-1])) for row in rows], 2)
-    return found
+        rows = calls[len(encoder) + place :: len(decoder)]
+        weights[name] = torch.cat([functional.pad(row, (0, rows[-1].shape[-1] - row.shape[-1])) for row in rows], 2)
+    return weights
 
 
 def padding_mask(lengths: Tensor, length: int) -> Tensor:
@@ -133,7 +133,7 @@ def decode_cached(
 
 
 class Cached:
-    """A decoder that keeps keys and values: those of the source, and those of the positions before."""
+    """A decoder with a cache of keys and values: those of the source, and those of earlier positions."""
 
     def __init__(
         self, config: Config, weights: Weights, attend: Attention, states: Tensor, within: Tensor | None
@@ -174,7 +174,7 @@ class _Block:
 
     def __init__(self, weights: Weights, name: str, heads: int, attend: Attention) -> None:
         self.weights = {
-            of.removeprefix(f"{name}."): tensor for of, tensor in weights.items() if of.startswith(f"{name}.")
+            tensor.removeprefix(f"{name}."): w for tensor, w in weights.items() if tensor.startswith(f"{name}.")
         }
         self.heads, self.attend = heads, attend
 

@@ -2,7 +2,7 @@
 
 A graph depends on the config and the dtype alone: it is exported once, with the weights as inputs, and becomes a model
 when a factory's weights are made its constants. Attention is one operator from opset 23 on, and many before. Cached
-decoding has two graphs, one that reads the source and one that adds tokens to what is kept of those before.
+decoding has two graphs: one reads the source, the other adds tokens to the cache.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from attnsuite import implementation
 from attnsuite.implementations import _export
-from attnsuite.implementations._export import Config, Exports, Model, Part, Run, Weights
+from attnsuite.implementations._export import Config, Exports, Model, Part, PartModule, Run, Weights
 from attnsuite.implementations._greedy import by_whole_targets, check_greedy, translation
 from attnsuite.implementations.transformer import eager
 from attnsuite.implementations.transformer._checks import check_config, check_decoder, check_inputs, check_model, shapes
@@ -32,11 +32,11 @@ TRANSLATOR = {
     "decoder_blocks": 2,
     "decoding": "full",
 }
-"""The documents' English–French translator; they do not say how many words it knows."""
+"""The documents' English–French translator; its vocabulary is not inputs."""
 PARTS = {
     "full": "source, lengths and target in, logits out",
     "encoder": "source and lengths in, the keys and values that every block of the decoder attends to out",
-    "decoder": "some tokens and what is kept of those before in, their logits and what is then kept out",
+    "decoder": "some tokens and the cache of earlier ones in, their logits and the new cache out",
 }
 """The graphs of a Transformer. Encoder and decoder together are its cached decoding."""
 
@@ -80,24 +80,24 @@ def int8(config: Config, weights: Weights, *, greedy: Mapping[str, int] | None =
 
 
 def _model(config: Config, weights: Weights, exports: Exports, greedy: Mapping[str, int] | None) -> Model:
-    """Make the model, of logits or of translations. Raises ValueError for what does not go together."""
+    """Make the model. Raises ValueError for a config, weights or options that do not fit together."""
     check_model(config, weights)
     if greedy is not None:
         check_decoder(config)
         check_greedy(greedy, config["target_vocab"])
     parts = ["encoder", "decoder"] if _is_cached(config) else ["full"]
-    given = (tuple(sorted(config.items())), weights["source_embedding"].dtype, exports.opset)
+    key = (tuple(sorted(config.items())), weights["source_embedding"].dtype, exports.opset)
     device, runs, making = weights["source_embedding"].device, {}, dict[str, float]()
     for part in parts:
-        runs[part], took = exports.opened(_graph(*given, part), weights, device)
+        runs[part], took = exports.opened(_graph(*key, part), weights, device)
         making = {name: making.get(name, 0.0) + number for name, number in took.items()}
-    model = answering(config, weights, runs) if greedy is None else _translating(config, weights, runs, greedy)
+    model = assemble(config, weights, runs) if greedy is None else _translating(config, weights, runs, greedy)
     model.making = making  # type: ignore[attr-defined]
     return model
 
 
-def answering(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Model:
-    """The model whose parts answer by running graphs."""
+def assemble(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Model:
+    """The model that runs these parts."""
     empty = weights["source_embedding"]
 
     def full(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
@@ -105,18 +105,18 @@ def answering(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Mode
         if target is not None and not target.numel():  # onnxruntime reshapes no empty target
             return empty.new_empty(*target.shape, config["target_vocab"])
         inputs = {"source": source, "lengths": lengths, "target": target}
-        (output,) = runs["full"](**{name: each for name, each in inputs.items() if each is not None})
+        (output,) = runs["full"](**{name: tensor for name, tensor in inputs.items() if tensor is not None})
         return output
 
     def cached(source: Tensor, lengths: Tensor, target: Tensor) -> Tensor:
         check_inputs(config, source, lengths, target)
         logits = [empty.new_empty(len(target), 0, config["target_vocab"])]
         if target.numel():
-            decoder = _Cached(config, empty, asked, source, lengths)
+            decoder = _Cached(config, empty, parts, source, lengths)
             logits += [decoder(token) for token in target.split(1, 1)]
         return torch.cat(logits, 1)
 
-    asked = {part: runs.get(part) or _part(config, empty.dtype, part).run(weights) for part in _parts(config, runs)}
+    parts = {part: runs.get(part) or _part(config, empty.dtype, part).run(weights) for part in _parts(config, runs)}
     return full if "full" in runs else cached
 
 
@@ -127,10 +127,10 @@ def _parts(config: Config, runs: Mapping[str, Run]) -> Sequence[str]:
 def _translating(config: Config, weights: Weights, runs: Mapping[str, Run], greedy: Mapping[str, int]) -> Model:
     """The model that translates, with a cache where its graphs have one."""
     if "full" in runs:
-        return by_whole_targets(answering(config, weights, runs), greedy)
+        return by_whole_targets(assemble(config, weights, runs), greedy)
 
     def translate(source: Tensor, lengths: Tensor) -> Tensor:
-        check_inputs({**config, "decoder_blocks": 0}, source, lengths, None)  # of an encoder, which reads no target
+        check_inputs({**config, "decoder_blocks": 0}, source, lengths, None)  # an encoder's inputs: it reads no target
         decoder = _Cached(config, weights["source_embedding"], runs, source, lengths)
         return translation(lambda latest: decoder(latest[:, None])[:, 0], greedy, source)
 
@@ -138,17 +138,17 @@ def _translating(config: Config, weights: Weights, runs: Mapping[str, Run], gree
 
 
 class _Cached:
-    """A decoder that runs graphs, and keeps keys and values: those of the source, and of the tokens before."""
+    """A decoder that runs graphs, with a cache of keys and values: those of the source, and of earlier tokens."""
 
     def __init__(self, config: Config, like: Tensor, runs: Mapping[str, Run], source: Tensor, lengths: Tensor) -> None:
-        found = runs["encoder"](source=source, lengths=lengths)
+        states = runs["encoder"](source=source, lengths=lengths)
         self.decoder, self.lengths = runs["decoder"], lengths
-        self.sources = dict(zip(_kept(config, "source"), found, strict=True))
+        self.sources = dict(zip(_cache(config, "source"), states, strict=True))
         nothing = like.new_empty(len(source), config["heads"], 0, config["width"] // config["heads"])
-        self.past = dict.fromkeys(_kept(config, "past"), nothing)
+        self.past = dict.fromkeys(_cache(config, "past"), nothing)
 
     def __call__(self, tokens: Tensor) -> Tensor:
-        """The logits of some tokens more, b t v."""
+        """The logits of further tokens, b t v."""
         logits, *present = self.decoder(target=tokens, lengths=self.lengths, **self.sources, **self.past)
         self.past = dict(zip(self.past, present, strict=True))
         return logits
@@ -158,32 +158,21 @@ def _is_cached(config: Config) -> bool:
     return config.get("decoding") == "cached" and config["decoder_blocks"] > 0
 
 
-def _kept(config: Config, what: str) -> list[str]:
+def _cache(config: Config, what: str) -> list[str]:
     """The names of keys and values of every block of the decoder: past, present, or of the source."""
     return [f"{what}_{role}.{block}" for block in range(config["decoder_blocks"]) for role in ("key", "value")]
 
 
-class _Module(nn.Module):
-    """What the parts have in common: inputs and weights come as lists."""
-
-    def __init__(self, config: Config, inputs: Sequence[str]) -> None:
-        super().__init__()
-        self.config, self.inputs, self.names = config, list(inputs), sorted(shapes(config))
-
-    def forward(self, inputs: Sequence[Tensor], weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        named = dict(zip(self.names, weights, strict=True))
-        return self.outputs(named, **dict(zip(self.inputs, inputs, strict=True)))
-
-    def outputs(self, weights: Weights, **inputs: Tensor) -> tuple[Tensor, ...]:
-        raise NotImplementedError
+class _Module(PartModule):
+    shapes = staticmethod(shapes)
 
 
 class _Full(_Module):
     """The eager model with PyTorch's own attention."""
 
-    def outputs(self, weights: Weights, **given: Tensor) -> tuple[Tensor, ...]:
-        source, target = given["source"], given.get("target")
-        within = padding_mask(given["lengths"], source.shape[1])
+    def outputs(self, weights: Weights, **inputs: Tensor) -> tuple[Tensor, ...]:
+        source, target = inputs["source"], inputs.get("target")
+        within = padding_mask(inputs["lengths"], source.shape[1])
         states = encode(self.config, weights, _attention, source, within)
         if target is None:
             return (states,)
@@ -191,36 +180,36 @@ class _Full(_Module):
 
 
 class _Encoder(_Module):
-    """The source, read once: what the blocks of the decoder attend to."""
+    """The source, read once: the keys and values to which the blocks of the decoder attend."""
 
-    def outputs(self, weights: Weights, **given: Tensor) -> tuple[Tensor, ...]:
-        source = given["source"]
-        within = padding_mask(given["lengths"], source.shape[1])
+    def outputs(self, weights: Weights, **inputs: Tensor) -> tuple[Tensor, ...]:
+        source = inputs["source"]
+        within = padding_mask(inputs["lengths"], source.shape[1])
         states, heads = encode(self.config, weights, _attention, source, within), self.config["heads"]
         blocks = (
             eager._Block(weights, f"decoder.{n}", heads, _attention) for n in range(self.config["decoder_blocks"])
         )
-        return tuple(each for at in blocks for each in at.keys_and_values("cross_attention", states))
+        return tuple(tensor for at in blocks for tensor in at.keys_and_values("cross_attention", states))
 
 
 class _Decoder(_Module):
-    """Some tokens more: each sees those before it, of which keys and values are kept, and itself."""
+    """Further tokens: each attends to the cached ones before it, and to itself."""
 
-    def outputs(self, weights: Weights, **given: Tensor) -> tuple[Tensor, ...]:
-        target, past, present = given["target"], given["past_key.0"].shape[2], []
-        within = padding_mask(given["lengths"], given["source_key.0"].shape[2])
+    def outputs(self, weights: Weights, **inputs: Tensor) -> tuple[Tensor, ...]:
+        target, past, present = inputs["target"], inputs["past_key.0"].shape[2], []
+        within = padding_mask(inputs["lengths"], inputs["source_key.0"].shape[2])
         every = torch.arange(past + target.shape[1], device=target.device)
-        seen = (every <= every[past:, None])[None, None]  # 1 1 t, t and those before
+        visible = (every <= every[past:, None])[None, None]  # 1 1 t, t and those before
         hidden = eager._embedded(target, weights["target_embedding"], past)
         for number in range(self.config["decoder_blocks"]):
             at = eager._Block(weights, f"decoder.{number}", self.config["heads"], _attention)
             new = zip(("key", "value"), at.keys_and_values("self_attention", hidden), strict=True)
-            kept = [torch.cat([given[f"past_{role}.{number}"], each], 2) for role, each in new]
-            source = [given[f"source_{role}.{number}"] for role in ("key", "value")]
-            hidden = at.norm("norm1", hidden + at.mixed("self_attention", hidden, *kept, mask=seen))
+            cache = [torch.cat([inputs[f"past_{role}.{number}"], tensor], 2) for role, tensor in new]
+            source = [inputs[f"source_{role}.{number}"] for role in ("key", "value")]
+            hidden = at.norm("norm1", hidden + at.mixed("self_attention", hidden, *cache, mask=visible))
             hidden = at.norm("norm2", hidden + at.mixed("cross_attention", hidden, *source, mask=within))
             hidden = at.norm("norm3", hidden + at.feed_forward(hidden))
-            present += kept
+            present += cache
         return (hidden @ weights["w_logits"] + weights["b_logits"], *present)
 
 
@@ -234,40 +223,43 @@ def _attention(
 
 
 def _part(config: Config, dtype: torch.dtype, part: str) -> Part:
-    """What of the model becomes a graph. Raises ValueError for a part of a decoder where there is none."""
+    """A part of the model. Raises ValueError for a decoder's part of a model without a decoder."""
     blocks, heads, width = config["decoder_blocks"], config["heads"], config["width"] // config["heads"]
     if part != "full" and not blocks:
-        raise ValueError(f"the part {part} belongs to a decoder, and decoder_blocks is 0: there is full alone")
+        raise ValueError(f"the part {part} belongs to a decoder, and decoder_blocks is 0: the only part is full")
     tokens, lengths = torch.zeros(3, 7, dtype=torch.int64), torch.tensor([7, 4, 2])
     axes: dict[str, Sequence[str | int]] = {"source": ("batch", "source_length"), "lengths": ("batch",)}
     axes["target"] = ("batch", "target_length")
     axes["logits"] = (*axes["target"], config.get("target_vocab", 0))
     axes["states"] = (*axes["source"], config["width"])
     for what in ("source", "past", "present"):
-        axes |= dict.fromkeys(_kept(config, what), ("batch", heads, f"{what}_length", width))
+        axes |= dict.fromkeys(_cache(config, what), ("batch", heads, f"{what}_length", width))
     target = {"target": torch.zeros(3, 5, dtype=torch.int64)} if blocks else {}
-    given: dict[str, Tensor] = {"source": tokens, "lengths": lengths}
+    inputs: dict[str, Tensor] = {"source": tokens, "lengths": lengths}
     if part == "full":
         outputs, module = ["logits" if blocks else "states"], _Full
-        given |= target
+        inputs |= target
     elif part == "encoder":
-        outputs, module = _kept(config, "source"), _Encoder
+        outputs, module = _cache(config, "source"), _Encoder
     else:
-        outputs, module = ["logits", *_kept(config, "present")], _Decoder
-        given = {**target, "lengths": lengths}
-        for what, length in (("source", 7), ("past", 4)):  # a tensor each: the exporter takes one for one input
-            given |= {name: torch.zeros(3, heads, length, width, dtype=dtype) for name in _kept(config, what)}
-    return Part(module(config, given), given, outputs, axes)
+        outputs, module = ["logits", *_cache(config, "present")], _Decoder
+        inputs = {**target, "lengths": lengths}
+        for what, length in (
+            ("source", 7),
+            ("past", 4),
+        ):  # a tensor each: the exporter compares inputs by identity
+            inputs |= {name: torch.zeros(3, heads, length, width, dtype=dtype) for name in _cache(config, what)}
+    return Part(module(config, inputs), inputs, outputs, axes)
 
 
-@_export.kept
+@_export.cached
 def _graph(config: tuple[tuple[str, Any], ...], dtype: torch.dtype, opset: int, part: str = "full") -> _export.Graph:
     """The graph with the part's inputs and the weights as inputs, all sizes of inputs dynamic."""
     return opset18.exports.graph(dict(config), dtype, opset, part)
 
 
 def _exports(opset: int, quantised: bool = False) -> Exports:
-    return Exports(TRANSLATOR, check_config, shapes, PARTS, _part, answering, opset, quantised)
+    return Exports(TRANSLATOR, check_config, shapes, PARTS, _part, assemble, opset, quantised)
 
 
 opset18.exports, opset23.exports, int8.exports = _exports(18), _exports(23), _exports(18, quantised=True)

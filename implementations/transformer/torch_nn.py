@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from attnsuite import implementation
+from attnsuite.implementations._attention_weights import with_attention_weights
 from attnsuite.implementations._greedy import by_whole_targets, check_greedy, with_weights
-from attnsuite.implementations._watching import watched
 from attnsuite.implementations.transformer._checks import check_decoder, check_inputs, check_model
 
 Config = Mapping[str, Any]
@@ -36,9 +36,11 @@ def transformer(
     if greedy is not None:
         check_decoder(config)
         check_greedy(greedy, config["target_vocab"])
-        said = by_whole_targets(model, greedy)
-        return with_weights(said, watched(model, model.attentions()), greedy) if need_weights else said
-    return watched(model, model.attentions()) if need_weights else model
+        translate = by_whole_targets(model, greedy)
+        if not need_weights:
+            return translate
+        return with_weights(translate, with_attention_weights(model, model.attentions()), greedy)
+    return with_attention_weights(model, model.attentions()) if need_weights else model
 
 
 class _Transformer(nn.Module):
@@ -52,11 +54,11 @@ class _Transformer(nn.Module):
 
     def attentions(self) -> dict[str, nn.Module]:
         """The modules that attend, by name."""
-        found = {f"encoder.{number}.attention": layer.self_attn for number, layer in enumerate(self.encoder)}
+        modules = {f"encoder.{number}.attention": layer.self_attn for number, layer in enumerate(self.encoder)}
         for number, layer in enumerate(self.decoder):
-            found[f"decoder.{number}.self_attention"] = layer.self_attn
-            found[f"decoder.{number}.cross_attention"] = layer.multihead_attn
-        return found
+            modules[f"decoder.{number}.self_attention"] = layer.self_attn
+            modules[f"decoder.{number}.cross_attention"] = layer.multihead_attn
+        return modules
 
     def forward(self, source: Tensor, lengths: Tensor, target: Tensor | None = None) -> Tensor:
         check_inputs(self.config, source, lengths, target)
@@ -84,22 +86,22 @@ class _Transformer(nn.Module):
 
 def _converted(config: Config, weights: Weights, block: str) -> nn.Module:
     """One layer with the block's weights; torch.nn's are transposed, its attention's biases become zero."""
-    of = {name.removeprefix(f"{block}."): tensor for name, tensor in weights.items() if name.startswith(f"{block}.")}
-    dtype, device = of["ffn.w1"].dtype, of["ffn.w1"].device
+    own = {name.removeprefix(f"{block}."): tensor for name, tensor in weights.items() if name.startswith(f"{block}.")}
+    dtype, device = own["ffn.w1"].dtype, own["ffn.w1"].device
     kind = nn.TransformerEncoderLayer if block.startswith("encoder") else nn.TransformerDecoderLayer
     layer: nn.Module = kind(
         config["width"], config["heads"], config["ffn_width"], 0.0, batch_first=True, dtype=dtype, device=device
     )
-    state = {"linear1.weight": of["ffn.w1"].T, "linear1.bias": of["ffn.b1"]}
-    state |= {"linear2.weight": of["ffn.w2"].T, "linear2.bias": of["ffn.b2"]}
-    state |= {name: tensor for name, tensor in of.items() if name.startswith("norm")}
+    state = {"linear1.weight": own["ffn.w1"].T, "linear1.bias": own["ffn.b1"]}
+    state |= {"linear2.weight": own["ffn.w2"].T, "linear2.bias": own["ffn.b2"]}
+    state |= {name: tensor for name, tensor in own.items() if name.startswith("norm")}
     attentions = {"attention": "self_attn", "self_attention": "self_attn", "cross_attention": "multihead_attn"}
     for ours, theirs in attentions.items():
-        if f"{ours}.w_query" in of:
-            roles = [of[f"{ours}.w_{role}"].T for role in ("query", "key", "value")]
+        if f"{ours}.w_query" in own:
+            roles = [own[f"{ours}.w_{role}"].T for role in ("query", "key", "value")]
             state |= {
                 f"{theirs}.in_proj_weight": torch.cat(roles),
-                f"{theirs}.out_proj.weight": of[f"{ours}.w_output"].T,
+                f"{theirs}.out_proj.weight": own[f"{ours}.w_output"].T,
             }
             state |= {f"{theirs}.in_proj_bias": torch.zeros(3 * config["width"], dtype=dtype, device=device)}
             state |= {f"{theirs}.out_proj.bias": torch.zeros(config["width"], dtype=dtype, device=device)}

@@ -1,4 +1,4 @@
-"""The Vision Transformer in PyTorch's tensor operations, with any implementation of attention plugged in."""
+"""The Vision Transformer in PyTorch's tensor operations, with any implementation of attention as its backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnsuite import implementation
-from attnsuite.implementations._watching import Watching
+from attnsuite.implementations._attention_weights import Recorder
 from attnsuite.implementations.vision_transformer._checks import check_images, check_model
 
 Config = Mapping[str, Any]
@@ -34,13 +34,13 @@ def vision_transformer(
         check_images(config, weights, images)
         return classified(config, weights, attention or softmax_attention, images)
 
-    def watched(images: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def model_with_weights(images: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         check_images(config, weights, images)
-        watching = Watching(attention or softmax_attention)
-        output = classified(config, weights, watching, images)
-        return output, {f"blocks.{number}.attention": seen for number, seen in enumerate(watching.seen)}
+        recorder = Recorder(attention or softmax_attention)
+        output = classified(config, weights, recorder, images)
+        return output, {f"blocks.{number}.attention": rows for number, rows in enumerate(recorder.weights)}
 
-    return watched if need_weights else model
+    return model_with_weights if need_weights else model
 
 
 def classified(config: Config, weights: Weights, attend: Attention, images: Tensor) -> Tensor:
@@ -54,10 +54,10 @@ def classified(config: Config, weights: Weights, attend: Attention, images: Tens
         x = torch.cat([weights["class_token"].expand(x.shape[0], 1, width), x], 1)
     x = x + weights["positions"]
     for number in range(config["blocks"]):
-        of = {name.removeprefix(f"blocks.{number}."): w for name, w in weights.items() if f"blocks.{number}." in name}
-        x = x + _multi_head(of, config["heads"], attend, _norm(of, "norm1", x))
-        inner = functional.gelu(_norm(of, "norm2", x) @ of["mlp.w1"] + of["mlp.b1"])
-        x = x + inner @ of["mlp.w2"] + of["mlp.b2"]
+        own = {name.removeprefix(f"blocks.{number}."): w for name, w in weights.items() if f"blocks.{number}." in name}
+        x = x + _multi_head(own, config["heads"], attend, _norm(own, "norm1", x))
+        inner = functional.gelu(_norm(own, "norm2", x) @ own["mlp.w1"] + own["mlp.b1"])
+        x = x + inner @ own["mlp.w2"] + own["mlp.b2"]
     if not config["classes"]:
         return x
     read = x[:, 0] if config["pooling"] == "class" else x.mean(1)
@@ -69,12 +69,13 @@ def softmax_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     return (query @ key.mT / math.sqrt(query.shape[-1])).softmax(-1) @ value
 
 
-def _multi_head(of: Weights, heads: int, attend: Attention, x: Tensor) -> Tensor:
+def _multi_head(own: Weights, heads: int, attend: Attention, x: Tensor) -> Tensor:
     query, key, value = (
-        (x @ of[f"attention.w_{role}"]).unflatten(-1, (heads, -1)).transpose(1, 2) for role in ("query", "key", "value")
+        (x @ own[f"attention.w_{role}"]).unflatten(-1, (heads, -1)).transpose(1, 2)
+        for role in ("query", "key", "value")
     )
-    return attend(query, key, value).transpose(1, 2).flatten(-2) @ of["attention.w_output"]
+    return attend(query, key, value).transpose(1, 2).flatten(-2) @ own["attention.w_output"]
 
 
-def _norm(of: Weights, name: str, x: Tensor) -> Tensor:
-    return functional.layer_norm(x, x.shape[-1:], of[f"{name}.weight"], of[f"{name}.bias"])
+def _norm(own: Weights, name: str, x: Tensor) -> Tensor:
+    return functional.layer_norm(x, x.shape[-1:], own[f"{name}.weight"], own[f"{name}.bias"])

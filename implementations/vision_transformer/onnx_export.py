@@ -75,15 +75,15 @@ def int8(config: Config, weights: Weights) -> Model:
 def _model(config: Config, weights: Weights, exports: Exports) -> Model:
     """Make the model. Raises ValueError for a config, weights or images that do not go together."""
     check_model(config, weights)
-    of = weights["w_patch"]
-    run, making = exports.opened(_graph(tuple(sorted(config.items())), of.dtype, exports.opset), weights, of.device)
-    model = answering(config, weights, {"full": run})
+    like = weights["w_patch"]
+    run, making = exports.opened(_graph(tuple(sorted(config.items())), like.dtype, exports.opset), weights, like.device)
+    model = assemble(config, weights, {"full": run})
     model.making = making  # type: ignore[attr-defined]
     return model
 
 
-def answering(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Model:
-    """The model that answers by running the graph."""
+def assemble(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Model:
+    """The model that runs the graph."""
 
     def model(images: Tensor) -> Tensor:
         check_images(config, weights, images)
@@ -94,7 +94,7 @@ def answering(config: Config, weights: Weights, runs: Mapping[str, Run]) -> Mode
 
 
 class _Full(nn.Module):
-    """The eager model with PyTorch's own attention, its weights given with each call."""
+    """The eager model with PyTorch's own attention, whose weights are inputs."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class _Full(nn.Module):
 
 
 def _part(config: Config, dtype: torch.dtype, part: str) -> Part:
-    """The whole model, whose batch may have any size."""
+    """The complete model, whose batch may have any size."""
     sizes = [config[name] for name in ("channels", "image_height", "image_width")]
     output = "logits" if config["classes"] else "states"
     numbers = [config["classes"]] if config["classes"] else shapes(config)["positions"]
@@ -114,7 +114,7 @@ def _part(config: Config, dtype: torch.dtype, part: str) -> Part:
     return Part(_Full(config), {"images": torch.zeros(3, *sizes, dtype=dtype)}, [output], axes)
 
 
-@_export.kept
+@_export.cached
 def _graph(config: tuple[tuple[str, Any], ...], dtype: torch.dtype, opset: int, part: str = "full") -> _export.Graph:
     """The graph with images and the weights as inputs."""
     return opset18.exports.graph(dict(config), dtype, opset, part)
@@ -122,7 +122,7 @@ def _graph(config: tuple[tuple[str, Any], ...], dtype: torch.dtype, opset: int, 
 
 def _exports(opset: int, quantised: bool = False) -> Exports:
     parts = {"full": "images in, logits out"}
-    return Exports(FASHION, check_config, shapes, parts, _part, answering, opset, quantised)
+    return Exports(FASHION, check_config, shapes, parts, _part, assemble, opset, quantised)
 
 
 opset18.exports, opset23.exports, int8.exports = _exports(18), _exports(23), _exports(18, quantised=True)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnsuite import implementation
-from attnsuite.implementations._watching import watched
+from attnsuite.implementations._attention_weights import with_attention_weights
 from attnsuite.implementations.vision_transformer._checks import check_images, check_model
 
 Config = Mapping[str, Any]
@@ -26,7 +26,7 @@ def vision_transformer(config: Config, weights: Weights, *, need_weights: bool =
     check_model(config, weights)
     model = _VisionTransformer(config, weights).eval().requires_grad_(False)
     attentions = {f"blocks.{number}.attention": block.self_attn for number, block in enumerate(model.blocks)}
-    return watched(model, attentions) if need_weights else model
+    return with_attention_weights(model, attentions) if need_weights else model
 
 
 class _VisionTransformer(nn.Module):
@@ -61,22 +61,22 @@ class _VisionTransformer(nn.Module):
 def _converted(config: Config, weights: Weights, number: int, like: Mapping[str, Any]) -> nn.Module:
     """One pre-norm layer with the block's weights; torch.nn's are transposed, its attention's biases become zero."""
     prefix, width = f"blocks.{number}.", config["width"]
-    of = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
+    own = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
     layer = nn.TransformerEncoderLayer(
         width, config["heads"], config["mlp_width"], 0.0, "gelu", batch_first=True, norm_first=True, **like
     )
-    roles = [of[f"attention.w_{role}"].T for role in ("query", "key", "value")]
+    roles = [own[f"attention.w_{role}"].T for role in ("query", "key", "value")]
     layer.load_state_dict(
         {
             "self_attn.in_proj_weight": torch.cat(roles),
             "self_attn.in_proj_bias": torch.zeros(3 * width, **like),
-            "self_attn.out_proj.weight": of["attention.w_output"].T,
+            "self_attn.out_proj.weight": own["attention.w_output"].T,
             "self_attn.out_proj.bias": torch.zeros(width, **like),
-            "linear1.weight": of["mlp.w1"].T,
-            "linear1.bias": of["mlp.b1"],
-            "linear2.weight": of["mlp.w2"].T,
-            "linear2.bias": of["mlp.b2"],
-            **{name: tensor for name, tensor in of.items() if name.startswith("norm")},
+            "linear1.weight": own["mlp.w1"].T,
+            "linear1.bias": own["mlp.b1"],
+            "linear2.weight": own["mlp.w2"].T,
+            "linear2.bias": own["mlp.b2"],
+            **{name: tensor for name, tensor in own.items() if name.startswith("norm")},
         }
     )
     return layer

@@ -109,9 +109,7 @@ def _judged(
     call = Call(tensors, {}, model.positional, config=config, weights=weights)
     (expected,) = model.expected_results([call])
     with torch.no_grad():
-        output = source.exports.answering(config, weights, runs)(
-            *(tensors[n] for n in model.positional if n in tensors)
-        )
+        output = source.exports.assemble(config, weights, runs)(*(tensors[n] for n in model.positional if n in tensors))
     verdict = expected.verdict(Reply(output))
     if verdict.status != "passed" and not source.exports.quantised:
         raise UsageError(f"the graph's output is wrong, and nothing was written: {verdict.detail}")

@@ -40,7 +40,7 @@ def exporter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Mo
         module = importlib.util.module_from_spec(spec)
         module.make = graph
         spec.loader.exec_module(module)
-        module.kept = _export.kept(module.export)
+        module.cached = _export.cached(module.export)
         return module
 
     return imported
@@ -135,5 +135,5 @@ def test_where_nothing_can_be_written_graphs_are_exported_all_the_same(
 
     for _ in range(2):
         module = exporter()
-        assert module.kept("a", 18).seconds == 2.5
+        assert module.cached("a", 18).seconds == 2.5
         assert module.calls == [("a", 18)]
