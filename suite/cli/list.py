@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnsuite import registry
+from attnsuite.cli.contract_page import page_of
 from attnsuite.cli.requests import List
 from attnsuite.cli.targets import chosen
 from attnsuite.contracts import contract as contract_named
@@ -28,6 +29,8 @@ def run(options: List) -> None:
     elif options.cases or options.patterns:
         show_cases(contracts, options.patterns)
     else:
+        if options.contract and not options.targets:
+            print(*page_of(contract_named(options.contract)), "", sep="\n")
         for name in contracts:
             with_backends = any("+" in target for target in options.targets)
             show(name, [each for each in declarations if each.contract == name], with_backends)

@@ -26,7 +26,7 @@ def test_a_closed_standard_error_is_replaced(tmp_path: Path) -> None:
     done = attnsuite("2>&-", "list", "--contract", "add_norm", folder=tmp_path)
 
     assert done.returncode == 0
-    assert done.stdout.startswith("add_norm: ")
+    assert done.stdout.startswith("The contract `add_norm`")
 
 
 def test_an_encoding_without_a_character_gets_a_substitute(monkeypatch: pytest.MonkeyPatch) -> None:
