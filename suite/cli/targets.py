@@ -36,10 +36,9 @@ def chosen(
     """
     if repeated := _repeated(targets):
         raise UsageError(f"the target {repeated!r} is named twice; each is tested once")
-    unwanted = {declaration.full_name for declaration in registry.find(skipped, contract)} if skipped else set()
     every = registry.find(targets, contract, signature=signature or "")
-    if not (wanted := [each for each in every if each.full_name not in unwanted]):
-        raise UsageError(f"nothing is left to test without {', '.join(sorted(unwanted))}")
+    if not (wanted := registry.without(every, skipped, contract)):
+        raise UsageError(f"nothing is left to test without {', '.join(skipped)}")
     if contract is not None:
         file_of(contract)  # raises for a folder of implementations that is not a contract of the suite
     return wanted

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from attnsuite.registry.callables import preserve_modes
+from attnsuite.registry.callables import import_lines, preserve_modes
+from attnsuite.registry.calls import with_signature
 from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing, implementation
 from attnsuite.registry.discovery import ENTRY_POINTS, contracts, discover
 from attnsuite.registry.files import locate, source_hash
-from attnsuite.registry.importing import import_lines
 from attnsuite.registry.loading import from_function, load, missing_library
 from attnsuite.registry.naming import assumptions
 from attnsuite.registry.side_effects import preserve_process_state
-from attnsuite.registry.signing import with_signature
 from attnsuite.registry.source import line_of
-from attnsuite.registry.targets import command_words, find
+from attnsuite.registry.targets import command_words, find, without
 
 __all__ = [
     "ENTRY_POINTS",
@@ -36,4 +35,5 @@ __all__ = [
     "preserve_process_state",
     "source_hash",
     "with_signature",
+    "without",
 ]

@@ -1,22 +1,23 @@
-"""What a target may be beside a function: a class, whose instance is called, or a module, in evaluation mode."""
+"""What a target may be, apart from a function: a class, whose instance is called, or a module in evaluation mode."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from attnsuite.contracts import contract, names
+from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.wrappers import WEIGHTED, around_module
 
-MOST_NAMED = 3
-"""The most names of arguments or weights in a message: more would not be read."""
-
+MAX_NAMED = 3
+"""Names of arguments or weights in a message; of more, the others are counted."""
+ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 A_CLASS = "is a class: an instance made without arguments is called"
-EVALUATED = "it is asked in evaluation mode"
+EVALUATED = "it is tested in evaluation mode"
 DROPS_NOTHING = ", in which nn.Dropout drops nothing"
 
 
@@ -24,50 +25,59 @@ class Uncallable(Exception):
     """A target that cannot be called as a function, in one line that says what to write instead."""
 
 
-@dataclass(frozen=True)
-class Styled:
-    """What is called, and one line that says what was made of the target; empty for a plain function."""
+def as_callable(target: Any, name: str, contract_name: str) -> tuple[Callable[..., Any], str]:
+    """What tests of a contract call, and one line about its conversion, empty for a function.
 
-    function: Callable[..., Any]
-    said: str = ""
-
-
-def as_callable(target: Any, name: str, of: str) -> Styled:
-    """The function that a target means in the contract `of`; it is known to its author as `name`.
-
-    Of a class one instance is made, without arguments. A `torch.nn.Module` is put in evaluation mode. A model's
-    contract asks for a factory, which a class is, so that there nothing is changed. Raises `Uncallable` where it is not
-    clear what is to be called.
+    Of a class, an instance is made without arguments. A `torch.nn.Module` is put in evaluation mode. Where the contract
+    tests what a factory makes, a class is a factory and stays. `name` is for messages. Raises `Uncallable`.
     """
     if deferred := _deferred(target):
-        raise Uncallable(f"{name} is {deferred}: its call returns before anything is computed; write a plain function")
-    if of in names() and contract(of).is_model:
-        return Styled(target)
-    said = []
+        raise Uncallable(f"{name} is {deferred}: its call returns before it computes; write a plain function")
+    if contract_name in names() and contract(contract_name).is_model:
+        return target, ""
+    conversions = []
     if isinstance(target, type):
         target = _instance(target, name)
-        said.append(f"{name} {A_CLASS}")
+        conversions.append(f"{name} {A_CLASS}")
     if is_module(target):
         if _without_forward(target):
             raise Uncallable(f"{name} is a module without a method forward")
-        _refuse_weights(target, name, of)
+        _refuse_weights(target, name, contract_name)
         if target.training:
             target.eval()
             mode = EVALUATED + (DROPS_NOTHING if _has_dropout(target) else "")
-            said.append(mode if said else f"{name} is a module: {mode}")
-    return Styled(target, "; ".join(said))
+            conversions.append(mode if conversions else f"{name} is a module: {mode}")
+    return target, "; ".join(conversions)
+
+
+def import_lines(declaration: Declaration) -> tuple[str, ...]:
+    """Lines for another Python: they import torch, and the function under its contract's name; empty with a backend.
+
+    A file is imported from its folder, as the suite does.
+    """
+    first, _, attribute = declaration.function.partition(".")
+    if declaration.backend or not first or not (declaration.module or declaration.file):
+        return ()
+    name = declaration.contract
+    then = [f"{name} = {first}.{attribute}"] if attribute else []
+    if declaration.conversion:
+        made = "()" if A_CLASS in declaration.conversion else ""
+        then.append(f"{name} = {name}{made}{'.eval()' if EVALUATED in declaration.conversion else ''}")
+    alias = "" if attribute or first == name else f" as {name}"
+    if declaration.module:
+        return ("import torch", f"from {declaration.module} import {first}{alias}", *then)
+    file = Path(declaration.file).resolve()
+    if file.stem.isidentifier():
+        path = f"import sys, torch; sys.path.insert(0, {str(file.parent)!r})"
+        return (path, f"from {file.stem} import {first}{alias}", *then)
+    return () if then else ("import runpy, torch", f"{name} = runpy.run_path({str(file)!r})[{first!r}]")
 
 
 def _deferred(target: Any) -> str:
-    """What a function is that computes nothing when it is called; empty for others."""
+    """The kind of a function that computes nothing when it is called; empty for others."""
     if inspect.iscoroutinefunction(target) or inspect.isasyncgenfunction(target):
         return "async"
     return "a generator" if inspect.isgeneratorfunction(target) else ""
-
-
-def in_python(name: str, said: str) -> str:
-    """What is called, as an expression, where the target is called `name` and `said` is what was made of it."""
-    return f"{name}{'()' if A_CLASS in said else ''}{'.eval()' if EVALUATED in said else ''}"
 
 
 def is_module(target: Any) -> bool:
@@ -89,68 +99,59 @@ def _has_dropout(module: Any) -> bool:
     return any(isinstance(each, _DropoutNd) for each in module.modules())
 
 
-def called(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Whose signature says what can be given: a module's `forward`, for its `__call__` takes anything."""
-    return function.forward if is_module(function) else function  # type: ignore[attr-defined]
-
-
 @contextmanager
 def preserve_modes(target: Any) -> Iterator[None]:
-    """Put a caller's own module back in training mode after the block, each part of it as it was."""
-    parts = list(target.modules()) if is_module(target) else []
-    before = [part.training for part in parts]
+    """Restore the training mode of each part of a caller's own module after the block."""
+    modules = list(target.modules()) if is_module(target) else []
+    before = [module.training for module in modules]
     try:
         yield
     finally:
-        for part, training in zip(parts, before, strict=True):
-            part.training = training
+        for module, training in zip(modules, before, strict=True):
+            module.training = training
 
 
-def _instance(of: type, name: str) -> Any:
+def _instance(made: type, name: str) -> Any:
     from torch.autograd import Function
 
-    if issubclass(of, Function):
+    if issubclass(made, Function):
         raise Uncallable(f"{name} is an autograd Function, which is not called but applied: name {name}.apply")
-    if not any("__call__" in vars(each) for each in of.__mro__):
+    if not any("__call__" in vars(each) for each in made.__mro__):
         raise Uncallable(f"{name} is a class whose instances cannot be called: give it a method __call__")
-    if needed := _needed(of):
-        example = ", ".join(f"{each}=…" for each in needed[:MOST_NAMED]) + (", …" if needed[MOST_NAMED:] else "")
+    if required := _required(made):
+        example = ", ".join(f"{each}=…" for each in required[:MAX_NAMED]) + (", …" if required[MAX_NAMED:] else "")
         write = f"write an instance below it, mine = {name}({example}), and name that"
-        raise Uncallable(f"{name} is a class that is made with {_some(needed)}: {write}")
+        raise Uncallable(f"{name} is a class that is made with {_some(required)}: {write}")
     try:
-        return of()
+        return made()
     except Exception as error:
         raise Uncallable(f"{name}() raises {type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
-def _needed(of: type) -> list[str]:
+def _required(made: type) -> list[str]:
     """The arguments without which no instance can be made."""
     try:
-        parameters = inspect.signature(of).parameters.values()
+        parameters = inspect.signature(made).parameters.values()
     except (TypeError, ValueError):  # a builtin class, which may need none
         return []
-    return [each.name for each in parameters if each.default is each.empty and each.kind not in _ANY_NUMBER]
+    return [each.name for each in parameters if each.default is each.empty and each.kind not in ANY_NUMBER]
 
 
-_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-
-
-def _refuse_weights(module: Any, name: str, of: str) -> None:
-    """Raise Unfit for a module that was drawn weights of its own, of which no expected value is known."""
+def _refuse_weights(module: Any, name: str, contract_name: str) -> None:
+    """Raise Uncallable for a module with random weights of its own, for which no output is expected."""
     if not (own := [each for each, _ in module.named_parameters()]):
         return
     says = f"{name} has weights of its own ({_some(own)}), so that no expected output is known"
-    if of not in ("attention", WEIGHTED):
-        signature = contract(of).signature if of in names() else "the contract's signature"
+    if contract_name not in ("attention", WEIGHTED):
+        signature = contract(contract_name).signature if contract_name in names() else "the contract's signature"
         raise Uncallable(f"{says}: write a function around it that sets them to its arguments, as {signature}")
     code = "".join(f"\n    {line}" for line in around_module(module))
     where = f"the contract {WEIGHTED}, which gives them"
-    raise Uncallable(
-        f"{says}: write a function around it in {where}, as below, and name it, FILE.py:{WEIGHTED}\n{code}"
-    )
+    write = f"write a function around it in {where}, as below, and name it, FILE.py:{WEIGHTED}"
+    raise Uncallable(f"{says}: {write}\n{code}")
 
 
 def _some(words: list[str]) -> str:
-    """The first few of them."""
-    more = f" and {len(words) - MOST_NAMED} more" if words[MOST_NAMED:] else ""
-    return ", ".join(words[:MOST_NAMED]) + more
+    """The first MAX_NAMED words, and how many more there are."""
+    more = f" and {len(words) - MAX_NAMED} more" if words[MAX_NAMED:] else ""
+    return ", ".join(words[:MAX_NAMED]) + more

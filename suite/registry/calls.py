@@ -1,52 +1,148 @@
-"""How a function is called: which parameters it has beside the inputs, which it needs, and which no test gives."""
+"""How tests call a function: its parameters, its signature, and what it is adapted to."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import update_wrapper
 from typing import Any
 
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
-from attnsuite.registry.callables import Uncallable, called
+from attnsuite.model import UsageError
+from attnsuite.registry.callables import ANY_NUMBER, Uncallable, is_module
 from attnsuite.registry.declaration import Declaration
-from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, signature
+from attnsuite.registry.signatures import (
+    OWN,
+    SIGNATURES_OF,
+    SignatureCall,
+    in_contract_signature,
+    names,
+    recognise,
+    signature,
+)
 from attnsuite.registry.signatures.recognition import ANYWHERE
+from attnsuite.registry.signatures.signature import BY_USER, INPUTS
 from attnsuite.registry.wrappers import around_function
 
-ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 EXAMPLES = " (attnsuite's documentation has complete ones for packed sequences and pages, under signatures)"
+Parameter = inspect.Parameter
+
+# The signature that a user names
 
 
-def function_parameters(function: Callable[..., Any], through: bool = True) -> list[inspect.Parameter] | None:
+def with_signature(declaration: Declaration, name: str) -> Declaration:
+    """The declaration with the signature that a user names; unchanged where none is named.
+
+    Raises UsageError for a signature that does not exist, or that the contract does not have.
+    """
+    if not name:
+        return declaration
+    known = signature(name)
+    if declaration.contract != SIGNATURES_OF:
+        own = f"{declaration.full_name} is tested as {declaration.contract}, which has one signature"
+        raise UsageError(f"--signature {name} is for functions of {SIGNATURES_OF}; {own}")
+    return replace(declaration, signature=known.name, signature_by=(BY_USER,))
+
+
+def check_signature(name: str, targets: Sequence[str]) -> None:
+    """Raise UsageError for a signature that does not exist, or where no file or module is named that could have it."""
+    signature(name)
+    if not targets:
+        raise UsageError("--signature needs a target: name the file or module that has this signature")
+
+
+def refuse_registered(declaration: Declaration) -> None:
+    """Raise UsageError for `--signature` with a registered implementation, which declares its signature itself."""
+    if declaration.signature_by[:1] != (BY_USER,) and not declaration.broken:
+        raise UsageError(
+            f"--signature is for files and modules; {declaration.full_name} is registered and declares its own"
+        )
+
+
+# Adapting a function to the contract
+
+
+def adapt(declaration: Declaration, function: Callable[..., Any]) -> tuple[Declaration, Callable[..., Any]]:
+    """The function in the contract's signature, and the declaration with its parameters, gaps and conventions.
+
+    Raises `AmbiguousSignature`, and `Uncallable` for a function that no test can call.
+    """
+    is_attention = declaration.contract == SIGNATURES_OF
+    own = parameters(function)
+    if is_attention and not declaration.signature:
+        required = [each.name for each in function_parameters(function) or () if each.default is each.empty]
+        name, by = recognise(own, required)
+        declaration = replace(declaration, signature=name, signature_by=by)
+    refuse_uncallable(declaration, function)
+    called, required_names = accepting_keywords(function, declaration.contract), required_options(declaration, function)
+    declaration = replace(declaration, untested=untested_parameters(declaration, function))
+    if called is not function or required_names - _always_given(declaration):
+        declaration = replace(declaration, rewrites_calls=True)
+    if not is_attention:
+        return declaration, called
+    adapted = in_contract_signature(called, declaration.signature or OWN, own, required_names)
+    return _with_their_gaps(declaration, own), adapted
+
+
+def library_of(declaration: Declaration) -> str:
+    """The library whose arrays its signature takes; empty for a library that is always installed, or not known yet."""
+    return signature(declaration.signature).arrays.library if declaration.signature else ""
+
+
+def _always_given(declaration: Declaration) -> frozenset[str]:
+    """The parameters that its signature gives in every call."""
+    import torch
+
+    blank = torch.zeros(1, 1, 1, 1)
+    return frozenset(signature(declaration.signature or OWN).keywords(SignatureCall(blank, blank, blank, {})))
+
+
+def _with_their_gaps(declaration: Declaration, own: Sequence[str] | None) -> Declaration:
+    """With the signature's parameters, gaps and conventions; the author's declarations come first."""
+    if declaration.signature in ("", OWN):
+        return declaration
+    theirs, own_names = signature(declaration.signature), None if own is None else frozenset(own)
+    points = contract_named(SIGNATURES_OF).conventions
+    conventions = {point: choice for point, choice in theirs.conventions.items() if point in points}
+    return replace(
+        declaration,
+        parameters=(*INPUTS, *theirs.takes(own_names)),
+        lacks={**theirs.gaps(own_names), **declaration.lacks},
+        conventions={**conventions, **declaration.conventions},
+    )
+
+
+# The parameters of a function
+
+
+def function_parameters(function: Callable[..., Any], through: bool = True) -> list[Parameter] | None:
     """The parameters of a function; None where they cannot be read.
 
-    `through` decorators, they are those of the function inside; else those of what decorators made of it.
+    Decorators are looked through by default; else the parameters are those of the decorated function.
     """
-    function = called(function)
-    if (known := _applied(function)) is not None:
-        return known
+    function = function.forward if is_module(function) else function  # type: ignore[attr-defined]
+    torch, home = sys.modules.get("torch"), function.__self__ if inspect.ismethod(function) else None
+    if torch is not None and inspect.isclass(home) and issubclass(home, torch.autograd.Function):
+        return _parameters_of_apply(home)
     try:
         return list(inspect.signature(function, follow_wrapped=through).parameters.values())
     except (TypeError, ValueError):  # a builtin without a signature
         return None
 
 
-def _applied(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """The parameters of an autograd Function's `apply`, all given by place; None for everything else."""
-    torch, home = sys.modules.get("torch"), function.__self__ if inspect.ismethod(function) else None
-    if torch is None or not inspect.isclass(home) or not issubclass(home, torch.autograd.Function):
-        return None
-    of: Any = home
-    found = list(inspect.signature(of.forward).parameters.values())
-    has_context = of.setup_context is torch.autograd.Function.setup_context
-    only = inspect.Parameter.POSITIONAL_ONLY
-    return [each if each.kind in ANY_NUMBER else each.replace(kind=only) for each in found[has_context:]]
+def _parameters_of_apply(autograd_function: Any) -> list[Parameter]:
+    """The parameters of an autograd Function's `apply`, all positional."""
+    import torch
+
+    forward = list(inspect.signature(autograd_function.forward).parameters.values())
+    has_context = autograd_function.setup_context is torch.autograd.Function.setup_context
+    only = Parameter.POSITIONAL_ONLY
+    return [each if each.kind in ANY_NUMBER else each.replace(kind=only) for each in forward[has_context:]]
 
 
 def parameters(function: Callable[..., Any]) -> tuple[str, ...] | None:
@@ -57,10 +153,10 @@ def parameters(function: Callable[..., Any]) -> tuple[str, ...] | None:
     return tuple(each.name for each in found if each.kind not in ANY_NUMBER)
 
 
-def inputs(contract: str) -> tuple[str, ...]:
-    """What the contract gives by position."""
-    by_place = contract_named(contract).signature.partition("(")[2].partition(")")[0].partition("*")[0]
-    return tuple(re.findall(r"\w+", by_place))
+def input_names(contract: str) -> tuple[str, ...]:
+    """The parameters that the contract gives by position."""
+    positional = contract_named(contract).signature.partition("(")[2].partition(")")[0].partition("*")[0]
+    return tuple(re.findall(r"\w+", positional))
 
 
 def tested_parameters(declaration: Declaration) -> frozenset[str]:
@@ -75,13 +171,12 @@ def untested_parameters(declaration: Declaration, function: Callable[..., Any]) 
     if not _is_called(declaration):
         return ()
     known = tested_parameters(declaration)
-    return tuple(
-        each.name for each in _others(function_parameters(function) or (), declaration) if each.name not in known
-    )
+    others = _options(function_parameters(function) or (), declaration)
+    return tuple(each.name for each in others if each.name not in known)
 
 
 def required_options(declaration: Declaration, function: Callable[..., Any]) -> frozenset[str]:
-    """The parameters without a default that tests of attention give, and not always."""
+    """The parameters without a default that some tests of attention give, so that the others have to give them, too."""
     outside, inside = function_parameters(function, through=False), function_parameters(function)
     if declaration.contract != SIGNATURES_OF or outside is None or inside is None:
         return frozenset()
@@ -90,40 +185,9 @@ def required_options(declaration: Declaration, function: Callable[..., Any]) -> 
     known = signature(declaration.signature or OWN).tested
     return frozenset(
         each.name
-        for each in _others(inside, declaration)
+        for each in _options(inside, declaration)
         if each.default is each.empty and each.name in known and (takes_any or each.name in taken)
     )
-
-
-def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) -> None:
-    """Raise Unfit for a function that no test can call: it needs more than is given, or takes the inputs otherwise.
-
-    Decorators are not looked through: one may give what the function inside needs.
-    """
-    found = function_parameters(function, through=False)
-    if found is None or not _is_called(declaration):
-        return
-    due = inputs(declaration.contract)
-    places = [each for each in found if each.kind in BY_PLACE]
-    fewer = len(places) < len(due) and not any(each.kind is each.VAR_POSITIONAL for each in found)
-    misplaced = fewer or any(_is_option(each, declaration.contract) for each in places[: len(due)])
-    known = tested_parameters(declaration) - {*due}
-    missing = any(each.default is each.empty and each.name not in known for each in _others(found, declaration))
-    if not misplaced and not missing:
-        return
-    named = [each for each in found if each.kind not in ANY_NUMBER]
-    passed, lines = around_function(declaration, named, due, misplaced)
-    name = declaration.function.rpartition(".")[2] or declaration.name
-    if misplaced:
-        takes = ", ".join(each.name for each in places[: len(due)]) or "nothing by position"
-        says = f"{name} takes {takes} where {', '.join(due)} are given"
-    else:
-        needs = [each for each in passed if each not in due and each not in known]
-        homes = [each for each in names() if signature(each).tested.issuperset(needs)]
-        others = f" without --signature {' or '.join(homes)}" if homes and declaration.contract == SIGNATURES_OF else ""
-        says = f"{name} needs {', '.join(needs)}, which no test of {declaration.contract} gives{others}"
-    examples = EXAMPLES if declaration.contract == SIGNATURES_OF else ""
-    raise Uncallable(f"{says}; write a function around it{examples}:\n\n" + "\n".join(f"    {line}" for line in lines))
 
 
 def _is_called(declaration: Declaration) -> bool:
@@ -131,39 +195,71 @@ def _is_called(declaration: Declaration) -> bool:
     return declaration.contract in contract_names() and not contract_named(declaration.contract).is_model
 
 
-def _others(found: Sequence[inspect.Parameter], declaration: Declaration) -> list[inspect.Parameter]:
-    """The parameters beside those in the places of the contract's inputs."""
-    first = [each for each in found if each.kind in BY_PLACE][: len(inputs(declaration.contract))]
+def _options(found: Iterable[Parameter], declaration: Declaration) -> list[Parameter]:
+    """The parameters that are not in the places of the contract's inputs."""
+    found = list(found)
+    first = [each for each in found if each.kind in POSITIONAL][: len(input_names(declaration.contract))]
     return [each for each in found if each not in first and each.kind not in ANY_NUMBER]
 
 
-def _is_option(place: inspect.Parameter, contract: str) -> bool:
-    """Whether a parameter in an input's place has the name of an option; `mask` and `bias` need a default as well."""
-    is_optional = place.default is not place.empty
-    return place.name in _options(contract) and (is_optional or place.name not in ANYWHERE)
-
-
-def _options(contract: str) -> frozenset[str]:
-    """Names of options, of all signatures of attention. A single letter may be anything."""
-    known = re.findall(r"\w+", contract_named(contract).signature)
-    foreign = frozenset[str]().union(*(signature(each).tested for each in names()))
-    found = foreign if contract == SIGNATURES_OF else frozenset(known)
-    return frozenset(name for name in found - {*inputs(contract)} if len(name) > 1)
-
-
-def by_place(function: Callable[..., Any], contract: str) -> Callable[..., Any]:
-    """The function with parameters that can be given by place alone taken by keyword; itself where it has none."""
+def accepting_keywords(function: Callable[..., Any], contract: str) -> Callable[..., Any]:
+    """The function with its positional-only options accepted by keyword; unchanged where it has none."""
     if contract not in contract_names():
         return function
     found = function_parameters(function, through=False) or []
-    later = [each for each in found if each.kind is each.POSITIONAL_ONLY][len(inputs(contract)) :]
+    later = [each for each in found if each.kind is each.POSITIONAL_ONLY][len(input_names(contract)) :]
     if not later:
         return function
 
     def call(*arguments: Any, **options: Any) -> Any:
         last = max((place for place, each in enumerate(later) if each.name in options), default=-1)
-        defaults = (None if each.default is each.empty else each.default for each in later)
-        placed = [options.pop(each.name, default) for each, default in zip(later[: last + 1], defaults, strict=False)]
-        return function(*arguments, *placed, **options)
+        defaults = {each.name: None if each.default is each.empty else each.default for each in later[: last + 1]}
+        return function(*arguments, *(options.pop(name, value) for name, value in defaults.items()), **options)
 
     return update_wrapper(call, function, (), ())
+
+
+# Functions that no test can call
+
+
+def refuse_uncallable(declaration: Declaration, function: Callable[..., Any]) -> None:
+    """Raise Uncallable for a function that needs more than tests give, or takes the inputs in other places.
+
+    Decorators are not looked through: one may give what the function inside needs.
+    """
+    found = function_parameters(function, through=False)
+    if found is None or not _is_called(declaration):
+        return
+    expected = input_names(declaration.contract)
+    places = [each for each in found if each.kind in POSITIONAL]
+    fewer = len(places) < len(expected) and not any(each.kind is each.VAR_POSITIONAL for each in found)
+    misplaced = fewer or any(_is_option(each, declaration.contract) for each in places[: len(expected)])
+    known = tested_parameters(declaration) - {*expected}
+    missing = any(each.default is each.empty and each.name not in known for each in _options(found, declaration))
+    if not misplaced and not missing:
+        return
+    named = [each for each in found if each.kind not in ANY_NUMBER]
+    passed, lines = around_function(declaration, named, expected, misplaced)
+    is_attention = declaration.contract == SIGNATURES_OF
+    name = declaration.function.rpartition(".")[2] or declaration.name
+    if misplaced:
+        actual = ", ".join(each.name for each in places[: len(expected)]) or "nothing by position"
+        says = f"{name} takes {actual}; {declaration.contract} gives {', '.join(expected)} by position"
+    else:
+        needs = [each for each in passed if each not in expected and each not in known]
+        homes = [each for each in names() if signature(each).tested.issuperset(needs)]
+        others = f" without --signature {' or '.join(homes)}" if homes and is_attention else ""
+        says = f"{name} needs {', '.join(needs)}, which no test of {declaration.contract} gives{others}"
+    code = "\n".join(f"    {line}" for line in lines)
+    raise Uncallable(f"{says}; write a function around it{EXAMPLES if is_attention else ''}:\n\n{code}")
+
+
+def _is_option(parameter: Parameter, contract: str) -> bool:
+    """Whether a parameter in an input's place has the name of an option; `mask` and `bias` need a default as well."""
+    options = set(re.findall(r"\w+", contract_named(contract).signature))
+    if contract == SIGNATURES_OF:
+        options = set().union(*(signature(each).tested for each in names()))
+    options -= {*input_names(contract)}
+    is_optional = parameter.default is not parameter.empty
+    # a single letter may have any meaning
+    return len(parameter.name) > 1 and parameter.name in options and (is_optional or parameter.name not in ANYWHERE)

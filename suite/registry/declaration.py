@@ -12,9 +12,8 @@ from attnsuite.registry.signatures import names as signatures
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-
 OWN = ("attnsuite.implementations.", "attnsuite.benchmark.stopwatch.")
-"""How modules begin whose implementations come with attnsuite: those that are listed, and the stopwatch's copies."""
+"""The modules that ship with attnsuite begin like this: registered implementations, and copies for timer audits."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +29,9 @@ class Declaration:
     function: str
     module: str = ""
     file: str = ""
-    """The path of the source, for people and for `source_hash`; empty if there is none."""
+    """The path of the source; empty if there is none."""
     parameters: tuple[str, ...] | None = None
-    """The parameters that can be given by keyword; None if it takes any, or if they are known only after loading it."""
+    """The parameters that can be given by keyword; None if it takes any, or if only the import shows them."""
     requires: tuple[str, ...] = ()
     lacks: Mapping[str, str] = field(default_factory=dict)
     conventions: Mapping[str, Any] = field(default_factory=dict)
@@ -42,28 +41,28 @@ class Declaration:
     broken: str = ""
     """Why the declaration cannot be read, or empty. Loading it gives `Broken` with this reason."""
     named: bool = False
-    """Whether the user named this function. If it does not exist, that is then the user's mistake."""
+    """Whether the user named this function. If it does not exist, that is a user error."""
     guessed: bool = False
     """Whether its file binds nothing under the contract's name, and this is its only public function or class."""
     backend: Declaration | None = None
-    """The attention that is plugged into it, if any."""
+    """The attention that it uses as a backend, if it is combined with one."""
     signature: str = ""
-    """The signature of the field that it has; empty for the contract's own, and where that is not known yet."""
+    """The name of its signature; empty for the contract's own, and before it is known."""
     signature_by: tuple[str, ...] = ()
-    """The parameters that tell it, or the one word that says it: `--signature`, `@implementation`."""
+    """The parameters that identify the signature, or the word that names it: `--signature`, `@implementation`."""
     untested: tuple[str, ...] = ()
     """Its parameters that no test gives, once it is loaded."""
     rewrites_calls: bool = False
-    """Whether it is not called as a test says: what a test leaves out is given, or what it names is given by place."""
+    """Whether calls of tests are changed for it: defaults are filled in, or keywords are given by position."""
     contract_assumed: bool = False
-    """Whether neither its user nor its author calls it an attention: it is tested as one by default."""
+    """Whether neither its user nor its author names the contract: it is tested as an attention by default."""
     assumption: str = ""
-    """What was assumed of an contract_assumed function whose parameters do not tell, once it is loaded; or empty."""
+    """What was assumed of its inputs in that case, where their names do not show it, once it is loaded; or empty."""
     conversion: str = ""
-    """What was made of a class or module so that it can be called; empty for a function, and before it is loaded."""
+    """How a class or module was made callable; empty for a function, and before it is loaded."""
 
     def __post_init__(self) -> None:
-        """A file may be called anything, and its name stands in every table: what a reader cannot see is escaped."""
+        # a file may have any name, and the name is printed in every table
         object.__setattr__(self, "name", escaped(self.name))
 
     @property
@@ -73,14 +72,12 @@ class Declaration:
 
     @property
     def own(self) -> bool:
-        """Whether it is a file or a function that the user named: the user can mend it at once."""
+        """Whether it is a file or a function that the user named, and so can repair at once."""
         return self.named or not self.module
 
     @property
     def shipped(self) -> bool:
-        """Whether an implementation and its plug come with attnsuite: those may answer in the suite's own process, and
-        what they take tells how busy the machine is.
-        """
+        """Whether an implementation and its backend ship with attnsuite. Those may run in the suite's own process."""
         return all(part.module.startswith(OWN) for part in filter(None, (self, self.backend)))
 
 
@@ -131,40 +128,21 @@ def implementation(
     contract: str | None = None,
     compiles: str = "",
 ) -> Callable[[Function], Function]: ...
-def implementation(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    variant: str | None = None,
-    requires: Sequence[str] = (),
-    lacks: Mapping[str, str] | None = None,
-    conventions: Mapping[str, Any] | None = None,
-    signature: str | None = None,
-    contract: str | None = None,
-    compiles: str = "",
-) -> Any:
+def implementation(function: Callable[..., Any] | None = None, /, **arguments: Any) -> Any:
     """Declare a function as an implementation. Its folder is its contract, its file its name.
 
-    The arguments have to be literals, because they are read without importing the file, too.
+    All arguments have to be literals, because they are also read without importing the file.
 
     - `variant` names one of several functions in a file: `flash` in `torch_sdpa.py` is `torch_sdpa.flash`.
-    - `requires` lists the libraries without which it is missing, and not broken.
-    - `lacks` gives a reason for each feature that it does not have.
+    - `requires` lists libraries; without one of them it is missing, and not broken.
+    - `lacks` gives a reason for each feature that it does not support.
     - `conventions` says where it differs from the contract on purpose: `{"causal": "lower_right"}`.
-    - `signature` names the library whose signature it has, `flash_attn` say, where its parameters do not tell.
-    - `contract` names what it computes, where the file is in no folder that says so.
+    - `signature` names the library whose signature it has, `flash_attn` say, where its parameters do not show it.
+    - `contract` names its contract, where the file is in no folder of that name.
     - `compiles` says what it compiles for new shapes or features, where that takes seconds each time: `attnsuite run`
       then tests it on a sample.
     """
-    declared = checked(
-        variant=variant,
-        requires=requires,
-        lacks=lacks,
-        conventions=conventions,
-        signature=signature,
-        contract=contract,
-        compiles=compiles,
-    )
+    declared = implementation_arguments(**arguments)
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         function.__attnsuite__ = declared  # type: ignore[attr-defined]
@@ -173,18 +151,14 @@ def implementation(
     return declare if function is None else declare(function)
 
 
-WORDS = (str, int, float, type(None))
-"""What a convention's choice is made of."""
-
-
 def _is_data(value: Any) -> bool:
-    """Whether it is words, numbers, or lists and dicts of such: it is written to results, and compared."""
+    """Whether it consists of strings, numbers, lists and dicts: it is written to results, and compared."""
     if isinstance(value, Mapping):
         return all(isinstance(key, str) and _is_data(each) for key, each in value.items())
-    return all(map(_is_data, value)) if isinstance(value, list | tuple) else isinstance(value, WORDS)
+    return all(map(_is_data, value)) if isinstance(value, list | tuple) else isinstance(value, str | int | float | None)
 
 
-def checked(
+def implementation_arguments(
     *,
     variant: Any = None,
     requires: Any = (),
@@ -195,23 +169,23 @@ def checked(
     compiles: Any = "",
 ) -> dict[str, Any]:
     """The decorator's arguments in their final form. Raises TypeError for an argument of the wrong type."""
-    if signature is not None and signature not in signatures():
-        raise TypeError(f"signature is one of {', '.join(signatures())}, not {signature!r}")
-    if contract is not None and contract not in contract_names():
-        raise TypeError(f"contract is one of {', '.join(contract_names())}, not {contract!r}")
+    for argument, value, known in (("signature", signature, signatures()), ("contract", contract, contract_names())):
+        if value is not None and value not in known:
+            raise TypeError(f"{argument} is {value!r}; expected one of {', '.join(known)}")
     if variant is not None and not (isinstance(variant, str) and variant):
-        raise TypeError(f"variant is a name, not {variant!r}")
+        raise TypeError(f"variant is {variant!r}; expected a name, such as 'flash'")
     if not isinstance(compiles, str):
-        raise TypeError(f"compiles is a sentence, not {compiles!r}")
+        raise TypeError(f"compiles is {compiles!r}; expected a sentence")
     if not isinstance(requires, list | tuple) or not all(isinstance(library, str) for library in requires):
-        raise TypeError(f"requires is a list of the names of libraries, not {requires!r}")
+        raise TypeError(f"requires is {requires!r}; expected a list of libraries, such as ['jax']")
     for argument, value in (("lacks", lacks), ("conventions", conventions)):
         if not isinstance(value or {}, Mapping) or not all(isinstance(key, str) for key in value or {}):
-            raise TypeError(f"{argument} is a dict with names as keys, not {value!r}")
-    if not all(isinstance(reason, str) and reason for reason in (lacks or {}).values()):
-        raise TypeError("lacks gives a reason for each feature")
+            raise TypeError(f"{argument} is {value!r}; expected a dict with names as keys")
+    for feature, reason in (lacks or {}).items():
+        if not (isinstance(reason, str) and reason):
+            raise TypeError(f"lacks[{feature!r}] is {reason!r}; expected a reason in words")
     if not _is_data(dict(conventions or {})):
-        raise TypeError("conventions names a choice for each point, in words or as a dict of words by feature")
+        raise TypeError(f"conventions is {conventions!r}; expected a choice for each, or a dict of choices by feature")
     return {
         "variant": variant,
         "contract": contract,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import operator
 import os
 import sys
 import warnings
@@ -18,22 +19,20 @@ from typing import Any
 from attnsuite.model import UsageError
 from attnsuite.registry.backends import PARAMETER, with_backend
 from attnsuite.registry.callables import Uncallable, as_callable
-from attnsuite.registry.calls import parameters
+from attnsuite.registry.calls import adapt, library_of, parameters, with_signature
 from attnsuite.registry.choice import candidates, chosen, instead, why_none
 from attnsuite.registry.declaration import Broken, Declaration, Loaded, Missing
 from attnsuite.registry.files import comes_from, imported_names, locate, module_of_file, on_path
 from attnsuite.registry.naming import taken_as_attention
 from attnsuite.registry.side_effects import capture_output, preserve_process_state
 from attnsuite.registry.signatures import AmbiguousSignature
-from attnsuite.registry.signing import adapt, library_of, with_signature
 from attnsuite.registry.source import listed
 
 UNLESS_SET = {"ORT_DISABLE_TELEMETRY": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-"""Variables that are set for libraries which implementations import, unless the user has set them: with them
-onnxruntime (1.29 and later) starts no thread that reports every session to its makers, and JAX does not take three
-quarters of a GPU's memory for itself when it starts."""
+"""Environment variables for libraries that implementations import, unless the user has set them. onnxruntime (1.29 and
+later) then starts no thread that reports sessions, and JAX does not reserve three quarters of a GPU's memory."""
 NUMPY_ALONE = "the file imports numpy and not torch: say --signature numpy for a function of its arrays"
-"""What is added where the parameters fit several signatures."""
+"""A hint where the parameters fit several signatures."""
 
 
 def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing | Broken:
@@ -50,7 +49,7 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
     if missing := missing_library(declaration):
         return missing
     if declaration.backend is not None:
-        return _with_plug(declaration, declaration.backend, alone)
+        return _load_with_backend(declaration, declaration.backend, alone)
     problem = ""
     with capture_output(not alone) as printed, preserve_process_state(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -78,12 +77,12 @@ def load(declaration: Declaration, *, alone: bool = False) -> Loaded | Missing |
     return missing_library(declaration) or Loaded(declaration, function, printed())
 
 
-def _with_plug(declaration: Declaration, plug: Declaration, alone: bool) -> Loaded | Missing | Broken:
-    """A host with an attention plugged into it: it lacks what the attention lacks, besides."""
-    inside = load(plug, alone=alone)
+def _load_with_backend(declaration: Declaration, backend: Declaration, alone: bool) -> Loaded | Missing | Broken:
+    """A host with its backend; it also lacks what the backend lacks."""
+    inside = load(backend, alone=alone)
     if not isinstance(inside, Loaded):
         return replace(inside, declaration=declaration)
-    name = declaration.name.removesuffix(f"+{plug.name}")
+    name = declaration.name.removesuffix(f"+{backend.name}")
     host = load(replace(declaration, name=name, backend=None), alone=alone)
     if not isinstance(host, Loaded):
         return replace(host, declaration=declaration)
@@ -97,7 +96,7 @@ def _with_plug(declaration: Declaration, plug: Declaration, alone: bool) -> Load
 
 
 def _beside_a_package(declaration: Declaration, error: BaseException) -> str:
-    """What to do about a relative import in a file: by its path a file is imported alone, without its package."""
+    """What to do about a relative import in a file, which is imported by its path, without its package."""
     if not declaration.file or not isinstance(error, ImportError) or "no known parent package" not in str(error):
         return ""
     path = Path(declaration.file).resolve()
@@ -107,20 +106,20 @@ def _beside_a_package(declaration: Declaration, error: BaseException) -> str:
     if len(names) == 1:
         alone = "and no package is around this one: import its neighbours without the dot"
         return f"; a file is imported by itself, {alone}"
-    module = f"{'.'.join(names)}, from a place where {names[0]} can be imported"
+    module = f"{'.'.join(names)}, from a folder where {names[0]} can be imported"
     return f"; a file is imported by itself: name the module, {module}"
 
 
-def as_backend(plug: Loaded) -> Callable[..., Any]:
-    """What its host calls: a user's attention may return its weights too, which a host does not expect."""
+def as_backend(attention: Loaded) -> Callable[..., Any]:
+    """The function that its host calls: it returns the output alone, also where the attention returns its weights."""
     from attnsuite.cases.returned_weights import returning_output
 
-    is_ours = plug.declaration.module.startswith("attnsuite.implementations.")
-    return plug.function if is_ours else returning_output(plug.function)
+    is_ours = attention.declaration.module.startswith("attnsuite.implementations.")
+    return attention.function if is_ours else returning_output(attention.function)
 
 
 def missing_library(declaration: Declaration) -> Missing | None:
-    """The first library that it or its signature needs and that is not installed; or None. Nothing is imported."""
+    """The first library that it or its signature needs and that is not installed; or None. Imports nothing."""
     for library in filter(None, (*declaration.requires, library_of(declaration))):
         if locate(library) is None:
             return Missing(declaration, f"No module named {library!r}")
@@ -130,10 +129,10 @@ def missing_library(declaration: Declaration) -> Missing | None:
 def from_function(
     function: Callable[..., Any], contract: str = "attention", name: str = "", signature: str = ""
 ) -> Loaded:
-    """The record of a function at hand. It names a module or file only if a worker can import the function there.
+    """The record of a function of this process. It names a module or file only if a worker can import it there.
 
-    A class or a module will do as well, as on the command line; UsageError where it cannot be called, or where its
-    parameters fit several signatures and none is named.
+    A class or a module is converted, as on the command line. UsageError where it cannot be called, or where its
+    parameters fit several signatures and `signature` names none.
     """
     module = getattr(function, "__module__", None) or ""
     qualified = getattr(function, "__qualname__", "")
@@ -148,21 +147,23 @@ def from_function(
         module = ""  # a file that was imported by its path; a worker imports it so, too
     if not name:
         name = getattr(function, "__name__", type(function).__name__)
-        declared = _noted(function)
+        declared = _declared(function)
         if declared is not None and source:
             name = ".".join(filter(None, (Path(source).stem, declared["variant"])))
     try:
-        found = as_callable(function, name, contract)
+        converted, conversion = as_callable(function, name, contract)
     except Uncallable as error:
         raise UsageError(str(error)) from None
     declaration = with_signature(
-        Declaration(contract, name, qualified, module, source, conversion=found.said), signature
+        Declaration(contract, name, qualified, module, source, conversion=conversion), signature
     )
     try:
-        declaration, called = adapt(_completed(declaration, found.function), found.function)
+        declaration, called = adapt(_completed(declaration, converted), converted)
     except (AmbiguousSignature, Uncallable) as error:
         raise UsageError(f"{declaration.full_name}: {error}") from None
-    if missing := missing_library(replace(declaration, requires=())):  # it is here: only its arrays' library may not be
+    if missing := missing_library(
+        replace(declaration, requires=())
+    ):  # the function exists; the library of its arrays may not
         raise UsageError(f"{declaration.full_name} is missing: {missing}")
     return Loaded(declaration, called)
 
@@ -178,9 +179,9 @@ def in_one_line(error: BaseException) -> str:
 
 @contextmanager
 def as_usage_error(what: str) -> Iterator[None]:
-    """What a submission raises inside, SystemExit too, becomes a UsageError: `what`, and the error in one line.
+    """Raise an error of a submission, SystemExit too, as a UsageError: `what`, and the error in one line.
 
-    KeyboardInterrupt, which is the user's, and a UsageError pass through.
+    KeyboardInterrupt and UsageError pass through.
     """
     try:
         yield
@@ -191,9 +192,9 @@ def as_usage_error(what: str) -> Iterator[None]:
 
 
 def _function(declaration: Declaration) -> tuple[Declaration, Any]:
-    """What is called, and the declaration that names it and says what was made of it.
+    """The function that tests call, and the declaration with its name and conversion.
 
-    Raises UsageError for a mistake of the user's, who can mend it at once, and other errors for an author's.
+    Raises UsageError where the user named it and can repair it, and other errors for registered implementations.
     """
     module = _module(declaration)
     is_chosen = not declaration.function
@@ -208,25 +209,20 @@ def _function(declaration: Declaration) -> tuple[Declaration, Any]:
         raise (UsageError(message) if declaration.own else AttributeError(message)) from None
     if not callable(function):
         file = Path(declaration.file)
-        kind = (
-            f"of type {type(function).__name__}"
-            if function is not None
-            else why_none(file)
-            if file.is_file()
-            else "None"
-        )
+        kind = "None" if function is None else f"of type {type(function).__name__}"
+        kind = why_none(file) if function is None and file.is_file() else kind
         message = f"{name!r} in {home} cannot be called: it is {kind}"
         message += f"; {instead(module, file, name)}" if is_chosen else ""
         raise (UsageError(message) if declaration.own else TypeError(message))
     try:
-        found = as_callable(function, name, declaration.contract)
+        converted, conversion = as_callable(function, name, declaration.contract)
     except Uncallable as error:
         raise (UsageError(str(error)) if declaration.own else TypeError(str(error))) from None
-    return replace(declaration, conversion=found.said), found.function
+    return replace(declaration, conversion=conversion), converted
 
 
 def _others(module: ModuleType, declaration: Declaration) -> str:
-    """What a module has instead of a function that it does not have."""
+    """The functions of a module that does not have the named one, and the closest name."""
     names = candidates(module, declaration.contract)
     close = get_close_matches(declaration.function, names, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
@@ -234,10 +230,7 @@ def _others(module: ModuleType, declaration: Declaration) -> str:
 
 
 def _attribute(module: ModuleType | None, dotted: str) -> Any:
-    found: Any = module
-    for name in dotted.split("."):
-        found = getattr(found, name)
-    return found
+    return operator.attrgetter(dotted)(module)
 
 
 def _module(declaration: Declaration) -> ModuleType:
@@ -264,8 +257,8 @@ def _has_numpy_alone(declaration: Declaration) -> bool:
     return "numpy" in names and "torch" not in names
 
 
-def _noted(function: Callable[..., Any]) -> Any:
-    """What `@implementation` noted on a function; None where there is nothing, or its attributes raise."""
+def _declared(function: Callable[..., Any]) -> Any:
+    """The arguments of `@implementation` on a function; None without it, or where its attributes raise."""
     try:
         return getattr(function, "__attnsuite__", None)
     except Exception:  # whatever its __getattr__ raises
@@ -274,12 +267,12 @@ def _noted(function: Callable[..., Any]) -> Any:
 
 def _completed(declaration: Declaration, function: Callable[..., Any]) -> Declaration:
     """The declaration, completed from the function: decorator and parameters."""
-    declared = _noted(function)
+    declared = _declared(function)
     if isinstance(declared, dict):
         declaration = replace(declaration, **{key: declared[key] for key in ("requires", "lacks", "conventions")})
         if not declaration.signature:
-            said = {key: declared.get(key, "") for key in ("signature", "signature_by") if declared.get(key)}
-            declaration = replace(declaration, **said)
+            named = {key: declared[key] for key in ("signature", "signature_by") if declared.get(key)}
+            declaration = replace(declaration, **named)
     if declaration.parameters is not None:
         return declaration
     return replace(declaration, parameters=parameters(function))

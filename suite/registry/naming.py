@@ -1,4 +1,4 @@
-"""What the names of a user's own function say: parameters that are called otherwise, and what is no attention."""
+"""What attnsuite assumes of a user's own function: which function of a file it is, its contract, its parameters."""
 
 from __future__ import annotations
 
@@ -12,31 +12,29 @@ from typing import Any
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.registry.callables import Uncallable
-from attnsuite.registry.calls import BY_PLACE
-from attnsuite.registry.calls import function_parameters as parameters_of
+from attnsuite.registry.calls import POSITIONAL, function_parameters
 from attnsuite.registry.declaration import Declaration
-from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, signature
-from attnsuite.registry.signing import said
+from attnsuite.registry.signatures import OWN, SIGNATURES_OF, names, recognition_note, signature
+from attnsuite.registry.signatures.signature import INPUTS
 
-INPUTS = ("query", "key", "value")
-"""What every signature of attention takes by place."""
 ATTENTION = ("attention", "attn", "sdpa")
-"""What is in the name of a function whose author calls it an attention."""
+"""Parts of the names of functions whose authors call them an attention."""
 NEVER = frozenset({"weight", "bias", "gamma", "beta", "labels"})
-"""Parameters that every library gives to layers and losses, and nobody calls a query, a key or a value."""
-SHORTEST_PART = 4
-"""Letters of a name that is looked for within another, as `mask` in `attn_mask`: shorter ones are in many words."""
-ALIKE = 0.75
-"""How alike names are that one of them may be misspelt, in difflib's measure: `is_causual` is 0.95 to `is_causal`."""
+"""Parameters of layers and losses in every library, which are no name for a query, a key or a value."""
+MIN_PART = 4
+"""Letters of a parameter that is searched in another name, as `mask` in `attn_mask`: shorter ones are in many words."""
+MIN_SIMILARITY = 0.75
+"""difflib's ratio from which a name may be a misspelling: `is_causual` has 0.95 to `is_causal`."""
 
 
 def assumptions(declaration: Declaration) -> str:
-    """What an implementation is taken for, in a line, before its answers; empty where nothing had to be guessed."""
-    found = _meant(declaration), said(declaration), declaration.assumption, misnamed(declaration)
-    return "; ".join(filter(None, found))
+    """What was assumed of an implementation, in a line before its results; empty where nothing was."""
+    signed = recognition_note(declaration.full_name, declaration.signature, declaration.signature_by)
+    notes = _guessed(declaration), signed, declaration.assumption, misnamed(declaration)
+    return "; ".join(filter(None, notes))
 
 
-def _meant(declaration: Declaration) -> str:
+def _guessed(declaration: Declaration) -> str:
     """Which function of a file is tested, where none has the contract's name; or empty."""
     if not declaration.guessed:
         return ""
@@ -46,77 +44,68 @@ def _meant(declaration: Declaration) -> str:
 
 def misnamed(declaration: Declaration) -> str:
     """What to write where a user's own function has parameters with almost the names of its contract's; or empty."""
-    own = declaration.named or not declaration.module
-    if not own or declaration.parameters is None or declaration.contract not in contract_names():
+    if not declaration.own or declaration.parameters is None or declaration.contract not in contract_names():
         return ""
     if declaration.signature and not signature(declaration.signature).has_own_names:
         return ""  # its parameters are that signature's
     contract = contract_named(declaration.contract)
-    due, known = contract.parameter_features, re.findall(r"\w+", contract.signature)
-    there = dict.fromkeys((*declaration.parameters, *declaration.untested))
-    others = [name for name in there if name not in known]
-    alike = {name: near for name in due if name not in declaration.parameters and (near := _alike(name, others))}
+    known = re.findall(r"\w+", contract.signature)
+    others = [each for each in dict.fromkeys((*declaration.parameters, *declaration.untested)) if each not in known]
+    absent = [name for name in contract.parameter_features if name not in declaration.parameters]
+    alike = {name: near for name in absent if (near := _alike(name, others))}
     return _to_rename(declaration, alike) if alike else ""
 
 
 def _to_rename(declaration: Declaration, alike: Mapping[str, str]) -> str:
-    """`alike` has the contract's name and the one that is there in its place."""
-    there = list(dict.fromkeys(alike.values()))
+    """`alike` maps names of the contract to similar names of the function."""
+    actual = list(dict.fromkeys(alike.values()))
     rename = " and ".join(f"{near} to {name}" for name, near in alike.items())
-    homes = [name for name in names() if name != OWN and signature(name).parameters.issuperset(there)]
+    homes = [name for name in names() if name != OWN and signature(name).parameters.issuperset(actual)]
     is_attention = declaration.contract == SIGNATURES_OF
     theirs = f", or say --signature {' or '.join(homes)} where it is that library's" if is_attention and homes else ""
-    what = f"{declaration.full_name} takes {' and '.join(there)}, which {declaration.contract} does not know"
+    what = f"{declaration.full_name} takes {' and '.join(actual)}, which {declaration.contract} does not know"
     return f"{what}: rename {rename} where it means the same{theirs}; cases that need it are unsupported"
 
 
 def _alike(name: str, others: Sequence[str]) -> str:
     """The first of the others that looks like the name; empty if none does."""
-    part = next((other for other in others if len(other) >= SHORTEST_PART and other in name), "")
-    return part or next(iter(get_close_matches(name, others, n=1, cutoff=ALIKE)), "")
+    part = next((other for other in others if len(other) >= MIN_PART and other in name), "")
+    return part or next(iter(get_close_matches(name, others, n=1, cutoff=MIN_SIMILARITY)), "")
 
 
 def taken_as_attention(declaration: Declaration, function: Callable[..., Any]) -> Declaration:
-    """A function that is tested as an attention by default, with a line that says so where its names do not.
+    """A function that is tested as an attention by default, with a note where its names do not show that it is one.
 
-    Raises `Uncallable` where it takes too few inputs, or where the names are those of another layer's parameters.
+    Raises `Uncallable` where it takes too few inputs, or where its names are those of another layer's parameters.
     """
-    shown = parameters_of(function, through=False)
-    if (
-        not declaration.contract_assumed
-        or declaration.function == SIGNATURES_OF
-        or declaration.signature
-        or shown is None
-    ):
+    found = function_parameters(function, through=False)
+    is_named = declaration.function == SIGNATURES_OF or declaration.signature
+    if not declaration.contract_assumed or is_named or found is None:
         return declaration
-    name, given = declaration.function.rpartition(".")[2], ", ".join(INPUTS)
-    others = ", ".join(each for each in contract_names() if each != SIGNATURES_OF)
-    places = [each.name for each in shown if each.kind in BY_PLACE]
+    name, inputs = declaration.function.rpartition(".")[2], ", ".join(INPUTS)
+    others = (
+        f"for another contract add --contract: {', '.join(each for each in contract_names() if each != SIGNATURES_OF)}"
+    )
+    places = [each.name for each in found if each.kind in POSITIONAL]
     first = places[: len(INPUTS)]
     if len(places) < len(INPUTS):
-        if declaration.conversion or any(each.kind is each.VAR_POSITIONAL for each in shown):
+        if declaration.conversion or any(each.kind is each.VAR_POSITIONAL for each in found):
             return declaration
-        takes = f"{name} takes {len(places)} argument{'s'[: len(places) != 1]} by place"
-        raise Uncallable(
-            f"{takes}, and an attention is given {given}; what computes something else needs --contract: {others}"
-        )
-    if _is_called_one(declaration) or any(map(_may_be, first, INPUTS)):
+        takes = f"{name} takes {len(places)} positional argument{'s'[: len(places) != 1]}"
+        raise Uncallable(f"{takes}, and an attention is given {inputs}; {others}")
+    homes = declaration.function, Path(declaration.file).stem, declaration.module.rpartition(".")[2]
+    is_called_attention = any(word in home.lower() for home in homes for word in ATTENTION)
+    if is_called_attention or any(map(_may_be, first, INPUTS)):
         return declaration
     if NEVER.intersection(first):
-        takes = f"{name} takes {', '.join(first)}, and an attention is given {given}"
-        instead = f"what computes something else needs --contract: {others}; an attention, --contract {SIGNATURES_OF}"
-        raise Uncallable(f"{takes}; {instead}")
-    was = f"{declaration.full_name} is taken for an attention, whose {given} are its {', '.join(first)}"
-    return replace(declaration, assumption=f"{was}; what computes something else needs --contract")
+        takes = f"{name} takes {', '.join(first)}, and an attention is given {inputs}"
+        raise Uncallable(f"{takes}; {others}; for an attention, --contract {SIGNATURES_OF}")
+    what = f"{declaration.full_name} is tested as an attention, with {', '.join(first)} as its {inputs}"
+    return replace(declaration, assumption=f"{what}; for another contract add --contract")
 
 
-def _is_called_one(declaration: Declaration) -> bool:
-    """Whether its function, its file or its module is called an attention."""
-    homes = declaration.function, Path(declaration.file).stem, declaration.module.rpartition(".")[2]
-    return any(word in home.lower() for home in homes for word in ATTENTION)
-
-
-def _may_be(name: str, due: str) -> bool:
+def _may_be(name: str, expected: str) -> bool:
     """Whether a parameter may be meant as this input: `q`, `Q`, `query_states`, `xq`, `input_q`, `qs`."""
     words = [word for word in re.split(r"[_\d]+", name.lower()) if word]
-    return due in name.lower() or any(word[0] == due[0] or word[-1] == due[0] for word in words)
+    letter = expected[0]
+    return expected in name.lower() or any(word[0] == letter or word[-1] == letter for word in words)

@@ -13,19 +13,19 @@ from typing import Any
 
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
-from attnsuite.registry.declaration import Declaration, checked
+from attnsuite.registry.declaration import Declaration, implementation_arguments
 from attnsuite.registry.signatures import OWN, SIGNATURES_OF, AmbiguousSignature, recognise
 
 HOMES = ("attnsuite", "attnsuite.registry")
-"""The modules that have the decorator."""
+"""The modules that define the decorator."""
 UNDECORATED = "decorates no function with @implementation"
-MOST_LISTED = 12
-"""The most names in a message: more would not be read."""
+MAX_LISTED = 12
+"""Names in a message; of more, the others are counted."""
 METHODS = ("__call__", "forward")
-"""The methods by which an instance is called, the second that of a module."""
+"""The methods that define the parameters of an instance: of a class, and of a module."""
 
-_one_at_a_time = threading.Lock()
-"""CPython 3.11 miscounts the depth of recursion if two threads parse at once (python/cpython#106905)."""
+_parser = threading.Lock()
+"""For one thread at a time: CPython 3.11 miscounts the recursion depth of two that parse (python/cpython#106905)."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ def of_file(file: Path, contract: str, name: str, module: str = "") -> list[Decl
     if not source.decorated:
         return [replace(whole, broken=source.problem or UNDECORATED)]
 
-    def registered(said: str | None) -> Declaration:
-        if said in (None, contract):
+    def registered(declared: str | None) -> Declaration:
+        if declared in (None, contract):
             return whole
-        return replace(whole, broken=f"it is registered as {contract}, and its decorator says {said}")
+        return replace(whole, broken=f"it is registered as {contract}, and its decorator says {declared}")
 
     return decorated(source, registered)
 
@@ -103,23 +103,23 @@ def decorated(source: FileSource, placed: Callable[[str | None], Declaration]) -
 
 def of_function(function: FunctionSource, source: FileSource, whole: Declaration) -> Declaration:
     """The declaration of a decorated function, with the name and the place of `whole`."""
-    of_variant = function.summary, source.summary
-    summaries = of_variant if function.declared["variant"] else of_variant[::-1]
+    summaries = [function.summary, source.summary]
+    first, second = summaries if function.declared["variant"] else reversed(summaries)
     declared = {key: value for key, value in function.declared.items() if key not in ("variant", "contract")}
-    if whole.signature:  # what a user asks for counts more
+    if whole.signature:  # named by the user
         declared |= {"signature": whole.signature, "signature_by": whole.signature_by}
     return replace(
         whole,
         function=function.name,
         parameters=_own_parameters(function, whole),
-        summary=summaries[0] or summaries[1],
+        summary=first or second,
         broken=function.problem or whole.broken,
         **declared,
     )
 
 
 def _own_parameters(function: FunctionSource, whole: Declaration) -> tuple[str, ...] | None:
-    """The parameters where they have the names of the contract: those of a library are translated after the import."""
+    """The parameters with the names of the contract; None for those of another library, until the import."""
     if whole.contract != SIGNATURES_OF:
         return function.parameters
     try:
@@ -135,20 +135,20 @@ def makes_models(name: str) -> bool:
 
 
 def listed(names: Iterable[str]) -> str:
-    """The names, separated by commas: the first MOST_LISTED, and how many more there are."""
+    """The names, separated by commas: the first MAX_LISTED, and how many more there are."""
     names = list(dict.fromkeys(names))
-    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    return ", ".join(names[:MOST_LISTED]) + more
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return ", ".join(names[:MAX_LISTED]) + more
 
 
 def syntax_tree(source: bytes, name: str = "<unknown>") -> ast.Module:
-    """The tree of a source, without its warnings, for one thread after the other. Raises as `ast.parse` does."""
-    with _one_at_a_time, warnings.catch_warnings():
+    """The tree of a source, without its warnings. Raises as `ast.parse` does."""
+    with _parser, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(source, name)
 
 
-@cache  # a command finds what is registered several times
+@cache  # a command reads registered files several times
 def _parsed(source: bytes, file: Path) -> FileSource:
     try:
         tree = syntax_tree(source, str(file))
@@ -159,7 +159,9 @@ def _parsed(source: bytes, file: Path) -> FileSource:
     statements = list(_statements(tree.body))
     names = _decorators(statements)
     defined = [node for node in statements if isinstance(node, ast.FunctionDef | ast.ClassDef)]
-    marked = [(node, mark) for node in defined for mark in node.decorator_list if ast.unparse(_called(mark)) in names]
+    marked = [
+        (node, mark) for node in defined for mark in node.decorator_list if ast.unparse(_function_of(mark)) in names
+    ]
     return FileSource(
         _first_line(tree),
         tuple(_function(node, mark) for node, mark in marked),
@@ -193,29 +195,29 @@ def _decorators(statements: Sequence[ast.stmt]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _called(decorator: ast.expr) -> ast.expr:
+def _function_of(decorator: ast.expr) -> ast.expr:
     return decorator.func if isinstance(decorator, ast.Call) else decorator
 
 
 def _function(node: ast.FunctionDef | ast.ClassDef, decorator: ast.expr) -> FunctionSource:
-    declared, problem = checked(), ""
+    declared, problem = implementation_arguments(), ""
     try:
-        declared = checked(**_literals(decorator)) if isinstance(decorator, ast.Call) else declared
+        declared = implementation_arguments(**_literals(decorator)) if isinstance(decorator, ast.Call) else declared
     except (TypeError, ValueError) as error:
-        problem = f"line {decorator.lineno}: {error}".replace("checked()", "@implementation")
+        problem = f"line {decorator.lineno}: {error}".replace("implementation_arguments()", "@implementation")
     return FunctionSource(node.name, node.lineno, _parameters(node), _first_line(node), declared, problem)
 
 
 def _literals(call: ast.Call) -> dict[str, Any]:
     if call.args or any(keyword.arg is None for keyword in call.keywords):
-        raise ValueError("the arguments of @implementation have to be given by keyword, one by one")
+        raise ValueError("@implementation expects keyword arguments, written one by one")
     values = {}
     for keyword in call.keywords:
         try:
             values[str(keyword.arg)] = ast.literal_eval(keyword.value)
         except (ValueError, TypeError, SyntaxError, RecursionError) as error:
             raise ValueError(
-                f"{keyword.arg} of @implementation is not a literal, so it cannot be read without an import"
+                f"{keyword.arg} of @implementation is not a literal; write its value, which is read without an import"
             ) from error
     return values
 
@@ -226,8 +228,8 @@ def _parameters(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, ...] | None:
         methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name in METHODS]
         found = _parameters(methods[0]) if methods else None
         return found and found[1:]
-    of = node.args
-    return None if of.kwarg else tuple(each.arg for each in (*of.posonlyargs, *of.args, *of.kwonlyargs))
+    own = node.args
+    return None if own.kwarg else tuple(each.arg for each in (*own.posonlyargs, *own.args, *own.kwonlyargs))
 
 
 def _first_line(node: ast.Module | ast.FunctionDef | ast.ClassDef) -> str:

@@ -12,18 +12,18 @@ from functools import cached_property
 from pathlib import Path
 
 from attnsuite.model import UsageError
-from attnsuite.registry.backends import may_take_backend, takes_backend, with_backend
+from attnsuite.registry.backends import may_take_backend, parts, takes_backend, with_backend
+from attnsuite.registry.calls import check_signature, refuse_registered, with_signature
 from attnsuite.registry.declaration import Declaration
 from attnsuite.registry.discovery import DEFAULT_CONTRACT, contracts, discover
 from attnsuite.registry.files import locate, on_path
 from attnsuite.registry.loading import load
-from attnsuite.registry.signing import check_signature, check_taken, with_signature
 from attnsuite.registry.source import FileSource, decorated, listed, of_function, read
 
 LONGEST_PATH = 4096
-"""Characters: no system has longer paths that can be opened (PATH_MAX of Linux)."""
+"""Characters of the longest path that systems can open: PATH_MAX of Linux."""
 LONGEST_NAME = 1024
-"""Bytes of a part of a target: the name of a file (255), a function in it, and a plug."""
+"""Bytes of a part of a target: the name of a file (255), of a function in it, and of a backend."""
 
 
 def find(
@@ -40,16 +40,17 @@ def find(
     - `attention/torch_sdpa.flash`, a registered name; the contract may be left out if only one has the name;
     - `torch_sdpa`, a file with all its variants;
     - `attention/*`, a pattern;
-    - `path/to/file.py`: its decorated functions; without any, what is named as the contract, else the only public one;
-      an instance of one of its classes comes before the class;
+    - `path/to/file.py`: its decorated functions; without any, the function named like the contract, else the only
+      public one; an instance of one of its classes comes before the class;
     - `path/to/file.py:function` and `package.module:function`: no decorator needed;
-    - `TARGET+PLUG`: an attention, named in any of these ways, plugged into another: `transformer/eager+chunked`.
+    - `TARGET+BACKEND`: a target with an attention, named in any of these ways, as its backend:
+      `transformer/eager+chunked`.
 
     The contract of a file or module is `contract` if given, else the name of its folder or of its function if that is a
-    contract, else attention; that of a plug is attention. The implementation is named after the file, or after the
-    function that the user named, unless that has the name of the contract. `signature` names the one that files and
-    modules have, where their parameters do not tell. Raises `UsageError`, one line, if a target is not found.
-    Nothing is imported, except the packages around a module that cannot be located otherwise.
+    contract, else attention; that of a backend is attention. The implementation is named after the file, or after the
+    function that the user named, unless that has the name of the contract. `signature` is that of files and modules,
+    where their parameters do not identify it. Raises `UsageError`, in one line, if a target is not found. Nothing is
+    imported, except the packages around a module that cannot be located otherwise.
     """
     known = contracts(root)
     if contract is not None and contract not in known:
@@ -66,19 +67,38 @@ def find(
         for declaration in search.named(target):
             twin = chosen.setdefault(declaration.full_name, declaration)
             if signature:
-                check_taken(declaration.backend or declaration)
+                refuse_registered(declaration.backend or declaration)
             if not _same(twin, declaration):
-                homes = " and ".join("+".join(map(_place, _parts(each))) for each in (twin, declaration))
-                raise UsageError(f"two targets are called {declaration.full_name}: {homes}; ask them one by one")
+                homes = " and ".join("+".join(map(_place, parts(each))) for each in (twin, declaration))
+                raise UsageError(f"two targets are called {declaration.full_name}: {homes}; test them one by one")
     return list(chosen.values())
 
 
+def without(
+    declarations: Iterable[Declaration], excluded: Iterable[str], contract: str | None = None
+) -> list[Declaration]:
+    """The declarations except those that the excluded targets name, alone or as the host or backend of a combination.
+
+    UsageError for an excluded target that is not found, in this contract or in any.
+    """
+    names: set[str] = set()
+    for target in excluded:
+        try:
+            names.update(_names(find([target], contract)))
+        except UsageError:
+            if contract is None:
+                raise
+            names.update(_names(find([target])))  # a backend is of another contract
+    return [each for each in declarations if names.isdisjoint(_names([each, *parts(each)]))]
+
+
 def _refuse_unreadable(target: str) -> None:
-    """UsageError for what no name and no path can be: it holds a NUL, or is longer than systems allow."""
+    """UsageError for a target that is no name and no path: it contains a NUL, or is longer than systems allow."""
     if "\0" in target:
-        raise UsageError(f"target {target!r:.80} holds a NUL, which no name does")
+        raise UsageError(f"target {target!r:.80} contains a NUL character, which no name or path can have")
     if len(target) > LONGEST_PATH or any(len(os.fsencode(part)) > LONGEST_NAME for part in Path(target).parts):
-        raise UsageError(f"target {target[:40]!r}… has {len(target)} characters, more than a path may have")
+        limits = f"a path has at most {LONGEST_PATH:,}, and {LONGEST_NAME:,} bytes between slashes"
+        raise UsageError(f"target {target[:40]!r}… has {len(target):,} characters; {limits}")
 
 
 def command_words(declarations: Iterable[Declaration]) -> dict[str, tuple[str, ...]]:
@@ -88,54 +108,46 @@ def command_words(declarations: Iterable[Declaration]) -> dict[str, tuple[str, .
     """
     registered = {declaration.full_name: declaration for declaration in discover()}
     known = contracts()
-    return {declaration.full_name: _spelled(declaration, registered, known) for declaration in declarations}
+    return {declaration.full_name: _words(declaration, registered, known) for declaration in declarations}
 
 
-def _spelled(declaration: Declaration, registered: Mapping[str, Declaration], known: Sequence[str]) -> tuple[str, ...]:
-    def is_registered(one: Declaration) -> bool:
-        return one.full_name in registered and _same(one, registered[one.full_name])
+def _words(declaration: Declaration, registered: Mapping[str, Declaration], known: Sequence[str]) -> tuple[str, ...]:
+    def is_registered(part: Declaration) -> bool:
+        return part.full_name in registered and _same(part, registered[part.full_name])
 
     def word(part: Declaration) -> str:
         if not is_registered(part):
             return _place(part)
         return part.full_name if part is host else part.name  # a backend is an attention
 
-    host, *_ = parts = [declaration] if is_registered(declaration) else _parts(declaration)
-    target = "+".join(map(word, parts))
-    if is_registered(host) or host.contract == (_contract_said(host) or _contract_meant(host, known)):
+    host, *_ = own = [declaration] if is_registered(declaration) else parts(declaration)
+    target = "+".join(map(word, own))
+    if is_registered(host) or host.contract == (_declared_contract(host) or _implied_contract(host, known)):
         return (target,)
     return target, "--contract", host.contract
 
 
-def _parts(declaration: Declaration) -> list[Declaration]:
-    """The declaration alone; or, if something is plugged into it, the declarations of host and plug."""
-    if declaration.backend is None:
-        return [declaration]
-    name = declaration.name.removesuffix(f"+{declaration.backend.name}")
-    return [replace(declaration, name=name, backend=None), declaration.backend]
-
-
 def _place(declaration: Declaration) -> str:
-    """The target that finds it by its place: `path/to/file.py:function`, or the file if it was found by that alone."""
+    """The target that names it by its place: `path/to/file.py:function`, or the file if that alone names it."""
     function = declaration.function
     if declaration.own and not declaration.named and (declaration.broken or not _is_decorated(declaration)):
         function = ""
     return ":".join(filter(None, (declaration.module or declaration.file, function)))
 
 
-def _same(one: Declaration, other: Declaration) -> bool:
+def _same(first: Declaration, second: Declaration) -> bool:
     """Whether two declarations are of the same functions."""
-    homes = [[(part.file, part.module, part.function) for part in _parts(each)] for each in (one, other)]
+    homes = [[(part.file, part.module, part.function) for part in parts(each)] for each in (first, second)]
     return homes[0] == homes[1]
 
 
-def _contract_said(declaration: Declaration) -> str | None:
+def _declared_contract(declaration: Declaration) -> str | None:
     """The contract that its decorator names."""
     return read(Path(declaration.file)).contract_of(declaration.function) if declaration.file else None
 
 
 def _is_declared(declaration: Declaration) -> bool:
-    """Whether it is decorated, or lies in a folder that says what it is."""
+    """Whether it is decorated, or lies in a folder with the name of the default contract."""
     place = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
     if DEFAULT_CONTRACT in place[-2:-1]:
         return True
@@ -147,16 +159,16 @@ def _is_decorated(declaration: Declaration) -> bool:
     return declaration.function in {each.name for each in source.decorated}
 
 
-def _contract_meant(declaration: Declaration, known: Sequence[str]) -> str:
+def _implied_contract(declaration: Declaration, known: Sequence[str]) -> str:
     """The contract that the folder of a file or module is named after, else its function, or attention."""
     path = declaration.module.split(".") if declaration.module else Path(declaration.file).parts
-    called = (*path[-2:-1], declaration.function.rpartition(".")[2])
-    return next((name for name in called if name in known), DEFAULT_CONTRACT)
+    names = (*path[-2:-1], declaration.function.rpartition(".")[2])
+    return next((name for name in names if name in known), DEFAULT_CONTRACT)
 
 
 @dataclass(frozen=True)
 class _Search:
-    """Finds what a target means: a name registered among `everything`, a file or a module; of `contract`, if given."""
+    """Finds the declarations of a target: a name registered among `everything`, a file or a module; of `contract`."""
 
     everything: tuple[Declaration, ...]
     known: tuple[str, ...]
@@ -169,46 +181,46 @@ class _Search:
         return [declaration for declaration in self.everything if self.contract in (None, declaration.contract)]
 
     def named(self, target: str) -> list[Declaration]:
-        """The declarations that a target means. UsageError if there are none."""
+        """The declarations that a target names. UsageError if there are none."""
         if found := _clear(target, _matching(target, self.registered)):
             return found
         if "+" in target and not _is_path(target):
-            return self._plugged(target)
+            return self._combined(target)
         place, colon, function = _split(target)
         if colon and not (place and function):
             raise UsageError(f"{self.word} {target!r}: a colon stands between a file or module and a function in it")
         if colon and not place.endswith(".py") and os.sep not in place and not Path(place).is_file():
-            return [self._meant(self._of_module(place, function))]
+            return [self._marked(self._of_module(place, function))]
         if not colon:
             place, function = target, ""
         file = _expanded(place)
         if not target or not (colon or file.suffix == ".py" or file.exists()):
             raise UsageError(self._unknown(target))
-        return [self._meant(each) for each in self._of_path(file, function)]
+        return [self._marked(each) for each in self._of_path(file, function)]
 
-    def _meant(self, found: Declaration) -> Declaration:
-        """What a file or a module has, marked where neither the user nor its author says which contract it keeps."""
-        is_said = self.contract or self.signature or found.full_name in _names(self.registered) or _is_declared(found)
-        return found if is_said else replace(found, contract_assumed=found.contract == DEFAULT_CONTRACT)
+    def _marked(self, found: Declaration) -> Declaration:
+        """What a file or a module has, marked where neither the user nor its author names its contract."""
+        is_named = self.contract or self.signature or found.full_name in _names(self.registered) or _is_declared(found)
+        return found if is_named else replace(found, contract_assumed=found.contract == DEFAULT_CONTRACT)
 
-    def _plugged(self, target: str) -> list[Declaration]:
-        """Each host before the + with each attention after it plugged in."""
-        host, plug = self._split_at_plug(target)
+    def _combined(self, target: str) -> list[Declaration]:
+        """Each host before the + with each attention after it as its backend."""
+        host, backend = self._split_at_backend(target)
         if not host:
-            due = "an implementation that takes an attention is due before +, as in transformer/eager+chunked"
-            raise UsageError(f"{self.word} {target!r}: {due}")
+            expected = "an implementation that takes an attention, as in transformer/eager+chunked"
+            raise UsageError(f"{self.word} {target!r}: before + expected {expected}")
         takers = _matching(host, [each for each in self.registered if may_take_backend(each)])
         found = _clear(host, takers) or replace(self, signature="").named(host)
         hosts = [each for each in found if may_take_backend(each)]
         if not hosts:
             raise UsageError(self._no_host(found))
-        if not plug:
-            raise UsageError(f"{self.word} {target!r}: an implementation of attention is due after +")
-        plugs = replace(self, contract=DEFAULT_CONTRACT, word="plug").named(plug)
-        return [with_backend(outside, each) for outside in hosts for each in plugs]
+        if not backend:
+            raise UsageError(f"{self.word} {target!r}: after + expected an implementation of attention")
+        backends = replace(self, contract=DEFAULT_CONTRACT, word="backend").named(backend)
+        return [with_backend(host, each) for host in hosts for each in backends]
 
-    def _split_at_plug(self, target: str) -> tuple[str, str]:
-        """Host and plug, split at the first + that follows something that exists: a path may contain a + too."""
+    def _split_at_backend(self, target: str) -> tuple[str, str]:
+        """Host and backend, split at the first + that follows something that exists: a path may contain a + too."""
         places = [place for place, sign in enumerate(target) if sign == "+"]
         cut = next((place for place in places if self._exists(target[:place])), places[0])
         return target[:cut], target[cut + 1 :]
@@ -220,23 +232,22 @@ class _Search:
         return is_module or is_file or bool(_matching(target, self.everything))
 
     def _no_host(self, found: Sequence[Declaration]) -> str:
-        """The message that nothing can be plugged into these declarations."""
+        """The message that these declarations take no backend."""
         contract, name = found[0].contract, listed(_names(found))
         if contract == DEFAULT_CONTRACT:
-            return f"{name} is asked as an attention, and nothing can be plugged into an attention"
+            return f"{name} is tested as an attention, which takes no backend"
         takers = _names(each for each in self.everything if takes_backend(each) and each.contract == contract)
-        others = f"of {contract}, these do: {listed(takers)}" if takers else f"nothing of {contract} does"
+        others = f"of {contract}, these do: {listed(takers)}" if takers else f"no implementation of {contract} does"
         return f"{name} takes no parameter 'attention'; {others}"
 
     def _unknown(self, target: str) -> str:
-        """The message that nothing has this name, and what may have been meant."""
+        """The message that nothing has this name, with the closest names or all."""
         if elsewhere := _matching(target, self.everything):
-            told = f"{self.word} {target!r} is an implementation of {elsewhere[0].contract}, not of {self.contract}"
-            return f"{told}: only an attention can be plugged in" if self.word == "plug" else told
-        last = sorted(
-            self.registered, key=lambda d: d.contract == DEFAULT_CONTRACT
-        )  # so that of equal names attention is meant
-        names = {name: d.full_name for d in last if d.backend is None for name in (d.name, d.full_name)}
+            says = f"{self.word} {target!r} is an implementation of {elsewhere[0].contract}, not of {self.contract}"
+            return f"{says}: only an attention can be a backend" if self.word == "backend" else says
+        # attention comes last, so that it has the equal names
+        ordered = sorted(self.registered, key=lambda each: each.contract == DEFAULT_CONTRACT)
+        names = {name: each.full_name for each in ordered if not each.backend for name in (each.name, each.full_name)}
         close = list(dict.fromkeys(names[name] for name in get_close_matches(target, names, n=3)))
         if target in self.known:
             close = [f"{target}/*"]
@@ -263,17 +274,17 @@ class _Search:
         source = read(file)
         whole = Declaration("", file.stem, function or self._only(source), "", str(file), named=bool(function))
         if source.decorated and not function:
-            return decorated(source, lambda said: self._asked(replace(whole, function=""), said))
-        asked = self._asked(whole, source.contract_of(function))
+            return decorated(source, lambda declared: self._completed(replace(whole, function=""), declared))
+        declaration = self._completed(whole, source.contract_of(function))
         if source.problem:
-            return [replace(asked, broken=source.problem)]
-        return [_of_source(source, asked) if function else asked]
+            return [replace(declaration, broken=source.problem)]
+        return [_of_source(source, declaration) if function else declaration]
 
     def _only(self, source: FileSource) -> str:
-        """The only function of a file that is named as a contract, if it is; it says the contract."""
+        """The only function of a file with the name of a contract, which then is its contract; or empty."""
         names = [name for name, _ in source.lines if name in self.known]
-        one = names[0] if len(names) == 1 else DEFAULT_CONTRACT
-        return one if one != DEFAULT_CONTRACT and self.contract in (None, one) else ""
+        only = names[0] if len(names) == 1 else DEFAULT_CONTRACT
+        return only if only != DEFAULT_CONTRACT and self.contract in (None, only) else ""
 
     def _of_module(self, module: str, function: str) -> Declaration:
         if not all(part.isidentifier() for part in module.split(".")):
@@ -282,10 +293,10 @@ class _Search:
         with on_path(Path.cwd()):
             spec = locate(module)
         source = read(Path(spec.origin)) if spec and spec.origin and Path(spec.origin).suffix == ".py" else FileSource()
-        whole = self._asked(whole, source.contract_of(function))
-        if spec is None:  # a package may make it when it is imported, as `os` makes `os.path`: in the worker
+        whole = self._completed(whole, source.contract_of(function))
+        if spec is None:  # a package may make it when the worker imports it, as `os` makes `os.path`
             package = module.partition(".")[0]
-            if package in sys.stdlib_module_names:  # imported here: it is no submission
+            if package in sys.stdlib_module_names:  # no submission, so that it may be imported here
                 return replace(_of_source(source, whole), broken=getattr(load(whole), "reason", ""))
             if locate(package) is None:
                 raise UsageError(f"No module named {package!r}")
@@ -293,31 +304,31 @@ class _Search:
             whole = replace(whole, file=spec.origin, broken=source.problem)
         return _of_source(source, whole)
 
-    def _asked(self, whole: Declaration, said: str | None) -> Declaration:
-        """What is asked of the contract that the user names, else that its decorator, its folder or its name says."""
-        contract = self.contract or said or _contract_meant(whole, self.known)
+    def _completed(self, whole: Declaration, declared: str | None) -> Declaration:
+        """The declaration with its contract: that of the user, else of its decorator, its folder or its name."""
+        contract = self.contract or declared or _implied_contract(whole, self.known)
         return with_signature(replace(whole, contract=contract), self.signature)
 
 
 def _matching(target: str, registered: Iterable[Declaration]) -> list[Declaration]:
-    """The declarations that a name, the name of a file, or a pattern means."""
+    """The declarations that a name, the name of a file, or a pattern selects."""
     registered = list(registered)
 
-    def those(matches: Callable[[str], bool]) -> list[Declaration]:
-        return [d for d in registered if matches(d.full_name) or matches(d.name)]
+    def select(matches: Callable[[str], bool]) -> list[Declaration]:
+        return [each for each in registered if matches(each.full_name) or matches(each.name)]
 
     if any(sign in target for sign in "*?["):
-        return those(lambda name: fnmatchcase(name, target))
-    return those(lambda name: name == target) or those(lambda name: name.startswith(f"{target}."))
+        return select(lambda name: fnmatchcase(name, target))
+    return select(lambda name: name == target) or select(lambda name: name.startswith(f"{target}."))
 
 
 def _clear(target: str, found: list[Declaration]) -> list[Declaration]:
-    """Of declarations with the same name, those of attention if there are any. UsageError if it is not clear."""
+    """Of declarations with the same name, those of attention if there are any. UsageError if several contracts fit."""
     contracts = sorted({d.contract for d in found})
     if len(contracts) < 2 or any(sign in target for sign in "*?["):
         return found
-    if mine := [d for d in found if d.contract == DEFAULT_CONTRACT]:
-        return mine
+    if usual := [each for each in found if each.contract == DEFAULT_CONTRACT]:
+        return usual
     raise UsageError(f"target {target!r} is ambiguous: {' or '.join(f'{each}/{target}' for each in contracts)}")
 
 
@@ -334,18 +345,18 @@ def _split(target: str) -> tuple[str, str, str]:
 
 
 def _is_path(target: str) -> bool:
-    """Whether every + in a target is part of a path, as in `c++/kernel.py`, so that it has no plug."""
+    """Whether every + in a target is part of a path, as in `c++/kernel.py`, so that it names no backend."""
     place, colon, function = _split(target)
     path = _expanded(place if colon else target)
     return "+" not in function * bool(colon) and (path.is_file() or ("+" not in path.name and path.parent.is_dir()))
 
 
-def _names(found: Iterable[Declaration]) -> list[str]:
-    return [declaration.full_name for declaration in found]
+def _names(declarations: Iterable[Declaration]) -> list[str]:
+    return [declaration.full_name for declaration in declarations]
 
 
 def _of_source(source: FileSource, whole: Declaration) -> Declaration:
-    """The declaration of a function that is named: as its decorator declares it, else as only its import tells.
+    """The declaration of a named function: as its decorator declares it, or without details that its import will show.
 
     It is named after its variant or, unless that has the name of the contract, after the function.
     """

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from attnsuite.cases import Call, Reply
 from attnsuite.registry import Declaration
-from attnsuite.registry.declaration import checked
+from attnsuite.registry.declaration import implementation_arguments
 from attnsuite.registry.signatures import names
-from attnsuite.registry.signing import ASKED_FOR, DECLARED
+from attnsuite.registry.signatures.signature import BY_AUTHOR, BY_USER
 
 HEADER_LIMIT = 1 << 24
 """Bytes of MessagePack in a message at most: a hundred thousand tensors take about as many."""
@@ -225,12 +225,12 @@ def declared_by(report: ImportReport, known: Declaration) -> Declaration:
         *reported.signature_by,
         *filter(None, reported.function.split(".")),
     )
-    if not all(name.isidentifier() or name in (ASKED_FOR, DECLARED) for name in parameters):
+    if not all(name.isidentifier() or name in (BY_USER, BY_AUTHOR) for name in parameters):
         raise InvalidMessage("parameters without names")
     if reported.signature and reported.signature not in names():
         raise InvalidMessage("an unknown signature")
     try:
-        checked(requires=reported.requires, lacks=reported.lacks, conventions=reported.conventions)
+        implementation_arguments(requires=reported.requires, lacks=reported.lacks, conventions=reported.conventions)
     except TypeError as error:
         raise InvalidMessage(str(error)) from error
     return replace(known, **fields)

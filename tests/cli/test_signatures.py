@@ -129,8 +129,8 @@ def test_a_call_to_paste_shows_the_mistake(check: Check, capsys: pytest.CaptureF
     [
         ("either", (), "attention/either: causal fits several signatures: say "),
         ("flash", ("--signature", "flash"), "unknown signature 'flash'; there are: sdpa, flash_attn, xformers, jax, "),
-        ("attention/matmul", ("--signature", "jax"), "attention/matmul says itself which signature it has; "),
-        ("flash", ("--signature", "jax", "--contract", "add_norm"), "signatures are those of attention; "),
+        ("attention/matmul", ("--signature", "jax"), "--signature is for files and modules; "),
+        ("flash", ("--signature", "jax", "--contract", "add_norm"), "--signature jax is for functions of attention; "),
     ],
 )  # fmt: skip
 def test_what_is_not_clear_is_one_line(check: Check, name: str, options: tuple[str, ...], says: str) -> None:

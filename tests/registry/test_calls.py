@@ -74,7 +74,7 @@ def refusal(file: Path, contract: str | None = None) -> list[str]:
         ),
         pytest.param(
             "def attention(qkv, causal=False, softmax_scale=None): ...",
-            "attention takes qkv, causal, softmax_scale where query, key, value are given",
+            "attention takes qkv, causal, softmax_scale; attention gives query, key, value by position",
             [
                 "from kernel import attention as mine",
                 "",
@@ -86,7 +86,7 @@ def refusal(file: Path, contract: str | None = None) -> list[str]:
         ),
         pytest.param(
             "def attention(*, query, key, value): ...",
-            "attention takes nothing by position where query, key, value are given",
+            "attention takes nothing by position; attention gives query, key, value by position",
             [
                 "from kernel import attention as mine",
                 "",

@@ -138,7 +138,7 @@ def test_one_that_cannot_be_called_is_refused_and_no_other_function_tested(kerne
 def test_an_async_function_is_refused_in_favour_of_none(kernel: Write, statement: str) -> None:
     said = complaint(str(kernel("kernel.py", f"async def attention(query, key, value):\n    {statement} value")))
 
-    assert said == "attention is async: its call returns before anything is computed; write a plain function"
+    assert said == "attention is async: its call returns before it computes; write a plain function"
 
 
 def test_the_file_need_not_define_anything_else(write: Write) -> None:

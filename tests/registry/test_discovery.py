@@ -70,15 +70,15 @@ def test_listing_the_shipped_room_imports_neither_torch_nor_an_implementation() 
         ),
         (
             "from attnsuite import implementation\nLACKS = {}\n@implementation(lacks=LACKS)\ndef f(): ...",
-            "line 3: lacks of @implementation is not a literal, so it cannot be read without an import",
+            "line 3: lacks of @implementation is not a literal; write its value, which is read without an import",
         ),
         (
             "from attnsuite import implementation as declare\n@declare(**{})\ndef f(): ...",
-            "line 2: the arguments of @implementation have to be given by keyword, one by one",
+            "line 2: @implementation expects keyword arguments, written one by one",
         ),
         (
             "from attnsuite import implementation\n@implementation(requires='jax')\ndef f(): ...",
-            "line 2: requires is a list of the names of libraries, not 'jax'",
+            "line 2: requires is 'jax'; expected a list of libraries, such as ['jax']",
         ),
         (
             "from attnsuite import implementation\n@implementation(needs=['jax'])\ndef f(): ...",
@@ -105,11 +105,11 @@ def test_what_cannot_be_read_stands_in_the_list_with_the_reason(
 def test_the_decorator_refuses_what_the_reader_refuses() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'needs'"):
         implementation(needs=["jax"])  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match="a list of the names of libraries"):
+    with pytest.raises(TypeError, match="expected a list of libraries"):
         implementation(requires="jax")
-    with pytest.raises(TypeError, match="a reason for each feature"):
+    with pytest.raises(TypeError, match="expected a reason in words"):
         implementation(lacks={"causal": ""})
-    with pytest.raises(TypeError, match="a choice for each point"):
+    with pytest.raises(TypeError, match="expected a choice for each"):
         implementation(conventions={"causal": {"bool_mask": object()}})
 
 

@@ -62,7 +62,7 @@ def test_a_relative_import_in_a_file_is_told_what_to_name(write: Write, tmp_path
     (package / "kernel.py").write_text(text)
     within = loaded(package / "kernel.py")
     assert isinstance(within, Broken)
-    assert ": name the module, fast.cpu.kernel, from a place where fast can be imported" in within.reason
+    assert ": name the module, fast.cpu.kernel, from a folder where fast can be imported" in within.reason
 
 
 def test_an_interrupted_import_is_interrupted(write: Write) -> None:
@@ -208,7 +208,7 @@ def test_a_source_hash_waits_while_another_thread_parses(write: Write) -> None:
     declaration = Declaration("attention", "mine", "f", file=str(write("mine.py", "def f(): ...")))
     hashes: list[str] = []
     thread = threading.Thread(target=lambda: hashes.append(registry.source_hash(declaration)))
-    with source._one_at_a_time:
+    with source._parser:
         thread.start()
         thread.join(0.3)
         assert hashes == []

@@ -10,7 +10,8 @@ import pytest
 from targets import PLAIN, Write, complaint, names
 
 from attnsuite import registry
-from attnsuite.registry import Loaded, discover, find, load
+from attnsuite.model import UsageError
+from attnsuite.registry import Loaded, discover, find, load, without
 
 # Targets
 
@@ -188,7 +189,7 @@ def test_a_name_that_only_the_import_can_deny_is_denied_then(write: Write) -> No
 def test_two_files_of_one_name_are_not_mixed_up(write: Write) -> None:
     one, two = write("a/kernel.py", PLAIN), write("b/kernel.py", PLAIN)
     assert complaint(str(one), str(two)) == (
-        f"two targets are called attention/kernel: {one}:attention and {two}:attention; ask them one by one"
+        f"two targets are called attention/kernel: {one}:attention and {two}:attention; test them one by one"
     )
 
 
@@ -205,3 +206,27 @@ def test_the_decorator_says_the_contract_unless_the_user_does(write: Write) -> N
     for target in (str(file), f"{file}:score"):
         assert [find([target])[0].contract, find([target], "add_norm")[0].contract] == ["bleu", "add_norm"]
     assert find([], root=file.parents[1])[0].broken == "it is registered as attention, and its decorator says bleu"
+
+
+@pytest.mark.parametrize(
+    ("excluded", "remaining"),
+    [
+        ("flex", ["host", "host+chunked"]),
+        ("attention/chunked", ["host", "host+flex"]),
+        ("multi_head_attention/split_heads", []),
+        ("multi_head_attention/split_heads+flex", ["host", "host+chunked"]),
+    ],
+)
+def test_what_is_excluded_is_no_backend_and_no_host_of_the_rest(excluded: str, remaining: list[str]) -> None:
+    targets = ["split_heads", "split_heads+flex", "split_heads+chunked"]
+    declarations = find(targets, "multi_head_attention")
+
+    left = without(declarations, [excluded], "multi_head_attention")
+
+    host = "multi_head_attention/split_heads"
+    assert names(left) == [each.replace("host", host) for each in remaining]
+
+
+def test_an_excluded_name_that_does_not_exist_is_reported() -> None:
+    with pytest.raises(UsageError, match="unknown target 'nosuch'"):
+        without(find(["attention/chunked"]), ["nosuch"], "attention")

@@ -26,6 +26,8 @@ ORDER = ("sdpa", "flash_attn", "xformers", "jax", "flashinfer", "triton", "mlx",
 """The order in which messages list the signatures; others come last."""
 INPUTS = ("query", "key", "value")
 """What every signature of attention takes first, by position."""
+BY_USER, BY_AUTHOR = "--signature", "@implementation"
+"""What may name a signature, in place of the parameters that identify it."""
 Parameters = frozenset[str] | None
 """The names that a function can be given by keyword; None where it takes any."""
 

@@ -13,15 +13,22 @@ from msgspec import structs
 from attnsuite.cases import Call, Calls, Contract, Mutant
 from attnsuite.model import Outcome, Status
 from attnsuite.registry.signatures.reproduction import call_lines
-from attnsuite.registry.signatures.signature import INPUTS, OWN, SIGNATURES_OF, Signature, SignatureCall, signature
+from attnsuite.registry.signatures.signature import (
+    BY_AUTHOR,
+    BY_USER,
+    INPUTS,
+    OWN,
+    SIGNATURES_OF,
+    Signature,
+    SignatureCall,
+    signature,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from attnsuite.cases.contract import Reproducer
 
-NAMED_BY_USER = ("--signature", "@implementation")
-"""What names a signature in place of the parameters that identify it."""
 ARGUMENTS = {
     "scale": r"\bscale\b(?==)|(?<=given )scale\b|(?<=takes no )scale\b|(?<=and no )scale\b|(?<=lacks )scale\b",
     "window": r"\bwindow\b(?==)|(?<=takes no )window\b|(?<=and no )window\b|(?<=lacks )window\b",
@@ -41,12 +48,12 @@ OWN_AXES = frozenset({"attends_over_heads", "returns_heads_last", "reshapes_outp
 def recognition_note(name: str, theirs: str, by: Sequence[str]) -> str:
     """The signature with which an implementation is tested, and why; empty for the contract's own by default.
 
-    `by` are the parameters that identify it, or a word of NAMED_BY_USER.
+    `by` are the parameters that identify it, or BY_USER, or BY_AUTHOR.
     """
     if not theirs or (theirs == OWN and not by):
         return ""
     known = signature(theirs)
-    why = f"as {by[0]} says" if by and by[0] in NAMED_BY_USER else f"recognised by {' and '.join(by)}"
+    why = f"as {by[0]} says" if by and by[0] in (BY_USER, BY_AUTHOR) else f"recognised by {' and '.join(by)}"
     axes = f"axes ({', '.join(known.axes.split())})" if " " in known.axes else ""
     return f"{name} is tested with the signature {theirs}, {why}: {'; '.join(filter(None, (axes, known.says)))}"
 

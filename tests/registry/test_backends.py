@@ -158,21 +158,21 @@ def test_plugs_of_one_name_are_not_mixed_up(write: Write) -> None:
         ),
         (
             "seq2seq_attention/eager+chunked",
-            "seq2seq_attention/eager takes no parameter 'attention'; nothing of seq2seq_attention does",
+            "seq2seq_attention/eager takes no parameter 'attention'; no implementation of seq2seq_attention does",
         ),
         (
             "transformer/eager+transformer/eager",
-            "plug 'transformer/eager' is an implementation of transformer, not of attention: only an attention can be "
-            "plugged in",
+            "backend 'transformer/eager' is an implementation of transformer, not of attention: only an attention can "
+            "be a backend",
         ),
-        ("transformer/eager+", "target 'transformer/eager+': an implementation of attention is due after +"),
-        ("+chunked", "target '+chunked': an implementation that takes an attention is due before +, as in"),
-        ("transformer/eager+chunkd", "unknown plug 'chunkd': did you mean attention/chunked?"),
-        ("transformer/eager+nosuch", "unknown plug 'nosuch'; implementations of attention are: attention/chunked, "),
+        ("transformer/eager+", "target 'transformer/eager+': after + expected an implementation of attention"),
+        ("+chunked", "target '+chunked': before + expected an implementation that takes an attention, as in"),
+        ("transformer/eager+chunkd", "unknown backend 'chunkd': did you mean attention/chunked?"),
+        ("transformer/eager+nosuch", "unknown backend 'nosuch'; implementations of attention are: attention/chunked, "),
         ("transformer/eagr+chunked", "unknown target 'transformer/eagr': did you mean transformer/eager"),
         ("nosuch.py+chunked", "no file 'nosuch.py'"),
         ("eager+nosuch.py", "target 'eager' is ambiguous: transformer/eager or vision_transformer/eager"),
-        ("chunked+matmul", "attention/chunked is asked as an attention, and nothing can be plugged into an attention"),
+        ("chunked+matmul", "attention/chunked is tested as an attention, which takes no backend"),
         ("transformer/eager+{folder}/model.py:nosuch", "model.py has no function 'nosuch': it has transformer"),
     ],
 )
