@@ -1,4 +1,4 @@
-"""Prints what CHANGELOG.md says of the version of a tag; refuses a tag that is not the version in pyproject.toml."""
+"""Prints the section of CHANGELOG.md for the version of a tag, which has to be the version in pyproject.toml."""
 
 from __future__ import annotations
 

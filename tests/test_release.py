@@ -1,4 +1,4 @@
-"""What a release says of itself: one version, a changelog to be tagged, how to cite it and where weaknesses go."""
+"""A release has one version, a section of the changelog, a citation and a policy for reports of weaknesses."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ CHANGELOG = (HOME / "CHANGELOG.md").read_text(encoding="utf-8")
 CITATION = yaml.safe_load((HOME / "CITATION.cff").read_text(encoding="utf-8"))
 
 
-def test_the_version_stands_in_pyproject_alone_and_the_citation_repeats_it() -> None:
-    version = PROJECT["version"]
+def test_the_version_is_that_of_the_newest_section_of_the_changelog_and_of_the_citation() -> None:
+    version, date = re.findall(r"^## \[(\d+\.\d+\.\d+)\] - (.*)$", CHANGELOG, re.MULTILINE)[0]
 
-    assert re.fullmatch(r"\d+\.\d+\.\d+", version)
-    assert CITATION["version"] == version
+    assert PROJECT["version"] == version == CITATION["version"]
+    assert str(CITATION["date-released"]) == date
     code = [file for file in (HOME / "suite").rglob("*.py") if f'"{version}"' in file.read_text(encoding="utf-8")]
-    assert code == [], "the code asks importlib.metadata"
+    assert code == [], "the code reads importlib.metadata"
+
+
+def test_the_newest_section_is_short() -> None:
+    assert CHANGELOG.split("\n## ")[2].count("\n") <= 60
 
 
 def test_the_citation_says_what_is_cited_and_what_its_schema_demands() -> None:
@@ -63,11 +67,9 @@ def notes(folder: Path, tag: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_notes_of_a_release_are_its_section(tmp_path: Path) -> None:
-    tag = f"v{PROJECT['version']}"
-    released = CHANGELOG.replace("## [Unreleased]\n", f"## [Unreleased]\n\n## [{PROJECT['version']}] - 2026-12-01\n", 1)
-    (tmp_path / "CHANGELOG.md").write_text(f"{released}\n## [0.0.1] - 2020-01-01\n\nold\n", encoding="utf-8")
+    (tmp_path / "CHANGELOG.md").write_text(f"{CHANGELOG}\n## [0.0.1] - 2020-01-01\n\nold\n", encoding="utf-8")
 
-    done = notes(tmp_path, tag)
+    done = notes(tmp_path, f"v{PROJECT['version']}")
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("### Added\n")

@@ -37,7 +37,7 @@ REMOVED: Mapping[tuple[str, str], str] = {
     ("merge", ""): "`merge` was removed: `attnsuite report DIR... --results OUT` merges and writes the pages",
     ("check", "--last-failed"): "--last-failed was removed: `pytest --attention FILE --lf` does that",
     ("compare", "--python"): "--python was removed: store results in each environment, and compare the two folders",
-    ("learn", "--pairs"): "--pairs was removed: a task of tasks.py reads other data, as docs/learning.md says",
+    ("learn", "--pairs"): "--pairs was removed: a task of tasks.py reads other data, as CONTRIBUTING.md says",
     ("learn", "--examples"): "--examples was removed: translators train on all pairs that ship",
     ("learn", "--jobs"): "--jobs was removed: start a command per task, each with its own --results, and merge them",
     ("history", "--by-commit"): "--by-commit was removed: runs are in the order in which they started",

@@ -115,7 +115,7 @@ def test_an_exception_is_reported_and_an_absent_library_is_no_failure(
 
 def test_claims_have_names_of_their_own_and_topics_in_order_which_the_page_names() -> None:
     topics = list(dict.fromkeys(claim.topic for claim in all_claims()))
-    page = Path(__file__).parents[2] / "docs" / "claims.md"
+    page = Path(__file__).parents[2] / "docs" / "documents.md"
 
     assert len({claim.name for claim in all_claims()}) == len(all_claims()) > 50
     assert {claim.document for claim in all_claims()} >= {f"doc-00{number}" for number in range(5)}

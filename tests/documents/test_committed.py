@@ -1,4 +1,4 @@
-"""What the committed trainings reached: the promises of docs/learning.md, held against the rows in results/."""
+"""What the committed trainings reached: the promises of docs/documents.md, held against the rows in results/."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from attnsuite.documents.figures.drawing import targets
 
 SVG = "{http://www.w3.org/2000/svg}"
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "figures.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "documents.md").read_text(encoding="utf-8")
 PRINTED = json.loads(DATA.read_text())["kernels"]
 UNTRAINED = [name for name, figure in FIGURES.items() if not figure.trains]
 

@@ -509,7 +509,7 @@ def test_a_translator_is_trained_once(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_unknown_names_and_names_on_the_page_and_in_tox() -> None:
     home = Path(__file__).parents[2]
-    page, tox = ((home / name).read_text(encoding="utf-8") for name in ("docs/learning.md", "tox.ini"))
+    page, tox = ((home / name).read_text(encoding="utf-8") for name in ("docs/documents.md", "tox.ini"))
     named = re.findall(r"--task ([a-z][\w/-]+)", page + tox)
 
     assert (

@@ -358,14 +358,30 @@ def paged_attention(q, k_cache, v_cache, block_tables, context_lens, **options):
         found.append(flash_attn_varlen_func(q[item], k, v, [0, len(q[item])], [0, len(k)], 0, 0, **options))
     return torch.stack(found)
 """
+CACHED = """
+import torch
+from varlen import flash_attn_varlen_func
 
 
-@pytest.mark.parametrize("home", ["varlen", "paged"])
+def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, cache_seqlens=None, **options):
+    outputs = []
+    for item, length in enumerate(cache_seqlens):
+        for cache, new in ((k_cache, k), (v_cache, v)):
+            cache[item, length : length + new.shape[1]] = new[item]
+        keys, values = k_cache[item, : length + k.shape[1]], v_cache[item, : length + k.shape[1]]
+        starts = [0, len(q[item])], [0, len(keys)]
+        outputs.append(flash_attn_varlen_func(q[item], keys, values, *starts, 0, 0, **options))
+    return torch.stack(outputs)
+"""
+
+
+@pytest.mark.parametrize("home", ["varlen", "paged", "cached"])
 def test_the_wrappers_of_the_document_pass(write: Write, home: str) -> None:
     blocks = (Path(__file__).parents[2] / "docs" / "signatures.md").read_text(encoding="utf-8").split("```\n")
     (wrapper,) = (each for each in blocks if f"\nfrom {home} import" in each and "\n\n\n" in each)
     write("varlen.py", VARLEN)
     write("paged.py", PAGED)
+    write("cached.py", CACHED)
 
     found = loaded(write("wrapper.py", wrapper))
 

@@ -1,4 +1,4 @@
-"""docs/results.md lists every field of every file of a run: the tables are made from the structs that read the files.
+"""docs/site/fields.md lists every field of every file of a run, from the structs that read the files.
 
 `python tests/results/test_columns.py` writes the tables anew.
 """
@@ -31,7 +31,14 @@ from attnsuite.model import (
 )
 from attnsuite.results.history import Line
 
-PAGE = Path(__file__).parents[2] / "docs" / "results.md"
+PAGE = Path(__file__).parents[2] / "docs" / "site" / "fields.md"
+TEXT = """# Fields: what is in each file of a run?
+
+`python tests/results/test_columns.py` writes this page from the classes that read the files
+([rows.py](../../suite/model/rows.py), [run.py](../../suite/model/run.py)); [results](../results.md) says how to load
+them. A field at its default (empty, none) is not written. Numbers have six significant digits, those of outcomes three.
+JSON has no infinity: `1e308` stands for it.
+"""
 FILES = {
     "run.json": (Run, Machine),
     "outcomes.jsonl.gz": (Outcome,),
@@ -154,11 +161,11 @@ def table(struct: type) -> str:
 
 
 def tables() -> str:
-    return "\n\n".join(f"### {name}\n\n" + "\n\n".join(map(table, kinds)) for name, kinds in FILES.items())
+    return "\n\n".join(f"## {name}\n\n" + "\n\n".join(map(table, kinds)) for name, kinds in FILES.items())
 
 
 def test_the_page_has_the_tables_of_the_structs():
-    assert tables() in PAGE.read_text("utf-8"), "run `python tests/results/test_columns.py`"
+    assert PAGE.read_text("utf-8") == f"{TEXT}\n{tables()}\n", "run `python tests/results/test_columns.py`"
 
 
 def test_every_field_has_a_meaning():
@@ -170,6 +177,5 @@ def test_every_field_has_a_meaning():
 
 
 if __name__ == "__main__":
-    head, _, _ = PAGE.read_text("utf-8").partition("\n### run.json\n")
-    PAGE.write_text(f"{head}\n{tables()}\n", "utf-8")
+    PAGE.write_text(f"{TEXT}\n{tables()}\n", "utf-8")
     sys.stdout.write(f"{PAGE}\n")
