@@ -1,4 +1,4 @@
-"""How any contract asks: calls, cases, workloads, and what a contract consists of."""
+"""Contracts as data: calls, cases, mutants, correct variants and workloads."""
 
 from __future__ import annotations
 

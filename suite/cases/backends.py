@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OF_VALUES = ("w_value", "b_value")
 """Endings of the names of weights that map values."""
 ROLES = ("query", "key", "value")
-TAKEN = ("attn_mask", "is_causal", "dropout_p")
+BACKEND_OPTIONS = ("attn_mask", "is_causal", "dropout_p")
 """The arguments that a backend may get besides query, key and value."""
 
 
@@ -73,7 +73,7 @@ class ExpectedBackendCall:
     """The visible keys, boolean, broadcastable to b h l s; None: all."""
     dropout_p: float = 0.0
     spare_keys: bool = False
-    """Whether there may be further keys if they are hidden: a cache has room for those to come."""
+    """Whether there may be further keys if they are hidden: a cache allocates keys of later steps."""
 
     def complaint(self, call: BackendCall) -> str | None:
         """What is wrong with a call, or None."""
@@ -118,7 +118,7 @@ class ExpectedBackendCall:
 Script = Sequence[ExpectedBackendCall]
 """The calls of the backend during one call of the function, in order."""
 Scripts = Callable[[Call, Call], Sequence[Script]]
-"""The scripts of a call, one of which must be followed; the second argument is the call that made its model."""
+"""The scripts of a call: the backend must follow one. The second argument is the call that made its model."""
 
 
 class BackendCase(ChangedCase):
@@ -168,22 +168,22 @@ def _unlike(scripts: Sequence[Script], reply: Reply) -> str | None:
     by_length = {len(script): script for script in scripts}
     if len(reply.attended) not in by_length:
         times = f"called {len(reply.attended)} times" if reply.attended else "not called"
-        return f"the attention that was plugged in is {times}, expected {' or '.join(map(str, by_length))}"
+        return f"the backend is {times}, expected {' or '.join(map(str, by_length))}"
     pairs = zip(by_length[len(reply.attended)], reply.attended, strict=True)
     for number, (expected, line) in enumerate(pairs, start=1):
         try:
             complaint = expected.complaint(BackendCall.read(line))
         except ValueError:
-            complaint = "what was recorded cannot be read"
+            complaint = "the record cannot be read"
         if complaint:
-            return f"call {number} of {len(reply.attended)} of the attention that was plugged in: {complaint}"
+            return f"call {number} of {len(reply.attended)} of the backend: {complaint}"
     return None
 
 
 def _options(options: Mapping[str, Any]) -> str | None:
     """What is wrong with the keyword arguments of a call, apart from dropout, or None."""
-    if foreign := [name for name in options if name not in TAKEN]:
-        return f"{foreign[0]} is given, {options[foreign[0]]!r}, which is the plug's own to choose"
+    if foreign := [name for name in options if name not in BACKEND_OPTIONS]:
+        return f"{foreign[0]} is given, {options[foreign[0]]!r}, which the backend chooses itself"
     if idle := [name for name, value in options.items() if value is None or value is False or value == 0]:
         return f"{idle[0]} is given, {options[idle[0]]!r}, where nothing needs it"
     if "attn_mask" in options and "is_causal" in options:

@@ -126,38 +126,43 @@ class Steps(Stepwise):
         validate = cls().validate
 
         @wraps(core)
-        def answer(*arguments: Any, **named: Any) -> Any:
+        def validated(*arguments: Any, **named: Any) -> Any:
             validate(*arguments, **named)
             return core(*arguments, **named)
 
-        return answer  # type: ignore[return-value]
+        return validated  # type: ignore[return-value]
 
 
-def usual_mutants(of: type[Steps]) -> list[Mutant]:
+def usual_mutants(steps: type[Steps]) -> list[Mutant]:
     """The mistakes of any computation: strides ignored, leftovers of an earlier call, too little precision."""
-    return [reads_in_memory_order(of()), reuses_output(of()), remembers_tensors(of()), *imprecise_mutants(of)]
-
-
-def imprecise_mutants(of: type[Steps]) -> list[Mutant]:
-    """The computation in less precision than its dtype has."""
-    in_float32 = of(wide=lambda _: torch.float32)
     return [
-        Mutant("bfloat16_throughout", "everything is computed in bfloat16", of(wide=lambda _: torch.bfloat16)),
+        reads_in_memory_order(steps()),
+        reuses_output(steps()),
+        remembers_tensors(steps()),
+        *imprecise_mutants(steps),
+    ]
+
+
+def imprecise_mutants(steps: type[Steps]) -> list[Mutant]:
+    """The computation in less precision than its dtype has."""
+    in_float32 = steps(wide=lambda _: torch.float32)
+    return [
+        Mutant("bfloat16_throughout", "everything is computed in bfloat16", steps(wide=lambda _: torch.bfloat16)),
         Mutant("float32_inside", "float64 is computed in float32", in_float32, dtypes=("float64",)),
     ]
 
 
-def widened(of: type[Steps], core: Function) -> Function:
+def widened(steps: type[Steps], core: Function) -> Function:
     """Computes half types in float32 and returns the dtype of the first argument."""
-    return of.validated(_converted(core, Steps.wide))
+    return steps.validated(_converted(core, Steps.wide))
 
 
-def in_float64(of: type[Steps], core: Function) -> Function:
+def in_float64(steps: type[Steps], core: Function) -> Function:
     """Computes in float64 and returns the dtype of the first argument."""
-    return of.validated(_converted(core, lambda numbers: torch.float64))
+    return steps.validated(_converted(core, lambda numbers: torch.float64))
 
 
-def in_numpy(of: type[Steps], core: Function) -> Function:
+def in_numpy(steps: type[Steps], core: Function) -> Function:
     """Calls the core with numpy arrays of float64 and returns a tensor."""
 
     def array(argument: Any) -> Any:
@@ -166,11 +171,11 @@ def in_numpy(of: type[Steps], core: Function) -> Function:
         return argument.double().numpy() if argument.is_floating_point() else argument.numpy()
 
     @wraps(core)
-    def answer(*arguments: Any, **options: Any) -> Tensor:
+    def converting(*arguments: Any, **options: Any) -> Tensor:
         output = core(*map(array, arguments), **{name: array(option) for name, option in options.items()})
         return torch.tensor(output, dtype=arguments[0].dtype)
 
-    return of.validated(answer)
+    return steps.validated(converting)
 
 
 def _converted(core: Function, dtype: Callable[[Tensor], torch.dtype]) -> Function:
@@ -179,12 +184,12 @@ def _converted(core: Function, dtype: Callable[[Tensor], torch.dtype]) -> Functi
         return argument.to(dtype(argument)) if numbers else argument
 
     @wraps(core)
-    def answer(*arguments: Any, **options: Any) -> Any:
+    def converting(*arguments: Any, **options: Any) -> Any:
         output = core(*map(converted, arguments), **{name: converted(option) for name, option in options.items()})
         back = arguments[0].dtype
         return tuple(tensor.to(back) for tensor in output) if isinstance(output, tuple) else output.to(back)
 
-    return answer
+    return converting
 
 
 def linear(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:

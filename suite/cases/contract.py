@@ -129,7 +129,7 @@ class Contract:
     """The contract's documentation: its second paragraph is the signature."""
 
     def workload(self, name: str) -> Workload:
-        """The workload of this name, or of the shape in it. UsageError if there is none."""
+        """The workload of this name, or of the shape in it. UsageError for an unknown name."""
         if name.startswith(SHAPE):
             return self.workload_of_shape(name.removeprefix(SHAPE))
         for workload in self.workloads():
@@ -140,7 +140,7 @@ class Contract:
     def workload_of_shape(self, text: str) -> Workload:
         """The workload of `--shape`. UsageError if the contract has none, or the shape is malformed."""
         if self.make_workload is None:
-            raise UsageError(f"--shape {text!r}: {self.name} has no shapes of one's own to time; attention has")
+            raise UsageError(f"--shape {text!r}: {self.name} has no workloads of chosen shapes; attention has")
         return self.make_workload(text)
 
     @property
@@ -265,13 +265,13 @@ def lists_in(module: str, **others: str) -> dict[str, Any]:
         return lambda: getattr(import_module(home(name)), function)()
 
     @cache
-    def of_seed_0() -> tuple[Case, ...]:
+    def usual_cases() -> tuple[Case, ...]:
         return tuple(made("cases.cases")())
 
     def cases() -> list[Case]:
         from attnsuite.cases.tensors import seeded  # needs torch, as cases do
 
-        return list(made("cases.cases")() if seeded() else of_seed_0())
+        return list(made("cases.cases")() if seeded() else usual_cases())
 
     lists: dict[str, Any] = {
         "page": import_module(module).__doc__,
@@ -286,7 +286,7 @@ def lists_in(module: str, **others: str) -> dict[str, Any]:
 def needed_by(parameters: Mapping[str, tuple[str, ...]], by_value: Sequence[str], also: Mapping[str, Test]) -> Needs:
     """The function that reads the needed features from calls: dtypes, and the features that `declare` describes."""
 
-    def of_call(call: Call) -> Iterator[str]:
+    def features_of(call: Call) -> Iterator[str]:
         for tensor in (*call.tensors.values(), *call.weights.values()):
             if tensor.dtype.is_floating_point:
                 yield str(tensor.dtype).removeprefix("torch.")
@@ -295,7 +295,7 @@ def needed_by(parameters: Mapping[str, tuple[str, ...]], by_value: Sequence[str]
             yield from (feature for feature in features if name not in by_value or feature == value)
         yield from (feature for feature, test in also.items() if test(call))
 
-    return lambda calls: frozenset(feature for call in calls for feature in of_call(call))
+    return lambda calls: frozenset(feature for call in calls for feature in features_of(call))
 
 
 def configured(name: str, *values: Any) -> Test:

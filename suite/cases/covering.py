@@ -128,9 +128,9 @@ class Space:
 
     def coverage(self, rows: Iterable[Row], fused: bool) -> Coverage:
         """The pairs of levels, or triples of fused factors, that meet in these rows, and those that do not."""
-        wanted = self.meetings(fused)
-        met = wanted & {meeting for row in rows for meeting in met_in(row, fused)}
-        unmet = tuple(sorted(filter(self.possible, wanted - met)))
+        meetings = self.meetings(fused)
+        met = meetings & {meeting for row in rows for meeting in met_in(row, fused)}
+        unmet = tuple(sorted(filter(self.possible, meetings - met)))
         return Coverage(len(met) + len(unmet), unmet)
 
     def possible(self, meeting: Meeting) -> bool:
@@ -247,9 +247,9 @@ def for_triples(space: Space, seed: int, pairs: Iterable[Row]) -> list[Row]:
 class Drawing:
     """Draws rows so that as much as possible meets that has not met yet."""
 
-    def __init__(self, space: Space, random: Random, wanted: Iterable[Meeting]) -> None:
+    def __init__(self, space: Space, random: Random, meetings: Iterable[Meeting]) -> None:
         self.space, self.random = space, random
-        self.order = sorted(wanted)
+        self.order = sorted(meetings)
         random.shuffle(self.order)
         self.unmet = set(self.order)
         self.fused = any(len(meeting) > 2 for meeting in self.order)
@@ -270,10 +270,10 @@ class Drawing:
                     yield row
 
     def row(self, levels: Row) -> Row:
-        """A row with these levels. ValueError where there is none."""
-        if (found := self.completed(levels)) is None:
+        """A row with these levels. ValueError if no row has them."""
+        if (row := self.completed(levels)) is None:
             raise ValueError(f"no row has the levels {', '.join(levels.values())}")
-        return found
+        return row
 
     def completed(self, levels: Row, choices: Choices | None = None) -> Row | None:
         """These levels and, of each other factor, one with many new meetings; None if there is no such row."""
@@ -288,8 +288,8 @@ class Drawing:
         )
         for level in by_worth:
             row = {**levels, name: level}
-            if found := self.completed(row, self.space.narrowed(choices, row, name)):
-                return found
+            if whole := self.completed(row, self.space.narrowed(choices, row, name)):
+                return whole
         return None
 
     def worth(self, name: str, level: str, levels: Row) -> int:
@@ -301,8 +301,8 @@ class Drawing:
     def _triples(self, own: tuple[str, str], levels: Row) -> int:
         groups = [group for group in self.space.fused if own[0] in group]
         triples = {
-            tuple(sorted((own, (one, levels[one]), (other, levels[other]))))
+            tuple(sorted((own, (first, levels[first]), (other, levels[other]))))
             for group in groups
-            for one, other in combinations([name for name in group if name in levels], 2)
+            for first, other in combinations([name for name in group if name in levels], 2)
         }
         return sum(map(self.unmet.__contains__, triples))

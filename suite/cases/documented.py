@@ -102,8 +102,8 @@ class DocumentedNumbers(ChangedCase):
         notes = [f"not printed; derived from the definition: {printed}"] if derived else []
         if expected.decided is not None and expected.decided.any() and self.where_decided:
             notes.append(self.where_decided)
-        shown = "" if derived else printed
-        return example(self.name, self.figures.source, shown, computed, "; ".join(notes), self.remark)
+        printed_text = "" if derived else printed
+        return example(self.name, self.figures.source, printed_text, computed, "; ".join(notes), self.remark)
 
 
 class DocumentedShape(ChangedCase):
@@ -119,7 +119,9 @@ class DocumentedShape(ChangedCase):
         verdict, reply = self.base.verdict(calls, replies, expected), replies[0]
         if verdict.status != Status.PASSED or reply.output is None:
             return verdict
-        weights = {name: compare.numbers(of) for name, of in reply.attention_weights.items() if of is not None}
+        weights = {
+            name: compare.numbers(weights) for name, weights in reply.attention_weights.items() if weights is not None
+        }
         shape = self.arrange(compare.numbers(reply.output), weights).shape
         if shape != self.shape:
             return Verdict(Status.FAILED, f"output has shape {shape}, the document prints {self.shape}")

@@ -41,7 +41,7 @@ class Form:
     weights: tuple[int, ...] | None = None
     """The shape of weights that may be returned as `(output, weights)`; None where they may not, or are not judged."""
     pair: bool = False
-    """Whether weights of any shape may be returned: the contract judges them where `need_weights` asks for them."""
+    """Whether weights of any shape may be returned: the contract judges them where a call has `need_weights`."""
 
     def unfit(self, reply: Reply, name: str = "output") -> Verdict | None:
         """The verdict on an error, or a wrong type, shape or dtype, or changed or shared inputs; None without these."""
@@ -103,7 +103,7 @@ class Expected(ABC):
     weights: Weights | None = None
     """The expected weights, where they may be returned as well; None where they are not judged."""
     attentions: Mapping[str, AttentionWeights] | None = None
-    """The expected weights of each attention by name, where the call asks for them; a single attention is ""."""
+    """The expected weights of each attention by name, where a call has `need_weights`; a single attention is ""."""
 
     @property
     @abstractmethod
@@ -134,12 +134,14 @@ class Expected(ABC):
         for name, expected in (self.attentions or {}).items():
             if verdict.status != Status.PASSED:
                 break
-            of_weights = expected.verdict(name, reply)
-            verdict = replace(of_weights, error_ratio=max(verdict.error_ratio or 0.0, of_weights.error_ratio or 0.0))
+            weights_verdict = expected.verdict(name, reply)
+            verdict = replace(
+                weights_verdict, error_ratio=max(verdict.error_ratio or 0.0, weights_verdict.error_ratio or 0.0)
+            )
         return verdict
 
     def alike(self, reply: Reply, theirs: Reply) -> bool:
-        """Whether two replies give the same answer, right or wrong."""
+        """Whether two replies give the same result, right or wrong."""
         if self.form.unfit(reply) or self.form.unfit(theirs):
             return False
         attentions = self.attentions or {}
@@ -207,7 +209,7 @@ class WithinBounds(Expected):
         return output if self.rows is None else output[..., self.rows, :]
 
     def _in_range(self, actual: Array, expected: Bounded) -> Array:
-        """The numbers, but for an infinity the expected number where that may lie beyond the range of the dtype."""
+        """The numbers; an infinity becomes the expected number where that may lie beyond the range of the dtype."""
         if np.isfinite(actual).all():
             return actual
         value, bound = (array.reshape(actual.shape).astype(np.float64) for array in (expected.value, expected.bound))
@@ -254,8 +256,8 @@ class NearInNorm(Expected):
         """Finite vectors lie near each other, and all others are in the same places."""
         ours, values = _numbers(reply.output), _numbers(theirs.output)
         norms = np.sqrt((np.nan_to_num(values, posinf=0.0, neginf=0.0) ** 2).sum(-1))
-        room, finite = self.allowed + ROUNDINGS * self.form.unit * norms, np.isfinite(values).all(-1)
-        if compare.distance(ours[finite], values[finite], room[finite]):
+        slack, finite = self.allowed + ROUNDINGS * self.form.unit * norms, np.isfinite(values).all(-1)
+        if compare.distance(ours[finite], values[finite], slack[finite]):
             return False
         return np.array_equal(np.isfinite(ours).all(-1), finite)
 
@@ -285,7 +287,7 @@ class AttentionWeights:
 
     def equal(self, name: str, reply: Reply, theirs: Reply) -> bool:
         """Whether two replies of the right form have equal weights of this name, except for rounding."""
-        pair = [each.attention_weights.get(name) for each in (reply, theirs)]
+        pair = [side.attention_weights.get(name) for side in (reply, theirs)]
         ours, others = pair
         if ours is None or others is None or ours.shape != others.shape:
             return ours is None and others is None
@@ -313,10 +315,10 @@ class AttentionWeights:
     def _sums(self, called: str, actual: Array) -> Verdict:
         """The sum of each row, which is 1, or 0 for a query that may attend to nothing."""
         sums = self.expected.numbers.sum(-1).round()
-        room = np.full(sums.shape, row_sum_bound(actual.shape[-1], PRECISIONS[str(self.expected.form.dtype)[6:]]))
+        slack = np.full(sums.shape, row_sum_bound(actual.shape[-1], PRECISIONS[str(self.expected.form.dtype)[6:]]))
         if isinstance(self.expected, NearInNorm):
-            room[np.isinf(self.expected.allowed)] = np.inf  # nothing is known of these rows
-        return closest([(f"the sum of {called}", actual.sum(-1), Bounded(sums, room), 1.0)])
+            slack[np.isinf(self.expected.allowed)] = np.inf  # nothing is known of these rows
+        return closest([(f"the sum of {called}", actual.sum(-1), Bounded(sums, slack), 1.0)])
 
 
 class PerCallCase(Case):
@@ -363,7 +365,7 @@ def unlike_names(actual: Collection[str], expected: Collection[str]) -> str:
     if missing := [name for name in expected if name not in actual]:
         return f"the attention weights lack {_listed(missing)}"
     foreign = [name for name in actual if name not in expected]
-    return f"the attention weights have {_listed(foreign)}, which is not due"
+    return f"the attention weights have unexpected names: {_listed(foreign)}"
 
 
 def row_sum_bound(keys: int, precision: Precision) -> float:

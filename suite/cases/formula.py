@@ -51,7 +51,7 @@ class Formula:
     conventions: tuple[str, ...] = ()
     """The conventions that the oracle takes as keyword arguments."""
     values: str = ""
-    """The input, … s v, of which the output, … l v, is a weighted mean; these weights may be returned as well."""
+    """The input, … s v, whose weighted mean is the output, … l v; these weights may be returned as well."""
 
     def __call__(self, name: str, why: str, dtypes: tuple[str, ...] = DTYPES, **unusual: Any) -> FormulaCase:
         options = {option: unusual[option] for option in (*self.options, *self.shared) if option in unusual}

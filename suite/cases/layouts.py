@@ -66,9 +66,9 @@ class LayoutCase(ChangedCase):
         return tuple(map(self.lay, self.base.calls(dtype)))
 
 
-def out_of_order(of: Case) -> Case:
+def out_of_order(base: Case) -> Case:
     """A case with scattered tensors and weights."""
-    return LayoutCase(of, _scattered)
+    return LayoutCase(base, _scattered)
 
 
 def as_one_tensor(call: Call) -> Call:

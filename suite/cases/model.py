@@ -1,8 +1,8 @@
 """Cases of models: a factory makes a model of a config and weights, and its outputs are judged by norms.
 
-No bound is derived for models. A position's vector may lie from the float64 result twice as far as the eager model's
-worst in the same dtype, plus the cost of rounding sums, (Σ√k · a + u) · ‖expected‖, with k the rows of each matrix of
-weights, a the unit roundoff of the accumulator, and u that of the dtype.
+No bound is derived for models. The vector of a position may lie from the float64 result twice as far as the eager
+model's worst vector in the same dtype, plus the cost of rounding sums, (Σ√k · a + u) · ‖expected‖. Here k are the rows
+of each matrix of weights, a the unit roundoff of the accumulator, and u that of the dtype.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Model:
     """The names of the inputs, in order."""
     usual: Config
     """The config of a case that names no other."""
-    of_source: str = "encoder"
+    source_prefix: str = "encoder"
     """How the names of attentions begin whose rows are positions of the source, not steps of a translation."""
 
     def __call__(
@@ -116,14 +116,14 @@ class Model:
 
     def expected_with_weights(self, calls: Sequence[Call]) -> tuple[NearInNorm, ...]:
         """The expected outputs and attention weights of a model's calls: of each attention its farthest row counts."""
-        truths, eager = self._oracle(calls), self._eager(calls, need_weights=True)
-        outputs = _near(calls, [output.value for output, _ in truths], [output for output, _ in eager])
+        exact, eager = self._oracle(calls), self._eager(calls, need_weights=True)
+        outputs = _near(calls, [output.value for output, _ in exact], [output for output, _ in eager])
         attentions: list[dict[str, AttentionWeights]] = [{} for _ in calls]
-        for name in truths[0][1]:
-            weights = _near(calls, [of[name][0].value for _, of in truths], [of[name] for _, of in eager])
-            for by_name, expected, (_, of) in zip(attentions, weights, truths, strict=True):
-                by_name[name] = AttentionWeights(expected, ~np.broadcast_to(of[name][1], expected.form.shape))
-        return tuple(replace(output, attentions=of) for output, of in zip(outputs, attentions, strict=True))
+        for name in exact[0][1]:
+            near = _near(calls, [weights[name][0].value for _, weights in exact], [pair[1][name] for pair in eager])
+            for by_name, expected, (_, weights) in zip(attentions, near, exact, strict=True):
+                by_name[name] = AttentionWeights(expected, ~np.broadcast_to(weights[name][1], expected.form.shape))
+        return tuple(replace(output, attentions=by_name) for output, by_name in zip(outputs, attentions, strict=True))
 
     def expected_translations(self, calls: Sequence[Call]) -> tuple[ExpectedTokens, ...]:
         """The expected tokens of a model's calls that translate greedily, and attention weights if they are requested.
@@ -142,8 +142,8 @@ class Model:
         ]
         logits = self.expected_with_weights(taught) if calls[0].need_weights else self.expected_results(taught)
         return tuple(
-            expected_tokens(of_call, tokens.numpy(), greedy, self.of_source)
-            for of_call, tokens in zip(logits, proposed, strict=True)
+            expected_tokens(result, tokens.numpy(), greedy, self.source_prefix)
+            for result, tokens in zip(logits, proposed, strict=True)
         )
 
     def _oracle(self, calls: Sequence[Call]) -> list[tuple[Rounded, Attentions]]:
@@ -185,9 +185,9 @@ class ModelCase(PerCallCase):
         weights = self.weights
         if weights is None:
             weights = self.model.weights(self.config, generator(repr(sorted(self.config.items()))))
-        return self.of_one(weights, dtype)
+        return self.calls_of_one_model(weights, dtype)
 
-    def of_one(self, weights: Weights, dtype: str) -> Calls:
+    def calls_of_one_model(self, weights: Weights, dtype: str) -> Calls:
         """The calls of one model with these weights."""
         bad = self.bad_weights(weights)
         tensors = {name: w if isinstance(w, Tensor) else as_tensor(w, dtype) for name, w in bad.items()}
@@ -214,7 +214,7 @@ class TwoModelsCase(ModelCase):
 
     def calls(self, dtype: str) -> Calls:
         drawn = (self.model.weights(self.config, generator(f"{self.name} {number}")) for number in (1, 2))
-        first, second = (self.of_one(weights, dtype)[0] for weights in drawn)
+        first, second = (self.calls_of_one_model(weights, dtype)[0] for weights in drawn)
         return first, second, replace(first, config=None, weights={}, model_of=0)
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[Expected, ...]:
@@ -280,13 +280,13 @@ class ExpectedTokens(Expected):
 
 
 def expected_tokens(
-    logits: NearInNorm, proposed: Array, greedy: Mapping[str, int], of_source: str = ""
+    logits: NearInNorm, proposed: Array, greedy: Mapping[str, int], source_prefix: str = ""
 ) -> ExpectedTokens:
     """The result of greedy decoding, from the expected logits, b t v, where the proposed tokens, b t, were read.
 
     Each token that is read is that of the largest logit of the step before, so that a step is known where this is
     certain for all steps before it: the two largest logits differ by more than both may be off. Of attentions whose
-    rows are steps, all but those `of_source`, rows count that read known tokens, up to the end of a translation.
+    rows are steps, all but those `source_prefix`, rows count that read known tokens, up to the end of a translation.
     """
     best, largest = logits.value.argmax(-1), np.sort(logits.numbers, -1)
     clear = largest[..., -1] - largest[..., -2] > 2 * logits.allowed
@@ -296,7 +296,7 @@ def expected_tokens(
     over = _before(ended, first=False)
     unknown = ~_before(known, first=True) & ~over
     attentions = logits.attentions and {
-        name: weights if name.startswith(of_source) else _of_steps(weights, over, unknown)
+        name: weights if name.startswith(source_prefix) else _of_steps(weights, over, unknown)
         for name, weights in logits.attentions.items()
     }
     return ExpectedTokens(Form(best.shape, torch.int64), tokens, known, attentions)

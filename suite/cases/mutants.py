@@ -143,19 +143,19 @@ class Mutation(NamedTuple):
     """Other replacements that are the same mistake with other numbers."""
 
 
-def mutants(of: type[Stepwise], **by_step: Mapping[str, Mutation]) -> list[Mutant]:
+def mutants(steps: type[Stepwise], **by_step: Mapping[str, Mutation]) -> list[Mutant]:
     """The mutants of a table: mutations by name, by the step that they replace, or `whole`."""
     return [
         Mutant(
             name,
             row.says,
-            of.wrong(step, row.replacement),
+            steps.wrong(step, row.replacement),
             row.dtypes,
             row.source,
-            tuple(of.wrong(step, other) for other in row.others),
+            tuple(steps.wrong(step, other) for other in row.others),
         )
-        for step, of_step in by_step.items()
-        for name, row in of_step.items()
+        for step, mutations in by_step.items()
+        for name, row in mutations.items()
     ]
 
 
@@ -182,7 +182,7 @@ def reuses_output(function: Function) -> Mutant:
         output = function(*arguments, **named)
         return (written(output[0]), *output[1:]) if isinstance(output, tuple) else written(output)
 
-    says = "answers of one shape are written over each other: an earlier one changes with the next call"
+    says = "outputs of one shape share their memory: an earlier one changes with the next call"
     return Mutant("reuses_output", says, mutant)
 
 
@@ -211,9 +211,9 @@ def turned(x: Tensor) -> Tensor:
     return x.mT if x.dim() > 1 and x.shape[-1] == x.shape[-2] else x
 
 
-def swapped_where_equal(axis: int = 0, other: int = 1, *, of_rank: int) -> Change:
+def swapped_where_equal(axis: int = 0, other: int = 1, *, rank: int) -> Change:
     """Two axes of equal length are swapped in tensors of this rank."""
-    return lambda x: x.transpose(axis, other) if x.dim() == of_rank and x.shape[axis] == x.shape[other] else x
+    return lambda x: x.transpose(axis, other) if x.dim() == rank and x.shape[axis] == x.shape[other] else x
 
 
 def first_for_all(axis: int = 0, *, from_rank: int = 0) -> Change:

@@ -20,7 +20,7 @@ from attnsuite.model import Status
 
 Array = np.ndarray[Any, Any]
 Weights = Callable[[], Bounded]
-"""Computes the expected weights of the judged keys: the answer over `identity_values_of` them."""
+"""Computes the expected weights of the judged keys: the output over `identity_values_of` them."""
 
 WEIGHTS_NAMES = ("weights", "attention_weights", "attn_weights", "attention", "attn")
 """The names of weights in a dictionary, which must have exactly one of them."""
@@ -30,9 +30,9 @@ JUDGED_KEYS = 256
 """Of more keys, this many are judged, and the sum of all: a weight for each of 70,000 needs as many values."""
 ACCEPTED = 2.0
 """Bounds: as many as an output of attention may be off by."""
-WEIGHTS_RIGHT = "the weights that come along are right too"
+WEIGHTS_RIGHT = "the returned weights are right too"
 """The detail of an outcome that passed, where weights were judged as well."""
-WEIGHTS_NOT_JUDGED = "weights come along, and no weights are judged here"
+WEIGHTS_NOT_JUDGED = "the returned weights are not judged here"
 """The same where they were not, as under dropout: some return the weights before it, and some those after."""
 
 
@@ -68,17 +68,17 @@ def ambiguous_pair(returned: Any) -> str:
     names = [repr(str(name)) for name in returned[1]]
     more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
     kind = f"a dictionary of {', '.join(names[:MOST_SHOWN])}{more}" if names else "an empty dictionary"
-    return f"a Tensor beside {kind}, which says of no one tensor that it is 'weights'"
+    return f"a Tensor and {kind}, in which no single tensor is named 'weights'"
 
 
 def returning_output(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function without the weights that it returns."""
 
     @wraps(function)
-    def answer(*arguments: Any, **named: Any) -> Any:
+    def output_alone(*arguments: Any, **named: Any) -> Any:
         return output_of(function(*arguments, **named))
 
-    return answer
+    return output_alone
 
 
 def _weights(second: Any) -> Any:
@@ -102,7 +102,7 @@ def judge_with_weights(
         says = f"the weights are wrong too: {complaint}" if complaint else "the weights are right" if expected else ""
         return replace(verdict, detail="; ".join(filter(None, (verdict.detail, says))))
     if complaint:
-        return Verdict(Status.FAILED, f"the output is right, the weights beside it are not: {complaint}", ratio)
+        return Verdict(Status.FAILED, f"the output is right, its weights are not: {complaint}", ratio)
     return replace(verdict, detail=WEIGHTS_RIGHT if expected else WEIGHTS_NOT_JUDGED)
 
 
@@ -116,12 +116,12 @@ def _complaint(
         return f"weights are {str(weights.dtype)[6:]}, should be floating", np.inf
     if expected is None:
         return "", 0.0
-    numbers, truth = compare.numbers(weights), expected()
+    numbers, bounded = compare.numbers(weights), expected()
     numbers = numbers if rows is None else numbers[..., rows, :]
     judged = _judged(shape[-1])
     if len(judged) < shape[-1]:
         numbers = np.concatenate([numbers[..., judged], numbers.sum(-1, keepdims=True)], axis=-1)
-    value, bound = truth.value.reshape(numbers.shape), truth.bound.reshape(numbers.shape)
+    value, bound = bounded.value.reshape(numbers.shape), bounded.bound.reshape(numbers.shape)
     complaint = compare.difference(numbers, value, bound, name="weights", accept=ACCEPTED)
     return complaint or "", compare.error_ratio(numbers, value, bound)
 

@@ -33,11 +33,11 @@ SECRET_NUMBERS = range(2**31, 2**62)
 """The numbers of inputs that are made in the suite's process and never leave it. These inputs are permuted: a short
 call has so few inputs whose numbers have only moved along that all their outputs could be known."""
 GROWTH, STEPS = 1 / 256, 32
-"""Inputs grow by this share from one number to the next, and begin anew after so many numbers: else a query of twelve
-numbers would be the same after twelve rounds."""
+"""Inputs grow by the share GROWTH from one round to the next, and begin anew after STEPS rounds. Without it a query of
+twelve numbers would be the same after twelve rounds."""
 SMALL, TOGETHER = 2**16, 16
-"""Up to SMALL numbers of a tensor are permuted one by one; of a larger tensor TOGETHER stay side by side, because to
-permute eight million one by one takes a second, many times as long as the call that is proved."""
+"""Up to SMALL numbers of a tensor are permuted one by one; of a larger tensor groups of TOGETHER numbers are permuted.
+To permute eight million one by one takes a second, many times as long as the call."""
 
 _SEED = ContextVar("seed", default=0)
 

@@ -1,8 +1,8 @@
 """Training steps: their losses, and the loss and gradients that an honest computation has.
 
-Expected values come from the eager model in float64, the computation of the contract's mutants. The loss, and each row
-of a gradient, may lie twice as far from them as the eager model's worst row in the dtype of the workload, plus the cost
-of rounding the sums of a step: see `_room`.
+Expected values come from the eager model in float64, the computation of the contract's mutants. The allowed error of
+a row is twice that of the eager model's worst row in the dtype of the workload, plus the cost of rounding the sums of a
+step: see `_allowed`. The loss counts as a row.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 Loss = Callable[[Tensor, Mapping[str, Tensor]], Tensor]
 """The loss of an output and all inputs by name, a number without axes."""
-Answer = Callable[[Call], Tensor]
-"""An honest computation, which answers a call in the dtype of its numbers and weights."""
+Computation = Callable[[Call], Tensor]
+"""An honest computation of a call, in the dtype of its numbers and weights."""
 
 LOSS = "loss"
 """The name of the loss among those of the weights."""
@@ -50,27 +50,27 @@ class ExpectedStep:
     values: Mapping[str, Array]
     allowed: Mapping[str, Array]
 
-    def verdict(self, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]) -> Verdict:
+    def verdict(self, rows: Mapping[str, Sequence[int]], actual: Mapping[str, Tensor]) -> Verdict:
         """Compare rows of the loss and of gradients: the first that is wrong, or the largest error."""
         largest = 0.0
         for name, places in rows.items():
-            if name not in found:
-                return Verdict(Status.FAILED, f"no {described(name)} came back", math.inf)
+            if name not in actual:
+                return Verdict(Status.FAILED, f"no {described(name)} was returned", math.inf)
             value, allowed = self.values[name][list(places)], self.allowed[name][list(places)]
             expected = NearInNorm(Form(value.shape, getattr(torch, self.dtype)), value, allowed)
-            verdict = expected.verdict(Reply(found[name]))
+            verdict = expected.verdict(Reply(actual[name]))
             if verdict.status != Status.PASSED:
                 return replace(verdict, detail=f"{described(name)}: {verdict.detail}")
             largest = max(largest, verdict.error_ratio or 0.0)
         return Verdict(Status.PASSED, "", largest)
 
 
-def expected_step(answer: Answer, loss: Loss, call: Call, dtype: str) -> ExpectedStep:
+def expected_step(compute: Computation, loss: Loss, call: Call, dtype: str) -> ExpectedStep:
     """The expected result of the step that a call requests, in the rounding of this dtype."""
-    exact, eager = (_step(answer, loss, call, precision) for precision in ("float64", dtype))
+    exact, eager = (_step(compute, loss, call, precision) for precision in ("float64", dtype))
     sums = _sums(call)
-    room = {name: _room(value, eager[name], sums, dtype) for name, value in exact.items()}
-    return ExpectedStep(dtype, exact, room)
+    allowed = {name: _allowed(value, eager[name], sums, dtype) for name, value in exact.items()}
+    return ExpectedStep(dtype, exact, allowed)
 
 
 def sampled_rows(call: Call, random: Random) -> dict[str, Sequence[int]]:
@@ -104,7 +104,7 @@ def described(name: str) -> str:
     return name if name == LOSS else f"gradient of {name}"
 
 
-def _step(answer: Answer, loss: Loss, call: Call, dtype: str) -> dict[str, Array]:
+def _step(compute: Computation, loss: Loss, call: Call, dtype: str) -> dict[str, Array]:
     """The loss and the gradients in a dtype, each as two axes."""
 
     def leaf(name: str, tensor: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ def _step(answer: Answer, loss: Loss, call: Call, dtype: str) -> dict[str, Array
     )
     in_dtype = replace(call, tensors=tensors, weights=weights)
     with torch.enable_grad():
-        value = loss(answer(in_dtype), tensors)
+        value = loss(compute(in_dtype), tensors)
     gradients = torch.autograd.grad(value, [_trained(in_dtype, name) for name in call.gradient_of])
     named = {LOSS: value, **dict(zip(call.gradient_of, gradients, strict=True))}
     return {name: compare.numbers(_two_axes(tensor.detach())) for name, tensor in named.items()}
@@ -143,7 +143,7 @@ def _sums(call: Call) -> float:
     return 2 * sum(math.sqrt(height) for height in heights) + math.sqrt(positions)
 
 
-def _room(exact: Array, eager: Array, sums: float, dtype: str) -> Array:
+def _allowed(exact: Array, eager: Array, sums: float, dtype: str) -> Array:
     """The allowed error of each row: twice the eager model's worst, plus (Σ√k · a + u) · size.
 
     `a` is the unit roundoff of the accumulator, `u` that of the dtype. The size is the row's norm, or the root mean
@@ -152,8 +152,8 @@ def _room(exact: Array, eager: Array, sums: float, dtype: str) -> Array:
     norms, precision = _norms(exact), PRECISIONS[dtype]
     size = norms.clip(min=math.sqrt(float((norms**2).mean())))
     worst = _norms(eager - exact).max(initial=0.0)
-    room: Array = TIMES_EAGER * worst + (sums * precision.accumulator + precision.unit) * size
-    return room
+    allowed: Array = TIMES_EAGER * worst + (sums * precision.accumulator + precision.unit) * size
+    return allowed
 
 
 def _norms(rows: Array) -> Array:

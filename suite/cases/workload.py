@@ -79,13 +79,13 @@ class Workload(ABC):
         """
 
     def errors(
-        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
+        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], actual: Mapping[str, Tensor]
     ) -> Mapping[str, float]:
         """The relative errors of these rows; empty where they have no such measure."""
         return {}
 
     @abstractmethod
     def verdict(
-        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
+        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], actual: Mapping[str, Tensor]
     ) -> Verdict:
         """Compare rows of round `number` with the oracle."""

@@ -41,7 +41,7 @@ def test_an_expected_call_has_no_complaint() -> None:
             "query is 8 × 1 × 3 × 8, expected 2 × 4 × 3 × 8: items, heads, rows, width",
         ),
         (replace(CALL, dtypes=CALL.dtypes | {"key": "float64"}), "key is float64, expected float32"),
-        (replace(CALL, options={"scale": 0.5}), "scale is given, 0.5, which is the plug's own to choose"),
+        (replace(CALL, options={"scale": 0.5}), "scale is given, 0.5, which the backend chooses itself"),
         (replace(CALL, options={"attn_mask": None}), "attn_mask is given, None, where nothing needs it"),
         (replace(CALL, options={"attn_mask": "bool"}), "attn_mask is given, which hides nothing"),
         (replace(CALL, options={"attn_mask": "float32"}), "attn_mask is float32, expected bool"),
@@ -85,8 +85,8 @@ def test_a_malformed_record_is_refused(line: str) -> None:
     assert BackendCall.read(CALL.written()) == CALL
 
 
-CALLED = "the attention that was plugged in is"
-FIRST = "of the attention that was plugged in:"
+CALLED = "the backend is"
+FIRST = "of the backend:"
 
 
 @pytest.mark.parametrize(

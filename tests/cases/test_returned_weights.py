@@ -69,7 +69,7 @@ def test_wrong_weights_are_found_where_the_output_is_right(change: Change) -> No
         wrong = verdict(name, change)
 
         assert wrong.status == "failed"
-        assert wrong.detail.startswith("the output is right, the weights beside it are not: weights")
+        assert wrong.detail.startswith("the output is right, its weights are not: weights")
         assert not wrong.output_wrong, "no mutant explains them"
 
 

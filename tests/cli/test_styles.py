@@ -117,12 +117,12 @@ def test_a_dictionary_may_name_the_weights(check: Check) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("wrong_weights", "failed: the output is right, the weights beside it are not: weights["),
+        ("wrong_weights", "failed: the output is right, its weights are not: weights["),
         ("wrong_output", "; the weights are right"),
         ("wrong_both", "; the weights are wrong too: weights["),
         (
             "turned_weights",
-            "the output is right, the weights beside it are not: weights have shape (",
+            "the output is right, its weights are not: weights have shape (",
         ),
         ("weights_first", ", as the second of the pair does: return output, weights"),
     ],

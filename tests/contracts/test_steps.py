@@ -138,7 +138,7 @@ def test_the_loss_and_every_gradient_are_held_against_the_truth(name: str) -> No
         absent = workload.verdict("float32", STEP, 5, rows, {n: found for n, found in right.items() if n != of})
 
         assert (wrong.status, wrong.detail.split(":")[0]) == ("failed", described(of))
-        assert (absent.status, absent.detail) == ("failed", f"no {described(of)} came back")
+        assert (absent.status, absent.detail) == ("failed", f"no {described(of)} was returned")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -189,7 +189,7 @@ MUTANTS = [
             ),
             "swapped_items_and_channels": Mutation(
                 "items and channels are swapped where the two axes have one size",
-                with_arguments(image=swapped_where_equal(of_rank=4)),
+                with_arguments(image=swapped_where_equal(rank=4)),
             ),
             "channels_last": Mutation(
                 "the weight's channels come last",

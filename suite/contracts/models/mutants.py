@@ -158,7 +158,7 @@ HEADS = {
     },
     "split": {
         "swapped_items_and_heads": Mutation(
-            "items and heads are swapped where the two axes have one size", with_result(swapped_where_equal(of_rank=4))
+            "items and heads are swapped where the two axes have one size", with_result(swapped_where_equal(rank=4))
         )
     },
     "merge": {

@@ -42,7 +42,7 @@ class TranslatingCase(ModelCase):
     """A case of sources that are translated, with the weights that were chosen with them."""
 
     def calls(self, dtype: str) -> Calls:
-        return self.of_one(sources_of(self.model, self.config).weights, dtype)
+        return self.calls_of_one_model(sources_of(self.model, self.config).weights, dtype)
 
 
 def translating(

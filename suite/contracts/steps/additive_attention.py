@@ -279,7 +279,7 @@ MUTANTS += mutants(
         ),
         "swapped_items_and_queries": Mutation(
             "items and queries are swapped where there are as many",
-            with_arguments(query=swapped_where_equal(of_rank=3)),
+            with_arguments(query=swapped_where_equal(rank=3)),
         ),
         "keys_for_values": Mutation(
             "keys are taken for values where they have one shape",

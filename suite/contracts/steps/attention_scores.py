@@ -359,10 +359,10 @@ MUTANTS += mutants(
         ),
         "swapped_items_and_heads": Mutation(
             "items and heads of the keys are swapped where there are as many",
-            with_arguments(key=swapped_where_equal(of_rank=4)),
+            with_arguments(key=swapped_where_equal(rank=4)),
         ),
         "swapped_items_and_queries": Mutation(
-            "items are taken for queries where there are as many", with_arguments(query=swapped_where_equal(of_rank=3))
+            "items are taken for queries where there are as many", with_arguments(query=swapped_where_equal(rank=3))
         ),
         "swapped_beside_scaled_dot": Mutation(
             "queries and keys are swapped where there are as many, by all functions but scaled_dot",

@@ -504,11 +504,11 @@ MUTANTS += mutants(
         ),
         "swapped_items_and_heads": Mutation(
             "items and heads of the scores are swapped where there are as many, but not those of the mask",
-            with_arguments(scores=swapped_where_equal(of_rank=4)),
+            with_arguments(scores=swapped_where_equal(rank=4)),
         ),
         "swapped_items_and_queries": Mutation(
             "items and queries of the scores are swapped where there are as many",
-            with_arguments(scores=swapped_where_equal(of_rank=3)),
+            with_arguments(scores=swapped_where_equal(rank=3)),
         ),
     },
     check={
@@ -591,7 +591,7 @@ MUTANTS += mutants(
         ),
         "mask_of_items_for_heads": Mutation(
             "items and heads are swapped in a mask of 4 axes where there are as many",
-            with_result(swapped_where_equal(of_rank=4)),
+            with_result(swapped_where_equal(rank=4)),
         ),
         "mask_of_first_item": Mutation("all items get the first one's mask", with_result(first_for_all(from_rank=4))),
     },

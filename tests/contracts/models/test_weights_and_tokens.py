@@ -68,7 +68,7 @@ def test_a_pair_that_is_right_passes() -> None:
         (lambda answer: (*answer, None), "returned a tuple, should return a Tensor"),
         (in_weights(lambda found: found["encoder.0.attention"]), NO_DICTIONARY),
         (in_weights(without_first), "the attention weights lack encoder.0.attention"),
-        (in_weights(lambda found: {**found, "my": torch.ones(1)}), "the attention weights have my, which is not due"),
+        (in_weights(lambda found: {**found, "my": torch.ones(1)}), "the attention weights have unexpected names: my"),
         (of_one(lambda tensor: tensor.tolist()), f"the {OF_LAST} are no tensor"),
         (of_one(lambda tensor: tensor.mean(1)), f"{OF_LAST} has shape (3, 5, 7), should have (3, 4, 5, 7)"),
         (of_one(lambda tensor: tensor.double()), f"{OF_LAST} is float64, should be float32"),

@@ -143,11 +143,11 @@ MAPS = mutants(
         ),
         "swapped_items_and_queries": Mutation(
             "items and queries are swapped where the two axes have one size",
-            with_arguments(query=swapped_where_equal(of_rank=3)),
+            with_arguments(query=swapped_where_equal(rank=3)),
         ),
         "swapped_items_and_keys": Mutation(
             "items and keys are swapped where the two axes have one size",
-            with_arguments(key=swapped_where_equal(of_rank=3), value=swapped_where_equal(of_rank=3)),
+            with_arguments(key=swapped_where_equal(rank=3), value=swapped_where_equal(rank=3)),
         ),
         "scaled_by_query_width": Mutation(
             "the head width is computed from the width of unmapped queries",
@@ -200,7 +200,7 @@ MAPS = mutants(
             lambda x, heads: x.reshape(len(x), heads, x.shape[1], x.shape[2] // heads),
         ),
         "swapped_items_and_heads": Mutation(
-            "items and heads are swapped where the two axes have one size", with_result(swapped_where_equal(of_rank=4))
+            "items and heads are swapped where the two axes have one size", with_result(swapped_where_equal(rank=4))
         ),
         "repeated_first_head": Mutation(
             "all heads are the first", with_result(lambda parts, heads: parts[:, :1].expand(-1, heads, -1, -1))

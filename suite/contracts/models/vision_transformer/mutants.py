@@ -85,7 +85,7 @@ COMPUTED = mutants(
         "transposed_images": Mutation("rows and columns of square images are swapped", with_arguments(images=turned)),
         "swapped_items_and_channels": Mutation(
             "items and channels are swapped where the two axes have one size",
-            with_arguments(images=swapped_where_equal(of_rank=4)),
+            with_arguments(images=swapped_where_equal(rank=4)),
         ),
         "patches_by_column": Mutation(
             "patches run column by column", partial(VisionTransformer.patches, order=(0, 3, 2, 1, 4, 5))
