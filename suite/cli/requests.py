@@ -327,7 +327,7 @@ class Draw:
 
     figures: Many = argument((), "[FIGURE]...", "names of figures, or shell patterns; all by default")
     to: Path = option(Path("figures"), "--to DIR", "the folder that gets the files", folder)
-    overwrite: bool = option(False, "--overwrite", "replace files that attnsuite did not draw, too")
+    overwrite: bool = option(False, "--overwrite", "replace files that exist")
     list_figures: bool = option(False, "--list", "list the figures, and draw nothing")
     sentence: str | None = option(None, "--sentence TEXT", "the sentence of a figure that shows one")
     attention: str | None = option(None, "--attention TARGET", "the attention that a figure shows or uses")

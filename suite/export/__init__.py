@@ -1,4 +1,4 @@
-"""A model written as an ONNX file: made, checked, run once and compared with the oracle before the file is there."""
+"""Models as ONNX files. A file is checked, run once and compared with the oracle before it is moved to its place."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from attnsuite.model.options import check_short_seed
 from attnsuite.registry.loading import in_one_line
 
 DATA_ABOVE = 2**31 - 2**20
-"""Bytes of weights above which they lie in a file of their own: protobuf writes no message of 2 GiB."""
+"""Bytes of weights above which they get a file of their own: a protobuf message is smaller than 2 GiB."""
 OLDEST = 17
-"""The first opset with LayerNormalization, which all models but the recurrent one need."""
+"""The first opset with LayerNormalization, which all models except the recurrent one need."""
 LICENCE = "graph: BSD-3-Clause; weights: that of who made them"
-"""attnsuite's licence covers what it writes; the licence of weights from a file is unknown."""
+"""attnsuite's licence covers the graph; the licence of weights from a file is unknown."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A model to export, and its file. Defaults are the implementation's."""
+    """A model to export, and its file. Empty fields have the implementation's defaults."""
 
     target: str
     file: Path
@@ -37,18 +37,18 @@ class Request:
     part: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     weights: Path | None = None
-    """A file of tensors by their names in the contract; without one they are drawn from `seed`."""
+    """A file of tensors by their names in the contract; without a file, random weights from `seed`."""
     seed: int = 0
     device: str = ""
-    """Where the graph is run before it is written: cpu or cuda; by default cuda where there is CUDA."""
+    """The device of the verification, cpu or cuda; by default cuda if available."""
     force: bool = False
-    """Whether a file that exists is replaced."""
+    """Whether to replace an existing file."""
     data_above: int = DATA_ABOVE
 
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """The graph that was written, and the errors of its output."""
+    """A written graph, and the errors of its output."""
 
     name: str
     opset: int
@@ -59,12 +59,12 @@ class ExportedModel:
 
 
 def export(request: Request) -> ExportedModel:
-    """Write the file, or raise UsageError with the reason; a file that was there before is then unharmed."""
+    """Write the file. Raises UsageError for a model that cannot be written; an existing file then stays unchanged."""
     _check(request)
     with replacing(request.file, request.force) as place:
         source = find_exporter(request.target)
         if source.exports.quantised and request.dtype != "float32":
-            raise UsageError(f"{source.name} is made of float32 alone, not of {request.dtype}")
+            raise UsageError(f"{source.name} supports float32 only, got {request.dtype}")
         part, opset = _part(source, request.part), _opset(source, request.opset)
         config = configured(source, request.config)
         weights, origin = _weights(source, request, config)
@@ -95,7 +95,7 @@ def _opset(source: Exporter, wanted: int | None) -> int:
 
     newest = onnx.defs.onnx_opset_version()
     if wanted is not None and not OLDEST <= wanted <= newest:
-        raise UsageError(f"no model is written in opset {wanted}: valid opsets are {OLDEST} to {newest}")
+        raise UsageError(f"opset {wanted} is out of range: valid opsets are {OLDEST} to {newest}")
     return source.exports.opset if wanted is None else wanted
 
 
@@ -116,12 +116,12 @@ def _weights(source: Exporter, request: Request, config: Mapping[str, Any]) -> t
 
 
 def _graph(source: Exporter, config: Mapping[str, Any], dtype: str, opset: int, part: str) -> Any:
-    """The graph without weights. Raises UsageError where the opset cannot express it."""
+    """The graph without weights. Raises UsageError for an opset that cannot express it."""
     import torch
 
     try:
         return source.exports.graph(config, getattr(torch, dtype), opset, part).model
-    except Exception as error:  # PyTorch's exporter raises whatever its passes do
+    except Exception as error:  # PyTorch's exporter has no common exception
         what = f"{source.declaration.contract}, part {part}, cannot be written in opset {opset}"
         hint = f"; in opset {source.exports.opset} it can" if opset != source.exports.opset else ""
         why = shorten(in_one_line(error).removeprefix("ValueError: "), 300, placeholder=" …")
@@ -129,7 +129,7 @@ def _graph(source: Exporter, config: Mapping[str, Any], dtype: str, opset: int, 
 
 
 def _label(model: Any, source: Exporter, config: Mapping[str, Any], part: str, labels: Mapping[str, str]) -> None:
-    """Write into a graph its producer and version, and by name how it was made."""
+    """Add the producer, its version and the metadata to a graph."""
     versions, contract = machine.versions(), source.declaration.contract
     model.producer_name, model.producer_version = "attnsuite", versions.get("attnsuite", "")
     model.doc_string, model.graph.name = f"{contract}, {part}: {source.exports.parts[part]}.", contract

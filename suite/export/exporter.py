@@ -1,4 +1,4 @@
-"""The implementation that writes the graph of a target."""
+"""The implementation that exports the graph of a target."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from attnsuite.registry import Declaration, Loaded
 
 @dataclass(frozen=True)
 class Exporter:
-    """An implementation, and how it is exported."""
+    """An implementation with its export."""
 
     declaration: Declaration
     exports: Any
-    """The attribute `exports` of the factory, described in implementations/_export.py."""
+    """The factory's attribute `exports`; implementations/_export.py describes it."""
 
     @property
     def name(self) -> str:
@@ -27,9 +27,9 @@ class Exporter:
 
 
 def find_exporter(target: str) -> Exporter:
-    """The implementation of a target, or for a contract the one of the newest opset.
+    """The exporter of a target; for a contract, the exporter with the newest opset.
 
-    Raises UsageError if there is none, it cannot be exported, or a library that it needs is missing.
+    Raises UsageError for a target without an exporter, and for a missing library.
     """
     several = target in contract_names()
     declarations = registry.find([f"{target}/*" if several else target])
@@ -42,13 +42,13 @@ def find_exporter(target: str) -> Exporter:
     if not exporters:
         contract = declarations[0].contract
         others = [candidate.name for candidate in _exporters(registry.find([f"{contract}/*"]))]
-        hint = f"these do: {', '.join(others)}" if others else f"nothing of {contract} does; models do, as transformer"
-        raise UsageError(f"{target} writes no graph; {hint}")
+        hint = f"expected one of: {', '.join(others)}" if others else "only models can, for example transformer"
+        raise UsageError(f"{target} cannot be exported; {hint}")
     return exporters[0]
 
 
 def _exporters(declarations: Iterable[Declaration]) -> list[Exporter]:
-    """Those of models that have graphs. Raises UsageError if a library is missing that makes them."""
+    """The exporters among implementations of models. Raises UsageError for a missing library."""
     exporters = []
     for declaration in declarations:
         is_model = declaration.contract in contract_names() and contract_named(declaration.contract).is_model

@@ -1,4 +1,4 @@
-"""Atomic replacement of a graph and, where its weights are many, of their file next to it."""
+"""Atomic replacement of a graph and of the file of its weights, if there is one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from attnsuite.model import UsageError, temporary
 
 NEW, BEFORE = "new", "before"
-"""The folders, within the temporary one, of new files, and of former files while they are replaced."""
+"""Folders in the temporary one: new files, and former files during the replacement."""
 
 
 @contextmanager
 def replacing(file: Path, force: bool) -> Iterator[Path]:
-    """A place next to `file` to write to; its files are moved to their places at the end, and only then.
+    """A path in a temporary folder; its files replace `file` and `FILE.data` when the block ends without an exception.
 
-    An exception inside leaves `file` and `FILE.data` as they were. UsageError if one exists, unless `force`.
+    Raises UsageError if one of these exists, unless `force`.
     """
     data = file.with_name(f"{file.name}.data")
     if file.is_dir():
@@ -28,7 +28,9 @@ def replacing(file: Path, force: bool) -> Iterator[Path]:
         raise UsageError(f"{former[0]} exists; --force replaces it")
     try:
         for folder in temporary.left_behind(file.parent):
-            if not (folder / BEFORE).exists():  # else it was killed while it moved files, and former ones lie in it
+            if not (
+                folder / BEFORE
+            ).exists():  # otherwise it has former files, of an export that was killed while it moved files
                 temporary.remove(folder)
         with temporary.temporary("export-", file.parent) as folder:
             (folder / NEW).mkdir()
@@ -39,7 +41,7 @@ def replacing(file: Path, force: bool) -> Iterator[Path]:
 
 
 def _move(folder: Path, file: Path, data: Path) -> None:
-    """Move the new files to their places. An old graph never stands next to new numbers, nor a new one to old."""
+    """Move the new files to their places, both or neither: graph and weights belong together."""
     new, aside = folder / NEW, folder / BEFORE
     if not (new / data.name).exists() and not data.exists():
         (new / file.name).replace(file)

@@ -1,4 +1,4 @@
-"""The config and the weights of a model that is exported: usual or from files, drawn from a seed or from a file."""
+"""The config and the weights of an exported model: defaults, files, or random weights."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 def configured(source: Exporter, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The usual config with changes. Raises UsageError for a name or a value that no model can be made of."""
+    """The default config with changes. Raises UsageError for an unknown name or an invalid value."""
     usual = source.exports.usual
     if unknown := [name for name in changes if name not in usual]:
-        raise UsageError(f"the config has {unknown[0]!r}, which is not one of: {', '.join(usual)}")
+        raise UsageError(f"the config has {unknown[0]!r}, expected one of: {', '.join(usual)}")
     config = {**usual, **changes}
     try:
         source.exports.check(config)
     except ValueError as error:
-        raise UsageError(f"no {source.declaration.contract} can be made of this config: {error}") from error
+        raise UsageError(f"the config is invalid for {source.declaration.contract}: {error}") from error
     return config
 
 
 def read_config(file: Path | None, settings: Iterable[str]) -> dict[str, Any]:
-    """The object of a JSON file, changed by settings `name=value`. Raises UsageError for anything else."""
+    """The object of a JSON file, changed by settings `name=value`. Raises UsageError for an invalid file or setting."""
     config: dict[str, Any] = {}
     if file is not None:
         try:
@@ -53,7 +53,7 @@ def read_config(file: Path | None, settings: Iterable[str]) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object without repeated names, of which JSON's parser would take the last."""
+    """An object, without repeated names: JSON's parser would take the last of them."""
     names = [name for name, _ in pairs]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"{twice[0]!r} occurs {names.count(twice[0])} times")
@@ -61,7 +61,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """`width=64`, `score=dot`, `window=null`: the value is JSON, or else the word itself."""
+    """Parse `width=64`, `score=dot`, `window=null`: the value is JSON, or a word."""
     name, sign, value = text.partition("=")
     if not (name and sign):
         raise UsageError(f"--set expects name=value, as --set width=64, got {text!r}")
@@ -75,7 +75,7 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def refuse_too_many(shapes: Shapes, dtype: str) -> None:
-    """Raise UsageError where the weights alone take more memory than is free."""
+    """Raise UsageError if the weights alone exceed the free memory."""
     import torch
 
     size = torch.finfo(getattr(torch, dtype)).bits // 8
@@ -86,7 +86,7 @@ def refuse_too_many(shapes: Shapes, dtype: str) -> None:
 
 
 def drawn_weights(shapes: Shapes, seed: int, dtype: str) -> dict[str, Tensor]:
-    """Weights as before training: matrices of size 1/√rows, norms of 1, vectors of 0.1. The order is no matter."""
+    """Random weights: matrices of size 1/√rows, norms near 1, vectors of size 0.1."""
     import torch
 
     random, weights = torch.Generator().manual_seed(seed), {}
@@ -97,11 +97,11 @@ def drawn_weights(shapes: Shapes, seed: int, dtype: str) -> dict[str, Tensor]:
 
 
 def read_weights(file: Path, shapes: Shapes, dtype: str) -> dict[str, Tensor]:
-    """The tensors of a file, in this dtype. Raises UsageError unless they are exactly those of the shapes."""
+    """The tensors of a file, in this dtype. Raises UsageError for other names or shapes, and for damaged files."""
     import torch
 
     if file.suffix not in READERS:
-        raise UsageError(f"{file} is of no known format; weights are read from {', '.join(READERS)}")
+        raise UsageError(f"{file} has an unknown format; expected {', '.join(READERS)}")
     try:
         files.check(file)
         tensors = READERS[file.suffix](file)
@@ -109,7 +109,7 @@ def read_weights(file: Path, shapes: Shapes, dtype: str) -> dict[str, Tensor]:
         raise UsageError(f"{file} cannot be read without {error.name}: pip install attnsuite[onnx]") from error
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # each format's library raises what it likes for a damaged file
+    except Exception as error:  # the libraries of the formats have no common exception
         why = shorten(in_one_line(error), 200, placeholder=" …")
         raise UsageError(f"{file} cannot be read as {file.suffix}: {why}") from error
     if not isinstance(tensors, Mapping):
@@ -127,7 +127,7 @@ def read_weights(file: Path, shapes: Shapes, dtype: str) -> dict[str, Tensor]:
 
 
 def _problem(tensor: Any, shape: tuple[int, ...]) -> str:
-    """Why a tensor is not the expected weight, or empty."""
+    """The reason why a tensor is not the expected weight, or empty."""
     import torch
 
     if not isinstance(tensor, torch.Tensor):
@@ -149,7 +149,7 @@ def _read_npz(file: Path) -> dict[str, Any]:
     with file.open("rb") as data:
         if not zipfile.is_zipfile(data):
             raise ValueError("it is no zip archive, which numpy.savez writes")
-    with file.open("rb") as data, np.load(data, allow_pickle=False) as arrays:  # numpy closes no damaged file
+    with file.open("rb") as data, np.load(data, allow_pickle=False) as arrays:  # numpy does not close a damaged file
         return {name: torch.from_numpy(arrays[name]) for name in arrays.files}
 
 
@@ -167,7 +167,7 @@ def _read_pt(file: Path) -> Any:
         return torch.load(file, map_location="cpu", weights_only=True)
     except OSError:
         raise
-    except Exception as error:  # PyTorch advises to load it without weights_only, which would run code
+    except Exception as error:  # PyTorch's advice, to load it without weights_only, would run code
         message = in_one_line(error).partition(". ")[0]
         raise ValueError(f"expected tensors by name, as torch.save writes them; PyTorch: {message}") from error
 
@@ -175,4 +175,4 @@ def _read_pt(file: Path) -> Any:
 READERS: Mapping[str, Callable[[Path], Any]] = {
     ".npz": _read_npz, ".safetensors": _read_safetensors, ".pt": _read_pt
 }  # fmt: skip
-"""The readers by the ending of a file's name. None of them runs code from the file."""
+"""By suffix, a reader that runs no code from the file."""

@@ -1,4 +1,4 @@
-"""Verification of a graph: its form is checked, it is run once, and its output is compared with the oracle."""
+"""Verification of a graph: its form is checked, and the output of one run is compared with the oracle."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from attnsuite.model import UsageError
 from attnsuite.registry.loading import in_one_line
 
 REFERENCE = "onnx's reference evaluator"
-"""It runs bfloat16, for which onnxruntime has no kernels on a CPU."""
+"""It supports bfloat16, for which onnxruntime has no CPU kernels."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What ran the graph, and the errors of its output: in units of the tolerance, and relative to the oracle.
+    """The program that ran the graph, and the errors of its output.
 
-    `largest` is the error of the position that is farthest off; `rms` is over all positions.
+    `error_ratio` is in units of the tolerance. The others are relative to the oracle: of the worst position, and the
+    root mean square over all positions.
     """
 
     ran_by: str
@@ -32,10 +33,10 @@ class Verification:
 def verify(
     source: Exporter, file: Path, part: str, config: Mapping[str, Any], weights: Mapping[str, Any], device: str
 ) -> Verification:
-    """Check and run a graph on a case of its contract. Other parts are computed by PyTorch.
+    """Check a graph and run it on a case of its contract; PyTorch computes the other parts of the model.
 
-    Raises UsageError if onnx or onnxruntime refuses it, or its output is wrong. Errors of a quantised graph are only
-    measured.
+    Raises UsageError if onnx or onnxruntime refuses it, or its output is wrong. The errors of a quantised graph are
+    measured, without a limit.
     """
     import onnx
 
@@ -44,7 +45,7 @@ def verify(
         run, ran_by = _run(source, file, weights, device)
     except NotImplementedError as error:
         raise UsageError(f"the graph cannot be run on {device}: {str(error).partition(': ')[2] or error}") from error
-    except Exception as error:  # neither onnx nor onnxruntime has one base for its exceptions
+    except Exception as error:  # neither onnx nor onnxruntime has a common exception
         raise UsageError(f"the graph is refused: {in_one_line(error)[:300]}") from error
     return _judged(source, {part: run}, ran_by, config, weights)
 
@@ -75,7 +76,7 @@ def _reference(file: Path) -> Callable[..., Any]:
 
 
 def _matrix_product() -> Any:
-    """The operator MatMul with sums in float32, as hardware has them; onnx's own rounds every partial sum."""
+    """The operator MatMul with sums in float32, as on hardware; onnx's own rounds each partial sum."""
     from onnx.reference.op_run import OpRun
 
     def product(self: Any, a: Any, b: Any) -> tuple[Any, ...]:
@@ -85,7 +86,7 @@ def _matrix_product() -> Any:
 
 
 def _to_numpy(tensor: Any) -> Any:
-    """numpy has no bfloat16; the library ml_dtypes, which onnx brings, gives it one."""
+    """The tensor as a numpy array; bfloat16 comes from ml_dtypes, a dependency of onnx."""
     import ml_dtypes
     import torch
 
@@ -95,7 +96,7 @@ def _to_numpy(tensor: Any) -> Any:
 def _judged(
     source: Exporter, runs: Mapping[str, Any], ran_by: str, config: Mapping[str, Any], weights: Mapping[str, Any]
 ) -> Verification:
-    """The error of one output. UsageError where it exceeds the tolerance, unless the graph is quantised."""
+    """The errors of the output. Raises UsageError beyond the tolerance, unless the graph is quantised."""
     import torch
 
     from attnsuite.cases import Call, Reply

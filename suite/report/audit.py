@@ -157,7 +157,7 @@ def _combinations(combinations: Combinations) -> Table:
 
 
 def _mutants(audits: Sequence[Audit]) -> Table:
-    """A row per mutant: its mistake, its source, and how many cases of which families kill it."""
+    """A row per mutant: its mistake, its source, and the number of cases that kill it, by family."""
     rows = [
         (audit.contract, name, audit.mistakes[name], audit.sources[name],
          ", ".join(f"{family} {len(cases)}" for family, cases in families.items()))

@@ -32,7 +32,7 @@ from attnsuite.documents.claims.trained import (
     LENGTH,
     Importance,
     Model,
-    Small,
+    SmallConfig,
     accuracy,
     difference_of_heads,
     heads,
@@ -289,7 +289,7 @@ def test_a_shift_is_learned_with_positions_and_not_without() -> None:
     shares = {}
     for positions in ("none", "sinusoids"):
         with seeded(0) as random:
-            model = Model(Small(positions))
+            model = Model(SmallConfig(positions))
             train(model, random, 200, 0.01)
             shares[positions] = accuracy(model, random)
 
@@ -302,7 +302,7 @@ def test_the_same_seed_makes_the_same_training_and_leaves_torch_s_generator_alon
     torch.manual_seed(5)
     for seed in (1, 1, 2):
         with seeded(seed) as random:
-            curves.append(train(Model(Small()), random, 3, 0.01))
+            curves.append(train(Model(SmallConfig()), random, 3, 0.01))
 
     assert curves[0] == curves[1] != curves[2]
     assert torch.equal(torch.rand(1), expected)
@@ -312,7 +312,7 @@ def test_the_same_seed_makes_the_same_training_and_leaves_torch_s_generator_alon
 @pytest.mark.parametrize("norms", ["pre", "post"])
 def test_every_model_takes_twice_the_length_and_has_the_gradients_of_its_kind(positions: str, norms: str) -> None:
     with seeded(3) as random:
-        model = Model(Small(positions, norms, blocks=2))
+        model = Model(SmallConfig(positions, norms, blocks=2))
         loss(model, sequences(random, 2 * LENGTH, count=3)).backward()
 
     unused = {"learned"} - {positions}

@@ -1,7 +1,7 @@
-"""Claims of the documents that can be measured: one number each, and the range in which the claim holds.
+"""Measurable claims of the documents: one number each, and the range in which the claim holds.
 
-The table of claims is [claims.toml](claims.toml). Each row names a function of exact.py, drawn.py or
-trained.py, which measures the number; the file says what kind of evidence it is.
+The table of claims is claims.toml. Each row names a function of exact.py, drawn.py or trained.py, which measures the
+number; the module is the kind of evidence.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ DEVICE = "cpu"
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers for which a claim holds; both ends belong to it."""
+    """The numbers for which a claim holds, both ends included."""
 
     low: float
     high: float
     words: str
 
     def judge(self, measured: Interval) -> ClaimStatus:
-        """Whether the claim holds for the true value in an interval."""
+        """Whether the claim holds, for a true value within the interval."""
         inside = lies_within(measured, self.low, self.high)
         return {True: ClaimStatus.HOLDS, False: ClaimStatus.DOES_NOT, None: ClaimStatus.UNCLEAR}[inside]
 
@@ -68,12 +68,12 @@ RANGES: Mapping[str, Callable[..., Range]] = {
     **{make.__name__: make for make in (power, exactly, at_most, at_least, above)},
     "range": Range,
 }
-"""What a row's `range` may begin with; the arguments follow."""
+"""By the first entry of a row's `range`, the function of the other entries."""
 
 
 @dataclass(frozen=True)
 class MeasuredValue:
-    """One number with its interval, and the samples and numbers behind it."""
+    """A number with its interval, its samples and further numbers."""
 
     interval: Interval
     samples: tuple[float, ...] = ()
@@ -82,7 +82,7 @@ class MeasuredValue:
 
 
 def number(value: float, detail: str = "", numbers: Mapping[str, float] | None = None) -> MeasuredValue:
-    """A number that is exact."""
+    """An exact number."""
     exact = float(value)  # an integer, too
     return MeasuredValue(Interval(exact, exact, exact), (), detail, numbers or {})
 
@@ -94,15 +94,15 @@ def sampled(values: Sequence[float], detail: str = "", numbers: Mapping[str, flo
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim. The name is `topic/what`."""
+    """A claim; the first part of its name is its topic."""
 
     name: str
     document: str
     section: str
-    says: str
-    """The document's statement, in our words."""
+    statement: str
+    """The document's claim, in our words."""
     quantity: str
-    """What `measure` measures, in words."""
+    """The measured number, in words."""
     expected: Range
     evidence: Evidence
     measure: Callable[[], MeasuredValue]
@@ -113,7 +113,7 @@ class Claim:
 
     @property
     def implementation(self) -> str:
-        """The name under which its rows in results/ are counted."""
+        """The name that stands for an implementation in its rows of results/."""
         return f"claims/{self.topic}"
 
     @property
@@ -122,13 +122,13 @@ class Claim:
         return (self.implementation, self.name, DEVICE)
 
     def examine(self) -> ClaimResult:
-        """Measure the claim and say whether it holds. An exception of the measurement is part of the result."""
+        """Measure the claim and judge it. An exception of the measurement becomes part of the result."""
         started = perf_counter()
         try:
             measured = self.measure()
         except ImportError as missing:
             return self._row(started, ClaimStatus.MISSING, str(missing))
-        except Exception as error:  # a claim that cannot be measured must not cost the others
+        except Exception as error:  # the other claims are still measured
             return self._row(started, ClaimStatus.ERROR, f"{type(error).__name__}: {error}")
         return self._row(started, self.expected.judge(measured.interval), measured.detail, measured)
 
@@ -140,7 +140,7 @@ class Claim:
             self.implementation,
             self.name,
             DEVICE,
-            *(self.document, self.section, self.says, self.quantity, self.expected.words),
+            *(self.document, self.section, self.statement, self.quantity, self.expected.words),
             evidence=self.evidence,
             holds=holds,
             value=interval.median if interval else None,
@@ -178,9 +178,9 @@ def _claim(
 
 
 def claims(patterns: Sequence[str] = (), evidence: Sequence[str] = ()) -> list[Claim]:
-    """The claims of these names, topics or shell patterns (all by default) with these kinds of evidence.
+    """The claims with these names, topics or shell patterns (all by default) and these kinds of evidence.
 
-    Raises UsageError for a pattern or a kind that matches none.
+    Raises UsageError for a pattern or a kind without a match.
     """
     table = all_claims()
     kinds = sorted({claim.evidence for claim in table})

@@ -1,4 +1,4 @@
-"""Claims whose number is a median of random draws, from a fixed seed."""
+"""Claims whose number is the median of random draws with a fixed seed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Generator, Tensor, nn
 
 from attnsuite.documents.claims import MeasuredValue, sampled
 from attnsuite.documents.claims.exact import GRID, KEEP, RUNS, STEPS_BACK, estimates, network, points, randomised
-from attnsuite.documents.claims.trained import Model, Small, loss, seeded, sequences
+from attnsuite.documents.claims.trained import Model, SmallConfig, loss, seeded, sequences
 from attnsuite.implementations.recurrent_gradient.closed_form import recurrent_gradient
 from attnsuite.implementations.token_masking.eager import token_masking
 from attnsuite.model.statistics import exponent
@@ -18,7 +18,7 @@ from attnsuite.model.statistics import exponent
 
 @contextmanager
 def _torch_seed(seed: int) -> Iterator[None]:
-    """torch's own generator with this seed; its former state comes back."""
+    """Seed torch's own generator, and restore its state afterwards."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
@@ -37,21 +37,21 @@ def _error(estimate: Tensor) -> float:
 
 
 def _similarity(random: Generator) -> float:
-    """The largest distance between the estimates of three local kernels, over the least error of one."""
+    """The largest distance between the estimates of three local kernels ÷ the smallest error of one."""
     x, y = points(random, 40)
     curves = [estimates(x, y, kernel) for kernel in ("gaussian", "boxcar", "triangular")]
     return max(_distance(first, second) for first in curves for second in curves) / min(map(_error, curves))
 
 
 def _roughness(random: Generator) -> float:
-    """The roughness (by second differences) of a narrow kernel's estimates, as a multiple of a wide one's."""
+    """The roughness (by second differences) of a narrow kernel's estimates ÷ that of a wide kernel's."""
     x, y = points(random, 40)
     narrow, wide = (estimates(x, y, width=width).diff(n=2).square().mean() for width in (0.1, 1.0))
     return float((narrow / wide).sqrt())
 
 
 def _consistency(random: Generator) -> float:
-    """The error with 40 points, as a multiple of that with 640, whose kernel is narrower by Silverman's n^(−1/5)."""
+    """The error with 40 points ÷ that with 640, whose kernel is narrower by Silverman's n^(−1/5)."""
     few, many = (_error(estimates(*points(random, n), width=0.5 * (40 / n) ** 0.2)) for n in (40, 640))
     return few / many
 
@@ -77,7 +77,7 @@ def gradient_of_weights(width: int, scaled: bool, random: Generator) -> float:
 
 
 def softmax_gradients(seed: int, width: int, scaled: bool) -> MeasuredValue:
-    """The gradient at width 512 with scores divided by √d, as a multiple of that of another width or without."""
+    """The gradient at width 512 with scores divided by √d ÷ that at another width, or without the division."""
     random = Generator().manual_seed(seed)
 
     def ratio() -> float:
@@ -88,7 +88,7 @@ def softmax_gradients(seed: int, width: int, scaled: bool) -> MeasuredValue:
 
 
 def variance_of_products(width: int) -> MeasuredValue:
-    """The variance of q · k over the width. The variance of 20,000 products is known to one per cent."""
+    """The variance of q · k ÷ the width. 20,000 products determine it to one per cent."""
     random, shape = Generator().manual_seed(width), (20_000, width)
 
     def products() -> Tensor:
@@ -101,7 +101,7 @@ WIDTHS = (16, 64, 256, 1024)
 
 
 def _outputs(raw: bool, width: int, random: Generator) -> Tensor:
-    """Outputs of one map of this width: uniform in [0, 1), or the library's linear layer."""
+    """Outputs of a linear map of this width: weights uniform in [0, 1), or the library's initialisation."""
     x = torch.randn(64, width, generator=random)
     if raw:
         return x @ torch.rand(width, width, generator=random)
@@ -109,7 +109,7 @@ def _outputs(raw: bool, width: int, random: Generator) -> Tensor:
 
 
 def _growth(raw: bool) -> list[float]:
-    """The power of the width by which outputs grow, draw by draw."""
+    """For each draw, the power of the width by which outputs grow."""
     random, powers = Generator().manual_seed(18), []
     with _torch_seed(19):
         for _ in range(16):
@@ -119,20 +119,20 @@ def _growth(raw: bool) -> list[float]:
 
 
 def growth_of_linear() -> MeasuredValue:
-    """The power of the width in the size of the outputs of the library's linear layer."""
+    """The power of the width by which the outputs of the library's linear layer grow."""
     return sampled(_growth(raw=False), f"16 draws, widths {', '.join(map(str, WIDTHS))}")
 
 
 def growth_of_raw() -> MeasuredValue:
-    """The growth of raw draws' outputs from the smallest width to the largest, as a multiple of the library's."""
+    """The growth of raw draws' outputs from the smallest width to the largest ÷ that of the library's."""
     times = WIDTHS[-1] / WIDTHS[0]
     return sampled([times ** (raw - linear) for raw, linear in zip(_growth(True), _growth(False), strict=True)])
 
 
 def _last_gradient(norms: str, seed: int) -> float:
-    """The norm of the gradient of the last block's second map, before any training, of 16 blocks."""
+    """The gradient norm of the second map of the last of 16 blocks, before training."""
     with seeded(seed) as random:
-        model = Model(Small(norms=norms, blocks=16))
+        model = Model(SmallConfig(norms=norms, blocks=16))
         loss(model, sequences(random)).backward()
         *_, last = (module for module in model.blocks.modules() if isinstance(module, nn.Linear))
         assert last.weight.grad is not None
@@ -140,7 +140,7 @@ def _last_gradient(norms: str, seed: int) -> float:
 
 
 def gradient_of_norms() -> MeasuredValue:
-    """The last block's gradient with normalisation after sums, as a multiple of that with it before."""
+    """The last block's gradient with normalisation after sums ÷ that with normalisation before."""
     ratios = [_last_gradient("post", seed) / _last_gradient("pre", seed) for seed in range(16)]
     return sampled(ratios, "16 seeds, 16 blocks, before training")
 
@@ -149,7 +149,7 @@ def gradient_of_norms() -> MeasuredValue:
 
 
 def masked_tokens() -> MeasuredValue:
-    """The share of tokens that become the mask token, by draw. Few of 1,000 words become it by chance."""
+    """The share of tokens that become the mask token, by draw; random words rarely are the mask token."""
     tokens, shares = torch.randint(999, (40, 500), generator=Generator().manual_seed(23)), []
     with _torch_seed(23):
         for _ in range(20):
@@ -161,11 +161,11 @@ def masked_tokens() -> MeasuredValue:
 
 NETWORKS = 24
 TRUNCATED = 3
-"""Hidden states that a truncated gradient reaches: 1.6 steps in the mean, fewer than a randomised one's 1.9."""
+"""Hidden states that a truncated gradient reaches: 1.6 steps on average, fewer than the randomised 1.9."""
 
 
 def _networks(seed: int, statistic: Callable[[tuple[Tensor, ...], Tensor], float]) -> list[float]:
-    """A statistic of each network and its whole gradient."""
+    """The statistic of each network and its whole gradient."""
     random = Generator().manual_seed(seed)
     with _torch_seed(seed + 1):
         networks = (network(random) for _ in range(NETWORKS))
@@ -173,7 +173,7 @@ def _networks(seed: int, statistic: Callable[[tuple[Tensor, ...], Tensor], float
 
 
 def error_of_randomised() -> MeasuredValue:
-    """The error of randomised gradients, as a multiple of that of truncated ones, by network."""
+    """The error of randomised gradients ÷ that of truncated gradients, by network."""
 
     def statistic(tensors: tuple[Tensor, ...], whole: Tensor) -> float:
         drawn = (randomised(tensors) - whole).square().mean().sqrt()
@@ -184,7 +184,7 @@ def error_of_randomised() -> MeasuredValue:
 
 
 def mean_of_randomised() -> MeasuredValue:
-    """The share of the whole gradient in the mean of randomised ones, by network."""
+    """The projection of the mean randomised gradient on the whole gradient ÷ its norm, by network."""
 
     def statistic(tensors: tuple[Tensor, ...], whole: Tensor) -> float:
         return float((randomised(tensors).mean(0) * whole).sum() / whole.square().sum())

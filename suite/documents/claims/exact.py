@@ -1,4 +1,4 @@
-"""Claims whose number is counted or computed exactly: FLOPs, longest chains, dependence, memory, differences."""
+"""Claims with exact numbers: FLOPs, longest chains of products, dependence, memory, differences."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from attnsuite.model.statistics import exponent
 # Counting
 
 PRODUCTS = ("MmBackward", "BmmBackward", "AddmmBackward", "MvBackward", "ConvolutionBackward")
-"""The first letters of autograd's names of matrix products and convolutions."""
+"""Prefixes of autograd's names for matrix products and convolutions."""
 
 
 def flops(call: Callable[[], Any]) -> int:
-    """The FLOPs of all matrix products and convolutions of a call, two for each multiplication and addition."""
+    """The FLOPs of all matrix products and convolutions of a call; a multiplication with its addition counts 2."""
     with FlopCounterMode(display=False) as counter:
         call()
     return int(counter.get_total_flops())
 
 
 def longest_chain(output: Tensor, leaf: Tensor | None = None) -> int:
-    """The most products that wait for each other: on the longest path from the output to this leaf, or to any."""
+    """The number of products on the longest path from the output to this leaf, or to any leaf."""
     assert output.grad_fn is not None
     longest: dict[Any, float] = {}
     for node in _leaves_first(output.grad_fn):
@@ -54,7 +54,7 @@ def longest_chain(output: Tensor, leaf: Tensor | None = None) -> int:
 
 
 def _leaves_first(root: Any) -> Iterable[Any]:
-    """The nodes of autograd's graph, each after all that it is computed from."""
+    """The nodes of autograd's graph, each after its inputs."""
     parents: dict[Any, set[Any]] = {}
     waiting = [root]
     while waiting:
@@ -65,16 +65,16 @@ def _leaves_first(root: Any) -> Iterable[Any]:
 
 
 def dependence(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """True at i, j where output i depends on input j (by the Jacobian), n n. `layer` maps n vectors to n vectors."""
+    """True at i, j where output i depends on input j by the Jacobian, n n. `layer` maps n vectors to n vectors."""
     jacobian: Tensor = torch.autograd.functional.jacobian(lambda x: layer(x).sum(-1), x)  # n n d
     return jacobian.abs().sum(-1) > 0
 
 
 def layers_until(reached: Callable[[Tensor], bool], layer: Callable[[Tensor], Tensor], x: Tensor, most: int) -> int:
-    """How many applications of a layer it takes until its dependence is as wanted; `most` and one if it never is.
+    """The number of applications of a layer until `reached` is true of its dependence; `most` + 1 if it never is.
 
-    Output i of two layers depends on input j where output i of one depends on any that depends on j: the dependence
-    of one layer is measured, and multiplied.
+    Dependence of several layers is the product of the dependence of one: output i of two layers depends on input j if
+    output i of one depends on a position that depends on j.
     """
     once = dependence(layer, x).double()
     total = once
@@ -86,7 +86,7 @@ def layers_until(reached: Callable[[Tensor], bool], layer: Callable[[Tensor], Te
 
 
 class _Largest(TorchDispatchMode):
-    """Notes the bytes of the largest tensor that any operation makes."""
+    """Records the bytes of the largest tensor that an operation returns."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -100,7 +100,7 @@ class _Largest(TorchDispatchMode):
 
 
 def largest_bytes(call: Callable[[], Any]) -> int:
-    """The bytes of the largest tensor that a call makes."""
+    """The bytes of the largest tensor of a call, intermediate results included."""
     largest = _Largest()
     with largest:
         call()
@@ -124,7 +124,7 @@ def _largest(difference: Tensor, detail: str = "") -> MeasuredValue:
 
 
 def _normal(seed: int, *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """Standard normal tensors, drawn one after the other."""
+    """Standard normal tensors of these shapes."""
     random = Generator().manual_seed(seed)
     return [torch.randn(*shape, generator=random, dtype=dtype) for shape in shapes]
 
@@ -133,7 +133,7 @@ def _normal(seed: int, *shapes: tuple[int, ...], dtype: torch.dtype = torch.floa
 
 LETTERS = {"length": "n", "width": "d", "kernel": "k"}
 COUNTED = {"length": (32, 64, 128, 256), "width": (32, 64, 128, 256), "kernel": (3, 5, 9, 17)}
-"""The sizes at which FLOPs are counted; the others are the defaults of `Sizes`."""
+"""The sizes for counting FLOPs; other sizes are the defaults of `Sizes`."""
 
 
 def growth_of_flops(layer: str, variable: str) -> MeasuredValue:
@@ -165,14 +165,14 @@ def flops_of_attention() -> MeasuredValue:
 
 
 def memory_of_scores() -> MeasuredValue:
-    """The largest tensor of additive scores, as a multiple of that of dot products."""
+    """The bytes of the largest tensor of additive scores ÷ those of dot products."""
     with torch.no_grad():
         sizes = {score: largest_bytes(scores(score)) for score in ("additive", "dot")}
     return number(sizes["additive"] / sizes["dot"], ", ".join(f"{score} {sizes[score]:,} B" for score in sizes))
 
 
 def chain_of_decoders() -> MeasuredValue:
-    """The longest chain of a decoder that waits for the context, as a multiple of one that attends afterwards."""
+    """The longest chain of a decoder that waits for the context ÷ that of one that attends afterwards."""
     waits, follows = (longest_chain(decoder(waits)()) for waits in (True, False))
     return number(waits / follows, f"{waits} products in a row against {follows} in {STEPS} steps")
 
@@ -181,11 +181,11 @@ def chain_of_decoders() -> MeasuredValue:
 
 LENGTHS = (9, 17, 33, 65)
 KERNELS = (3, 5, 9, 17)
-"""Kernels that reach 1, 2, 4 and 8 neighbours to either side."""
+"""Kernel sizes with 1, 2, 4 and 8 neighbours on each side."""
 
 
 def _layers(layer: str, sizes: Sizes) -> int:
-    """How many layers it takes until every output depends on every input."""
+    """The number of layers until every output depends on every input."""
     x = inputs(sizes, torch.float64)
     return layers_until(lambda sees: bool(sees.all()), LAYERS[layer](sizes, torch.float64), x, most=sizes.length)
 
@@ -213,14 +213,14 @@ def path_of_recurrence() -> MeasuredValue:
 
 
 def convolutions_until_ends_meet() -> MeasuredValue:
-    """How many convolutions of kernel 3 it takes until a position depends on both the first and the fifth input."""
+    """The number of convolutions of kernel 3 until a position depends on both the first and the fifth input."""
     sizes = Sizes(length=5, width=2)
     layer, x = LAYERS["convolution"](sizes, torch.float64), inputs(sizes, torch.float64)
     return number(layers_until(lambda sees: bool((sees[:, 0] & sees[:, 4]).any()), layer, x, most=5))
 
 
 def causal_dependence(on: str) -> MeasuredValue:
-    """How many outputs of causal attention depend on a later input, or on the one at their own position."""
+    """The number of outputs of causal attention that depend on a later input, or on that at their own position."""
     x = inputs(Sizes(8, width=4), torch.float64)
     sees = dependence(lambda x: attention(*[x[None, None]] * 3, is_causal=True)[0, 0], x)
     return number(int((sees.triu(1).any(1) if on == "later" else sees.diagonal()).sum()), "of 8 positions")
@@ -230,14 +230,14 @@ def causal_dependence(on: str) -> MeasuredValue:
 
 
 def derivative(gap: float, dtype: str) -> MeasuredValue:
-    """The largest entry of the derivative of two keys' weights with respect to scores this far apart."""
+    """The largest derivative of two keys' weights with respect to their scores, which differ by `gap`."""
     scores = torch.tensor([0.0, gap], dtype=getattr(torch, dtype))
     weights: Tensor = torch.autograd.functional.jacobian(lambda x: x.softmax(-1), scores).abs().max()
     return number(float(weights), f"{weights:.2g} at a gap of {gap:g} in {dtype}")
 
 
 def accepted_values(varied: str) -> MeasuredValue:
-    """How many widths of values, or numbers of values, the product of weights and values accepts for 3 keys."""
+    """The number of widths, or counts, of values that the product of weights and values accepts for 3 keys."""
     (key,) = _normal(7, (3, 3))
     weights, sizes, accepted = (key @ key.mT).softmax(-1), (1, 2, 3, 5, 8), 0
     for size in sizes:
@@ -268,7 +268,7 @@ def pooling(quantity: str) -> MeasuredValue:
 
 
 def dropout_factor() -> MeasuredValue:
-    """The factor by which dropout at p = 0.1 multiplies. At the document's p, a half, both rules give 2."""
+    """The factor of dropout for kept numbers at p = 0.1. At the document's p = 0.5 both rules give 2."""
     with torch.random.fork_rng():
         torch.manual_seed(123)
         dropped = functional.dropout(torch.ones(1000), 0.1)
@@ -289,7 +289,7 @@ def unscaled() -> MeasuredValue:
 
 
 def causal_ways() -> MeasuredValue:
-    """The largest difference between a mask of 1 and −∞ by hand, the same by the library, and the library's flag."""
+    """The largest difference between three ways: a mask of 1 and −∞ by hand, in the library, and the causal flag."""
     query, key, value = _example()
     keep = torch.ones(2, 2, dtype=torch.float64).tril()
     mask = keep.masked_fill(keep == 0, -math.inf)
@@ -310,7 +310,7 @@ def _sinusoids(rows: int) -> Tensor:
 
 
 def shifted_positions() -> MeasuredValue:
-    """The difference between the encoding of i + δ and that of i with each pair turned by an angle of δ alone."""
+    """The difference between the encoding of i + δ and that of i, rotated by angles that depend on δ alone."""
     rows, shifts, differences = 1000, (1, 7, 100), []
     table, rates = _sinusoids(rows), 10000.0 ** (-torch.arange(0, 32, 2, dtype=torch.float64) / 32)
     sine, cosine = table[:, ::2], table[:, 1::2]
@@ -322,7 +322,7 @@ def shifted_positions() -> MeasuredValue:
 
 
 def reordered(with_positions: bool) -> MeasuredValue:
-    """The difference between self-attention of reordered inputs and its reordered outputs."""
+    """The difference between self-attention's outputs of reordered inputs and its reordered outputs."""
     random = Generator().manual_seed(8)
     x, order = torch.randn(12, 32, generator=random, dtype=torch.float64), torch.randperm(12, generator=random)
     places = _sinusoids(12) * with_positions
@@ -336,22 +336,22 @@ def reordered(with_positions: bool) -> MeasuredValue:
 
 
 def odd_columns() -> MeasuredValue:
-    """The largest number in the odd columns of position 0, where sines are 0 and cosines 1."""
+    """The largest number in the odd columns at position 0, where sines are 0 and cosines are 1."""
     return _largest(positional_encoding(torch.zeros(1, 1, 8))[0, 0, 1::2])
 
 
 def points(random: Generator, count: int) -> tuple[Tensor, Tensor]:
-    """Places and noisy values, as doc-004, section 11.2, draws them."""
+    """Training points x with noisy values y, as in doc-004, section 11.2."""
     x = (5 * torch.rand(count, generator=random, dtype=torch.float64)).sort().values
     return x, 2 * x.sin() + x + torch.randn(count, generator=random, dtype=torch.float64)
 
 
 GRID = torch.arange(0, 5, 0.1, dtype=torch.float64)
-"""The document's places of validation."""
+"""The document's queries for validation."""
 
 
 def estimates(x: Tensor, y: Tensor, kernel: str = "gaussian", width: float = 1.0, queries: Tensor = GRID) -> Tensor:
-    """The regression at the places of validation."""
+    """The kernel regression at the queries."""
     return kernel_pooling(queries, x, y[:, None], kernel=kernel, width=width)[:, 0]
 
 
@@ -360,7 +360,7 @@ def kernel_regression(quantity: str) -> MeasuredValue:
     x, y = points(Generator().manual_seed(10), 40)
     if quantity == "constant":
         return _largest(estimates(x, y, "constant") - y.mean())
-    return _largest(estimates(x + 3, y, at=GRID + 3) - estimates(x, y))
+    return _largest(estimates(x + 3, y, queries=GRID + 3) - estimates(x, y))
 
 
 def equal_rows() -> MeasuredValue:
@@ -371,7 +371,7 @@ def equal_rows() -> MeasuredValue:
 
 
 def channels() -> MeasuredValue:
-    """How many channels an output of the patches' convolution depends on."""
+    """The number of channels that an output of the patch embedding depends on."""
     images, weights = _normal(22, (1, 3, 4, 4), (8, 3, 4, 4))
     output = patch_embedding(images.requires_grad_(), weights, torch.zeros(8))
     (gradient,) = torch.autograd.grad(output[0, 0, 0], images)
@@ -379,7 +379,7 @@ def channels() -> MeasuredValue:
 
 
 def other_samples(norm: str) -> MeasuredValue:
-    """How much one sample's normalised numbers change with another sample of its batch."""
+    """The largest change of one sample's normalised numbers when another sample of its batch changes."""
     batch = torch.tensor([[1.0, 2.0], [2.0, 3.0], [4.0, 1.0]])
     changed = batch * torch.tensor([[1.0], [1.0], [10.0]])
     before, after = (
@@ -391,11 +391,11 @@ def other_samples(norm: str) -> MeasuredValue:
 
 STEPS_BACK, UNITS = 8, 4
 KEEP, RUNS = 0.8, 64
-"""The probability of keeping a step: a gradient flows back 1.9 of the 3.5 steps in the mean. Draws of a network."""
+"""The probability that a gradient passes a step (on average 1.9 of 3.5 steps), and draws per network."""
 
 
 def network(random: Generator) -> tuple[Tensor, ...]:
-    """Inputs, targets and weights, so that hidden states neither vanish nor grow fast."""
+    """Inputs, targets, an initial state and weights for which hidden states neither vanish nor grow fast."""
     x, y = (torch.randn(STEPS_BACK, UNITS, generator=random, dtype=torch.float64) for _ in range(2))
     weights = [torch.randn(UNITS, UNITS, generator=random, dtype=torch.float64) / UNITS**0.5 for _ in range(3)]
     return (x, y, torch.zeros(UNITS, dtype=torch.float64), *weights)
@@ -407,7 +407,7 @@ def randomised(network: tuple[Tensor, ...]) -> Tensor:
 
 
 def spread_of_randomised() -> MeasuredValue:
-    """The standard deviation of randomised gradients of one network, over the whole gradient's norm."""
+    """The standard deviation of one network's randomised gradients ÷ the norm of the whole gradient."""
     tensors = network(Generator().manual_seed(15))
     with torch.random.fork_rng():
         torch.manual_seed(16)
@@ -416,7 +416,7 @@ def spread_of_randomised() -> MeasuredValue:
 
 
 def growth_through_time(eigenvalue: float) -> MeasuredValue:
-    """The norm of the 40th power of a matrix whose eigenvalues have this size."""
+    """The norm of the 40th power of a matrix with eigenvalues of this size."""
     turn = torch.linalg.qr(_normal(17, (UNITS, UNITS), dtype=torch.float64)[0])[0]
     power = torch.linalg.matrix_power(eigenvalue * turn, 40)
     return number(float(torch.linalg.matrix_norm(power, 2)), f"eigenvalues of size {eigenvalue:g}, 40 steps")

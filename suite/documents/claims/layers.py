@@ -1,4 +1,4 @@
-"""The computations whose cost the documents speak of: layers, scores, decoders, and a training step."""
+"""Computations whose cost the documents compare: layers, scores, decoders, and a training step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sizes:
 
 
 def inputs(sizes: Sizes, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Numbers that every layer takes, n d."""
+    """The input of a layer, n d."""
     return torch.randn(sizes.length, sizes.width, generator=Generator().manual_seed(1), dtype=dtype)
 
 
@@ -61,7 +61,7 @@ def self_attention(sizes: Sizes, dtype: torch.dtype = torch.float32) -> Layer:
 
 
 def _positive(*shape: int, dtype: torch.dtype) -> Tensor:
-    """Weights above 0, so that no two ways from an input to an output cancel."""
+    """Weights above 0, so that no two paths from an input to an output cancel."""
     return torch.rand(*shape, generator=Generator().manual_seed(2), dtype=dtype) + 0.5
 
 
@@ -87,8 +87,8 @@ def scores(score: str) -> Callable[[], Tensor]:
 def decoder(waits: bool, steps: int = STEPS) -> Callable[[], Tensor]:
     """A recurrent decoder with dot-product scores, whose weights require gradients.
 
-    With `waits`, each state needs the context that the state before it attends to, as Bahdanau's does. Otherwise all
-    states are computed first, and attend together.
+    With `waits`, each state needs the context of the state before it, as in Bahdanau's decoder. Otherwise all states
+    are computed first, and attend together.
     """
     random = Generator().manual_seed(4)
     keys, tokens = (torch.randn(ITEMS, length, WIDTH, generator=random) for length in (LENGTH, steps))

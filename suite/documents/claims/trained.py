@@ -18,31 +18,31 @@ from attnsuite.documents.learning.data import PAD, bleu, greedy, tokens
 from attnsuite.documents.learning.tasks import Translator, divided, translator
 from attnsuite.implementations.transformer.eager import transformer
 
-# A small Transformer, trained to say the token before each
+# A small Transformer, trained to output the previous token at each position
 
 SEEDS = 8
-"""Trainings of each kind: the fewest for which a median has a bounded interval, `rounds_needed(1)`."""
+"""Trainings per kind: the fewest whose median has a bounded interval, `rounds_needed(1)`."""
 TOKENS, LENGTH, BATCH = 8, 12, 64
 CLIPPED = 4
-"""Distances beyond which relative positions are alike, as of Shaw and others (arXiv 1803.02155)."""
+"""Distances beyond this share one relative position, as in Shaw and others (arXiv 1803.02155)."""
 
 
 @dataclass(frozen=True)
-class Small:
-    """What varies between the models."""
+class SmallConfig:
+    """The configuration of a model."""
 
     positions: str = "sinusoids"
-    """none, sinusoids, learned (a table of LENGTH rows), or relative (a learned number for each distance and score)."""
+    """none, sinusoids, learned (a table of rows), or relative (a learned bias of scores for each distance)."""
     norms: str = "pre"
-    """pre: before attention, network and head, as in doc-004, section 11.8; post: after sums, as in section 11.7."""
+    """pre: before attention and network (doc-004, section 11.8); post: after sums (section 11.7)."""
     blocks: int = 1
     width: int = 32
 
 
 class Block(nn.Module):
-    """Attention of one head and a network of two layers, each around a sum."""
+    """Attention of one head and a network of two layers, with residual connections."""
 
-    def __init__(self, config: Small) -> None:
+    def __init__(self, config: SmallConfig) -> None:
         super().__init__()
         self.config, width = config, config.width
         self.maps = nn.ModuleDict({name: nn.Linear(width, width, bias=False) for name in "qkvo"})
@@ -67,7 +67,7 @@ class Block(nn.Module):
 class Model(nn.Module):
     """Tokens b l → logits b l v."""
 
-    def __init__(self, config: Small) -> None:
+    def __init__(self, config: SmallConfig) -> None:
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(TOKENS, config.width)
@@ -95,7 +95,7 @@ class Model(nn.Module):
 
 @contextmanager
 def seeded(seed: int) -> Iterator[Generator]:
-    """Models made inside get the weights of this seed; the generator draws their training data."""
+    """Seed the weights of models that the block makes; the generator is for their training data."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield Generator().manual_seed(seed + 1000)
@@ -107,7 +107,7 @@ def sequences(random: Generator, length: int = LENGTH, count: int = BATCH) -> Te
 
 
 def loss(model: nn.Module, tokens: Tensor) -> Tensor:
-    """The cross-entropy of the token before each, in nats."""
+    """The cross-entropy of previous tokens, in nats."""
     return functional.cross_entropy(model(tokens)[:, 1:].flatten(0, 1), tokens[:, :-1].flatten())
 
 
@@ -124,7 +124,7 @@ def train(model: nn.Module, random: Generator, steps: int, rate: float, batch: i
 
 
 def accuracy(model: nn.Module, random: Generator, length: int = LENGTH) -> float:
-    """The share of tokens that are right, on fresh sequences."""
+    """The share of correct tokens, on fresh sequences."""
     tokens = sequences(random, length, 256)
     with torch.no_grad():
         return float((model(tokens)[:, 1:].argmax(-1) == tokens[:, :-1]).double().mean())
@@ -135,11 +135,11 @@ STEPS, RATE = 200, 0.01
 
 @cache
 def _accuracies(positions: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The share of right tokens at the length of training and at twice that, for each seed."""
+    """The accuracy at the training length and at twice that, by seed."""
     shares = []
     for seed in range(SEEDS):
         with seeded(seed) as random:
-            model = Model(Small(positions))
+            model = Model(SmallConfig(positions))
             train(model, random, STEPS, RATE)
             shares.append((accuracy(model, random), accuracy(model, random, 2 * LENGTH)))
     once, twice = zip(*shares, strict=True)
@@ -147,22 +147,22 @@ def _accuracies(positions: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def shift_learned(positions: str, times: int) -> MeasuredValue:
-    """The share of right tokens at this multiple of the length of training."""
+    """The accuracy at this multiple of the training length."""
     length = f"sequences of {times * LENGTH} (trained on {LENGTH})"
     return sampled(_accuracies(positions)[times - 1], f"{SEEDS} seeds, {STEPS} steps, {TOKENS} tokens, {length}")
 
 
 def _mean_loss(norms: str, seed: int) -> float:
-    """The mean loss of 60 steps of six blocks, by the better of two learning rates, so that none is favoured."""
+    """The mean loss of 60 steps of six blocks, with the better of two learning rates."""
     means = []
     for rate in (0.001, 0.003):
         with seeded(seed) as random:
-            means.append(fmean(train(Model(Small(norms=norms, blocks=6)), random, 60, rate, 32)))
+            means.append(fmean(train(Model(SmallConfig(norms=norms, blocks=6)), random, 60, rate, 32)))
     return min(means)
 
 
 def loss_of_norms() -> MeasuredValue:
-    """The mean loss with normalisation after sums, as a multiple of that with it before, by seed."""
+    """The mean loss with normalisation after sums ÷ that with normalisation before, by seed."""
     pairs = [(_mean_loss("post", seed), _mean_loss("pre", seed)) for seed in range(SEEDS)]
     post, pre = map(fmean, zip(*pairs, strict=True))
     detail = f"{SEEDS} seeds, 6 blocks, 60 steps, mean loss {post:.3f} after, {pre:.3f} before"
@@ -172,13 +172,13 @@ def loss_of_norms() -> MeasuredValue:
 # Heads of a trained translator
 
 CHOOSING = 200
-"""Sentences of the training set by which the least and the most important head are chosen; held-out ones judge them."""
+"""Training sentences that choose the least and the most important head; held-out sentences judge them."""
 Weights = Mapping[str, Tensor]
 Pair = tuple[str, str]
 Head = tuple[str, int]
 """The attention and the number of a head."""
 Importance = Mapping[Head, tuple[Tensor, Tensor]]
-"""The change of losses without a head: of the sentences by which heads are chosen, and of those held out, in nats."""
+"""The change of losses without a head, in nats: of the sentences that choose heads, and of held-out ones."""
 
 
 def heads(config: Mapping[str, int]) -> list[Head]:
@@ -190,7 +190,7 @@ def heads(config: Mapping[str, int]) -> list[Head]:
 
 
 def without(weights: Weights, attention: str, head: int, count: int) -> dict[str, Tensor]:
-    """The weights with one head of `count` taken out: nothing that it mixes reaches the output map."""
+    """The weights without one head of `count`: its rows of the output map are 0."""
     name = f"{attention}.w_output"
     changed = weights[name].clone()
     changed.unflatten(0, (count, -1))[head] = 0
@@ -198,7 +198,7 @@ def without(weights: Weights, attention: str, head: int, count: int) -> dict[str
 
 
 def _losses(config: Mapping[str, int], weights: Weights, rows: Sequence[Tensor], padding: int) -> Tensor:
-    """The mean loss of each sentence's tokens, in nats, given the true ones before."""
+    """The mean loss of each sentence's tokens, in nats, after the reference's previous tokens."""
     source, lengths, decoder_input, next_tokens = rows
     with torch.no_grad():
         logits = transformer(config, weights)(source, lengths, decoder_input)
@@ -230,7 +230,7 @@ def importance() -> Importance:
 
 
 def ranked(importance: Importance) -> list[Head]:
-    """The heads, the least important first, by the sentences by which they are chosen."""
+    """The heads by the choosing sentences, the least important first."""
     return sorted(importance, key=lambda head: float(importance[head][0].mean()))
 
 
@@ -242,10 +242,10 @@ def least_important(changes: Importance | None = None) -> MeasuredValue:
 
 
 def difference_of_heads(changes: Importance | None = None) -> MeasuredValue:
-    """The change of held-out sentences' loss without the most important head, less that without the least."""
+    """The change of held-out sentences' loss without the most important head, minus that without the least."""
     changes = changes or importance()
     first, *_, last = ranked(changes)
-    detail = f"head {last[1]} of {last[0]} against head {first[1]} of {first[0]}"
+    detail = f"head {last[1]} of {last[0]} and head {first[1]} of {first[0]}"
     means = {f"{name} {head}": float(held_out.mean()) for (name, head), (_, held_out) in changes.items()}
     return sampled((changes[last][1] - changes[first][1]).tolist(), detail, means)
 

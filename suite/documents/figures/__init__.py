@@ -1,4 +1,4 @@
-"""The table of figures: a function each, which computes its picture from implementations of the suite."""
+"""The table of figures: each is a function that computes its picture with implementations of the suite."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class Figure:
     source: str
     """The document and its section, such as `doc-004, section 11.2`."""
     picture: Callable[..., Picture]
-    """Computes the picture, with the options that the figure takes."""
+    """Computes the picture from the figure's options."""
     takes: tuple[str, ...] = ()
-    """The options that it takes, by name: sentence, attention, causal, seed."""
+    """Names of its options: sentence, attention, causal, seed."""
     trains: str = ""
-    """The translator that it shows, which is trained unless the cache has it; empty for figures without one."""
+    """The translator that it shows, read from the cache or trained; empty for figures without one."""
 
 
 _figures: dict[str, Figure] = {}
@@ -65,7 +65,7 @@ _figures: dict[str, Figure] = {}
 def _figure(
     title: str, source: str, takes: tuple[str, ...] = (), trains: str = "", name: str = ""
 ) -> Callable[..., Any]:
-    """Registers a function as the figure of its name; its picture gets the title."""
+    """A decorator that registers a function as a figure, by default with the function's name."""
 
     def register(draw: Callable[..., Picture]) -> Callable[..., Picture]:
         def picture(**options: Any) -> Picture:
@@ -78,9 +78,9 @@ def _figure(
 
 
 def select_figures(wanted: Sequence[str]) -> list[str]:
-    """The figures of these names or shell patterns, each once; all of them without a name.
+    """The figures with these names or shell patterns; all without a name.
 
-    Raises UsageError, which lists the figures, for a name that matches none.
+    Raises UsageError, which lists the figures, for a name without a match.
     """
     names: dict[str, None] = {}
     for word in wanted or ["*"]:
@@ -94,11 +94,11 @@ def select_figures(wanted: Sequence[str]) -> list[str]:
 
 
 SENTENCE = "I'm home."
-"""The last of the sentences that the documents translate."""
+"""The last sentence that the documents translate."""
 
 
 def heads(translation: Translation, kind: str) -> HeatMaps:
-    """A row of maps for each layer, a column for each head, of the attentions whose names end in `kind`."""
+    """Maps of the attentions whose names end in `kind`: a row per layer, a column per head."""
     layers = [weights for name, weights in translation.weights.items() if name.endswith(kind)]
     maps = [
         heat_map(matrix, f"layer {layer}, head {head}")
@@ -138,25 +138,25 @@ for _name, _kind in (("encoder", ".attention"), ("decoder", ".self_attention"), 
 # Backpropagation through time
 
 TEXT = "the time machine"
-"""The first characters of the book in the document's figure, one per step."""
+"""The characters in the document's figure, one per step."""
 SCHEMES: dict[str, dict[str, Any]] = {
     "full": {},
     "truncated after 4 steps": {"truncate": 4},
     "randomised, one draw, π = 0.8": {"keep": 0.8, "seed": 20},
 }
-"""With π = 0.8 a gradient is cut at every fifth step in the mean. The seed is of a typical draw: 4 cuts in 15 steps."""
+"""With π = 0.8 a gradient stops at every fifth step on average. The seed gives a typical draw: 4 stops in 15 steps."""
 STEPS, INPUTS, HIDDEN, OUTPUTS = 24, 4, 8, 3
 RADIUS = 0.9
-"""The spectral radius of the hidden weights: gradients fade, and do not vanish within the steps."""
+"""The spectral radius of the hidden weights: gradients shrink, and do not vanish within the steps."""
 PROBABILITIES = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
 """Below RADIUS², 0.81, the variance grows with every step that is added."""
 DRAWS = 200
-"""Randomised gradients for each probability: unbiased, the error of their mean is a fourteenth of one's."""
+"""Randomised gradients per probability: the error of their mean is 1/14 of a single one's."""
 
 
 @_figure("Backpropagation through time in three schemes", "doc-004, sections 9.7.1.1 to 9.7.1.4")
 def bptt_schemes() -> HeatMaps:
-    """A map for each scheme: from the loss of a step, down, to the hidden states that its gradient reaches, across."""
+    """A map per scheme: rows are losses of steps, columns are hidden states that their gradients reach."""
     flows = {title: flow(len(TEXT), **scheme) for title, scheme in SCHEMES.items()}
     letters = tuple("␣" if letter == " " else letter for letter in TEXT)
     return HeatMaps(
@@ -168,12 +168,12 @@ def bptt_schemes() -> HeatMaps:
         bar="factor",
         domain=(0.0, rounded(max(float(matrix.max()) for matrix in flows.values()))),
         cell=16,
-        written=False,
+        numbers=False,
     )
 
 
 def _network() -> tuple[Tensor, ...]:
-    """x, y, h0, w_hx, w_hh and w_qh, drawn."""
+    """Random x, y, h0, w_hx, w_hh and w_qh."""
     sizes = [(STEPS, INPUTS), (STEPS, OUTPUTS), (HIDDEN,), (HIDDEN, INPUTS), (HIDDEN, HIDDEN), (OUTPUTS, HIDDEN)]
     draw = normal(0)
     x, y, h0, w_hx, w_hh, w_qh = (draw(*size) for size in sizes)
@@ -181,14 +181,14 @@ def _network() -> tuple[Tensor, ...]:
 
 
 def truncated_errors() -> list[float]:
-    """The error of the truncated gradient of the hidden weights, in norms of the full one, for 1, 2, … steps."""
+    """The error of the hidden weights' gradient truncated to 1, 2, … steps, relative to the full gradient's norm."""
     full = gradient("closed_form", *_network())
     gradients = (gradient("closed_form", *_network(), truncate=steps) for steps in range(1, STEPS + 1))
     return [float((truncated - full).norm() / full.norm()) for truncated in gradients]
 
 
 def randomised_errors() -> tuple[list[float], list[float]]:
-    """The root mean square error of one randomised gradient, and the error of the mean of all, by probability."""
+    """By probability, the root mean square error of single randomised gradients, and the error of their mean."""
     tensors, single, mean = _network(), [], []
     full = gradient("closed_form", *tensors)
     for keep in PROBABILITIES:
@@ -201,7 +201,7 @@ def randomised_errors() -> tuple[list[float], list[float]]:
 
 @_figure("Errors of truncated and randomised gradients", "doc-004, section 9.7.1")
 def bptt_errors() -> Curves:
-    """A panel for each scheme."""
+    """A panel per scheme."""
     single, mean = (
         series(name, PROBABILITIES, errors)
         for name, errors in zip(("one draw, root mean square", "mean of all draws"), randomised_errors(), strict=True)
@@ -220,7 +220,7 @@ def bptt_errors() -> Curves:
 
 WORDS = ("Your", "journey", "starts", "with", "one", "step")
 LAYERS = "doc-003/3.4.2-self-attention-v2"
-"""The example whose embeddings and maps are used."""
+"""The example with the embeddings and maps."""
 
 
 def queries_and_keys() -> tuple[Tensor, Tensor]:
@@ -231,14 +231,14 @@ def queries_and_keys() -> tuple[Tensor, Tensor]:
 
 
 def _of_sentence(by: str, maps: Mapping[str, Tensor], **options: Any) -> HeatMaps:
-    """Maps side by side, words by words."""
+    """Heat maps side by side, words by words."""
     heat_maps = tuple(heat_map(matrix, name) for name, matrix in maps.items())
     return HeatMaps(by, heat_maps, Axis("key", WORDS), Axis("query", WORDS), columns=3, **options)
 
 
 @_figure("The causal mask", "doc-003, section 3.5.1")
 def causal_mask() -> HeatMaps:
-    """Self-attention of six tokens before and after masking, in both of doc-003's ways."""
+    """Self-attention of six tokens before and after masking, in doc-003's two ways."""
     query, key = queries_and_keys()
     attention = function("attention/matmul")
     unmasked, causal = weights_of(attention, query, key), weights_of(attention, query, key, is_causal=True)
@@ -248,7 +248,7 @@ def causal_mask() -> HeatMaps:
 
 @_figure("Dropout on attention weights", "doc-003, section 3.5.2")
 def dropout_mask() -> HeatMaps:
-    """Causal weights, what our draw leaves of them, and what the document prints: draws depend on the platform."""
+    """Causal weights before dropout, after it, and as the document prints them: draws depend on the platform."""
     query, key = queries_and_keys()
     attention, unit = function("attention/matmul"), torch.eye(len(WORDS), dtype=torch.float64)
     with torch.random.fork_rng(devices=[]):
@@ -269,7 +269,7 @@ def dropout_mask() -> HeatMaps:
 
 @_figure("Every query finds its own key", "doc-004, section 11.1.1")
 def identity() -> HeatMaps:
-    """One map, with ones on its diagonal: at this scale, any other key has weight e⁻⁵⁰."""
+    """One map with ones on its diagonal: at this scale, another key has weight e⁻⁵⁰."""
     unit = torch.eye(10, dtype=torch.float64)
     maps = (heat_map(weights_of(function("attention/matmul"), unit, unit, scale=50.0).round(decimals=12)),)
     by = "attention/matmul in float64; queries and keys are the same unit vectors"
@@ -279,7 +279,7 @@ def identity() -> HeatMaps:
 
 @_figure("Masked softmax", "doc-004, section 11.3.2.1")
 def masked_softmax() -> HeatMaps:
-    """A row of maps for each way to give lengths, an item in each column. The document's own scores have no seed."""
+    """A row of maps per form of lengths, a column per item. The document's own scores have no seed."""
     maps = []
     for example in ("doc-004/11.3.2.1-literal-lens-1d", "doc-004/11.3.2.1-literal-lens-2d"):
         inputs = documents.examples()[example].inputs
@@ -294,8 +294,8 @@ def masked_softmax() -> HeatMaps:
 def scoring() -> HeatMaps:
     """The weights of dot products and of a small network, items by keys, at the document's sizes.
 
-    Two items with ten keys of width 2, of which the first 2 and 6 are visible; the network has queries of width 20 and
-    8 hidden units. The document draws without a seed.
+    Two items have ten keys of width 2; the first 2 and 6 are visible. The network has queries of width 20 and 8 hidden
+    units. The document draws without a seed.
     """
     draw = normal(0)
     query, key, wide = draw(2, 1, 2), draw(2, 10, 2), draw(2, 1, 20)
@@ -317,15 +317,15 @@ KERNELS = {
     "constant": "constant",
     "triangular": "triangular (called Epanechikov there)",
 }
-"""The documents' kernels by their names in `kernel_pooling`, and the titles of their panels."""
+"""The documents' kernels: names in `kernel_pooling`, and titles of panels."""
 Choice = tuple[str, float]
 """A kernel and its width."""
 BY_KERNEL: dict[Choice, str] = {(kernel, 1.0): title for kernel, title in KERNELS.items()}
 BY_WIDTH: dict[Choice, str] = {("gaussian", width): f"σ = {width:g}" for width in (0.1, 0.2, 0.5, 1.0)}
-"""The panels of the figures, by what varies."""
+"""Titles of panels by kernel and width: the kernel varies, or the width."""
 BY = "computed by kernel_pooling/eager in float64"
 SHADES = 250
-"""Steps of a weight in large maps: a reader distinguishes fewer shades, and equal neighbours share a mark."""
+"""Steps of a weight in large maps: readers distinguish fewer shades, and equal neighbours share a mark."""
 
 
 @cache
@@ -345,7 +345,7 @@ def estimate(kernel: str, width: float) -> Tensor:
 
 
 def kernel_matrix(kernel: str, width: float) -> Tensor:
-    """The weight of each training point for each query, s l, as the documents lay them out."""
+    """The weight of each training point for each query, s l, in the documents' layout."""
     x, _, queries = points()
     unit = torch.eye(len(x), dtype=torch.float64)
     result: Tensor = function("kernel_pooling/eager")(queries, x, unit, kernel=kernel, width=width)
@@ -353,9 +353,9 @@ def kernel_matrix(kernel: str, width: float) -> Tensor:
 
 
 def _regressions(choices: dict[Choice, str]) -> Curves:
-    """A panel for each choice: the truth dashed, the estimate, and the training points."""
+    """A panel per choice: the true function dashed, the estimate, and the training points."""
     x, y, queries = points()
-    true_curve = series("truth, 2 sin x + x", queries.tolist(), 2 * queries.sin() + queries, LineStyle.DASHED)
+    true_curve = series("true function, 2 sin x + x", queries.tolist(), 2 * queries.sin() + queries, LineStyle.DASHED)
     training = series("training points", x.tolist(), y, LineStyle.POINTS)
 
     def panel(choice: Choice, name: str) -> Panel:
@@ -365,13 +365,13 @@ def _regressions(choices: dict[Choice, str]) -> Curves:
 
 
 def _weight_maps(choices: dict[Choice, str]) -> HeatMaps:
-    """A map for each choice: training points by queries."""
+    """A map per choice: training points by queries."""
     x, _, queries = points()
     matrices = {name: kernel_matrix(*choice) for choice, name in choices.items()}
     maps = tuple(heat_map((matrix * SHADES).round() / SHADES, name) for name, matrix in matrices.items())
     axes = numbered("query x", queries.tolist(), 10), numbered("training point x", x.tolist(), 8)
     domain = (0.0, rounded(max(float(matrix.max()) for matrix in matrices.values())))
-    return HeatMaps(BY, maps, *axes, columns=4, domain=domain, cell=4, written=False)
+    return HeatMaps(BY, maps, *axes, columns=4, domain=domain, cell=4, numbers=False)
 
 
 for _name, _title, _draw in (
@@ -386,15 +386,15 @@ for _name, _title, _draw in (
 
 
 def distances() -> Tensor:
-    """u from −2.5 to 2.4 in steps of 0.1; whole numbers are divided, so that 1 is exactly 1."""
+    """u from −2.5 to 2.4 in steps of 0.1, as quotients of integers, so that 1 is exact."""
     return torch.arange(-25, 25, dtype=torch.float64) / 10
 
 
 def heights(kernel: str) -> Tensor:
-    """K(u), computed from pooling itself.
+    """K(u), computed with kernel pooling.
 
-    A query at u has two keys: one at u with the value 0, whose kernel is K(0) = 1, and one at 0 with the value 1. Their
-    mean is m = K(u) / (1 + K(u)), so that K(u) is m / (1 − m).
+    A query at u has a key at u with the value 0 and the kernel K(0) = 1, and a key at 0 with the value 1. The pooled
+    mean is m = K(u) / (1 + K(u)), so K(u) = m / (1 − m).
     """
     pool, value = function("kernel_pooling/eager"), torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     means = [pool(u[None], torch.stack([u, torch.zeros_like(u)]), value, kernel=kernel) for u in distances()]
@@ -404,7 +404,7 @@ def heights(kernel: str) -> Tensor:
 
 @_figure("Kernels of the distance between query and key", "doc-004, section 11.2")
 def kernels() -> Curves:
-    """A panel for each kernel."""
+    """A panel per kernel."""
     u = distances().tolist()
     panels = tuple(Panel(title, (series("K(u)", u, heights(kernel)),)) for kernel, title in KERNELS.items())
     return Curves(BY, panels, 4, "distance u", "K(u)")
@@ -418,7 +418,7 @@ BY_EAGER = f"positional_encoding/eager in float64, width {WIDTH}"
 
 
 def encoding() -> Tensor:
-    """The positional encoding itself, positions by columns: what is added to zeros."""
+    """The positional encoding, positions by columns."""
     zeros = torch.zeros(1, POSITIONS, WIDTH, dtype=torch.float64)
     result: Tensor = function("positional_encoding/eager")(zeros)
     return result[0]
@@ -426,7 +426,7 @@ def encoding() -> Tensor:
 
 @_figure("Positional encoding, columns 6 to 9", "doc-004, section 11.6.3")
 def position_curves() -> Curves:
-    """One panel: a sine and a cosine of 0.178 radians a position, and of 0.1, as in the document."""
+    """One panel: sines and cosines with 0.178 and 0.1 radians per position, as in the document."""
     columns = tuple(series(f"column {c}", range(POSITIONS), encoding()[:, c]) for c in range(6, 10))
     return Curves(BY_EAGER, (Panel("", columns),), 1, "position", "encoding", size=(520, 220))
 
@@ -437,13 +437,13 @@ def position_map() -> HeatMaps:
     maps = (heat_map(encoding().round(decimals=2)),)
     axes = numbered("column", range(WIDTH), 4), numbered("position", range(POSITIONS), 10)
     options: dict[str, Any] = {"bar": "encoding", "colours": Colours.BLUES, "domain": (-1.0, 1.0), "cell": 9}
-    return HeatMaps(BY_EAGER, maps, *axes, written=False, **options)
+    return HeatMaps(BY_EAGER, maps, *axes, numbers=False, **options)
 
 
 # The weights of any attention for a sentence
 
 LONGEST, LONGEST_WORD = 40, 24
-"""Words of a sentence: more would be illegible in a picture that fits a screen. Characters of a word."""
+"""Words of a sentence that are legible on a screen, and characters of a word."""
 
 
 @_figure(
@@ -454,9 +454,9 @@ LONGEST, LONGEST_WORD = 40, 24
 def weights(
     sentence: str = " ".join(WORDS), attention: str = "matmul", causal: bool = False, seed: int = 0
 ) -> HeatMaps:
-    """One map, words by words. The sentence of doc-003 has its embeddings and maps; those of others are drawn.
+    """One map, words by words. doc-003's sentence has the document's embeddings and maps, other sentences random ones.
 
-    Raises UsageError for a sentence without words or with too many, and for an attention that gives no weights.
+    Raises UsageError for an empty or too long sentence, and for an attention that fails.
     """
     words = tuple(plain(word, LONGEST_WORD) for word in plain(sentence, 10_000).split())
     if not 1 <= len(words) <= LONGEST:
@@ -468,7 +468,7 @@ def weights(
     by = "; ".join(filter(None, (f"{name}{', causal' if causal else ''}, in float32", origin, remark)))
     low, high = (rounded(float(extreme)) for extreme in matrix.aminmax())
     domain = (min(0.0, low), high if high > 0 else 1.0)  # in a long sentence no weight comes near 1
-    size: dict[str, Any] = {"cell": 30 if len(words) <= 20 else 16, "written": len(words) <= 20}
+    size: dict[str, Any] = {"cell": 30 if len(words) <= 20 else 16, "numbers": len(words) <= 20}
     axes = Axis("key", words), Axis("query", words)
     return HeatMaps(by, (heat_map(matrix),), *axes, domain=domain, **size)
 

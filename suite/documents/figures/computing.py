@@ -1,4 +1,4 @@
-"""The numbers of figures: weights of attentions, also while a sentence is translated, and gradients through time."""
+"""The numbers of figures: weights of attentions and of trained translators, and gradients through time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from attnsuite.registry.backends import gaps
 from attnsuite.registry.loading import as_backend, as_usage_error
 
 EMBEDDING = 16
-"""The width of words that have no embedding in the documents."""
+"""The width of random embeddings of words."""
 ROUNDING = 1e-3
-"""How far a row's sum may lie from 1 before the picture says so: float32 is far closer, and the eye sees no less."""
+"""The largest difference of a row's sum from 1 without a remark: float32 is more precise, and it is invisible."""
 
 # Implementations, and the weights of an attention
 
@@ -30,11 +30,11 @@ Function = Callable[..., Any]
 
 
 def implementation(name: str, contract: str | None = None) -> Loaded:
-    """The implementation that a target names. Raises UsageError unless it is exactly one that can be called."""
+    """The implementation of a target. Raises UsageError unless exactly one can be called."""
     declarations = registry.find([name], contract)
     if len(declarations) > 1:
         names = ", ".join(declaration.full_name for declaration in declarations)
-        raise UsageError(f"{name!r} means {len(declarations)} implementations: {names}")
+        raise UsageError(f"{name!r} matches {len(declarations)} implementations, expected one: {names}")
     loaded = registry.load(declarations[0])
     if not isinstance(loaded, Loaded):
         raise UsageError(f"nothing can be drawn with {declarations[0].full_name}: {loaded.reason}")
@@ -48,10 +48,10 @@ def function(name: str) -> Function:
 
 
 def weights_of(attention: Function, query: Tensor, key: Tensor, **options: Any) -> Tensor:
-    """The weights of an attention, … l s, for queries … l e and keys … s e: its output for the identity as values.
+    """The weights of an attention, … l s, for queries … l e and keys … s e: its output with the identity as values.
 
-    Values are given e columns at a time, because some attentions need values as wide as queries. Raises ValueError for
-    an output that is no tensor of the right shape.
+    A call has e columns of values, because some attentions need values as wide as queries. Raises ValueError for an
+    output of another type or shape.
     """
     width, keys = query.shape[-1], key.shape[-2]
     identity, columns = torch.eye(keys, -(-keys // width) * width, dtype=query.dtype), []
@@ -67,13 +67,13 @@ def weights_of(attention: Function, query: Tensor, key: Tensor, **options: Any) 
 
 
 def normal(seed: int) -> Callable[..., Tensor]:
-    """A function that draws standard normal tensors of a shape, one after the other."""
+    """A function that draws a standard normal tensor of a shape."""
     draw = torch.Generator().manual_seed(seed)
     return lambda *shape: torch.randn(shape, generator=draw, dtype=torch.float64)
 
 
 def drawn_queries_and_keys(words: tuple[str, ...], seed: int) -> tuple[Tensor, Tensor]:
-    """Queries and keys, l e: standard normal vectors, the same wherever a word stands, mapped by drawn matrices."""
+    """Queries and keys, l e: a random vector per word, multiplied by random matrices."""
 
     def drawn(what: str, *shape: int) -> Tensor:
         digest = hashlib.sha256(f"{seed} {what}".encode(errors="backslashreplace")).digest()
@@ -85,9 +85,9 @@ def drawn_queries_and_keys(words: tuple[str, ...], seed: int) -> tuple[Tensor, T
 
 
 def weights_of_target(target: str, query: Tensor, key: Tensor, causal: bool) -> tuple[str, Tensor, str]:
-    """The full name of an attention, its weights in float32, l s, and a remark where its rows do not sum to 1.
+    """The full name of an attention, its weights in float32, l s, and a remark where rows do not sum to 1.
 
-    Raises UsageError where the attention cannot be called, raises, or returns anything but finite numbers.
+    Raises UsageError for an attention that cannot be called, raises, or returns numbers that are not finite.
     """
     loaded = implementation(target, "attention")
     name = loaded.declaration.full_name
@@ -98,25 +98,20 @@ def weights_of_target(target: str, query: Tensor, key: Tensor, causal: bool) -> 
         weights = weights_of(as_backend(loaded), query, key, **({"is_causal": True} if causal else {}))
     if not weights.isfinite().all():
         raise UsageError(f"{name} returned NaN or infinity, which cannot be drawn")
-    sums = weights.sum(-1)
-    if torch.all((sums - 1).abs() <= ROUNDING):
-        return name, weights[0, 0], ""
-    return (
-        name,
-        weights[0, 0],
-        f"rows sum to {float(sums.min()):.4g} at least and {float(sums.max()):.4g} at most, not to 1",
-    )
+    low, high = (float(extreme) for extreme in weights.sum(-1).aminmax())
+    remark = f"rows sum to {low:.4g} to {high:.4g}, not to 1" if max(1 - low, high - 1) > ROUNDING else ""
+    return name, weights[0, 0], remark
 
 
 # Translations: the attention of trained translators
 
 trained = cache(translator)
-"""The translators, each read or trained once in a process."""
+"""The translators; each is read or trained once per process."""
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A sentence, its translation, and by name the weights of each attention, heads queries keys, without padding."""
+    """A sentence, its translation, and the weights of each attention by name, heads queries keys, without padding."""
 
     source: tuple[str, ...]
     """Its tokens, `<eos>` last."""
@@ -132,9 +127,9 @@ class Translation:
 
 
 def translate(name: str, by: Translator, sentence: str, attention: str = "") -> Translation:
-    """Translate with a translator and a named attention backend, and return the weights.
+    """Translate a sentence, with a named attention backend if given, and return the weights.
 
-    Raises UsageError for unknown words, a sentence that is too long, and an attention that raises.
+    Raises UsageError for unknown words, a too long sentence, and an attention that raises.
     """
     words = by.source.known(sentence)
     if not 1 <= len(words) < by.steps:
@@ -151,7 +146,7 @@ def translate(name: str, by: Translator, sentence: str, attention: str = "") -> 
 def _watched(
     factory: Function, by: Translator, words: list[str], backend: Mapping[str, Any]
 ) -> tuple[list[str], Mapping[str, Tensor]]:
-    """The words of the translation, and the weights of all attentions while the decoder reads them."""
+    """The words of the translation, and the weights of all attentions."""
     source, lengths = by.source.rows([words], by.steps)
     numbers = greedy(factory(by.config, by.weights, **backend), source, lengths, by.target, by.steps)
     translation = by.target.sentence(numbers[0].tolist())
@@ -161,7 +156,7 @@ def _watched(
 
 
 def _cut(weights: Tensor, name: str, lengths: Mapping[str, int]) -> Tensor:
-    """The weights of the one sentence without its padding, heads queries keys: weights without heads have one."""
+    """The weights of the sentence without padding, heads queries keys; weights without heads have one."""
     queries = lengths["source" if name.startswith("encoder") else "target"]
     keys = lengths["target" if name.endswith("self_attention") else "source"]
     return (weights[0] if weights.dim() == 4 else weights)[:, :queries, :keys]
@@ -171,7 +166,7 @@ def _cut(weights: Tensor, name: str, lengths: Mapping[str, int]) -> Tensor:
 
 
 def gradient(name: str, *tensors: Tensor, seed: int | None = None, **options: Any) -> Tensor:
-    """A quantity of an implementation's gradient; its random numbers are drawn from the seed."""
+    """The result of an implementation of `recurrent_gradient`, with this seed of torch's generator."""
     with torch.random.fork_rng(devices=[]):
         if seed is not None:
             torch.manual_seed(seed)
@@ -182,8 +177,8 @@ def gradient(name: str, *tensors: Tensor, seed: int | None = None, **options: An
 def flow(steps: int, seed: int | None = None, **scheme: Any) -> Tensor:
     """The factor by which the gradient of each step's loss reaches each step's hidden state, losses by states.
 
-    The network has one unit and the weight 1, so that only the scheme changes the flow. A row is the gradient of the
-    hidden states where all steps but one are predicted without an error.
+    The network has one unit and the weight 1, so that the scheme alone changes the flow. A row is the gradient with
+    respect to hidden states where one step has an error.
     """
     zeros, zero, one = torch.zeros(steps, 1).double(), torch.zeros(1).double(), torch.ones(1, 1).double()
     rows = []

@@ -1,16 +1,10 @@
-"""Pictures as SVG and PNG files, drawn by Altair and vl-convert. This module needs both; pictures.py does not.
-
-Files are replaced atomically, and only where attnsuite wrote them: an SVG file has a comment, a PNG file a text chunk,
-with a digest of everything else in it. A file without this mark is not ours; one whose digest does not fit was changed.
-"""
+"""Pictures as SVG and PNG files, drawn by Altair and vl-convert. This module needs both; pictures.py does not."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+import os
 import re
-import struct
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, groupby
@@ -23,7 +17,7 @@ import vl_convert
 
 from attnsuite.documents.figures.pictures import Axis, Colours, Curves, HeatMap, HeatMaps, LineStyle, Picture, Series
 from attnsuite.model import UsageError
-from attnsuite.model.files import file_errors, read_bytes, replace_bytes
+from attnsuite.model.files import file_errors, replace_bytes
 from attnsuite.report.charting import COLOURS, CONFIG, FONT, INK, load_fonts, svg_of
 
 # SVG and PNG
@@ -39,7 +33,7 @@ def svg(name: str, picture: Picture) -> str:
     text = svg_of(_heat_maps(picture) if isinstance(picture, HeatMaps) else _curves(picture))
     text = re.sub(r' (?:d|transform|x|y|x1|x2|y1|y2)="[^"]*"', lambda match: _shortened(match[0]), text)
     opening, ending, rest = text.partition(">")
-    title, description = escape(picture.title), escape(picture.shown)
+    title, description = escape(picture.title), escape(picture.description)
     words = f'<title id="{name}-title">{title}</title><desc id="{name}-desc">{description}</desc>'
     return f'{opening} role="img" aria-labelledby="{name}-title {name}-desc"{ending}{words}{rest}'
 
@@ -62,7 +56,7 @@ def _grid(picture: Picture, panels: Sequence[Any], row_space: int) -> Any:
 
 
 def _titled(layers: list[Any], title: str, width: int, height: int) -> Any:
-    """The layers as one panel, with its title 12 pixels above it: the same in all, whatever their axes need."""
+    """The layers as one panel, with its title 12 pixels above it in all panels."""
     if title:
         text = alt.Chart(alt.Data(values=[{}])).mark_text(fontSize=13, fontWeight="bold", font=FONT, color=INK)
         layers = [*layers, text.encode(x=alt.value(width / 2), y=alt.value(-12), text=alt.value(title))]
@@ -77,7 +71,7 @@ SHADES = {
 }
 """The colours along a colour bar, from its lowest number on: ColorBrewer's Reds and Blues, as matplotlib has them."""
 DARK = 0.55
-"""The share of the colour bar above which a cell is dark, so that its number is written in white."""
+"""The share of the colour bar above which a cell is dark and its number is white."""
 
 
 def _heat_maps(picture: HeatMaps) -> Any:
@@ -86,7 +80,7 @@ def _heat_maps(picture: HeatMaps) -> Any:
 
 
 def _map(picture: HeatMaps, place: int) -> Any:
-    """One map. Only the leftmost of a row has labels beside it, and only the lowest of a column below it."""
+    """One map. The first of a row has labels on its left, the last of a column below it."""
     heat_map, shades, (low, high) = picture.maps[place], SHADES[picture.colours], picture.domain
     first, last = place % picture.columns == 0, place + picture.columns >= len(picture.maps)
     height, width = len(heat_map.rows), len(heat_map.rows[0])
@@ -97,7 +91,7 @@ def _map(picture: HeatMaps, place: int) -> Any:
     y = alt.Y("top:Q", axis=_axis(picture.down, first, False), scale=_cells([height, 0]))
     rectangles = alt.Chart(alt.Data(values=_runs(heat_map))).mark_rect()
     layers = [rectangles.encode(x, y, colour, x2="right:Q", y2="bottom:Q")]
-    if picture.written:
+    if picture.numbers:
         layers.append(_numbers(heat_map, low + DARK * (high - low), x, y))
     return _titled(layers, heat_map.title, width * picture.cell, height * picture.cell)
 
@@ -107,7 +101,7 @@ def _cells(domain: list[int]) -> Any:
 
 
 def _axis(axis: Axis, labelled: bool, across: bool) -> Any:
-    """Labels stand at the middle of their row or column."""
+    """An axis with labels at the middle of rows or columns."""
     slanted = across and any(len(label) > 3 for label in axis.labels)
     return alt.Axis(
         values=[place + 0.5 for place, label in enumerate(axis.labels) if label] if labelled else [],
@@ -123,7 +117,7 @@ def _axis(axis: Axis, labelled: bool, across: bool) -> Any:
 
 
 def _runs(heat_map: HeatMap) -> list[dict[str, float]]:
-    """The cells; neighbours in a row with the same number are one rectangle."""
+    """The cells as rectangles; equal neighbours in a row are one rectangle."""
     rectangles = []
     for top, row in enumerate(heat_map.rows):
         left = 0
@@ -159,57 +153,48 @@ MAGENTA = COLOURS[3]
 
 
 def _curves(picture: Curves) -> Any:
-    ways = {series.name: series.way for panel in picture.panels for series in panel.series}
-    chart = _grid(picture, [_panel(picture, place, ways) for place in range(len(picture.panels))], 30)
+    styles = {series.name: series.style for panel in picture.panels for series in panel.series}
+    chart = _grid(picture, [_panel(picture, place, styles) for place in range(len(picture.panels))], 30)
     x: Any = "independent" if any(panel.across for panel in picture.panels) else "shared"
     return chart.resolve_scale(color="shared", shape="shared", strokeDash="shared", x=x, y="shared")
 
 
-def _panel(picture: Curves, place: int, ways: dict[str, LineStyle]) -> Any:
+def _panel(picture: Curves, place: int, styles: dict[str, LineStyle]) -> Any:
     panel, first = picture.panels[place], place % picture.columns == 0
     x = alt.X("x:Q", title=panel.across or picture.across, axis=alt.Axis(tickCount=5, grid=False))
     y = alt.Y("y:Q", title=picture.up if first else None, axis=alt.Axis(tickCount=5, labels=first, ticks=first))
     points_first = sorted(
-        panel.series, key=lambda series: series.way is not LineStyle.POINTS
+        panel.series, key=lambda series: series.style is not LineStyle.POINTS
     )  # lines are drawn over them
-    layers = [_marks(series).encode(x, y, *_styles(series, ways)) for series in points_first]
+    layers = [_marks(series).encode(x, y, *_styles(series, styles)) for series in points_first]
     return _titled(layers, panel.title, *picture.size)
 
 
 def _marks(series: Series) -> Any:
     chart = alt.Chart(alt.Data(values=[{"name": series.name, "x": x, "y": y} for x, y in series.points]))
-    if series.way is LineStyle.POINTS:
+    if series.style is LineStyle.POINTS:
         return chart.mark_point(size=28, opacity=0.6, filled=True)
     return chart.mark_line(strokeWidth=2)
 
 
-def _styles(series: Series, ways: dict[str, LineStyle]) -> list[Any]:
-    """Colour, and dashes or shape, all by name, so that they make one legend; a single name needs none."""
+def _styles(series: Series, styles: dict[str, LineStyle]) -> list[Any]:
+    """Colour, and dashes or shape, all by name, so that they share one legend; a single name has no legend."""
 
     def scale(values: list[Any]) -> Any:
-        return alt.Scale(domain=list(ways), range=values)
+        return alt.Scale(domain=list(styles), range=values)
 
-    legend = alt.Legend(title=None, orient="bottom", symbolSize=80, symbolOpacity=1) if len(ways) > 1 else None
+    legend = alt.Legend(title=None, orient="bottom", symbolSize=80, symbolOpacity=1) if len(styles) > 1 else None
     others = cycle(colour for colour in COLOURS if colour != MAGENTA)
-    colours = [MAGENTA if way is LineStyle.DASHED else next(others) for way in ways.values()]
+    colours = [MAGENTA if style is LineStyle.DASHED else next(others) for style in styles.values()]
     colour = alt.Color("name:N", scale=scale(colours), legend=legend)
-    if series.way is LineStyle.POINTS:
-        shapes = ["circle" if way is LineStyle.POINTS else "stroke" for way in ways.values()]
+    if series.style is LineStyle.POINTS:
+        shapes = ["circle" if style is LineStyle.POINTS else "stroke" for style in styles.values()]
         return [colour, alt.Shape("name:N", scale=scale(shapes), legend=legend)]
-    dashes = [[5, 4] if way is LineStyle.DASHED else [1, 0] for way in ways.values()]
+    dashes = [[5, 4] if style is LineStyle.DASHED else [1, 0] for style in styles.values()]
     return [colour, alt.StrokeDash("name:N", scale=scale(dashes), legend=legend)]
 
 
 # Files
-
-DIGEST = 16
-MARKS = (
-    re.compile(rb"<!-- drawn by attnsuite ([0-9a-f]{16}) -->"),
-    re.compile(rb".{4}tEXtSoftware\0drawn by attnsuite ([0-9a-f]{16}).{4}", re.DOTALL),
-)
-"""The mark of an SVG file, behind its opening tag, and of a PNG file, with its length and checksum."""
-HEADER = 8 + 25
-"""Bytes of a PNG file's signature and first chunk, behind which its mark stands."""
 
 
 @dataclass(frozen=True)
@@ -221,57 +206,27 @@ class Target:
     png: Path
 
     def write(self, picture: Picture) -> list[Path]:
-        """Draw the picture into both files, and return their paths. An equal file is left alone.
+        """Draw the picture into both files, atomically, and return their paths.
 
-        Raises UsageError where one cannot be written.
+        Raises UsageError for a file that cannot be written.
         """
         text = svg(self.name, picture)
-        data, pixels = text.encode() + b"\n", png(text)
-        opening, ending, rest = data.partition(b">")
-        _write(self.svg, opening + ending + b"<!-- drawn by attnsuite " + _digest(data) + b" -->" + rest)
-        chunk = b"tEXtSoftware\0drawn by attnsuite " + _digest(pixels)
-        chunk = struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
-        _write(self.png, pixels[:HEADER] + chunk + pixels[HEADER:])
+        replace_bytes(self.svg, text.encode() + b"\n")
+        replace_bytes(self.png, png(text))
         return [self.svg, self.png]
 
 
 def targets(folder: Path, names: Sequence[str], overwrite: bool = False) -> list[Target]:
     """The files of these figures, in a folder that is made if necessary.
 
-    Raises UsageError for a file that attnsuite did not write or that was changed since, unless `overwrite`.
+    Raises UsageError for a file that exists, unless `overwrite`, and for a folder in place of a file.
     """
     with file_errors(folder, "made"):
         folder.mkdir(parents=True, exist_ok=True)
-    found = [Target(name, folder / f"{name}.svg", folder / f"{name}.png") for name in names]
-    for file in (file for target in found for file in (target.svg, target.png)):
+    figures = [Target(name, folder / f"{name}.svg", folder / f"{name}.png") for name in names]
+    for file in (file for figure in figures for file in (figure.svg, figure.png)):
         if file.is_dir():
             raise UsageError(f"{file} is a folder: move it away")
-        if (problem := _problem(file)) and not overwrite:
-            raise UsageError(f"{file} {problem}: move it away, or let it be replaced with --overwrite")
-    return found
-
-
-def _problem(file: Path) -> str:
-    """The reason not to replace a file, or empty."""
-    try:
-        data = read_bytes(file)
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        return f"cannot be read ({error.strerror})"
-    mark = next(filter(None, (pattern.search(data) for pattern in MARKS)), None)
-    if mark is None:
-        return "was not drawn by attnsuite"
-    unchanged = mark[1] == _digest(data[: mark.start()] + data[mark.end() :])
-    return "" if unchanged else "was changed or damaged since attnsuite drew it"
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.sha256(data).hexdigest()[:DIGEST].encode()
-
-
-def _write(path: Path, data: bytes) -> None:
-    with file_errors(path, "read"):
-        if path.is_file() and path.read_bytes() == data:
-            return
-    replace_bytes(path, data)
+        if os.path.lexists(file) and not overwrite:
+            raise UsageError(f"{file} exists: name another folder with --to, or replace files with --overwrite")
+    return figures

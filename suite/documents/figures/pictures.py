@@ -1,4 +1,4 @@
-"""The data of the two kinds of pictures, heat maps and curves, without markup; drawing.py draws them."""
+"""Pictures as data, heat maps and curves, which drawing.py draws."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TypeAlias
 from torch import Tensor
 
 DIGITS = 5
-"""Significant digits of a number: at least as many as the documents print."""
+"""Significant digits of a number: the documents print at most as many."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of a heat map: its title, and the label of each row or column. An empty label is not written."""
+    """An axis of a heat map: its title, and the label of each row or column, which may be empty."""
 
     title: str
     labels: tuple[str, ...]
@@ -46,22 +46,22 @@ class HeatMaps:
     down: Axis
     columns: int = 1
     bar: str = "weight"
-    """The quantity, which is the title of the colour bar."""
+    """The quantity: the title of the colour bar."""
     colours: Colours = Colours.REDS
     domain: tuple[float, float] = (0.0, 1.0)
     """The numbers at the ends of the colour bar."""
     cell: int = 28
-    """The side of a cell in pixels. A whole number, or else seams would show between cells."""
-    written: bool = True
-    """Whether the number is written into each cell."""
+    """The side of a cell in pixels, a whole number, so that no seams show between cells."""
+    numbers: bool = True
+    """Whether each cell contains its number."""
     title: str = ""
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         """A description in words, for readers who cannot see the picture."""
-        return " ".join([self.subtitle + ".", *map(self._described, self.maps)])
+        return " ".join([self.subtitle + ".", *map(self._describe, self.maps)])
 
-    def _described(self, matrix: HeatMap) -> str:
+    def _describe(self, matrix: HeatMap) -> str:
         value, row, column = max((v, -i, -j) for i, values in enumerate(matrix.rows) for j, v in enumerate(values))
         size = f"{len(matrix.rows)} rows ({self.down.title}) by {len(matrix.rows[0])} columns ({self.across.title})"
         place = f"row {1 - row}, column {1 - column}"
@@ -78,11 +78,11 @@ class LineStyle(StrEnum):
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one kind. Series of the same name look alike in all panels, and have one entry in the legend."""
+    """Points of one kind. Series with one name look alike in all panels and share an entry of the legend."""
 
     name: str
     points: tuple[tuple[float, float], ...]
-    way: LineStyle = LineStyle.LINE
+    style: LineStyle = LineStyle.LINE
 
 
 @dataclass(frozen=True)
@@ -108,16 +108,16 @@ class Curves:
     title: str = ""
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         """A description in words, for readers who cannot see the picture."""
-        return " ".join([self.subtitle + ".", *map(self._described, self.panels)])
+        return " ".join([self.subtitle + ".", *map(self._describe, self.panels)])
 
-    def _described(self, panel: Panel) -> str:
+    def _describe(self, panel: Panel) -> str:
         lines = []
         for series in panel.series:
             heights = [y for _, y in series.points]
             extent = f"{len(heights)} points from {min(heights):g} to {max(heights):g}"
-            lines.append(f"{series.name} ({series.way}, {extent})")
+            lines.append(f"{series.name} ({series.style}, {extent})")
         return f"{panel.title or 'Panel'}: {self.up} over {panel.across or self.across}; {'; '.join(lines)}."
 
 
@@ -125,7 +125,7 @@ Picture: TypeAlias = HeatMaps | Curves
 
 
 def rounded(value: float) -> float:
-    """A number as figures hold it: short, and the same where sums in another order differ in their last digits."""
+    """The number to five digits, which do not depend on the order of sums."""
     return float(f"{value:.{DIGITS}g}")
 
 
@@ -134,12 +134,14 @@ def heat_map(matrix: Tensor, title: str = "") -> HeatMap:
     return HeatMap(tuple(tuple(map(rounded, row)) for row in matrix.tolist()), title)
 
 
-def series(name: str, x: Iterable[float], y: Tensor | Sequence[float], way: LineStyle = LineStyle.LINE) -> Series:
+def series(name: str, x: Iterable[float], y: Tensor | Sequence[float], style: LineStyle = LineStyle.LINE) -> Series:
     """A series of points."""
     heights = y.tolist() if isinstance(y, Tensor) else y
-    return Series(name, tuple((rounded(place), rounded(height)) for place, height in zip(x, heights, strict=True)), way)
+    return Series(
+        name, tuple((rounded(place), rounded(height)) for place, height in zip(x, heights, strict=True)), style
+    )
 
 
 def numbered(title: str, values: Sequence[float], every: int = 1) -> Axis:
-    """An axis of numbers, of which one in `every` is written."""
+    """An axis of numbers with a label at every `every`-th."""
     return Axis(title, tuple(f"{value:.3g}" if place % every == 0 else "" for place, value in enumerate(values)))

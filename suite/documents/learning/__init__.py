@@ -1,4 +1,4 @@
-"""Models that learn: tasks, the engine that trains them, checkpoints, data; and the translators, trained."""
+"""Training of models: tasks, the training loop, checkpoints, data, and trained translators."""
 
 from attnsuite.documents.learning.engine import train as train
 from attnsuite.documents.learning.tasks import Job as Job

@@ -1,11 +1,11 @@
-"""The attention backend of a task, refused before training if it lacks what the task needs."""
+"""The attention backend of a task, refused before training if it lacks a feature that the task needs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,38 +24,39 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "causal": {"is_causal": True},
     "dropout": {"dropout_p": 0.5},
 }
-"""By feature, the arguments of a small call that needs it."""
+"""The arguments of a small call that uses a feature."""
 
 
 @dataclass(frozen=True)
 class Backend:
-    """An attention for a task, and the features that the task does without."""
+    """An attention for a task, and the optional features that it lacks."""
 
     attention: Attention
     without: frozenset[str] = frozenset()
 
 
 def backend(declaration: Declaration, task: Task) -> Backend:
-    """The backend of a task. Raises UsageError, one line, if it is missing, broken, or lacks what the task needs.
+    """The backend of a task. Raises UsageError, one line, if it is missing, broken, or lacks a feature that is needed.
 
-    Declared gaps are believed; other features are tried on a few numbers, because a file may declare nothing.
+    Declared gaps are trusted; other features are tried on a small call, because a file may declare nothing.
     """
     name, loaded = declaration.full_name, _loaded(declaration, task)
     function, lacks = as_backend(loaded), gaps(loaded.declaration)
     if missing := sorted(task.needs & set(lacks)):
         reasons = "; ".join(f"{feature} ({lacks[feature]})" for feature in missing)
         raise UsageError(f"{task.name} needs what {name} lacks: {reasons}")
+    with_gradient = "gradient" in task.needs
     for feature in ("", *sorted(task.needs & set(OPTIONS))):
-        if complaint := _complaint(function, feature, "gradient" in task.needs):
+        if complaint := _complaint(function, feature, with_gradient):
             raise UsageError(f"{task.name} needs {feature or 'an attention'}, and {name}, {complaint}")
-    without = {name for name in task.uses if name in lacks or _complaint(function, name, "gradient" in task.needs)}
+    without = {feature for feature in task.uses if feature in lacks or _complaint(function, feature, with_gradient)}
     return Backend(_checked(name, function, without), frozenset(without))
 
 
 def _loaded(declaration: Declaration, task: Task) -> Loaded:
     name = declaration.full_name
     if declaration.contract != "attention":
-        raise UsageError(f"{name} is no attention, and only an attention can be plugged into {task.name}")
+        raise UsageError(f"{name} is no attention; the backend of {task.name} is an implementation of attention")
     loaded = registry.load(declaration)
     if isinstance(loaded, Loaded):
         return loaded
@@ -63,7 +64,7 @@ def _loaded(declaration: Declaration, task: Task) -> Loaded:
 
 
 def _complaint(function: Attention, feature: str, with_gradient: bool) -> str:
-    """What is wrong with the output of a call that needs a feature, or with its gradient; empty without a fault."""
+    """The fault of a small call that uses a feature, or of its gradient; empty without a fault."""
     tensors = [torch.ones(1, 1, 2, 2, requires_grad=with_gradient) for _ in range(3)]
     call = f"called with {', '.join(OPTIONS[feature])}" if feature else "called"
     try:
@@ -81,33 +82,30 @@ def _complaint(function: Attention, feature: str, with_gradient: bool) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class _Expected:
-    """The properties of an output with which a model can go on."""
+class _Expected(NamedTuple):
+    """The properties of an output that a model can use, taken before a call, which may change its inputs."""
 
-    attributes: Mapping[str, object]
-    """By their names in PyTorch."""
-    gradient: bool
+    like: Tensor
+    """A tensor with the output's shape, dtype, device, layout and `requires_grad`."""
     finite: bool
-    """Whether scores are computed from it. In a training the loss shows it."""
+    """Whether numbers must be finite: while a model is scored. In training the loss shows it."""
 
     @classmethod
     def of(cls, tensors: Sequence[Tensor]) -> _Expected:
-        """The properties for query, key and value, which the call may change."""
+        """The properties for query, key and value."""
         query, _, value = tensors
-        shape = torch.Size((*query.shape[:-1], value.shape[-1]))
-        attributes = {"shape": shape, "dtype": query.dtype, "device": query.device, "layout": torch.strided}
-        learns = torch.is_grad_enabled()
-        return cls(attributes, learns and any(tensor.requires_grad for tensor in tensors), not learns)
+        learns = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        like = query.new_empty((*query.shape[:-1], value.shape[-1])).requires_grad_(learns)
+        return cls(like, not torch.is_grad_enabled())
 
     def problem(self, output: object) -> str:
-        """Why a model cannot go on with an output; empty where it can."""
+        """The reason why a model cannot use an output; empty where it can."""
         if not isinstance(output, Tensor):
             return f"returns {type(output).__name__}, expected a tensor"
-        for name, expected in self.attributes.items():
-            if (actual := getattr(output, name)) != expected:
+        for name in ("shape", "dtype", "device", "layout"):
+            if (actual := getattr(output, name)) != (expected := getattr(self.like, name)):
                 return f"returns a tensor of {name} {_word(actual)}, expected {_word(expected)}"
-        if self.gradient and not output.requires_grad:
+        if self.like.requires_grad and not output.requires_grad:
             return "gives an output without a gradient"
         if self.finite and not bool(output.isfinite().all()):
             return "gives numbers that are not finite, while the model is scored"

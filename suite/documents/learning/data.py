@@ -1,32 +1,26 @@
-"""Data that models learn from: pairs of sentences as tokens and numbers, their translations, images in idx files."""
+"""Data that models learn from: pairs of sentences as tokens and numbers, and their translations."""
 
 from __future__ import annotations
 
-import gzip
-import math
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from attnsuite import registry
 from attnsuite.contracts.models.greedy import Run, Translating
 from attnsuite.model import UsageError
-from attnsuite.model.files import read_bytes
 from attnsuite.registry import Loaded
 
 Pair = tuple[str, str]
 SHIPPED = Path(__file__).with_name("english_french.tsv")
 """The English–French set that ships."""
 PAD, BEGIN, END, UNKNOWN = RESERVED = ("<pad>", "<bos>", "<eos>", "<unk>")
-"""The first tokens of every vocabulary."""
+"""The first tokens of each vocabulary."""
 SPACES = str.maketrans({"\N{NARROW NO-BREAK SPACE}": " ", "\N{NO-BREAK SPACE}": " "})
 GRAMS = 2
 """The longest n-grams that BLEU counts, as documents, section 11.4.3, counts them."""
@@ -35,7 +29,7 @@ GRAMS = 2
 
 
 def pairs() -> list[Pair]:
-    """The pairs of the set that ships, in the format of fra.txt: source, tab, target."""
+    """The pairs of the shipped set. Its format is that of fra.txt: source, tab, target."""
     lines = SHIPPED.read_text(encoding="utf-8").split("\n")
     return [(source, target) for source, target in (line.split("\t")[:2] for line in lines if line)]
 
@@ -54,7 +48,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[str]], min_frequency: int = 2) -> Vocabulary:
-        """The reserved tokens, and those that occur `min_frequency` times or more, sorted."""
+        """The reserved tokens, and sorted tokens that occur at least `min_frequency` times."""
         count = Counter(token for sentence in sentences for token in sentence)
         return cls((*RESERVED, *sorted(token for token, times in count.items() if times >= min_frequency)))
 
@@ -100,7 +94,7 @@ class Corpus:
     target: Vocabulary
     steps: int
     arrays: tuple[Tensor, Tensor, Tensor, Tensor]
-    """Source, b s; lengths, b; decoder's input, b t, with `<bos>` first; the token that follows each of it, b t."""
+    """Source, b s; lengths, b; decoder's input, b t, with `<bos>` first; the next token of each position, b t."""
 
     @classmethod
     def of(cls, pairs: Sequence[Pair], steps: int, min_frequency: int = 2) -> Corpus:
@@ -116,7 +110,7 @@ class Corpus:
 
 
 def greedy(model: Run, source: Tensor, lengths: Tensor, target: Vocabulary, steps: int) -> Tensor:
-    """The likeliest token after those before it, b steps, for source b s and lengths b. `<eos>` fills finished rows."""
+    """The most likely next tokens, b steps, for source b s and lengths b; `<eos>` fills finished rows."""
     options = {"begin": target[BEGIN], "end": target[END], "steps": steps}
     return Translating().translated(model, options, source, lengths)
 
@@ -140,39 +134,3 @@ def _bleu() -> Callable[..., float]:
     loaded = registry.load(registry.find(["bleu/eager"])[0])
     assert isinstance(loaded, Loaded), loaded
     return loaded.function
-
-
-# Images
-
-
-def images(path: Path) -> NDArray[np.uint8]:
-    """The images of an idx file, as of MNIST, gzipped or not, n h w. Raises UsageError with the offset of a fault."""
-    return _idx(path, 3)
-
-
-def labels(path: Path, count: int | None = None) -> NDArray[np.uint8]:
-    """The labels of an idx file, n. Raises UsageError for another file, or another number of labels than `count`."""
-    found = _idx(path, 1)
-    if count is not None and len(found) != count:
-        raise UsageError(f"{path} has {len(found)} labels, expected {count}, one for each image")
-    return found
-
-
-def _idx(path: Path, axes: int) -> NDArray[np.uint8]:
-    try:
-        data = read_bytes(path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read ({error.strerror}); expected an idx file") from None
-    if data.startswith(b"\x1f\x8b"):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise UsageError(f"{path} cannot be unpacked ({error}); it has {len(data)} bytes") from None
-    begin, magic = 4 + 4 * axes, bytes((0, 0, 8, axes))  # 8: unsigned bytes
-    if data[:4] != magic:
-        raise UsageError(f"{path}, offset 0: got {data[:4].hex(' ') or 'nothing'}, expected {magic.hex(' ')}")
-    shape = tuple(int.from_bytes(data[at : at + 4], "big") for at in range(4, begin, 4))
-    if len(data) < begin or len(data) - begin != math.prod(shape) or not all(shape):
-        sizes = f"{' × '.join(map(str, shape))} bytes from offset {begin} on"
-        raise UsageError(f"{path}: {len(data)} bytes do not hold {sizes}; expected {axes} sizes above 0, then pixels")
-    return np.frombuffer(data, np.uint8, offset=begin).reshape(shape).copy()

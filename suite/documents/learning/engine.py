@@ -1,7 +1,7 @@
-"""Tasks, the one training loop, and its checkpoints: a mean loss for each epoch, and a checkpoint after each.
+"""Tasks, the training loop, and its checkpoints, one after each epoch.
 
-One seed gives one curve, bit by bit, on one machine: every random number is drawn from one generator, whose state is in
-the checkpoint; sums have a fixed order, because torch runs on one thread with deterministic algorithms.
+On one machine a seed determines the curve, bit by bit: every random number comes from one generator, whose state is in
+the checkpoint, and torch runs on one thread with deterministic algorithms.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from attnsuite.registry.side_effects import preserve_process_state
 Attention = Callable[..., Tensor]
 Batch = tuple[Tensor, ...]
 Watch = Callable[[int, int], None]
-"""Is called with the number of finished epochs and the number of all epochs."""
+"""A function of the number of finished epochs and the number of all epochs."""
 State = Mapping[str, Any]
 """`weights`, `optimiser`, `generator`, `curve` and `seconds`, as tensors, numbers, lists and dicts."""
 OPTIMISERS: Mapping[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
@@ -38,49 +38,49 @@ OPTIMISERS: Mapping[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Ada
 
 @dataclass(frozen=True)
 class Training:
-    """A model with its data, from one seed. The engine keeps no other state."""
+    """A model with its data, from one seed."""
 
     weights: Mapping[str, Tensor]
-    """Leaf tensors that require a gradient, by name. The engine changes them in place."""
+    """Leaf tensors that require a gradient, by name. The training loop changes them in place."""
     batches: Callable[[torch.Generator], Iterable[Batch]]
-    """The batches of one epoch; their order is drawn from the generator."""
+    """The batches of one epoch, in an order from the generator."""
     loss: Callable[[Batch, torch.Generator], Tensor]
-    """The mean loss of a batch, a tensor without axes. Dropout is drawn from the generator; an attention backend draws
-    from torch's own, which the engine seeds before each step."""
+    """The mean loss of a batch, a tensor without axes. Dropout uses the generator; an attention backend uses torch's
+    own, which each step seeds."""
     scores: Callable[[], Mapping[str, float]]
-    """Scores of the weights as they are, by name, on data that is not in the batches. Nothing in it is random."""
+    """Scores of the current weights, by name, on held-out data."""
     baselines: Callable[[], Mapping[str, float]] = dict
     """Scores of simpler methods on the same data, such as logistic regression or chance."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A model to train, and how it is scored. A row of results names the task, the attention and the seed."""
+    """A model to train, with its scores."""
 
     name: str
-    """Its name on the command line and in results/: `translation/transformer`."""
+    """The name on the command line and in results/: `translation/transformer`."""
     says: str
-    """What is learned, in one sentence without a full stop."""
+    """A description, in one sentence without a full stop."""
     config: Mapping[str, Any]
-    """Everything but seed and attention that determines the curve, as JSON holds it. The engine reads `epochs`,
+    """Everything but seed and attention that determines the curve, as JSON. The training loop reads `epochs`,
     `learning_rate`, `optimiser` ("adam" by default, or "sgd"), `clip` (the largest norm of all gradients together) and
     `rate_falls` (whether the learning rate falls in equal steps to 0 after the last epoch)."""
     prepare: Callable[[Mapping[str, Any], int, Attention], Training]
-    """Makes the training from the config, a seed and the backend. Draws nothing from torch's own generator."""
+    """A function of the config, a seed and the backend. It does not use torch's own generator."""
     needs: frozenset[str] = frozenset()
-    """The features of the contract `attention` that the model needs of its backend."""
+    """Features of the contract `attention` that the backend must have."""
     uses: frozenset[str] = frozenset()
-    """The features that it uses where the backend has them, and does without otherwise: dropout."""
+    """Optional features, which are left out where the backend lacks them: dropout."""
     own: str = ""
-    """The implementation named in results/ where the task takes no backend; empty where it takes one."""
+    """The implementation in rows of results/, for a task without a backend; empty for a task with one."""
     table: str = ""
-    """The task in whose table its rows stand, where it has no table of its own."""
+    """The task under which its rows are recorded, if not its own name."""
     printed: Mapping[str, float] | None = None
-    """The documents' scores, by the names that `scores` has."""
+    """The documents' scores, by name of the score."""
 
     @property
     def recorded_name(self) -> str:
-        """The task that its rows name."""
+        """The task in its rows."""
         return self.table or self.name
 
     @property
@@ -88,25 +88,25 @@ class Task:
         return int(self.config["epochs"])
 
     def changed(self, **config: Any) -> Task:
-        """The task with other values in its config."""
+        """A copy of the task with changed entries of the config."""
         return replace(self, config={**self.config, **config})
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A training that has ended: the weights, the mean loss of each epoch, and the scores."""
+    """The result of a training: weights, the mean loss of each epoch, and scores."""
 
     weights: Mapping[str, Tensor]
     curve: tuple[float, ...]
     scores: Mapping[str, float]
     baselines: Mapping[str, float]
     seconds: float
-    """Processor time of all epochs, those before a checkpoint included."""
+    """Processor time of all epochs, including those before a checkpoint."""
 
 
 def generator(seed: int, purpose: str) -> torch.Generator:
-    """A generator for one purpose, independent of those for others."""
-    mixed = hashlib.sha256(f"{seed} {purpose}".encode()).digest()  # the same on every machine, which hash() is not
+    """A generator that differs for each seed and purpose."""
+    mixed = hashlib.sha256(f"{seed} {purpose}".encode()).digest()  # unlike hash(), equal on every machine
     return torch.Generator().manual_seed(int.from_bytes(mixed[:8]) >> 1)
 
 
@@ -120,7 +120,7 @@ def train(
 ) -> TrainedModel:
     """Train a task's model, from its checkpoint if there is one, and score it.
 
-    Raises UsageError when the loss or its gradient is not finite (the last epoch's checkpoint stays), and for a
+    Raises UsageError for a loss or gradient that is not finite, in which case the last checkpoint stays, and for a
     checkpoint that is damaged or of another configuration.
     """
     with deterministic():
@@ -138,7 +138,7 @@ def train(
             if checkpoint:
                 checkpoint.write(loop.state())
             watch(len(loop.curve), task.epochs)
-        torch.manual_seed(_seed(generator(seed, "scores")))  # the same, whether or not it began at a checkpoint
+        torch.manual_seed(_seed(generator(seed, "scores")))  # equal with and without a checkpoint
         with torch.no_grad():
             weights = {name: tensor.detach() for name, tensor in training.weights.items()}
             scores, baselines = dict(training.scores()), dict(training.baselines())
@@ -147,10 +147,10 @@ def train(
 
 @contextmanager
 def deterministic() -> Iterator[None]:
-    """One thread and deterministic algorithms; these and torch's own generator are restored afterwards."""
+    """Use one thread and deterministic algorithms; restore these and torch's own generator afterwards."""
     with preserve_process_state():
         torch.set_num_threads(1)
-        torch.use_deterministic_algorithms(True, warn_only=True)  # a submission may have none
+        torch.use_deterministic_algorithms(True, warn_only=True)  # a submission may have no deterministic algorithm
         yield
 
 
@@ -177,7 +177,7 @@ class _Loop:
         return first - falls * len(self.curve)
 
     def epoch(self, stays: str) -> None:
-        """Train one epoch and note its mean loss. `stays` names the remaining checkpoint in errors."""
+        """Train one epoch and add its mean loss to the curve. `stays` is the end of an error, about the checkpoint."""
         began, losses = time.process_time(), []
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate()
@@ -195,7 +195,7 @@ class _Loop:
         self.seconds += time.process_time() - began
 
     def step(self, batch: Batch) -> tuple[float, float]:
-        """One step of the optimiser, unless something is not finite: the loss, and the norm of the gradient."""
+        """Return the loss and the norm of the gradient, after a step of the optimiser if both are finite."""
         torch.manual_seed(_seed(self.random))
         self.optimiser.zero_grad()
         loss = self.training.loss(batch, self.random)
@@ -225,31 +225,31 @@ class _Loop:
         self.curve, self.seconds = list(state["curve"]), state["seconds"]
 
 
-# Checkpoints: the state after an epoch, in a file that is replaced atomically. A file begins with a line that has the
-# SHA-256 of all bytes after it, because PyTorch's own format does not notice a damaged number.
+# Checkpoints: the state after an epoch, in a file that is replaced atomically. Its first line has the SHA-256 of the
+# other bytes, because PyTorch's format does not detect a damaged number.
 
 FIRST_WORDS = b"attnsuite checkpoint, sha256 "
 LONGEST = 200
-"""Characters of a file's name that come from the training: file systems allow 255."""
+"""Characters of a training's name in a file name: file systems allow 255."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The file of one training. `identity` is everything its weights depend on; a file of another one is refused."""
+    """The file of one training. `identity` is everything that determines its weights; another one is refused."""
 
     path: Path
     identity: Mapping[str, Any]
 
     @classmethod
     def within(cls, folder: Path | None, name: str, identity: Mapping[str, Any]) -> Checkpoint:
-        """The checkpoint of this name in a folder, or in the user's cache, which has a folder for each identity."""
+        """The checkpoint of this name in a folder, by default in the cache's folder of the identity."""
         folder = folder or cache() / "learning" / digest(identity)
         return cls(folder / f"{_file_name(name)}.checkpoint", identity)
 
     def read(self) -> State | None:
         """The state in the file, or None without a file.
 
-        Raises UsageError, and leaves the file as it is, where it is damaged or of another identity.
+        Raises UsageError for a file that is damaged or of another identity, which stays unchanged.
         """
         if not self.path.exists():
             return None
@@ -272,7 +272,7 @@ class Checkpoint:
         return state  # type: ignore[no-any-return]
 
     def write(self, state: State) -> None:
-        """Replace the file. Raises UsageError where it cannot be written; the former file then stays."""
+        """Replace the file. Raises UsageError where it cannot be written; the former file stays."""
         saved = io.BytesIO()
         torch.save({"identity": json.loads(json.dumps(self.identity)), "state": state}, saved)
         with file_errors(self.path, "written"):
@@ -281,24 +281,24 @@ class Checkpoint:
 
 
 def _file_name(name: str) -> str:
-    """The name without characters that a file system refuses; different for each name."""
+    """A valid file name, different for each name."""
     plain = re.sub(r"[^A-Za-z0-9_.+-]", "-", name)
     own = hashlib.sha256(name.encode(errors="backslashreplace")).hexdigest()[:8]
     return plain if plain == name.replace("/", "-") and len(plain) < LONGEST else f"{plain[:LONGEST]}.{own}"
 
 
 def first_line(saved: bytes | memoryview) -> bytes:
-    """The first line of a file that holds these bytes."""
+    """The first line of a file with these bytes."""
     return FIRST_WORDS + hashlib.sha256(saved).hexdigest().encode() + b"\n"
 
 
 def digest(identity: Mapping[str, Any]) -> str:
-    """Sixteen hexadecimal digits that stand for an identity."""
+    """A hash of an identity, 16 hexadecimal digits."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _differences(actual: Any, expected: Any, name: str = "") -> Iterator[str]:
-    """Each value that differs, in words."""
+    """Each different value, in words."""
     if isinstance(actual, dict) and isinstance(expected, dict):
         for key in dict.fromkeys((*expected, *actual)):
             yield from _differences(actual.get(key), expected.get(key), f"{name}.{key}".strip("."))

@@ -1,7 +1,4 @@
-"""The contracts' models with dropout, as they are trained: the eager models with some steps replaced.
-
-Without dropout they are the contracts' models, number for number.
-"""
+"""The contracts' models with dropout, for training. Without dropout they equal the contracts' models."""
 
 from __future__ import annotations
 
@@ -28,11 +25,11 @@ Model = Callable[..., Tensor]
 Drop = Callable[[Tensor], Tensor]
 
 SHAPES = {"transformer": transformer_shapes, "seq2seq_attention": recurrent_shapes, "vision_transformer": vision_shapes}
-"""By contract, the shapes of a config's weights."""
+"""By contract, a function from a config to the shapes of its weights."""
 
 
 def dropout(p: float, random: torch.Generator | None) -> Drop:
-    """Sets numbers to 0 with probability p and divides the others by 1 − p; without a generator it changes nothing."""
+    """Dropout: numbers become 0 with probability p, others are divided by 1 − p. Without `random`, the identity."""
 
     def drop(x: Tensor) -> Tensor:
         if random is None or p == 0:
@@ -51,7 +48,7 @@ def normalise(x: Tensor, weights: Weights) -> Tensor:
 def transformer(
     config: Config, weights: Weights, attention: Attention, p: float = 0.0, random: torch.Generator | None = None
 ) -> Model:
-    """The model `transformer`: dropout follows each layer, the positions, and (by the attention) its weights."""
+    """The model `transformer` with dropout after each layer, after positions, and on attention's weights."""
     drop, options = dropout(p, random), {"dropout_p": p} if random is not None and p > 0 else {}
     model_of_contract = Transformer(
         place=lambda rows, positions: drop(Transformer.place(rows, positions)),
@@ -66,7 +63,7 @@ def transformer(
 def vision_transformer(
     config: Config, weights: Weights, attention: Attention, p: float = 0.0, random: torch.Generator | None = None
 ) -> Model:
-    """The model `vision_transformer`: dropout follows positions, both layers of each mlp, and attention's weights."""
+    """The model `vision_transformer` with dropout after positions and mlp layers, and on attention's weights."""
     drop, options = dropout(p, random), {"dropout_p": p} if random is not None and p > 0 else {}
     model_of_contract = _Vision(
         drop=drop,
@@ -80,7 +77,7 @@ def vision_transformer(
 
 
 class _Vision(VisionTransformer):
-    """The contract's model with a step after each mlp."""
+    """The contract's model with dropout after each mlp."""
 
     drop = staticmethod(lambda x: x)
 
@@ -90,14 +87,14 @@ class _Vision(VisionTransformer):
 
 
 def hidden(allowed: Tensor | None) -> dict[str, Any]:
-    """The arguments for a mask of allowed positions: causal where it has the axes l s alone."""
+    """Attention's arguments for a mask of allowed positions; a mask with the axes l s is causal."""
     if allowed is None or bool(allowed.all()):
         return {}
     return {"is_causal": True} if allowed.dim() == 2 else {"attn_mask": allowed}
 
 
 def seq2seq_attention(config: Config, weights: Weights, p: float = 0.0, random: torch.Generator | None = None) -> Model:
-    """The model `seq2seq_attention`: dropout on attention's weights, and between the layers of both networks."""
+    """The model `seq2seq_attention` with dropout on attention's weights and between the layers of both networks."""
     drop = dropout(p, random)
     model: Model = _Recurrent(between=drop, softmax=lambda scores, allowed: drop(Recurrent.softmax(scores, allowed)))(
         config, weights
@@ -106,7 +103,7 @@ def seq2seq_attention(config: Config, weights: Weights, p: float = 0.0, random: 
 
 
 class _Recurrent(Recurrent):
-    """The contract's model with a step between layers."""
+    """The contract's model with dropout between layers."""
 
     between = staticmethod(lambda x: x)
 
@@ -121,7 +118,7 @@ class _Recurrent(Recurrent):
 def initial(shapes: Mapping[str, tuple[int, ...]], random: torch.Generator) -> dict[str, Tensor]:
     """Initial weights as in documents, chapter 11: PyTorch's defaults, and Xavier's for recurrent networks.
 
-    Embeddings are standard normal. A matrix and its bias are uniform within ±1/√(rows of the matrix), the matrices of
+    Embeddings are standard normal. A matrix and its bias are uniform within ±1/√(rows of the matrix), matrices of
     recurrent networks within ±√(6/(rows + columns)). Normalisations are the identity.
     """
 
@@ -140,7 +137,7 @@ def initial(shapes: Mapping[str, tuple[int, ...]], random: torch.Generator) -> d
 
 
 def _matrix_of(name: str) -> str:
-    """The matrix that a bias belongs to: in a recurrent network, that of the states."""
+    """The matrix of a bias; in a recurrent network, the matrix of the states."""
     above, _, last = name.rpartition(".")
     matrix = "w_hidden" if last in ("b_input", "b_hidden") else last.replace("b", "w", 1) if last[0] == "b" else last
     return f"{above}.{matrix}".strip(".")

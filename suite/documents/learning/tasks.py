@@ -1,4 +1,4 @@
-"""The tasks that are learned: translation, digits, recall, and digits with wrong gradients; and trained translators."""
+"""The tasks: translation, digits, recall, and digits with wrong gradients; and trained translators."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ DOCUMENTS = (
 )
 """The sentences that the documents translate."""
 PRINTED = {"seq2seq_attention": (1.0, 1.0, 0.0, 1.0), "transformer": (1.0, 1.0, 0.368, 1.0)}
-"""By contract, the BLEU that the documents print of their models' translations, sentence by sentence."""
+"""By contract, the documents' BLEU of their translations, by sentence."""
 EVERY = 25
-"""One in this many pairs is held out, unless the documents have it: 4 %, so that most words stay frequent."""
+"""Every 25th pair is held out, unless the documents have it: 4 %, so that most words stay frequent."""
 MODELS = {
     "transformer": ("width", "heads", "ffn_width", "encoder_blocks", "decoder_blocks", "decoding"),
     "seq2seq_attention": ("embedding", "hidden", "layers", "score", "cell", "window"),
 }
-"""By contract, the entries of a task's config that its model reads."""
+"""By contract, the entries of a task's config for its model."""
 
 
 def divided() -> tuple[list[Pair], list[Pair]]:
-    """The pairs to train on, and those held out."""
+    """The training pairs, and the held-out pairs."""
     trained, held_out = list[Pair](), list[Pair]()
     documents = {source for source, _ in DOCUMENTS}
     for number, pair in enumerate(data.pairs()):
@@ -115,7 +115,7 @@ def _by_sentence(scores: Any) -> dict[str, float]:
 
 
 USUAL: Config = {"steps": 9, "min_frequency": 2, "batch": 128, "dropout": 0.2, "clip": 1.0}
-"""What both translators share, as the documents have it."""
+"""The config that both translators share, as in the documents."""
 
 TRANSFORMER = Task(
     "translation/transformer",
@@ -144,18 +144,18 @@ BAHDANAU = Task(
 Images = tuple[Tensor, Tensor]
 """Images b 1 h w, and their labels b."""
 ACCURACY = "accuracy held out"
-"""The name of the score: the share of 359 held-out images that are recognised."""
+"""The score's name: the share of recognised images, out of 359 held-out ones."""
 VISION = (
     "image_height", "image_width", "patch", "channels", "width", "heads", "mlp_width", "blocks", "classes", "pooling"
 )  # fmt: skip
-"""The entries of the config that the model reads."""
+"""The entries of the config for the model."""
 
 
 @cache
 def digits() -> tuple[Images, Images]:
-    """The images to train on, of mean 0 and spread 1, and every fifth image, which is held out.
+    """The training images, and the held-out images, every fifth. The training images have mean 0 and spread 1.
 
-    Raises UsageError where scikit-learn is absent.
+    Raises UsageError without scikit-learn.
     """
     try:
         from sklearn.datasets import load_digits
@@ -196,7 +196,7 @@ def _digits(config: Config, seed: int, attention: Attention) -> Training:
 
 
 def initial_vision(config: Config, seed: int) -> dict[str, Tensor]:
-    """Initial weights: as in the documents, positions are standard normal and the class token is 0."""
+    """Initial weights, with the documents' standard normal positions and zero class token."""
     random = generator(seed, "weights")
     weights = models.initial(models.SHAPES["vision_transformer"](config), random)
     with torch.no_grad():
@@ -206,7 +206,7 @@ def initial_vision(config: Config, seed: int) -> dict[str, Tensor]:
 
 
 def _shifted(images: Tensor, random: torch.Generator) -> Tensor:
-    """Each image b 1 h w as it is, or moved by a pixel to the left or to the right; the outermost columns repeat."""
+    """Each image b 1 h w, unchanged or shifted by a pixel to the left or right; the outermost columns repeat."""
     by = torch.randint(-1, 2, (len(images), 1, 1, 1), generator=random)
     columns = (torch.arange(images.shape[-1]) + by).clamp(0, images.shape[-1] - 1)
     return images.gather(-1, columns.expand_as(images))
@@ -214,7 +214,7 @@ def _shifted(images: Tensor, random: torch.Generator) -> Tensor:
 
 @cache
 def _logistic_regression() -> dict[str, float]:
-    """The score of scikit-learn's logistic regression with its defaults on the same images."""
+    """The score of scikit-learn's default logistic regression on the same images."""
     from sklearn.linear_model import LogisticRegression
 
     (images, labels), (others, expected) = digits()
@@ -235,17 +235,16 @@ DIGITS = Task(
 
 # Recall: a sequence is `k₁ v₁ k₂ v₂ … q`; the value of the key q is expected. Without attention this is a guess.
 #
-# One causal block, normalised first, reads it; each token is embedded together with the one before it, as a convolution
-# of width two does in models for which recall is a test (Fu and others, "Hungry hungry hippos", arXiv 2212.14052; Arora
-# and others, "Zoology", arXiv 2312.04927). So the key next to a value identifies it, which takes attention: a mean of
-# all positions does not show which value stood next to which key.
+# The model is one causal block. The embedding of a token includes the previous token, like a convolution of width two
+# in models that recall tests (Fu and others, "Hungry hungry hippos", arXiv 2212.14052; Arora and others, "Zoology", arXiv
+# 2312.04927). So a value's embedding includes its key, and attention can find it; a mean of all positions cannot.
 
 RECALLED = "recalled"
-"""The name of the score: the share of held-out sequences whose value is recalled."""
+"""The score's name: the share of held-out sequences whose value is recalled."""
 CHANCE = "a value of the sequence at random"
-"""The score of a guess among the sequence's values."""
+"""The name of the score of a guess among the sequence's values."""
 HELD_OUT = 2000
-"""Sequences that are scored: at 99 %, the accuracy has a standard error of 0.2 %."""
+"""Held-out sequences: at 99 %, the accuracy has a standard error of 0.2 %."""
 
 
 def _recall_shapes(config: Config) -> dict[str, tuple[int, ...]]:
@@ -282,9 +281,9 @@ def _recall_model(config: Config, weights: Mapping[str, Tensor], attention: Atte
 
 
 def recall_sequences(config: Config, count: int, random: torch.Generator) -> Batch:
-    """Sequences b 2n+1, and the expected values, b. In a sequence no key and no value occurs twice.
+    """Sequences b 2n+1, and the expected values, b. Keys and values of a sequence differ.
 
-    Keys are the tokens 0 to keys − 1, values those after them; expected values count from 0.
+    Keys are the tokens 0 to keys − 1, values the following ones; expected values count from 0.
     """
     items = config["items"]
     keys, values = (
@@ -321,7 +320,7 @@ def uniform(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor
 
 RECALL = Task(
     "recall",
-    "the value that stood beside a key in the sequence, by one causal block",
+    "the value after a key in the sequence, by one causal block",
     {"items": 8, "keys": 16, "values": 16, "width": 32, "heads": 2, "ffn_width": 64, "batch": 128, "steps": 25}
     | {"learning_rate": 0.003, "epochs": 15},
     _recall,
@@ -330,13 +329,13 @@ RECALL = Task(
 UNIFORM = replace(
     RECALL,
     name="recall/uniform",
-    says="the same with weights that are all equal",
+    says="the same with equal attention weights",
     prepare=lambda config, seed, attention: _recall(config, seed, uniform),
     own="uniform weights",
     table=RECALL.name,
 )
 
-# Wrong gradients: attention whose output is right and whose gradient is not, to see whether a loss curve shows it
+# Wrong gradients: attention with a correct output and a wrong gradient. Does a loss curve show the mistake?
 
 MISTAKES = (
     "gradient_lacks_mean", "query_gradient_lacks_scale", "key_gradient_lacks_scale", "negates_key_gradient",
@@ -344,22 +343,22 @@ MISTAKES = (
     "scores_gradient_off_by_one_percent", "rounds_scores_gradient_to_half", "backward_ignores_dropout",
     "backward_drops_anew", "mean_ignores_dropout",
 )  # fmt: skip
-"""Mutants of the contract `attention` that this model can show: its attention has no mask, one size, and dropout on its
-weights. Left out are mutants of the same kind, as a doubled gradient, and `clips_gradients`: no gradient exceeds 1."""
+"""Mutants of the contract `attention` that this model can show: its attention has no mask, one size, and dropout on
+weights. Similar mutants, such as a doubled gradient, are left out, and `clips_gradients`: no gradient exceeds 1."""
 
 
 @cache
 def gradients() -> Mapping[str, Attention]:
-    """The right gradient and the wrong ones, by name."""
+    """The correct gradient and the wrong ones, by name."""
     attention = contract("attention")
     right = attention.controls()["correct_backward"]
     return {RIGHT_GRADIENT: right, **{mutant.name: mutant.function for mutant in attention.mutants()}}
 
 
 def _wrong_gradient(name: str) -> Task:
-    """Digits with a smaller, faster and shorter training: a wrong gradient shows while the loss still falls."""
+    """Digits with a smaller model and a shorter training, in which a wrong gradient shows."""
     shorter = {"width": 32, "mlp_width": 64, "smoothing": 0.0, "learning_rate": 0.005, "epochs": 8}
-    kind = "right" if name == RIGHT_GRADIENT else f"wrong: the deviation {name}"
+    kind = "correct" if name == RIGHT_GRADIENT else f"wrong: the mutant {name}"
     return Task(
         f"{WRONG_GRADIENTS}/{name}",
         f"handwritten digits, with attention whose gradient is {kind}",
@@ -396,12 +395,12 @@ def tasks_of_table(name: str) -> list[Task]:
 
 SUITE = Path(__file__).parents[2]
 SOURCES = ("documents/learning/*.py", "documents/learning/*.tsv", "contracts/models/**/*.py", "contracts/softmax.py")
-"""The files of suite/ on which weights depend."""
+"""The files of suite/ that determine weights."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One training: a task, a seed, and the attention backend; None where the task takes none."""
+    """One training: a task, a seed, and an attention backend, if the task has one."""
 
     task: Task
     seed: int
@@ -409,11 +408,11 @@ class Job:
 
     @property
     def implementation(self) -> str:
-        """The implementation that is named in results/."""
+        """The implementation in rows of results/."""
         return self.declaration.full_name if self.declaration else self.task.own
 
     def checkpoint(self, folder: Path | None = None) -> Checkpoint:
-        """The file of this training in a folder, or in the cache."""
+        """The checkpoint of this training in a folder, by default in the cache."""
         identity = {
             "task": self.task.name,
             "attention": self.implementation,
@@ -427,7 +426,7 @@ class Job:
         return Checkpoint.within(folder, f"{self.task.name}.{self.implementation}.seed-{self.seed}", identity)
 
     def backend(self) -> Backend:
-        """The attention to train with. Raises UsageError for one that lacks what the task needs."""
+        """The backend. Raises UsageError for an attention that lacks a needed feature."""
         return backend(self.declaration, self.task) if self.declaration else Backend(no_attention)
 
     def run(self, attention: Attention, folder: Path | None = None, watch: Watch | None = None) -> TrainedModel:
@@ -437,8 +436,8 @@ class Job:
 
 
 def no_attention(*_: Any, **__: Any) -> Tensor:
-    """The backend of a task that takes none."""
-    raise AssertionError("this task takes no attention backend")
+    """The backend of a task without attention."""
+    raise AssertionError("this task has no attention backend")
 
 
 @cache
@@ -449,14 +448,14 @@ def _sources_hash() -> str:
 
 @dataclass(frozen=True)
 class Translator:
-    """A trained translator, whose weights every implementation of its contract can run."""
+    """A trained translator; every implementation of its contract can use the weights."""
 
     config: Config
     weights: Mapping[str, Tensor]
     source: Vocabulary
     target: Vocabulary
     steps: int
-    """The length to which a source is padded, and the longest translation, in tokens."""
+    """The length of a padded source, and of the longest translation, in tokens."""
 
 
 TRANSLATORS = {"transformer": TRANSFORMER, "seq2seq_attention": BAHDANAU}
