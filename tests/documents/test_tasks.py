@@ -108,7 +108,8 @@ def test_a_file_that_lacks_something_is_refused_before_training(write: Write, so
     [
         ("onnx_operator", "toy needs what attention/onnx_operator lacks: gradient (attention/onnx_operator: "
                           "onnxruntime sessions compute no gradients)"),
-        ("transformer/eager", "transformer/eager is no attention; the backend of toy is an implementation of attention"),
+        ("transformer/eager",
+         "transformer/eager is no attention; the backend of toy is an implementation of attention"),
     ],
 )  # fmt: skip
 def test_a_shipped_implementation_that_does_not_fit_is_refused(target: str, message: str) -> None:

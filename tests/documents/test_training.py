@@ -23,7 +23,7 @@ import attnsuite
 from attnsuite.documents.learning.engine import (
     Checkpoint,
     Task,
-    TrainingRow,
+    TrainedModel,
     deterministic,
     first_line,
     generator,
@@ -47,7 +47,7 @@ def at(folder: Path, task: Task = TOY, seed: int = 0) -> Checkpoint:
     return Checkpoint.within(folder, "toy", {"seed": seed, "config": dict(task.config)})
 
 
-def trained(folder: Path | None = None, task: Task = TOY, **options: Any) -> TrainingRow:
+def trained(folder: Path | None = None, task: Task = TOY, **options: Any) -> TrainedModel:
     return train(task, 0, nothing, checkpoint=at(folder, TOY) if folder else None, **options)
 
 

@@ -236,8 +236,8 @@ DIGITS = Task(
 # Recall: a sequence is `k₁ v₁ k₂ v₂ … q`; the value of the key q is expected. Without attention this is a guess.
 #
 # The model is one causal block. The embedding of a token includes the previous token, like a convolution of width two
-# in models that recall tests (Fu and others, "Hungry hungry hippos", arXiv 2212.14052; Arora and others, "Zoology", arXiv
-# 2312.04927). So a value's embedding includes its key, and attention can find it; a mean of all positions cannot.
+# in models that recall tests (Fu and others, "Hungry hungry hippos", arXiv 2212.14052; Arora and others, "Zoology",
+# arXiv 2312.04927). So a value's embedding includes its key: attention can find it, a mean of all positions cannot.
 
 RECALLED = "recalled"
 """The score's name: the share of held-out sequences whose value is recalled."""
