@@ -31,25 +31,6 @@ def _scaled_before(attention: Attention, heads: Heads, options: Options) -> Tens
     return attention(query / math.sqrt(query.shape[-1]), key, value, **options)
 
 
-def _as_items(attention: Attention, heads: Heads, options: Options) -> Tensor:
-    """b h l p → bh 1 l p, the mask too."""
-    (items, count, queries, _), keys = heads[0].shape, heads[1].shape[2]
-    options = dict(options)
-    if "attn_mask" in options:
-        options["attn_mask"] = options["attn_mask"].expand(items, count, queries, keys).flatten(0, 1)[:, None]
-    mixed = attention(*(tensor.flatten(0, 1)[:, None] for tensor in heads), **options)
-    split: Tensor = mixed[:, 0].unflatten(0, (items, count))
-    return split
-
-
-def _heads_first(attention: Attention, heads: Heads, options: Options) -> Tensor:
-    """b h l p → h b l p, the mask too."""
-    options = dict(options)
-    if "attn_mask" in options and options["attn_mask"].dim() == 4:
-        options["attn_mask"] = options["attn_mask"].transpose(0, 1)
-    return attention(*(tensor.transpose(0, 1) for tensor in heads), **options).transpose(0, 1)
-
-
 def _idle_mask(attention: Attention, heads: Heads, options: Options) -> Tensor:
     everything = heads[0].new_ones(heads[0].shape[2], heads[1].shape[2], dtype=torch.bool)
     return attention(*heads, **{"attn_mask": everything, **options})
@@ -61,8 +42,6 @@ def _with_dropout(attention: Attention, heads: Heads, options: Options) -> Tenso
 
 CALLS_OF_BACKEND = {
     "plug_scaled_twice": Mutation("queries are divided by √p before the backend divides by it again", _scaled_before),
-    "plug_given_heads_as_items": Mutation("the backend gets heads as items of one head each", _as_items),
-    "plug_given_heads_first": Mutation("the backend gets heads before items", _heads_first),
     "plug_given_idle_mask": Mutation("the backend gets a mask that hides nothing", _idle_mask),
     "plug_given_dropout": Mutation("the backend is called with dropout although there is none", _with_dropout),
 }
@@ -96,10 +75,6 @@ OF_WEIGHTS = {
     "shows_turned_weights": Mutation(
         "queries and keys are swapped in the returned attention weights where the two axes have one size",
         with_result(turned),
-    ),
-    "shows_powers": Mutation(
-        "exponentials are returned instead of attention weights: they are not divided by their sum",
-        with_result(lambda weights: weights / weights.amax(-1, keepdim=True)),
     ),
     "shows_rounded_weights": Mutation(
         "the returned attention weights are rounded to thousandths",

@@ -205,7 +205,7 @@ MUTANTS = [
         exponents={
             "half_exponents": Mutation(
                 "exponents are j/e instead of 2j/e", with_result(lambda exponents: exponents / 2)
-            ),
+            )
         },
         angles={
             "fixed_base": Mutation("the base is always 10,000", with_arguments(base=lambda base: 10000.0)),

@@ -35,6 +35,24 @@ def check(weights: Part, expected: Shapes) -> None:
         raise ValueError("the weights have several dtypes")
 
 
+def check_sentences(
+    config: Config, source: Tensor, lengths: Tensor, target: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Raise unless tokens are in their vocabularies and lengths within the source, all int64; return the inputs."""
+    for name, tokens in (("source", source), ("target", target)):
+        if tokens is None:
+            continue
+        if tokens.dim() != 2 or len(tokens) != len(source) or tokens.dtype != torch.int64:
+            raise ValueError("tokens of another batch or dtype")
+        if ((tokens < 0) | (tokens >= config[f"{name}_vocab"])).any():
+            raise ValueError("a token outside the vocabulary")
+    if lengths.shape != source.shape[:1] or lengths.dtype != torch.int64:
+        raise ValueError("lengths of another batch or dtype")
+    if ((lengths < 1) | (lengths > source.shape[1])).any():
+        raise ValueError("a length below 1 or beyond the source")
+    return source, lengths, target
+
+
 class Blocks(Steps):
     """A factory of models from multi-head attention, the network of each position, and normalisations."""
 

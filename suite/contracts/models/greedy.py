@@ -86,11 +86,6 @@ MUTANTS: dict[str, Mapping[str, Mutation]] = {
     "read_tokens": {
         "reads_latest_token_alone": Mutation("each step reads only the token before it", lambda tokens: tokens[:, -1:])
     },
-    "pick": {
-        "picks_second_best": Mutation(
-            "the second best token is chosen", lambda logits: logits.topk(2, -1).indices[:, 1]
-        )
-    },
     "enough": {
         "stops_with_first_item": Mutation(
             "all translations stop at the end of the first item's", lambda ended: bool(ended[0])
@@ -107,14 +102,12 @@ MUTANTS: dict[str, Mapping[str, Mutation]] = {
             lambda tokens, end, steps: pad(tokens, (0, steps - tokens.shape[1]), value=end),
         ),
         "fills_with_zeros": Mutation(
-            "zeros follow the end token",
-            with_result(lambda cut, end: cut.masked_fill((cut == end).cumsum(1) > 1, 0)),
+            "zeros follow the end token", with_result(lambda cut, end: cut.masked_fill((cut == end).cumsum(1) > 1, 0))
         ),
         "as_long_as_needed": Mutation(
             "there are as many columns as the longest translation has tokens",
             lambda tokens, end, steps: Translating.cut(tokens, end, steps)[:, : tokens.shape[1]],
         ),
-        "int32_tokens": Mutation("tokens are int32", with_result(lambda tokens: tokens.int())),
     },
     "check_greedy": {
         "clamps_greedy": Mutation(

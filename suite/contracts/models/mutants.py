@@ -5,41 +5,92 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
 from attnsuite.cases import Mutant
 from attnsuite.cases.mutants import (
     Mutation,
+    as_it_lies,
     filled_beyond,
     mutants,
     swapped_where_equal,
     turned,
+    unless_none,
     with_arguments,
     with_result,
 )
-from attnsuite.contracts.models.eager import Blocks, Config, Part, Shapes, Storage, mean_square, normalised
+from attnsuite.contracts.models.eager import (
+    Blocks,
+    Config,
+    Part,
+    Shapes,
+    Storage,
+    check_sentences,
+    mean_square,
+    normalised,
+)
 from attnsuite.contracts.shared import CALLS_OF_BACKEND, OF_WEIGHTS, READING, Weights
 
 
-def with_expected_shapes(weights: Part, expected: Shapes) -> dict[str, Tensor]:
+def _with_expected_shapes(weights: Part, expected: Shapes) -> dict[str, Tensor]:
     """Tensors of the expected shapes."""
     return {name: tensor.new_zeros(expected.get(name, ())) for name, tensor in weights.items()}
 
 
-EXTRA_WEIGHTS = Mutation(
-    "unexpected weights are accepted",
-    with_arguments(
-        weights=lambda weights, expected: {name: tensor for name, tensor in weights.items() if name in expected}
+CHECK_WEIGHTS = {
+    "accepts_extra_weights": Mutation(
+        "unexpected weights are accepted",
+        with_arguments(weights=lambda weights, expected: {name: weights[name] for name in weights if name in expected}),
     ),
-)
-MIXED_DTYPES = Mutation(
-    "weights of several floating dtypes are accepted",
-    with_arguments(
-        weights=lambda weights: {name: w.float() if w.is_floating_point() else w for name, w in weights.items()}
+    "accepts_any_shapes": Mutation(
+        "the weights' shapes are not checked", with_arguments(weights=_with_expected_shapes)
     ),
-)
+    "accepts_mixed_dtypes": Mutation(
+        "weights of several floating dtypes are accepted",
+        with_arguments(
+            weights=lambda weights: {name: w.float() if w.is_floating_point() else w for name, w in weights.items()}
+        ),
+    ),
+}
 """Mutants of the step `check_weights`."""
+
+
+def _clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor | None) -> tuple[Tensor | None, ...]:
+    source = source.clamp(0, config["source_vocab"] - 1)
+    target = None if target is None else target.clamp(0, config["target_vocab"] - 1)
+    return check_sentences(config, source, lengths.clamp(1, source.shape[1]), target)
+
+
+def _for_all(rows: Tensor, source: Tensor, target: Tensor | None) -> Tensor:
+    """A single row serves all items of the batch."""
+    batch = max(len(source), 0 if target is None else len(target))
+    return rows.expand(batch, *rows.shape[1:]) if len(rows) == 1 else rows
+
+
+CHECK_SENTENCES = {
+    "clamps_inputs": Mutation("tokens and lengths are clamped, not checked", _clamped),
+    "counts_tokens_from_the_end": Mutation(
+        "negative tokens count from the vocabulary's end",
+        with_arguments(target=unless_none(lambda target, config: target % config["target_vocab"])),
+    ),
+    "broadcasts_rows": Mutation(
+        "one source, length or target serves the batch",
+        with_arguments(
+            source=lambda source, target: _for_all(source, source, target),
+            lengths=_for_all,
+            target=unless_none(lambda target, source: _for_all(target, source, target)),
+        ),
+    ),
+    "accepts_int32_lengths": Mutation(
+        "lengths of all integer dtypes are accepted",
+        with_arguments(lengths=lambda lengths: lengths if lengths.is_floating_point() else lengths.long()),
+    ),
+    "inputs_as_they_lie": Mutation(
+        "tokens and lengths are read in memory order",
+        with_arguments(source=as_it_lies, lengths=as_it_lies, target=unless_none(as_it_lies)),
+    ),
+}
+"""Mutants of the step `check_inputs` of translators."""
 
 
 def transposed(*names: str) -> Callable[[Part], dict[str, Tensor]]:
@@ -179,9 +230,6 @@ HEADS = {
     },
 }
 LAYERS = {
-    "activate": {
-        "leaky_features": Mutation("features below zero leak through", lambda x: torch.where(x > 0, x, 0.01 * x))
-    },
     "add": {"no_residual": Mutation("there are no residual connections", lambda x, y: y)},
     "norm": {
         "unbiased_variance": Mutation(

@@ -15,8 +15,6 @@ from attnsuite.cases.computations import Steps, backwards, bias_first, linear
 
 Part = Mapping[str, Tensor]
 Weights = Mapping[str, Tensor]
-ModelWithWeights = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Weights]]
-"""A model that returns its logits and its attention weights by name."""
 Attended = tuple[Tensor, Callable[[], Tensor]]
 """The output of several heads, b l d, and a function that returns their weights, b h l s."""
 
@@ -34,9 +32,10 @@ class Style:
     def feed_forward(self, x: Tensor, weights: Part, activate: Callable[[Tensor], Tensor]) -> Tensor:
         return self.affine(activate(self.affine(x, weights["w1"], weights["b1"])), weights["w2"], weights["b2"])
 
-    def converted(self, weights: Part) -> dict[str, Tensor]:
-        """The weights in the dtype of the computation."""
-        return {name: tensor.to(Steps.wide(tensor)) if self.widens else tensor for name, tensor in weights.items()}
+    @property
+    def wide(self) -> Callable[[Tensor], torch.dtype]:
+        """The dtype of the computation for weights of a dtype."""
+        return Steps.wide if self.widens else lambda weights: weights.dtype
 
 
 def _fused_heads(x: Tensor, memory: Tensor, weights: Part, heads: int, allowed: Tensor | None) -> Attended:
@@ -86,35 +85,26 @@ STYLES = {
 """By name. Loops and einsum widen half types, because they would round after every term."""
 
 
-def source_by_source(
-    model: ModelWithWeights, greedy: Mapping[str, int], need_weights: bool
-) -> Callable[[Tensor, Tensor], Any]:
-    """Translates one source after the other in plain Python numbers."""
-    begin, end, steps = greedy["begin"], greedy["end"], greedy["steps"]
+def factory(
+    computation: Any,
+    run: Callable[..., tuple[Tensor, Weights]],
+    wide: Callable[[Tensor], torch.dtype] = lambda weights: weights.dtype,
+) -> Callable[..., Callable[..., Any]]:
+    """Models with the checks of a computation; `run(config, weights, *inputs)` returns output and attention weights."""
 
-    def translate(source: Tensor, lengths: Tensor) -> Any:
-        translations, weights = [], []
-        for row, length in zip(source.split(1), lengths.split(1), strict=True):
-            tokens = [begin]
-            while len(tokens) <= steps and end not in tokens[1:]:
-                logits = model(row, length, torch.tensor([tokens]))[0][0, -1].tolist()
-                tokens.append(logits.index(max(logits)))
-            words = tokens[1 : tokens.index(end, 1)] if end in tokens[1:] else tokens[1:]
-            translations.append(words + [end] * (steps - len(words)))
-            if need_weights:
-                weights.append(_of_all_steps(model(row, length, torch.tensor([tokens[:-1]]))[1], steps))
-        output = torch.tensor(translations)
-        return (output, {name: torch.cat([w[name] for w in weights]) for name in weights[0]}) if weights else output
+    def make(config: Mapping[str, Any], weights: Part, *, need_weights: bool = False) -> Callable[..., Any]:
+        computation.check_config(config)
+        computation.check_weights(weights, computation.shapes(config))
+        dtype = next(iter(weights.values())).dtype
+        converted = {name: tensor.to(wide(tensor)) for name, tensor in weights.items()}
 
-    return translate
+        def model(*inputs: Tensor) -> Any:
+            if any(tensor.is_floating_point() and tensor.dtype != dtype for tensor in inputs):
+                raise ValueError("inputs of another dtype than the weights")
+            output, rows = run(config, converted, *inputs)
+            by_name = {name: tensor.to(dtype) for name, tensor in rows.items()}
+            return (output.to(dtype), by_name) if need_weights else output.to(dtype)
 
+        return model
 
-def _of_all_steps(weights: Weights, steps: int) -> dict[str, Tensor]:
-    """The weights, filled up with zeros to this number of steps."""
-    filled = dict(weights)
-    for name, rows in weights.items():
-        if not name.startswith("encoder"):
-            columns = steps if name.endswith("self_attention") else rows.shape[-1]
-            filled[name] = rows.new_zeros(*rows.shape[:-2], steps, columns)
-            filled[name][..., : rows.shape[-2], : rows.shape[-1]] = rows
-    return filled
+    return make

@@ -109,14 +109,15 @@ def _learned(workload: TrainedWorkload, dtype: str, number: int) -> ExpectedStep
 
 @dataclass(frozen=True, kw_only=True)
 class ModelWorkload(TrainedWorkload):
-    """One model of a config. `inputs` makes the inputs of round 0."""
+    """One model of a config."""
 
     model: Model
     config: Config
     shapes: Callable[[Config], Shapes]
-    inputs: Callable[[torch.Generator], Mapping[str, Tensor]]
-    flops: float
-    """Those of one item, two for each multiplication of a matrix product."""
+    inputs: Callable[[Config, int, int, torch.Generator], Mapping[str, Tensor]]
+    """Draws the inputs of round 0 for a batch of a length."""
+    flops: Callable[[Config, int], float]
+    """Those of one item of a length, two for each multiplication of a matrix product."""
     sizes: str
     learns: Loss | None = None
     """The loss of a training step; None if none is timed."""
@@ -131,7 +132,8 @@ class ModelWorkload(TrainedWorkload):
 
     @property
     def shape(self) -> str:
-        return f"batch {self.batch}, {self.sizes}"
+        tokens = f"{self.length} tokens to {self.length}, " if self.rows_of_item > 1 else ""
+        return f"batch {self.batch}, {tokens}{self.sizes}"
 
     @property
     def rows_of_item(self) -> int:
@@ -141,7 +143,7 @@ class ModelWorkload(TrainedWorkload):
         random, kind = self.generator(), getattr(torch, dtype)
         tensors = {
             name: tensor.to(kind) if tensor.dtype.is_floating_point else tensor
-            for name, tensor in self.inputs(random).items()
+            for name, tensor in self.inputs(self.config, self.batch, self.length, random).items()
         }
         weights = {
             name: torch.empty(shape, dtype=kind, device="meta")
@@ -169,7 +171,7 @@ class ModelWorkload(TrainedWorkload):
         size = getattr(torch, dtype).itemsize
         weights = sum(float(np.prod(shape)) for shape in self.shapes(self.config).values())
         flops, bytes_ = (STEP_FLOPS, STEP_BYTES) if direction == STEP else (1.0, 1.0)
-        flops, bytes_ = flops * self.batch * self.flops, bytes_ * weights * size
+        flops, bytes_ = flops * self.batch * self.flops(self.config, self.length), bytes_ * weights * size
         unit, count = ("tokens", self.batch * self.length) if self.rows_of_item > 1 else ("images", self.batch)
         return {"attended": flops, "convention": flops, "bytes": bytes_, unit: float(count)}
 

@@ -16,17 +16,7 @@ from attnsuite.cases.expected import Expected, Form, WithinBounds
 from attnsuite.cases.formula import repeated
 from attnsuite.cases.layouts import LayoutCase, as_one_tensor, out_of_order
 from attnsuite.cases.random_cases import SEED, CountedCase, DropoutCase, DropoutReader
-from attnsuite.cases.tensors import (
-    PRECISE,
-    Array,
-    Generator,
-    as_tensor,
-    dtype_of,
-    grown,
-    identity_values,
-    moved,
-    valid,
-)
+from attnsuite.cases.tensors import PRECISE, Array, Generator, as_tensor, dtype_of, grown, identity_values, moved, valid
 from attnsuite.cases.training import repetition_loss
 from attnsuite.contracts.blocks.multi_head_attention.computation import MultiHead
 from attnsuite.contracts.blocks.multi_head_attention.contract import BIASES, INPUT_BIASES, POSITIONAL

@@ -193,7 +193,7 @@ class MultiHead(Steps):
         dropout_p: float = 0.0,
     ) -> Tensor:
         """The output of every head, b h l v."""
-        scores = query @ key.mT * self.factor(query.shape[-1])  # b h l s
+        scores = query @ key.mT * self.factor(query, value)  # b h l s
         scores = scores if attn_mask is None else self.mask(scores, attn_mask)
         weights = self.softmax(self.causal(scores) if is_causal else scores)
         return (dropout(weights, dropout_p) if dropout_p else weights) @ value
@@ -239,7 +239,7 @@ class MultiHead(Steps):
     needed = staticmethod(lambda options: {name: o for name, o in options.items() if isinstance(o, Tensor) or o})
     options_to_read = staticmethod(lambda options: {**options, "dropout_p": 0.0})  # when weights are read
     read = staticmethod(through_identity)
-    factor = staticmethod(lambda width: 1 / math.sqrt(width))
+    factor = staticmethod(lambda query, value: 1 / math.sqrt(query.shape[-1]))
     mask = staticmethod(masked)
     causal = formula(lambda scores: masked(scores, torch.ones(scores.shape[-2:], dtype=torch.bool).tril()))
     softmax = staticmethod(softmax)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnsuite.cases import Mutant, Variant
-from attnsuite.cases.computations import Arguments, bias_first, in_float64, usual_mutants, widened
+from attnsuite.cases.computations import Arguments, backwards, bias_first, in_float64, linear, usual_mutants, widened
 from attnsuite.cases.mutants import (
     Mutation,
     first_for_all,
@@ -58,12 +57,6 @@ def _scaled_by_width(map: Tensor, w_query: Tensor) -> Tensor:
 
 def _without_bias(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     return x @ weights
-
-
-def _without_square_map(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    if weights.shape[0] != weights.shape[1]:
-        return mapped(x, weights, bias)
-    return x.clone() if bias is None else x + bias
 
 
 def _bias_before_map(x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
@@ -123,17 +116,6 @@ MAPS = mutants(
         "value_weights_by_key_weights": Mutation(
             "the keys' weights serve the values too where the shapes allow it",
             with_arguments(w_value=lambda w_value, w_key: w_key if w_key.shape == w_value.shape else w_value),
-        ),
-        "swapped_query_and_key_weights": Mutation(
-            "the weights of queries and keys are swapped where the shapes allow it",
-            with_arguments(
-                w_query=lambda w_query, w_key: w_key if w_query.shape == w_key.shape else w_query,
-                w_key=lambda w_key, w_query: w_query if w_query.shape == w_key.shape else w_key,
-            ),
-        ),
-        "one_bias_for_queries_and_keys": Mutation(
-            "the keys' bias serves the queries too",
-            with_arguments(b_query=lambda b_query, b_key: b_query if b_key is None or b_query is None else b_key),
         ),
         "output_map_of_values": Mutation(
             "the values' weights serve the output too where the shapes allow it",
@@ -212,9 +194,6 @@ MAPS = mutants(
             lambda heads: heads.reshape(len(heads), heads.shape[2], heads.shape[1] * heads.shape[3]),
             "documents, E30",
         ),
-        "merged_column_by_column": Mutation(
-            "the columns of heads are interleaved", lambda heads: heads.permute(0, 2, 3, 1).flatten(2)
-        ),
         "averaged_heads": Mutation(
             "every head is the mean of all",
             with_arguments(heads=lambda heads: heads.mean(1, keepdim=True).expand_as(heads)),
@@ -230,7 +209,6 @@ MAPS = mutants(
         "transposed_output_weights": Mutation(
             "the output's weights are transposed where they are square", with_arguments(weights=turned)
         ),
-        "output_map_left_out": Mutation("a square output map is left out", _without_square_map),
         "output_bias_left_out": Mutation("the output's bias is left out", _without_bias),
         "output_bias_before_map": Mutation("the output's bias is added before a square map", _bias_before_map),
     },
@@ -242,7 +220,6 @@ FROM_ATTENTION = {
     "ignored_mask": "ignores_bool_mask",
     "finite_fill": "fills_with_minus_1e9",
     "fills_with_minus_10000": "fills_with_minus_10000",
-    "zero_fill": "multiplies_by_bool_mask",
     "mask_of_first_head": "uses_first_heads_mask",
     "mask_of_first_item": "uses_first_items_mask",
     "transposed_mask": "transposes_square_mask",
@@ -252,9 +229,6 @@ FROM_ATTENTION = {
     "fills_what_follows_with_minus_1e9": "fills_future_with_minus_1e9",
     "nan_for_empty_rows": "gives_nan_for_empty_row",
     "softmax_over_heads": "normalises_over_heads",
-    "unscaled": "unscaled",
-    "full_width_scale": "scales_by_width_of_all_heads",
-    "scaled_by_value_heads": "scales_by_value_width",
     "ignored_dropout": "ignores_dropout",
     "kept_weights_divided_by_p": "rescales_kept_weights_by_p",
     "dropped_instead_of_kept": "drops_with_probability_of_keeping",
@@ -265,10 +239,15 @@ FROM_ATTENTION = {
 }
 """Mutants of the heads: their names here, and those in the contract `attention`."""
 OF_ATTENTION = {mutant.name: mutant for mutant in attention.mutants()}
-HEADS = [
-    replace(OF_ATTENTION[theirs], name=name, function=MultiHead(attend=OF_ATTENTION[theirs].function), others=())
-    for name, theirs in FROM_ATTENTION.items()
-]
+
+
+def _of_heads(name: str, mutant: Mutant) -> Mutant:
+    """The heads computed by a mutant of the contract `attention`, without its advice to declare a convention."""
+    says = mutant.says.partition("; if that is meant")[0]
+    return Mutant(name, says, MultiHead(attend=mutant.function), mutant.dtypes, mutant.source)
+
+
+HEADS = [_of_heads(name, OF_ATTENTION[of_attention]) for name, of_attention in FROM_ATTENTION.items()]
 
 
 def _by_item(mask: Tensor, scores: Tensor) -> Tensor:
@@ -281,21 +260,19 @@ def _dropped_output(output: Tensor, p: float) -> Tensor:
 
 WEIGHTS = mutants(
     MultiHead,
-    factor={
-        "divided_by_head_width": Mutation("the scores are divided by p instead of √p", lambda width: 1 / width),
-    },
+    factor={"divided_by_head_width": Mutation("the scores are divided by p instead of √p", lambda width: 1 / width)},
     mask={
         "mask_of_items_for_heads": Mutation(
             "an item's mask is read as a head's where the two axes have one size",
             with_arguments(allowed=_by_item),
             "documents, E7",
-        ),
+        )
     },
     causal={
         "causal_in_first_head": Mutation(
             "is_causal applies to the first head only",
             with_result(lambda hidden, scores: torch.cat([hidden[:, :1], scores[:, 1:]], 1)),
-        ),
+        )
     },
     softmax={
         "softmax_over_queries": Mutation("the softmax runs over the queries", over_queries),
@@ -443,28 +420,22 @@ IGNORING = [
 ]
 
 
-class Checked(NamedTuple):
-    """The arguments of a checked call; missing biases are zero."""
+class HeadsCall(NamedTuple):
+    """The arguments of a checked call, without its output map. Missing biases are zero."""
 
     inputs: tuple[Tensor, Tensor, Tensor]
     maps: tuple[Tensor, Tensor, Tensor]
     biases: tuple[Tensor, Tensor, Tensor]
-    w_output: Tensor | None
-    b_output: Tensor | None
     heads: int
     allowed: Tensor  # b h l s
     p: float
 
-    def mapped(self) -> Any:
-        """Input, weights and bias of queries, keys and values."""
-        return zip(self.inputs, self.maps, self.biases, strict=True)
-
 
 Result = tuple[Tensor, Tensor]
-"""The output, and the weights before dropout, b h l s."""
+"""The heads side by side, b l c, and the weights before dropout, b h l s."""
 
 
-def _function(core: Callable[[Checked], Result]) -> Callable[..., Any]:
+def _function(core: Callable[[HeadsCall], Result], affine: Callable[..., Tensor]) -> Callable[..., Any]:
     def multi_head_attention(
         query: Tensor, key: Tensor, value: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor, *,
         num_heads: int, w_output: Tensor | None = None, b_query: Tensor | None = None, b_key: Tensor | None = None,
@@ -475,9 +446,11 @@ def _function(core: Callable[[Checked], Result]) -> Callable[..., Any]:
         allowed = allowed if attn_mask is None else allowed & attn_mask
         allowed = allowed.tril() if is_causal else allowed
         biases = (_or_zeros(b_query, w_query), _or_zeros(b_key, w_key), _or_zeros(b_value, w_value))
-        maps = (w_query, w_key, w_value)
-        result = core(Checked((query, key, value), maps, biases, w_output, b_output, num_heads, allowed, dropout_p))
-        return result if need_weights else result[0]
+        call = HeadsCall((query, key, value), (w_query, w_key, w_value), biases, num_heads, allowed, dropout_p)
+        output, weights = core(call)
+        if w_output is not None:
+            output = affine(output, w_output, _or_zeros(b_output, w_output))
+        return (output, weights) if need_weights else output
 
     return multi_head_attention
 
@@ -486,61 +459,47 @@ def _or_zeros(bias: Tensor | None, weights: Tensor) -> Tensor:
     return weights.new_zeros(weights.shape[1]) if bias is None else bias
 
 
-def _library(call: Checked) -> Result:
+def _library(call: HeadsCall) -> Result:
     """Torch's linear and scaled_dot_product_attention; the weights are exponentials of a log-softmax."""
-    maps = (functional.linear(x, weights.mT, bias) for x, weights, bias in call.mapped())
+    maps = map(linear, call.inputs, call.maps, call.biases)
     query, key, value = (tensor.unflatten(-1, (call.heads, -1)).transpose(1, 2) for tensor in maps)
     full = call.allowed.any(-1, keepdim=True)
     mixed = functional.scaled_dot_product_attention(query, key, value, call.allowed, call.p).masked_fill(~full, 0.0)
-    merged = mixed.transpose(1, 2).flatten(2)
     scores = (query @ key.mT / math.sqrt(query.shape[-1])).masked_fill(~call.allowed, -math.inf)
-    weights = scores.log_softmax(-1).exp().masked_fill(~full, 0.0)
-    if call.w_output is None:
-        return merged, weights
-    return functional.linear(merged, call.w_output.mT, call.b_output), weights
+    return mixed.transpose(1, 2).flatten(2), scores.log_softmax(-1).exp().masked_fill(~full, 0.0)
 
 
-def _head_by_head(call: Checked) -> Result:
-    """Each head has its own columns and adds its part to the output; keys are scaled."""
+def _head_by_head(call: HeadsCall) -> Result:
+    """Each head has its own columns; keys are scaled."""
     columns = [torch.tensor_split(tensor, call.heads, -1) for tensor in (*call.maps, *call.biases)]
-    heads, shown = [], []
+    heads, weights = [], []
     for head in range(call.heads):
-        weights, biases = [part[head] for part in columns[:3]], [part[head] for part in columns[3:]]
-        query, key, value = map(bias_first, call.inputs, weights, biases)
+        parts = [part[head] for part in columns]
+        query, key, value = map(bias_first, call.inputs, parts[:3], parts[3:])
         scores = query @ (key / math.sqrt(key.shape[-1])).mT
-        shown.append(scores.masked_fill(~call.allowed[:, head], -math.inf).softmax(-1).nan_to_num(0.0))
-        heads.append(functional.dropout(shown[-1], call.p) @ value)
-    if call.w_output is None:
-        return torch.cat(heads, -1), torch.stack(shown, 1)
-    total = call.w_output.new_zeros(call.w_output.shape[1]) if call.b_output is None else call.b_output
-    for mixed, rows in zip(heads, torch.tensor_split(call.w_output, call.heads), strict=True):
-        total = total + mixed @ rows
-    return total, torch.stack(shown, 1)
+        weights.append(scores.masked_fill(~call.allowed[:, head], -math.inf).softmax(-1).nan_to_num(0.0))
+        heads.append(functional.dropout(weights[-1], call.p) @ value)
+    return torch.cat(heads, -1), torch.stack(weights, 1)
 
 
-def _einsum(call: Checked) -> Result:
-    """Maps have an axis for their heads, and nothing is merged."""
+def _einsum(call: HeadsCall) -> Result:
+    """Maps have an axis for their heads, and keys come first."""
     query, key, value = (
         torch.einsum("bne,ehp->nbhp", x, weights.unflatten(1, (call.heads, -1))) + bias.view(call.heads, -1)
-        for x, weights, bias in call.mapped()
+        for x, weights, bias in zip(call.inputs, call.maps, call.biases, strict=True)
     )
     scores = torch.einsum("lbhp,sbhp->sbhl", query * query.shape[-1] ** -0.5, key)
     weights = scores.masked_fill(~call.allowed.permute(3, 0, 1, 2), -math.inf).softmax(0).nan_to_num(0.0)
     mixed = torch.einsum("sbhl,sbhv->blhv", functional.dropout(weights, call.p), value)
-    shown = weights.permute(1, 2, 3, 0)
-    if call.w_output is None:
-        return mixed.flatten(2), shown
-    output = torch.einsum("blhv,hvo->blo", mixed, call.w_output.unflatten(0, (call.heads, -1)))
-    return output if call.b_output is None else output + call.b_output, shown
+    return mixed.flatten(2), weights.permute(1, 2, 3, 0)
 
 
 def variants() -> list[Variant]:
     """The formula with other ways to split heads, and in other precisions."""
-    library, heads, einsum = map(_function, (_library, _head_by_head, _einsum))
+    library = MultiHead.checked(_function(_library, linear))
+    heads, einsum = _function(_head_by_head, bias_first), _function(_einsum, backwards)
     return [
-        Variant(
-            "own_dtype", "torch's linear and scaled_dot_product_attention in the dtype", MultiHead.validated(library)
-        ),
+        Variant("own_dtype", "torch's linear and scaled_dot_product_attention in the dtype", library),
         Variant("head_by_head", "one head at a time, biases first", widened(MultiHead, heads)),
         Variant("einsum", "einsum with an axis for the heads, in float64", in_float64(MultiHead, einsum)),
     ]

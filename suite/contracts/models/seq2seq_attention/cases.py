@@ -364,28 +364,16 @@ def _columns(those: slice, output: Array) -> Array:
 
 TRANSLATOR = usual(source_vocab=200, target_vocab=200, embedding=256, hidden=256, layers=2)
 """The documents' English–French translator; its vocabulary is not given."""
-BATCH, LENGTH = 128, 10
-"""Sentences of a batch, and words of a sentence, as the documents train it."""
 
 
 def workloads() -> list[ModelWorkload]:
     """The documents' translator, forward and in training."""
-    width = TRANSLATOR["hidden"]
-    workload = ModelWorkload(
-        name=f"translator/{LENGTH}",
-        why="ten words a sentence, as the documents train it",
-        model=model,
-        config=TRANSLATOR,
-        shapes=shapes,
-        inputs=partial(sentences, TRANSLATOR, BATCH, LENGTH),
-        batch=BATCH,
-        length=LENGTH,
-        sizes=f"{LENGTH} tokens to {LENGTH}, 2 + 2 layers of width {width}, additive scores",
-        flops=_flops(TRANSLATOR, LENGTH),
-        profiles=TRAINED,
-        learns=next_token_loss,
-    )
-    return [workload]
+    why, sizes = "ten words a sentence, as the documents train it", "2 + 2 layers of width 256, additive scores"
+    translator = ModelWorkload(
+        name="translator/10", why=why, model=model, config=TRANSLATOR, shapes=shapes, inputs=sentences, batch=128, length=10,
+        flops=_flops, sizes=sizes, profiles=TRAINED, learns=next_token_loss
+    )  # fmt: skip
+    return [translator]
 
 
 def _flops(config: Config, length: int) -> float:

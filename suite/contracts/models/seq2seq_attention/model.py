@@ -106,11 +106,13 @@ Step = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 class Recurrent(Translating, Steps):
     """The model, step by step, in the dtype of its weights. States are `layers parts b d`: s, and for an LSTM m."""
 
+    shapes = staticmethod(shapes)
+
     def compute(
         self, config: Config, weights: Part, *, need_weights: bool = False, greedy: Greedy | None = None
     ) -> Callable[..., Any]:
         self.check_config(config)
-        self.check_weights(weights, shapes(config))
+        self.check_weights(weights, self.shapes(config))
         taken = {name: tensor.to(self.wide(tensor)) for name, tensor in self.take(weights).items()}
         with_weights = partial(self.run, config, taken, {}, next(iter(weights.values())).dtype)
 
@@ -224,15 +226,7 @@ class Recurrent(Translating, Steps):
     @staticmethod
     def check_inputs(config: Config, source: Tensor, lengths: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Raise for inputs that do not fit; return the inputs."""
-        if not len(source) == len(target) == len(lengths) or (source.dim(), lengths.dim(), target.dim()) != (2, 1, 2):
-            raise ValueError("batches of different sizes")
-        if any(tensor.dtype != torch.int64 for tensor in (source, lengths, target)):
-            raise ValueError("tokens and lengths must be int64")
-        for tokens, vocabulary in ((source, config["source_vocab"]), (target, config["target_vocab"])):
-            if (tokens < 0).any() or (tokens >= vocabulary).any():
-                raise ValueError("a token outside the vocabulary")
-        if (lengths < 1).any() or (lengths > source.shape[1]).any():
-            raise ValueError("a length below 1 or beyond the source")
+        eager.check_sentences(config, source, lengths, target)
         return source, lengths, target
 
     order = staticmethod(lambda length: range(length))  # the order in which the encoder reads

@@ -16,7 +16,6 @@ from attnsuite.cases import Mutant, Variant
 from attnsuite.cases.computations import Steps, backwards, imprecise_mutants, linear
 from attnsuite.cases.mutants import (
     Mutation,
-    as_it_lies,
     as_they_lie,
     first_for_all,
     mutants,
@@ -27,24 +26,11 @@ from attnsuite.cases.mutants import (
 )
 from attnsuite.contracts.models import greedy
 from attnsuite.contracts.models.eager import Part, Storage, part
-from attnsuite.contracts.models.mutants import (
-    EXTRA_WEIGHTS,
-    MIXED_DTYPES,
-    RECALLED_WEIGHTS,
-    shared,
-    transposed,
-    with_expected_shapes,
-)
-from attnsuite.contracts.models.seq2seq_attention.contract import GATES, shapes
+from attnsuite.contracts.models.mutants import CHECK_SENTENCES, CHECK_WEIGHTS, RECALLED_WEIGHTS, shared, transposed
+from attnsuite.contracts.models.seq2seq_attention.contract import GATES
 from attnsuite.contracts.models.seq2seq_attention.model import Config, Recurrent
-from attnsuite.contracts.models.variants import source_by_source
+from attnsuite.contracts.models.variants import factory
 from attnsuite.contracts.softmax import fill, masked, overflowing
-
-
-def _clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    source = source.clamp(0, config["source_vocab"] - 1)
-    target = target.clamp(0, config["target_vocab"] - 1)
-    return Recurrent.check_inputs(config, source, lengths.clamp(1, source.shape[1]), target)
 
 
 def _reordered(cell: str, *order: int) -> Callable[..., tuple[Tensor, ...]]:
@@ -58,11 +44,6 @@ def _reordered(cell: str, *order: int) -> Callable[..., tuple[Tensor, ...]]:
 
 def _reset_before_product(inputs: Tensor, hidden: Tensor, reset: Tensor, s: Tensor, weights: Part) -> Tensor:
     return inputs + Recurrent.hidden(reset * s, weights).chunk(3, -1)[2]
-
-
-def _reset_spares_bias(inputs: Tensor, hidden: Tensor, reset: Tensor, s: Tensor, weights: Part) -> Tensor:
-    bias = weights["b_hidden"].chunk(3, -1)[2]
-    return inputs + bias + reset * (hidden - bias)
 
 
 def _states_at_lengths(history: Tensor, lengths: Tensor) -> Tensor:
@@ -82,42 +63,8 @@ CONTROLS = {"correct": Recurrent()}
 IMPRECISE = imprecise_mutants(Recurrent)
 ACCEPTED = mutants(
     Recurrent,
-    check_weights={
-        "accepts_extra_weights": EXTRA_WEIGHTS,
-        "accepts_any_shapes": Mutation(
-            "the weights' shapes are not checked", with_arguments(weights=with_expected_shapes)
-        ),
-        "accepts_mixed_dtypes": MIXED_DTYPES,
-    },
-    check_inputs={
-        "clamps_inputs": Mutation("tokens and lengths are clamped, not checked", _clamped),
-        "counts_tokens_from_the_end": Mutation(
-            "negative tokens count from the vocabulary's end",
-            with_arguments(
-                target=lambda target, config: torch.where(target < 0, target + config["target_vocab"], target)
-            ),
-        ),
-        "broadcasts_source": Mutation(
-            "one source serves all targets",
-            with_arguments(
-                source=lambda source, target: source.expand(len(target), -1) if len(source) == 1 else source
-            ),
-        ),
-        "broadcasts_lengths": Mutation(
-            "one length serves all sources",
-            with_arguments(
-                lengths=lambda lengths, source: lengths.expand(len(source)) if len(lengths) == 1 else lengths
-            ),
-        ),
-        "accepts_int32_lengths": Mutation(
-            "lengths of all integer dtypes are accepted",
-            with_arguments(lengths=lambda lengths: lengths if lengths.is_floating_point() else lengths.long()),
-        ),
-        "inputs_as_they_lie": Mutation(
-            "tokens and lengths are read in memory order",
-            with_arguments(source=as_it_lies, lengths=as_it_lies, target=as_it_lies),
-        ),
-    },
+    check_weights=CHECK_WEIGHTS,
+    check_inputs=CHECK_SENTENCES,
     take={
         "weights_as_they_lie": Mutation("weights are read in memory order", as_they_lie),
         "one_embedding": Mutation(
@@ -249,10 +196,7 @@ ATTENTION = mutants(
             "the context is the encoder's last state: no attention",
             lambda weights, memory: memory[:, -1],
             "documents, doc-002: bottleneck",
-        ),
-        "memory_of_first_item": Mutation(
-            "the first item's states serve all", lambda weights, memory: weights @ memory[0]
-        ),
+        )
     },
 )
 CELLS = mutants(
@@ -275,10 +219,6 @@ CELLS = mutants(
             with_result(_reordered("lstm", 0, 1, 3, 2)),
             "ONNX: i o f c",
         ),
-        "forget_gate_first": Mutation(
-            "an LSTM's forget gate has the first columns, the input gate the second",
-            with_result(_reordered("lstm", 1, 0, 2, 3)),
-        ),
         "update_gate_first": Mutation(
             "a GRU's update gate has the first columns, the reset gate the second",
             with_result(_reordered("gru", 1, 0, 2)),
@@ -293,8 +233,7 @@ CELLS = mutants(
             "the reset gate is applied to the state before the product",
             _reset_before_product,
             "arXiv 1409.0473, appendix A",
-        ),
-        "reset_spares_bias": Mutation("the reset gate is not applied to the product's bias", _reset_spares_bias),
+        )
     },
     renew={
         "inverted_update": Mutation(
@@ -378,30 +317,18 @@ Cell = Callable[[Tensor, tuple[Tensor, ...], Part], tuple[Tensor, ...]]
 Affine = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def _factory(
-    cells: Mapping[str, Cell], affine: Affine, wide: Callable[[Tensor], torch.dtype]
-) -> Callable[..., Callable[..., Any]]:
-    """Models that score all positions and give hidden ones no weight."""
-
-    def factory(
-        config: Config, weights: Part, *, need_weights: bool = False, greedy: Mapping[str, int] | None = None
-    ) -> Callable[..., Any]:
-        Recurrent.check_config(config)
-        Recurrent.check_weights(weights, shapes(config))
-        converted = {name: tensor.to(wide(tensor)) for name, tensor in weights.items()}
-        model = partial(_model, config, converted, weights["w_logits"].dtype, cells[config["cell"]], affine)
-        if greedy is not None:
-            return source_by_source(model, Recurrent.check_greedy(greedy, config["target_vocab"]), need_weights)
-        return model if need_weights else lambda *inputs: model(*inputs)[0]
-
-    return factory
-
-
-def _model(
-    config: Config, weights: Part, dtype: torch.dtype, cell: Cell, affine: Affine, *inputs: Tensor
+def _run(
+    cells: Mapping[str, Cell],
+    affine: Affine,
+    config: Config,
+    weights: Part,
+    source: Tensor,
+    lengths: Tensor,
+    target: Tensor,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """The logits of source, lengths and target, and the attention's weights."""
-    source, lengths, target = Recurrent.check_inputs(config, *inputs)
+    """The logits, and the attention's weights: all positions have scores, hidden ones get no weight."""
+    Recurrent.check_inputs(config, source, lengths, target)
+    cell = cells[config["cell"]]
     zeros = weights["w_logits"].new_zeros(len(source), config["hidden"])
     states: States = [(zeros,) * (2 if config["cell"] == "lstm" else 1)] * config["layers"]
     memory, logits, rows = [], [], []
@@ -414,7 +341,7 @@ def _model(
         context = torch.einsum("bs,bsd->bd", rows[-1], keys)
         states = _stacked(cell, torch.cat([context, x], 1), states, part(weights, "decoder"))
         logits.append(affine(states[-1][0], weights["w_logits"], weights["b_logits"]))
-    return torch.stack(logits, 1).to(dtype), {"attention": torch.stack(rows, 1).to(dtype)}
+    return torch.stack(logits, 1), {"attention": torch.stack(rows, 1)}
 
 
 def _stacked(cell: Cell, x: Tensor, states: States, weights: Part) -> States:
@@ -483,9 +410,13 @@ def _both(x: Tensor, s: Tensor, weights: Part) -> Tensor:
 def variants() -> list[Variant]:
     """The model with other cells, and in other precisions."""
     library, fused = {"gru": _gru_library, "lstm": _lstm_library}, {"gru": _gru_fused, "lstm": _lstm_fused}
-    own, float64 = _factory(library, linear, lambda w: w.dtype), _factory(library, linear, lambda w: torch.float64)
+    by_library = partial(_run, library, linear)
     return [
-        Variant("cells", "torch's gru_cell and lstm_cell in the dtype itself", own),
-        Variant("float64", "the same in float64", float64),
-        Variant("fused", "one product for state and input, einsum backwards", _factory(fused, backwards, Steps.wide)),
+        Variant("cells", "torch's gru_cell and lstm_cell in the dtype itself", factory(Recurrent, by_library)),
+        Variant("float64", "the same in float64", factory(Recurrent, by_library, lambda w: torch.float64)),
+        Variant(
+            "fused",
+            "one product for state and input, einsum backwards",
+            factory(Recurrent, partial(_run, fused, backwards), Steps.wide),
+        ),
     ]

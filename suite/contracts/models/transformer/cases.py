@@ -439,28 +439,22 @@ TRANSLATOR: Config = {**USUAL, "source_vocab": 200, "target_vocab": 200, "width"
 
 def workloads() -> list[ModelWorkload]:
     """The documents' translator, forward and in training."""
-    return [
-        _workload("translator/10", "ten words a sentence, as the documents train it", 128, 10, TRAINED),
-        _workload("translator/128", "longer sentences, of which half are padded", 8, 128, TRAINED_IN_FULL),
-    ]
-
-
-def _workload(name: str, why: str, batch: int, length: int, profiles: Mapping[str, tuple[str, ...]]) -> ModelWorkload:
-    config = TRANSLATOR
-    return ModelWorkload(
-        name=name,
-        why=why,
+    sizes, loss = "2 + 2 blocks of width 256, 4 heads", next_token_loss
+    translator = partial(
+        ModelWorkload,
         model=model,
-        config=config,
+        config=TRANSLATOR,
         shapes=shapes,
-        inputs=partial(sentences, config, batch, length),
-        batch=batch,
-        length=length,
-        sizes=f"{length} tokens to {length}, 2 + 2 blocks of width {config['width']}, {config['heads']} heads",
-        flops=_flops(config, length),
-        profiles=profiles,
-        learns=next_token_loss,
+        inputs=sentences,
+        flops=_flops,
+        sizes=sizes,
+        learns=loss,
     )
+    ten, long = "ten words a sentence, as the documents train it", "longer sentences, of which half are padded"
+    return [
+        translator(name="translator/10", why=ten, batch=128, length=10, profiles=TRAINED),
+        translator(name="translator/128", why=long, batch=8, length=128, profiles=TRAINED_IN_FULL),
+    ]
 
 
 def _flops(config: Config, length: int) -> float:

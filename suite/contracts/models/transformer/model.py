@@ -14,7 +14,7 @@ from torch import Tensor
 from attnsuite.cases.mutants import formula
 from attnsuite.contracts.blocks.positional_encoding import oracle as positional_encoding
 from attnsuite.contracts.models import oracle as blocks
-from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, part
+from attnsuite.contracts.models.eager import Blocks, Config, Part, Storage, check_sentences, part
 from attnsuite.contracts.models.greedy import Greedy, Translating
 from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.contracts.shared import Attention
@@ -90,7 +90,7 @@ class Transformer(Translating, Blocks):
         lengths: Tensor,
         target: Tensor | None = None,
     ) -> Tensor:
-        source, target = self.check_inputs(config, source, lengths, target)
+        source, lengths, target = self.check_inputs(config, source, lengths, target)
         within = self.within(lengths, source.shape[-1])
         states = self.keep(storage, source, self.encode(config, weights, source, self.own(within)))
         if target is None or not config["decoder_blocks"]:
@@ -164,19 +164,11 @@ class Transformer(Translating, Blocks):
     @staticmethod
     def check_inputs(
         config: Config, source: Tensor, lengths: Tensor, target: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Raise for inputs that do not fit; return source and target."""
-        batch, length = source.shape
-        if any(tensor is not None and tensor.dtype != torch.int64 for tensor in (source, lengths, target)):
-            raise ValueError("tokens and lengths must be int64")
-        for tokens, vocabulary in ((source, "source_vocab"), (target, "target_vocab")):
-            if tokens is not None and ((tokens < 0) | (tokens >= config[vocabulary])).any():
-                raise ValueError("a token outside the vocabulary")
-        if lengths.shape != (batch,) or ((lengths < 1) | (lengths > length)).any():
-            raise ValueError("a length below 1 or beyond the source")
-        if (target is None) != (config["decoder_blocks"] == 0) or (target is not None and len(target) != batch):
-            raise ValueError("the target does not fit")
-        return source, target
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Raise for inputs that do not fit; return the inputs."""
+        if (target is None) != (config["decoder_blocks"] == 0):
+            raise ValueError("a target without a decoder, or a decoder without a target")
+        return check_sentences(config, source, lengths, target)
 
     within = formula(lambda lengths, length: torch.arange(length, device=lengths.device) < lengths[:, None, None, None])
     own = staticmethod(lambda within: within)  # the mask of the encoder's self-attention

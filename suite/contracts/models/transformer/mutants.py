@@ -14,27 +14,22 @@ from torch.nn.functional import gelu
 
 from attnsuite.cases import Variant
 from attnsuite.cases.computations import imprecise_mutants
-from attnsuite.cases.mutants import Mutation, first_for_all, mutants, unless_none, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, first_for_all, mutants, with_arguments, with_result
 from attnsuite.contracts.models import greedy
 from attnsuite.contracts.models.eager import Config, Part, part
 from attnsuite.contracts.models.mutants import (
-    EXTRA_WEIGHTS,
+    CHECK_SENTENCES,
+    CHECK_WEIGHTS,
     first_of_shape,
     mutants_of_blocks,
     of_other_names,
     shared,
     transposed,
 )
-from attnsuite.contracts.models.transformer.contract import shapes
 from attnsuite.contracts.models.transformer.model import Cache, Transformer
-from attnsuite.contracts.models.variants import STYLES, Style, source_by_source
+from attnsuite.contracts.models.variants import STYLES, Style, factory
 from attnsuite.contracts.shared import FAINT_WEIGHTS, Weights
 from attnsuite.contracts.softmax import fill
-
-
-def _clamped(config: Config, source: Tensor, lengths: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    source = source.clamp(0, config["source_vocab"] - 1)
-    return source, None if target is None else target.clamp(0, config["target_vocab"] - 1)
 
 
 def _positions_in(dtype: torch.dtype) -> Callable[[int, int, int], Tensor]:
@@ -66,11 +61,6 @@ def _of_first_decoder(weights: Part) -> dict[str, Tensor]:
     return of_other_names(weights, lambda name: re.sub(r"^decoder[.]\d+", "decoder.0", name))
 
 
-def _swapped_norms(weights: Part) -> dict[str, Tensor]:
-    others = {"norm1": "norm2", "norm2": "norm1"}
-    return of_other_names(weights, lambda name: re.sub("norm[12]", lambda norm: others[norm[0]], name))
-
-
 def _of_several_items(within: Tensor) -> Tensor:
     """The mask of padding, which hides nothing for a single item."""
     return torch.ones_like(within) if len(within) == 1 else within
@@ -80,27 +70,9 @@ CONTROLS = {"correct": Transformer()}
 COMMON = [*mutants_of_blocks(Transformer), *imprecise_mutants(Transformer)]
 ACCEPTED = mutants(
     Transformer,
-    check_inputs={
-        "accepts_inputs": Mutation("tokens, lengths and targets are clamped, not checked", _clamped),
-        "accepts_int32_lengths": Mutation(
-            "lengths of all integer dtypes are accepted",
-            with_arguments(lengths=lambda lengths: lengths if lengths.is_floating_point() else lengths.long()),
-        ),
-        "one_row_for_all": Mutation(
-            "a single target serves all sources",
-            with_arguments(
-                target=unless_none(
-                    lambda target, source: target.expand(len(source), -1) if len(target) == 1 else target
-                )
-            ),
-        ),
-        "negative_tokens": Mutation(
-            "negative tokens of a target count from the vocabulary's end",
-            with_arguments(target=unless_none(lambda target, config: target % config["target_vocab"])),
-        ),
-    },
+    check_inputs=CHECK_SENTENCES,
     check_weights={
-        "accepts_extra_weights": EXTRA_WEIGHTS,
+        **CHECK_WEIGHTS,
         "contiguous_weights": Mutation(
             "weights must be contiguous",
             with_arguments(weights=lambda weights: {name: w.view(-1).view(w.shape) for name, w in weights.items()}),
@@ -124,9 +96,6 @@ BLOCKS = mutants(
         "sines_then_cosines": Mutation(
             "all sines come first, then all cosines",
             with_result(lambda positions: positions.unflatten(-1, (-1, 2)).mT.flatten(-2)),
-        ),
-        "positions_from_one": Mutation(
-            "positions are counted from 1", with_arguments(offset=lambda offset: offset + 1)
         ),
         "positions_modulo_5000": Mutation("positions are taken modulo 5,000, the length of a table", _modulo_5000),
         "float32_angles": Mutation(
@@ -162,9 +131,6 @@ BLOCKS = mutants(
         ),
         "transposed_logits": Mutation(
             "the logits' weights are transposed where they are square", with_arguments(weights=transposed("w_logits"))
-        ),
-        "swapped_norms": Mutation(
-            "the first two normalisations of a block are swapped", with_arguments(weights=_swapped_norms)
         ),
     },
 )
@@ -287,33 +253,17 @@ BETWEEN_CALLS = mutants(
 )
 
 
-def _factory(style: Style) -> Callable[..., Callable[..., Any]]:
-    """Models that decode a target as a whole, whatever the config says."""
-
-    def factory(
-        config: Config, weights: Part, *, need_weights: bool = False, greedy: Mapping[str, int] | None = None
-    ) -> Callable[..., Any]:
-        Transformer.check_config(config)
-        Transformer.check_weights(weights, shapes(config))
-        dtype = weights["source_embedding"].dtype
-
-        def with_weights(source: Tensor, lengths: Tensor, target: Tensor | None = None) -> tuple[Tensor, Weights]:
-            Transformer.check_inputs(config, source, lengths, target)
-            shown: Weights = {}
-            output = _run(style, config, style.converted(weights), shown, source, lengths, target).to(dtype)
-            return output, {name: tensor.to(dtype) for name, tensor in shown.items()}
-
-        if greedy is not None:
-            checked = Transformer.check_greedy(greedy, config["target_vocab"])
-            return source_by_source(with_weights, checked, need_weights)
-        return with_weights if need_weights else lambda *inputs: with_weights(*inputs)[0]
-
-    return factory
+def _model(style: Style) -> Callable[..., Callable[..., Any]]:
+    return factory(Transformer, partial(_run, style), style.wide)
 
 
 def _run(
-    style: Style, config: Config, weights: Part, shown: Weights, source: Tensor, lengths: Tensor, target: Tensor | None
-) -> Tensor:
+    style: Style, config: Config, weights: Part, source: Tensor, lengths: Tensor, target: Tensor | None = None
+) -> tuple[Tensor, Weights]:
+    """A target is decoded as a whole, whatever the config says."""
+    Transformer.check_inputs(config, source, lengths, target)
+    shown: Weights = {}
+
     def block(name: str, x: Tensor, attentions: Mapping[str, tuple[Tensor | None, Tensor]]) -> Tensor:
         """Attentions in order, each with its memory, or None for x itself, and its mask; then the network."""
         own = part(weights, name)
@@ -330,13 +280,13 @@ def _run(
     for number in range(config["encoder_blocks"]):
         states = block(f"encoder.{number}", states, {"attention": (None, within)})
     if target is None:
-        return states
+        return states, shown
     causal = torch.ones(1, 1, target.shape[1], target.shape[1], dtype=torch.bool).tril()
     hidden = _embedded(target, weights["target_embedding"])
     attentions = {"self_attention": (None, causal), "cross_attention": (states, within)}
     for number in range(config["decoder_blocks"]):
         hidden = block(f"decoder.{number}", hidden, attentions)
-    return style.affine(hidden, weights["w_logits"], weights["b_logits"])
+    return style.affine(hidden, weights["w_logits"], weights["b_logits"]), shown
 
 
 def _embedded(tokens: Tensor, table: Tensor) -> Tensor:
@@ -353,4 +303,4 @@ def _embedded(tokens: Tensor, table: Tensor) -> Tensor:
 
 def variants() -> list[Variant]:
     """The model in several styles."""
-    return [Variant(name, f"blocks in the style {name}", _factory(style)) for name, style in STYLES.items()]
+    return [Variant(name, f"blocks in the style {name}", _model(style)) for name, style in STYLES.items()]

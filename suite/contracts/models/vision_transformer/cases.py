@@ -275,24 +275,15 @@ def workloads() -> list[ModelWorkload]:
 
 
 def _workload(name: str, why: str, config: Config, batch: int, **training: Any) -> ModelWorkload:
-    length = shapes(config)["positions"][0]
-    side, blocks, heads = config["image_height"], config["blocks"], config["heads"]
+    length, side, blocks = shapes(config)["positions"][0], config["image_height"], config["blocks"]
+    sizes = f"{side} × {config['image_width']}, {blocks} blocks of width {config['width']}, {config['heads']} heads"
+    of_model: dict[str, Any] = {"model": model, "shapes": shapes, "inputs": _images, "flops": _flops}
     return ModelWorkload(
-        name=name,
-        why=why,
-        model=model,
-        config=config,
-        shapes=shapes,
-        inputs=partial(_images, config, batch),
-        batch=batch,
-        length=length,
-        sizes=f"{side} × {config['image_width']}, {blocks} blocks of width {config['width']}, {heads} heads",
-        flops=_flops(config, length),
-        **training,
+        name=name, why=why, config=config, batch=batch, length=length, sizes=sizes, **of_model, **training
     )
 
 
-def _images(config: Config, batch: int, random: torch.Generator) -> Mapping[str, torch.Tensor]:
+def _images(config: Config, batch: int, length: int, random: torch.Generator) -> Mapping[str, torch.Tensor]:
     size = (batch, config["channels"], config["image_height"], config["image_width"])
     return {"images": torch.randn(size, generator=random) + 0.25}
 

@@ -25,16 +25,8 @@ from attnsuite.cases.mutants import (
     with_result,
 )
 from attnsuite.contracts.models.eager import Config, Part, part
-from attnsuite.contracts.models.mutants import (
-    EXTRA_WEIGHTS,
-    MIXED_DTYPES,
-    first_of_shape,
-    mutants_of_blocks,
-    transposed,
-    with_expected_shapes,
-)
-from attnsuite.contracts.models.variants import STYLES, Style
-from attnsuite.contracts.models.vision_transformer.contract import shapes
+from attnsuite.contracts.models.mutants import CHECK_WEIGHTS, first_of_shape, mutants_of_blocks, transposed
+from attnsuite.contracts.models.variants import STYLES, Style, factory
 from attnsuite.contracts.models.vision_transformer.model import VisionTransformer
 from attnsuite.contracts.softmax import unguarded
 
@@ -57,13 +49,7 @@ ACCEPTED = mutants(
             with_arguments(config=lambda config: {**config, "image_height": config["patch"]}),
         ),
     },
-    check_weights={
-        "accepts_extra_weights": EXTRA_WEIGHTS,
-        "accepts_any_shapes": Mutation(
-            "the weights' shapes are not checked", with_arguments(weights=with_expected_shapes)
-        ),
-        "accepts_mixed_dtypes": MIXED_DTYPES,
-    },
+    check_weights=CHECK_WEIGHTS,
     check_images={
         "converts_images": Mutation(
             "images are converted to the weights' dtype",
@@ -152,33 +138,21 @@ COMPUTED = mutants(
 )
 
 
-def _factory(style: Style, embed: Callable[[Config, Part, Tensor], Tensor]) -> Callable[..., Callable[[Tensor], Any]]:
-    def factory(config: Config, weights: Part, *, need_weights: bool = False) -> Callable[[Tensor], Any]:
-        VisionTransformer.check_config(config)
-        VisionTransformer.check_weights(weights, shapes(config))
-        dtype, converted = weights["positions"].dtype, style.converted(weights)
-
-        def model(images: Tensor) -> Any:
-            VisionTransformer.check_images(config, images, dtype)
-            x = embed(config, converted, images.to(converted["positions"]))
-            output, shown = _run(style, config, converted, x)
-            if not need_weights:
-                return output.to(dtype)
-            return output.to(dtype), {f"blocks.{i}.attention": show().to(dtype) for i, show in enumerate(shown)}
-
-        return model
-
-    return factory
+def _model(style: Style, embed: Callable[[Config, Part, Tensor], Tensor]) -> Callable[..., Callable[..., Any]]:
+    return factory(VisionTransformer, partial(_run, style, embed), style.wide)
 
 
-def _run(style: Style, config: Config, weights: Part, x: Tensor) -> tuple[Tensor, list[Callable[[], Tensor]]]:
-    """The output, and functions that return the weights of each block, b h n n."""
-    shown = []
+def _run(
+    style: Style, embed: Callable[[Config, Part, Tensor], Tensor], config: Config, weights: Part, images: Tensor
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The output, and the weights of each block by name, b h n n."""
+    VisionTransformer.check_images(config, images, images.dtype)
+    x, shown = embed(config, weights, images.to(weights["positions"])), {}
     for number in range(config["blocks"]):
         block = part(weights, f"blocks.{number}")
         normed = style.norm(x, part(block, "norm1"))
         attended, show = style.heads(normed, normed, part(block, "attention"), config["heads"], None)
-        shown.append(show)
+        shown[f"blocks.{number}.attention"] = show()
         x = x + attended
         x = x + style.feed_forward(style.norm(x, part(block, "norm2")), part(block, "mlp"), functional.gelu)
     if not config["classes"]:
@@ -216,6 +190,4 @@ def _with_token(config: Config, weights: Part, patches: Tensor) -> Tensor:
 def variants() -> list[Variant]:
     """The model in several styles."""
     embeds = {"library": _convolved, "head_by_head": _sliced, "backwards": _convolved}
-    return [
-        Variant(name, f"blocks in the style {name}", _factory(style, embeds[name])) for name, style in STYLES.items()
-    ]
+    return [Variant(name, f"blocks in the style {name}", _model(style, embeds[name])) for name, style in STYLES.items()]
