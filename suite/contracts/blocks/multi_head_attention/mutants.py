@@ -496,7 +496,7 @@ def _einsum(call: HeadsCall) -> Result:
 
 def variants() -> list[Variant]:
     """The formula with other ways to split heads, and in other precisions."""
-    library = MultiHead.checked(_function(_library, linear))
+    library = MultiHead.validated(_function(_library, linear))
     heads, einsum = _function(_head_by_head, bias_first), _function(_einsum, backwards)
     return [
         Variant("own_dtype", "torch's linear and scaled_dot_product_attention in the dtype", library),

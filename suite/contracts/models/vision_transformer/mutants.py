@@ -146,6 +146,8 @@ def _run(
     style: Style, embed: Callable[[Config, Part, Tensor], Tensor], config: Config, weights: Part, images: Tensor
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The output, and the weights of each block by name, b h n n."""
+    if not images.is_floating_point():
+        raise ValueError("images of integers")
     VisionTransformer.check_images(config, images, images.dtype)
     x, shown = embed(config, weights, images.to(weights["positions"])), {}
     for number in range(config["blocks"]):
