@@ -578,7 +578,7 @@ def test_gradients_of_empty_rows_are_undefined_where_nan_is_the_convention() -> 
     outcomes = check(with_empty_rows_of(math.nan), "empty_row_gradients", conventions={"empty_row": "nan"})
 
     reasons = {outcome.detail for outcome in outcomes if outcome.status == "unsupported"}
-    assert "its convention answers NaN in empty rows, which leaves the gradients undefined" in reasons
+    assert "its convention gives NaN in empty rows, which leaves the gradients undefined" in reasons
 
 
 def lower_right(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False) -> Tensor:

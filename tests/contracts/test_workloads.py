@@ -460,7 +460,7 @@ def test_tensors_that_did_not_come_back_are_named(direction: str) -> None:
     for name in SMALL.rows(direction, Random(3)):
         verdict = judged(SMALL, direction=direction, spoil=lambda found, name=name: found.pop(name))
 
-        assert (verdict.status, verdict.detail) == ("failed", f"no {name} came back")
+        assert (verdict.status, verdict.detail) == ("failed", f"{name} missing from the reply")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The contract `attention`: what an implementation promises, decided once.
 
-The words, decisions and conventions of single features stand in `features/`; the page is assembled from them.
+Decisions and conventions of single features are in `features/`; the page is assembled from them.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ v value width, h query heads, g key/value heads). Rank 2, 3 and 4.
 
 {decisions}
 
-Not asked:
+Not tested:
 
-{not_asked}
+{not_tested}
 """
 
 DECISIONS = {
     "no keys": "s = 0 gives zeros; l = 0 gives an empty output",
     "inputs": "never modified; the output aliases none; strides, offsets and stride-0 expansion are honoured",
     "output": "query's dtype and device",
-    "leading axes": "equal in query, key and value; broadcasting beyond that is not asked",
+    "leading axes": "equal in query, key and value; broadcasting beyond that is not tested",
     "bad input": "raises before any work: mismatched widths, key/value lengths, heads that do not divide, a mask that "
     "cannot broadcast to the scores, or would enlarge them, p outside [0, 1]. A submission that accepts it fails only "
     "with --strict; one that reads or writes outside its inputs always fails",
@@ -44,29 +44,29 @@ DECISIONS = {
     "rounding": "sums may run in any order, the mask included. In half types queries, keys, scores, weights and the "
     "scale may be rounded to the dtype on the way, always to the nearest; sums are made in float32. In float32 a "
     "product may be made of three products of TensorFloat-32, which is off by 2⁻²⁰ at most; one alone is not float32",
-    "repeated calls": "each is right within the bounds; equal bits are asked where repeated_calls is declared to be "
-    "equal_bits, and only there, since atomic sums have no order",
-    "NaN": "in masked keys or values: not asked",
+    "repeated calls": "each is right within the bounds; equal bits are required only if repeated_calls is declared "
+    "as equal_bits, since atomic sums have no order",
+    "NaN": "in masked keys or values: not tested",
     "random source": "torch.manual_seed; a run accuses an honest implementation with probability ≤ 1e-9",
-    "backward passes": "run in any order and beside other calls, in another thread too, and twice where the graph is "
+    "backward passes": "run in any order and between other calls, in another thread too, and twice where the graph is "
     "retained; gradients are the caller's, whatever is called later. One tensor in several roles gets the sum of their "
     "gradients. A backward pass leaves the generator as it is",
-    "threads": "as many as PyTorch has; calls from several threads at once are answered as if alone, draws aside",
+    "threads": "as many as PyTorch has; concurrent calls do not affect each other, except for draws",
     "modes": "no_grad and inference_mode change no number, nor does torch's default dtype",
     "writing": "each number of an output has a place of its own, and its owner may write there",
 }
-"""What is decided about no single feature."""
+"""Decisions that belong to no single feature."""
 
-NOT_ASKED = {
+NOT_TESTED = {
     "context": "how tensors are kept for the backward pass, by save_for_backward or otherwise: what is changed in "
     "place between the two passes is the caller's own affair",
     "kept alive": "whether inputs are kept after the call: caches may do so, and `bench` measures memory",
     "p = 0": "whether the generator moves on where nothing is dropped: kernels may reserve numbers in every call",
     "double backward": "gradients of gradients: fused kernels have none",
-    "autocast": "it changes the dtype of what a function is given, and of what is due then",
+    "autocast": "it changes the dtypes of inputs and so of the expected output",
     "value width 0": "has no numbers to judge; and width 0 has a scale of 1/0",
 }
-"""What is decided not to be asked, and why."""
+"""Points that are not tested, and why."""
 
 REPEATED_CALLS = {"repeated_calls": ("within_bounds", "equal_bits")}
 """Whether the same call gives the same bits again, on one thread: a promise, which is kept or not."""
@@ -79,21 +79,21 @@ SHAPES = {
     "rank3": "inputs of rank 3",
     "large": "more than 65,536 multiplications per operand",
 }
-"""What a case may need of no single feature."""
+"""Features of the contract that belong to no single feature file."""
 
 FEATURES = {word: says for each in features() for word, says in each.vocabulary.items()} | SHAPES | COMMON
 CONVENTIONS = {point: choices for each in features() for point, choices in each.conventions.items()} | REPEATED_CALLS
-"""What may be declared; the first of each is the contract's own. empty_row may be given per kind of mask."""
+"""The conventions that may be declared; the first is the contract's own. empty_row may be given per kind of mask."""
 ALIASES = {word: family for each in features() for word, family in each.aliases.items()}
-"""What users call features of attention, each with the family of cases that is meant."""
+"""Other names of features, each with the family of cases that is meant."""
 PARAMETERS = {each.argument.name: tuple(each.vocabulary) for each in features() if each.argument}
 
 
 def page() -> str:
-    """What the contract says of itself: how it is called, and every decision."""
+    """The contract's documentation: its signature and every decision."""
     options = ", ".join(f"{each.name}={each.default}" for each in arguments())
     decisions = {point: says for each in features() for point, says in each.decisions.items()} | DECISIONS
-    return PAGE.format(options=options, decisions=_table(decisions), not_asked=_table(NOT_ASKED))
+    return PAGE.format(options=options, decisions=_table(decisions), not_tested=_table(NOT_TESTED))
 
 
 def _table(rows: Mapping[str, str]) -> str:
@@ -123,8 +123,8 @@ def _shapes(call: Call) -> frozenset[str]:
 
 
 def undefined_reason(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
-    """Why a question has no defined answer under these conventions, or empty."""
-    return next(filter(None, (each.undefined_reason(case, needed, conventions) for each in features())), "")
+    """Why a test has no defined result under these conventions, or empty."""
+    return next(filter(None, (feature.undefined_reason(case, needed, conventions) for feature in features())), "")
 
 
 def shaped(text: str) -> Workload:

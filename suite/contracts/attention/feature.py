@@ -201,7 +201,7 @@ class Feature:
     empties: Callable[[Case, frozenset[str], Conventions], frozenset[str]] | None = None
     """Returns the words of `hides` that leave rows empty in a test; by default those that it needs with `empty_row`."""
     added: Callable[[Grid, Any], Any] | None = None
-    """Returns the numbers that are added to the scores of a grid, given the argument; None where there are none."""
+    """Returns the numbers that are added to the scores of a grid, given the argument; None without any."""
     oracle: Mapping[str, Step] = field(default_factory=dict)
     """By stage."""
     hooks: Hooks = NO_HOOKS

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 else:
 
     class Lazy:
-        """A module that is imported when something of it is asked for."""
+        """A module that is imported when an attribute of it is first read."""
 
         def __init__(self, name: str) -> None:
             self.__name__ = name

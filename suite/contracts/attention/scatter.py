@@ -104,7 +104,7 @@ class JudgedPart(NamedTuple):
 
 
 def _spread(weights: Array, steps: Array) -> Array:
-    """True for rows whose weights span many steps of the dtype, and of which few round alike: b h l."""
+    """True for rows whose weights span many steps of the dtype and rarely round alike: b h l."""
     places = np.where(weights > 0, steps, np.float32(1)).astype(np.int32)  # hidden keys at 1, behind all others
     places.sort(-1)
     count = np.count_nonzero(places < 1, -1)

@@ -33,12 +33,12 @@ GRADIENTS = ("query", "key", "value")
 BACKWARD_FLOPS = 2.5
 """A backward computes five matrix products where a forward computes two (FlashAttention's convention)."""
 PAIRS, ROWS = 4, 32
-"""So many pairs of batch item and head are verified at most, on so many rows together."""
+"""The most pairs of batch item and head that are verified, and the most rows of all of them."""
 PEAK = 3.0
 """Spread of the scores. At 1 the weights are so even that the mean of the values passes in bfloat16 from 4k keys on."""
 VERIFIED_SCORES, BLOCK = 2**26, 256
-"""Gradients of keys and values need all scores of a key head: they are verified up to so many, so many queries at a
-time."""
+"""Gradients of keys and values need all scores of a key head. They are verified up to VERIFIED_SCORES scores, BLOCK
+queries at a time."""
 
 
 class Workload(asking.Workload):
@@ -189,7 +189,7 @@ class Workload(asking.Workload):
         self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
     ) -> Verdict:
         if absent := set(rows) - set(found):
-            return Verdict(Status.FAILED, f"no {' and no '.join(sorted(absent))} came back", np.inf)
+            return Verdict(Status.FAILED, f"{' and '.join(sorted(absent))} missing from the reply", np.inf)
         for name, places in rows.items():
             shape = (len(places), self.value_width if name in ("output", "value") else self.width)
             if complaint := unlike(f"rows of {name}", found[name], shape, getattr(torch, dtype)):
@@ -293,16 +293,13 @@ def _pairs(workload: Workload) -> float:
 
 @lru_cache(maxsize=4)
 def _group_gradients(workload: Workload, dtype: str, direction: str, number: int, key_head: int) -> dict[str, Bounded]:
-    """What is true of the gradients in a round. All implementations of a table are asked for the same."""
+    """The expected gradients of a round, which are the same for all implementations of a table."""
     return workload.group_gradients(_turned(workload.under({}), dtype, direction, number), dtype, key_head)
 
 
 @lru_cache(maxsize=1)
 def _turned(workload: Workload, dtype: str, direction: str, number: int) -> Call:
-    """The call of a round. All implementations of a table are held against the same: to draw it takes a second.
-
-    It is in the contract's words, as the oracle takes it, whatever conventions there are.
-    """
+    """The call of a round under the contract's own conventions, shared by a table: drawing it takes a second."""
     call = _drawn_call(workload, dtype, direction)
     return replace(call, tensors={**call.tensors, **workload.tensors_of_round(call, number)})
 
@@ -328,7 +325,7 @@ class DropoutWorkload(Workload):
     directions = ("forward",)
 
     def bounded(self, expected: oracle.OracleResult, value: oracle.Array, numbers: int) -> Bounded:
-        """The output without dropout, and beside rounding how far a draw may lead away from it.
+        """The output without dropout; the bound adds the deviation of a draw to that of rounding.
 
         `value` is s v, and `numbers` are judged in all. An output is a sum of independent draws with that mean, p_j v_j
         times 0 or 1/(1 − p). By Bernstein's inequality it lies further off than √(2 V L) + 2 M L / 3 with the

@@ -1,4 +1,4 @@
-"""What is timed: the documents' shapes, the FlashAttention grid, the memory ladder, a ViT's layer, decoding; and shapes that a user types."""
+"""The workloads: the documents' shapes, FlashAttention's grid, the memory ladder, a ViT's layer, decoding, `--shape`."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _thousands(length: int) -> str:
 def shaped(text: str) -> Workload:
     """The workload that a text names. UsageError, one line, for what it cannot be, with what exists.
 
-    Its name is the text made plain: sizes first, nothing that is usual anyway. So whoever knows the name can make it.
+    Its name is the canonical text: sizes first, without defaults. The name is enough to make the workload again.
     """
     sizes, values = read(text)
     batch, heads, queries = sizes.get("b", 1), sizes.get("h", 1), sizes["l"]

@@ -24,11 +24,10 @@ from attnsuite.contracts.attention.cases.case import (
     sampled_rows,
 )
 from attnsuite.contracts.attention.masks import Mask
-from attnsuite.contracts.attention.maxima import over, runs
 from attnsuite.contracts.attention.oracle import attention
-from attnsuite.contracts.attention.tolerance import ACCEPT_GRADIENT, ACCEPT_OUTPUT
-from attnsuite.contracts.attention.variants.frame import attention as attention_of
-from attnsuite.contracts.attention.variants.maxima import MAXIMA
+from attnsuite.contracts.attention.tolerance import ACCEPT_GRADIENT, ACCEPT_OUTPUT, over, runs
+from attnsuite.contracts.attention.variants.styles import MAXIMA
+from attnsuite.contracts.attention.variants.styles import attention as attention_of
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS
 from attnsuite.model import DTYPES

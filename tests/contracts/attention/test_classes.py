@@ -14,7 +14,7 @@ from attnsuite.conformance import audit
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import expected_result
 from attnsuite.contracts.attention.cases.several_calls import RepeatedCall, SharedTensor, total
-from attnsuite.contracts.attention.contract import NOT_ASKED, page
+from attnsuite.contracts.attention.contract import NOT_TESTED, page
 from attnsuite.contracts.attention.mutants import CONTROLS, mutants
 from attnsuite.judging.precision import Bounded
 from attnsuite.judging.verdicts import Verdict
@@ -176,7 +176,7 @@ def test_equal_bits_are_asked_where_they_are_declared_and_only_there() -> None:
 
 
 def test_what_is_not_asked_stands_on_the_page_with_its_reason() -> None:
-    asked, _, not_asked = page().partition("Not asked:")
+    tested, _, not_tested = page().partition("Not tested:")
 
-    assert all(point in not_asked and len(why) > 20 for point, why in NOT_ASKED.items())
-    assert all(point in asked for point in ("backward passes", "threads", "modes", "writing", "repeated calls"))
+    assert all(point in not_tested and len(why) > 20 for point, why in NOT_TESTED.items())
+    assert all(point in tested for point in ("backward passes", "threads", "modes", "writing", "repeated calls"))

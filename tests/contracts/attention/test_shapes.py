@@ -184,4 +184,4 @@ def test_what_a_convention_leaves_undefined_is_declined() -> None:
 
     failed = table.unsupported(undefined, CONTRACT, "cpu")
 
-    assert str(failed) == "unsupported: its convention answers NaN in empty rows, which leaves the gradients undefined"
+    assert str(failed) == "unsupported: its convention gives NaN in empty rows, which leaves the gradients undefined"

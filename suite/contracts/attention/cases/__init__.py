@@ -10,7 +10,7 @@ from attnsuite.cases.contract import QUICK
 from attnsuite.contracts.attention.cases import combined, dropout, masks, one_call, several_calls
 from attnsuite.contracts.attention.cases.bad_input import bad_input
 from attnsuite.contracts.attention.cases.documents import printed_examples
-from attnsuite.contracts.attention.cases.relations import metamorphic
+from attnsuite.contracts.attention.cases.several_calls import metamorphic
 from attnsuite.contracts.attention.feature import features
 
 

@@ -1,4 +1,4 @@
-"""Inputs that no attention is defined for: they must raise, not answer. Asked in a process of their own."""
+"""Bad input, which must raise an error. Its tests run in a process of their own."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def bad_input() -> list[Case]:
     return [
         BadInput("bad_input/widths_differ", "a query of width 8 and keys of width 12", {"key": (2, 4, 7, 12)}),
         BadInput("bad_input/narrow_keys", "a query of width 8 and keys of width 4", {"key": (2, 4, 7, 4)}),
-        BadInput("bad_input/more_keys_than_values", "9 keys beside 7 values", {"key": (2, 4, 9, 8)}),
-        BadInput("bad_input/more_values_than_keys", "7 keys beside 9 values", {"value": (2, 4, 9, 8)}),
+        BadInput("bad_input/more_keys_than_values", "9 keys with 7 values", {"key": (2, 4, 9, 8)}),
+        BadInput("bad_input/more_values_than_keys", "7 keys with 9 values", {"value": (2, 4, 9, 8)}),
         BadInput("bad_input/batches_differ", "a batch of 2 queries and 3 keys",
             {"key": (3, 4, 7, 8), "value": (3, 4, 7, 8)}),
         *lower_ranks(),
@@ -45,8 +45,8 @@ def of_rank(rank: int, **unusual: tuple[int, ...]) -> Shapes:
 def lower_ranks() -> list[Case]:
     """What is refused in rank 4 is refused in the ranks below."""
     rows = (
-        ("more_keys_than_values", "9 keys beside 7 values", {"key": (2, 4, 9, 8)}),
-        ("more_values_than_keys", "7 keys beside 9 values", {"value": (2, 4, 9, 8)}),
+        ("more_keys_than_values", "9 keys with 7 values", {"key": (2, 4, 9, 8)}),
+        ("more_values_than_keys", "7 keys with 9 values", {"value": (2, 4, 9, 8)}),
         ("widths_differ", "a query of width 8 and keys of width 12", {"key": (2, 4, 7, 12)}),
     )
     return [
@@ -68,13 +68,13 @@ def under_options() -> list[Case]:
     return [
         *(BadInput(f"bad_input/widths_differ_with_{name}", f"a query of width 8 and keys of width 12, with {name}",
             wider, given) for name, given in options.items()),
-        *(BadInput(f"bad_input/lengths_differ_with_{name}", f"9 keys beside 7 values, with {name}", longer, given)
+        *(BadInput(f"bad_input/lengths_differ_with_{name}", f"9 keys with 7 values, with {name}", longer, given)
             for name, given in options.items()),
         BadInput("bad_input/widths_differ_with_a_mask", "a query of width 8 and keys of width 12, with a mask",
             {**wider, "attn_mask": (5, 7)}),
-        BadInput("bad_input/lengths_differ_with_a_mask", "9 keys beside 7 values, with a mask",
+        BadInput("bad_input/lengths_differ_with_a_mask", "9 keys with 7 values, with a mask",
             {**longer, "attn_mask": (5, 9)}),
         BadInput("bad_input/widths_differ_for_one_query", "one query of width 8 and keys of width 12",
             {**wider, **one}),
-        BadInput("bad_input/lengths_differ_for_one_query", "9 keys beside 7 values, for one query", {**longer, **one}),
+        BadInput("bad_input/lengths_differ_for_one_query", "9 keys with 7 values, for one query", {**longer, **one}),
     ]  # fmt: skip

@@ -1,9 +1,9 @@
-"""The usual case: one call, its output and gradients held against the oracle."""
+"""The usual case: one call, whose output and gradients are compared with the oracle's."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,14 +13,13 @@ import torch
 from torch import Tensor
 
 from attnsuite.cases import Call, Calls, Conventions
-from attnsuite.cases.case import Traits
+from attnsuite.cases.case import HOW, Traits
 from attnsuite.cases.expected import Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS, LAYOUTS
 from attnsuite.cases.returned_weights import identity_values_of
-from attnsuite.cases.tensors import Array, as_tensor, dtype_of
+from attnsuite.cases.tensors import HALF, Array, as_tensor, dtype_of
 from attnsuite.contracts.attention import feature, oracle
 from attnsuite.contracts.attention.cases.draws import Sizes, drawn
-from attnsuite.contracts.attention.cases.traits import traits
 from attnsuite.contracts.attention.feature import DrawContext
 from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT
 from attnsuite.judging import compare
@@ -28,9 +27,9 @@ from attnsuite.judging.precision import PRECISIONS, Bounded, widest
 from attnsuite.model import DTYPES
 
 JUDGED_ELEMENTS = 2**17
-"""Of an answer with more scores than this, all heads together, sampled query rows are judged: more would take seconds."""
+"""Number of scores b·h·l·s above which only sampled query rows are judged: more would take seconds."""
 JUDGED_IN_EXTENDED_PRECISION = 2**14
-"""The same where the truth is computed in extended precision, which takes eight times as long."""
+"""The same for the oracle in extended precision, which takes eight times as long."""
 SAMPLED_ROWS = 24
 """At least this many rows are judged, however many keys they have."""
 
@@ -38,7 +37,8 @@ SAMPLED_ROWS = 24
 class AttentionCase(PerCallCase):
     """One attention to compute. Every field has a plain default, so a case states only what is unusual.
 
-    `values` are what features are given, by what each calls its value: `causal=True`, `mask=Mask()`, `key_heads=2`.
+    `values` are the values of features by their keys: `causal=True`, `mask=Mask()`, `key_heads=2`. `length` sets both
+    `queries` and `keys`.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ gradients = partial(AttentionCase, gradient_of=INPUTS)
 
 
 def form(call: Call) -> Form:
-    """What the reply to a call has to be."""
+    """The form of a valid reply to a call."""
     query, value = call.tensors["query"], call.tensors["value"]
     gradients = {name: tuple(call.tensors[name].shape) for name in call.gradient_of}
     weights = (*query.shape[:-1], value.shape[-2])
@@ -149,9 +149,10 @@ def form(call: Call) -> Form:
 def expected_result(
     call: Call, conventions: Conventions, kept: Array | None = None, *, decided: bool = False
 ) -> WithinBounds:
-    """What is due of a call, on sampled query rows where it is large. `kept` says which weights survived dropout.
+    """The expected result of a call, on sampled query rows if it is large.
 
-    Where empty rows are is found out on request: there the contract decides, not a document.
+    `kept` are the weights that dropout kept. With `decided`, the result marks empty rows, where the contract decides
+    and not a document.
     """
     dtype, of, problem = dtype_of(call), form(call), as_problem(call, conventions, kept)
     rows = None if call.gradient_of else sampled_rows(problem, dtype)
@@ -172,19 +173,19 @@ def expected_result(
 
 
 def _largest(array: Array) -> float:
-    """The largest size of a number: of NaN there is none, and an infinite one counts as the largest finite one."""
+    """The largest absolute value without NaN; infinity counts as the largest finite number."""
     return min(float(np.fmax.reduce(abs(array), axis=None, initial=0.0)), sys.float_info.max)
 
 
 def _weights(problem: oracle.Problem, rows: Array | None, dtype: str) -> Bounded:
-    """The weights before dropout, which are the answer over the identity."""
+    """The weights before dropout: the output for identity values."""
     *lead, keys, _ = problem.value.shape
     alone = replace(problem, value=identity_values_of(lead, keys), output_gradient=None, gradient_of=())
     return _oracle_result(alone if rows is None else on_rows(alone, rows), dtype).output
 
 
 def oracle_result(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.OracleResult:
-    """What the oracle says of a whole call."""
+    """The oracle's result for a whole call."""
     return _oracle_result(as_problem(call, conventions, kept), dtype_of(call))
 
 
@@ -193,7 +194,7 @@ def _oracle_result(problem: oracle.Problem, dtype: str) -> oracle.OracleResult:
 
 
 def as_problem(call: Call, conventions: Conventions, kept: Array | None = None) -> oracle.Problem:
-    """A call in the oracle's words: four axes, and arrays."""
+    """A call as arrays with four axes."""
     query, key, value = (four_axes(compare.numbers(call.tensors[name])) for name in INPUTS)
     upstream = None if call.output_gradient is None else four_axes(compare.numbers(call.output_gradient))
     masks = {name: _array(tensor) for name, tensor in call.tensors.items() if name not in INPUTS}
@@ -222,7 +223,7 @@ def sampled_rows(problem: oracle.Problem, dtype: str) -> Array | None:
 
 
 def on_rows(problem: oracle.Problem, rows: Array) -> oracle.Problem:
-    """The same question about some of its queries."""
+    """The same problem for some of its queries."""
     kept = problem.kept
     if kept is not None and kept.ndim > 1:
         kept = kept[..., rows, :]
@@ -240,3 +241,86 @@ def _array(tensor: Tensor) -> Array:
 
 def _reshaped(bounded: Bounded, shape: tuple[int, ...]) -> Bounded:
     return Bounded(bounded.value.reshape(shape), bounded.bound.reshape(shape))
+
+
+BEYOND = tuple(2**power for power in range(16, -1, -1))
+"""Numbers beyond which kernels take other paths: sizes of vectors, tiles, splits and indices. The largest come first,
+because of those that tell as much apart the first is said."""
+DIVISORS = (2, 4, 8, 16, 32, 64, 128)
+"""What kernels cut sizes into: a remainder takes another path."""
+
+
+def traits(case: AttentionCase, dtype: str) -> Traits:
+    """The unusual properties of a case in a dtype, by factor."""
+    found: dict[str, Sequence[str]] = {name: tuple(phrases) for name, phrases in _of_sizes(case.sizes).items()}
+    for each in feature.features():
+        value = case.values.get(each.key)
+        found |= {} if value is None else each.traits(value, case.sizes) if each.traits else {each.key: (each.name,)}
+    return found | {
+        "rank": (f"rank {case.rank}",) if case.rank < 4 else (),
+        "draw": () if case.draw == "peaked" else (case.draw.replace("_", " "),),
+        "layout": tuple(_layouts(case)),
+        "dtype": (dtype, *(("a half type",) if dtype in HALF else ())),
+        HOW: tuple(_how(case)),
+    }
+
+
+def _of_sizes(sizes: Sizes) -> dict[str, Iterator[str]]:
+    return {
+        "keys": _size("keys", sizes.keys),
+        "queries": _size("queries", sizes.queries),
+        "width": _width("width", sizes.width),
+        "value width": _value_width(sizes),
+        "matrices": _many("batch items times heads", sizes.batch * sizes.heads),
+        "heads": _many("heads", sizes.heads),
+        "batch": _many("batch items", sizes.batch),
+        "shape": _shape(sizes),
+    }
+
+
+def _many(name: str, count: int) -> Iterator[str]:
+    if count == 0:
+        yield f"no {name}"
+    yield from (f"more than {limit} {name}" for limit in BEYOND if count > limit)
+
+
+def _size(name: str, count: int) -> Iterator[str]:
+    yield from _many(name, count)
+    if count == 1:
+        yield f"one {name.removesuffix('s') if name == 'keys' else 'query'}"
+    yield from (f"a number of {name} that {by} does not divide" for by in DIVISORS if count % by)
+    yield from (f"a multiple of {by} {name}" for by in DIVISORS if count and count % by == 0)
+
+
+def _width(name: str, count: int) -> Iterator[str]:
+    yield from (f"a {name} above {limit}" for limit in BEYOND if count > limit)
+    yield from (f"a {name} that {by} does not divide" for by in DIVISORS if count % by)
+    yield from (f"a {name} that {by} divides" for by in DIVISORS if count and count % by == 0)
+    yield f"a {name} of {count}"
+
+
+def _value_width(sizes: Sizes) -> Iterator[str]:
+    if sizes.value_width != sizes.width:
+        yield "another value width than the query's"
+        yield from _width("value width", sizes.value_width)
+
+
+def _shape(sizes: Sizes) -> Iterator[str]:
+    if sizes.queries != sizes.keys:
+        yield "more queries than keys" if sizes.queries > sizes.keys else "more keys than queries"
+    else:
+        yield "as many queries as keys"
+
+
+def _layouts(case: AttentionCase) -> Iterator[str]:
+    for name, layout in case.layout.items():
+        yield f"{layout.replace('_', ' ')} memory of the {name.replace('_', ' ')}"
+        yield "inputs that are not contiguous"
+
+
+def _how(case: AttentionCase) -> Iterator[str]:
+    if case.gradient_of:
+        yield "backward"
+        yield from (f"with a gradient of {name} alone" for name in case.gradient_of if len(case.gradient_of) == 1)
+    if not case.grad_mode or case.inference:
+        yield "without grad mode"

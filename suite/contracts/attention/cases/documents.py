@@ -1,4 +1,4 @@
-"""The documents' numeric examples that this contract can answer, each printed quantity a case."""
+"""The documents' numeric examples of attention, each printed quantity a case."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def pooling(inputs: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def options(example: Excerpt) -> dict[str, Any]:
-    """The example's parameters as arguments; a scale of 1/√e is left to the default, as is one that nothing asks for."""
+    """The example's parameters as arguments; a scale of 1/√e is left to the default."""
     parameters = example.parameters
     chosen: dict[str, float | bool] = {}
     if parameters.get("stage") == POOLING:

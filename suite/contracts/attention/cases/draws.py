@@ -46,7 +46,7 @@ def drawn(name: str, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Array
     return found, upstream, continued(state)
 
 
-@lru_cache(maxsize=1)  # a case is asked in one dtype after the other
+@lru_cache(maxsize=1)  # a case runs in one dtype after the other
 def _drawn(name: str, seed: int, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Array, Any]:
     random = generator(name)
     query, key, value = DRAWS[draw](random, sizes, dtype)
@@ -102,7 +102,7 @@ def leaning_ahead(random: Generator, sizes: Sizes, dtype: str) -> Triple:
 
 @draw
 def cancelling_products(random: Generator, sizes: Sizes, dtype: str) -> Triple:
-    """Products of ±512 and ±1,024 that cancel, beside small ones that decide: give a width of 16, whose root is 4.
+    """Products of ±512 and ±1,024 that cancel, and small ones that decide: give a width of 16, whose root is 4.
 
     All products that cancel are exact, and so is the scaling by a power of two: only the sum may round.
     """

@@ -1,4 +1,4 @@
-"""Cases of dropout: drawn masks read back exactly where they can be, and counted where they must be."""
+"""Cases of dropout: small masks are read off the output exactly, large ones are judged by statistics."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def counted(
     dtypes: tuple[str, ...] = ("float32",),
     **values: Any,
 ) -> CountedCase:
-    """Many draws at once, judged by what is counted in the patterns of kept weights."""
+    """A case with many draws, judged by statistics of the patterns of kept weights."""
     of = AttentionCase(
         name, why, batch=batch, heads=heads, queries=queries or size, keys=size, width=size, draw="uniform_identity",
         dropout_p=p, dtypes=dtypes, **values,
@@ -106,7 +106,7 @@ def counted(
 
 
 class CodedValues(AttentionCase):
-    """Equal weights over so many keys that identity values would take gigabytes.
+    """Equal weights over 1,024 keys, for which identity values would take gigabytes.
 
     A column of the values holds the powers of two 1, 2, 4, 8 for four keys, so that it shows as a number of four
     bits which of them were kept.
@@ -150,7 +150,7 @@ class InterleavedPasses(DropoutCase):
 
 
 class TrainingSteps(CountedCase):
-    """Calls with gradients, one after the other, none of which may drop what another does.
+    """Calls with gradients in a row. Each must draw other weights.
 
     The backward pass of the first runs between those of the others, and must leave the random source as it is.
     """
@@ -197,7 +197,7 @@ def cases() -> Sequence[Case]:
         kept("dropout/kept", "kept weights are multiplied by 1/(1 − p)", of),
         kept("dropout/kept_masked", "the same under a mask", of.but(mask=Mask())),
         kept("dropout/kept_grouped", "the same with grouped heads", of.but(heads=4, key_heads=2)),
-        kept("dropout/kept_empty_rows", "the same beside empty rows", of.but(mask=Mask(pattern="empty_rows"))),
+        kept("dropout/kept_empty_rows", "the same with empty rows", of.but(mask=Mask(pattern="empty_rows"))),
         case("dropout/one_masked", "p = 1 gives zeros under a mask", dropout_p=1.0, mask=Mask()),
         case("dropout/one_value_width", "p = 1 gives zeros of the values' width", dropout_p=1.0, value_width=3),
         kept("dropout/kept_tiled", "across tiles", tiled),
@@ -229,7 +229,7 @@ def cases() -> Sequence[Case]:
 
 
 def meetings() -> Sequence[Case]:
-    """Dropout beside what hides keys or shares heads: its share and independence, where attention is allowed."""
+    """Dropout with hidden keys or shared heads: its share and independence over the visible keys."""
     met: dict[str, dict[str, Any]] = {
         "causal": {"causal": True},
         "windowed": {"window": (9, 4)},

@@ -13,13 +13,15 @@ from attnsuite.cases.tensors import FAST, PRECISE, Generator
 from attnsuite.contracts.attention.cases.bad_input import USUAL, BadInput
 from attnsuite.contracts.attention.cases.case import case, gradients, single
 from attnsuite.contracts.attention.cases.one_call import STRANGE
-from attnsuite.contracts.attention.cases.relations import (
+from attnsuite.contracts.attention.cases.several_calls import (
+    SMALL,
+    CallSequence,
     Relation,
     everywhere,
     same,
+    same_storage,
     with_tensors,
 )
-from attnsuite.contracts.attention.cases.several_calls import SMALL, CallSequence, same_storage
 from attnsuite.contracts.attention.masks import Mask
 
 WITH_MASK = (*INPUTS, "attn_mask")

@@ -12,7 +12,7 @@ from attnsuite.contracts.attention.cases.case import AttentionCase, case, gradie
 
 
 def plain() -> list[AttentionCase]:
-    """Neither mask nor option: the core, which no implementation may decline."""
+    """Neither mask nor option: the core, which every implementation must support."""
     return [
         case("plain/small", "the definition, nothing else"),
         case("plain/self_attention", "as many queries as keys", length=9),
@@ -28,7 +28,7 @@ def plain() -> list[AttentionCase]:
             width=8,  # of the core: tensor cores take rows of 16 bytes alone
         ),
         case("plain/heads_equal_queries", "(b, s, h, e) read as (b, h, s, e) gives a right shape", heads=4, length=4),
-        case("plain/repeated_queries", "equal queries have equal answers", draw="repeated_queries"),
+        case("plain/repeated_queries", "equal queries have equal outputs", draw="repeated_queries"),
         case("plain/ordinary", "an ordinary layer: 4 heads of width 64", heads=4, length=64, width=64),
     ]  # fmt: skip
 
@@ -36,11 +36,11 @@ def plain() -> list[AttentionCase]:
 def small() -> list[AttentionCase]:
     """No keys: zeros. No queries, no items: an empty output. Rank 2, 3 and 4."""
     return [
-        case("no_keys/plain", "s = 0 answers zeros", keys=0),
+        case("no_keys/plain", "s = 0 gives zeros", keys=0),
         case("no_keys/value_width", "s = 0: zeros of the values' width", keys=0, value_width=3),
         single("no_keys/rank_2", "s = 0 without leading axes", keys=0, rank=2),
         case("no_keys/gradient", "gradients of nothing are zeros", keys=0, gradient_of=("query", "key", "value")),
-        case("no_keys/no_queries", "l = 0 answers an empty output", queries=0),
+        case("no_keys/no_queries", "l = 0 gives an empty output", queries=0),
         single("ranks/two", "l e alone", rank=2),
         case("ranks/three", "h l e", rank=3, batch=1, heads=3),
         case("ranks/three_as_many_rows", "h equals l", rank=3, batch=1, heads=5, keys=5),
@@ -52,9 +52,9 @@ def small() -> list[AttentionCase]:
 SMALL = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 127, 128, 129)
 LARGE = (255, 256, 257, 511, 512, 513)
 BOUNDARIES = (*SMALL, *LARGE)
-"""Each size, and those beside it, at which some kernel changes its path."""
+"""Sizes at which some kernel changes its path, with their neighbours."""
 LONG = (1023, 1024, 1025, 2048, 2049, 4096, 4097)
-"""The same, of sizes that are asked with one head, for the time."""
+"""The same, for cases with one head, to limit time."""
 WIDTHS = (1, 2, 3, 4, 8, 16, 20, 32, 64, 72, 80, 96, 128, 192, 256, 320, 512)
 SCORES = 2**18
 """l·s stays near this, so that one case takes milliseconds."""
@@ -132,8 +132,8 @@ def extreme() -> list[AttentionCase]:
         case("numerics/subnormal_values", "values next to the subnormal ones", draw="subnormal_values"),
         single("numerics/offset_values_many", "weights sum to one over 1,025 keys", draw="offset_values", keys=1025,
             queries=20),
-        case("numerics/identity_values_many", "small weights beside large ones", draw="identity_values", keys=64,
-            width=64, queries=20),
+        case("numerics/identity_values_many", "small weights and large ones", draw="identity_values", keys=64, width=64,
+            queries=20),
         single("half/one_key_of_many", "1,024 keys of equal weight: each counts once", queries=64, keys=1024, width=16,
             value_width=128, draw="even_weights", dtypes=HALF),
         single("half/one_tile_of_four", "a hundredth of one tile's weight, half a hundredth of the scale", queries=64,

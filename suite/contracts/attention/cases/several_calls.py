@@ -1,23 +1,35 @@
-"""Cases of several calls, or of one in an unusual way: repeated, out of order, in threads, in modes, of one tensor."""
+"""Cases of several calls, or of one in an unusual way: repeated, out of order, in threads, related to each other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from attnsuite.cases import Call, Calls, Case, Conventions, Replies
 from attnsuite.cases.case import HOW, ChangedCase, Traits
 from attnsuite.cases.expected import Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS, LayoutCase, as_one_tensor
-from attnsuite.cases.tensors import dtype_of
-from attnsuite.contracts.attention.cases.case import AttentionCase, case, expected_result, gradients
+from attnsuite.cases.tensors import Array, Generator, dtype_of, generator
+from attnsuite.contracts.attention.cases.case import (
+    AttentionCase,
+    case,
+    expected_result,
+    form,
+    four_axes,
+    gradients,
+    oracle_result,
+)
 from attnsuite.contracts.attention.masks import Mask
+from attnsuite.contracts.attention.oracle import OracleResult
+from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT
+from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded
-from attnsuite.judging.verdicts import Verdict
+from attnsuite.judging.verdicts import Verdict, closest
 from attnsuite.model import DTYPES, Status
 
 MakeCalls = Callable[[Callable[[AttentionCase], Call]], Calls]
@@ -26,7 +38,7 @@ MakeCalls = Callable[[Callable[[AttentionCase], Call]], Calls]
 
 @dataclass(frozen=True)
 class CallSequence(PerCallCase):
-    """Several calls in a row, each held against the oracle."""
+    """Several calls in a row, each compared with the oracle."""
 
     name: str
     why: str
@@ -94,7 +106,7 @@ def differing(replies: Replies) -> str:
 
 
 SMALL = case("behaviour/small", "", queries=6, keys=9)
-"""What most calls in a row are."""
+"""The base of most cases."""
 
 
 def behaviour() -> list[Case]:
@@ -103,7 +115,7 @@ def behaviour() -> list[Case]:
     tiled = case("behaviour/tiled", "", queries=130, keys=200)
     learning = SMALL.but(gradient_of=INPUTS)
     return [
-        RepeatedCall(CallSequence("behaviour/repeated", "the same call again gives the same answer", repeat(SMALL, 3))),
+        RepeatedCall(CallSequence("behaviour/repeated", "the same call again gives the same output", repeat(SMALL, 3))),
         RepeatedCall(CallSequence("behaviour/repeated_tiled", "the same call again, where there are several tiles",
             repeat(tiled, 3))),
         RepeatedCall(CallSequence("behaviour/repeated_gradient", "a second backward pass", repeat(learning, 2))),
@@ -216,7 +228,7 @@ def in_a_row(case: AttentionCase, times: int) -> MakeCalls:
 
 @dataclass(frozen=True)
 class SharedTensor(PerCallCase):
-    """A call in which several inputs are one tensor, whose gradient is asked under the first of their names."""
+    """A call in which several inputs are one tensor; its gradient is requested by the first of their names."""
 
     name: str
     why: str
@@ -243,7 +255,7 @@ class SharedTensor(PerCallCase):
 
 
 def due_form(apart: WithinBounds, call: Call) -> Form:
-    """The form of the reply, with the gradients that are asked."""
+    """The form of the reply, with the requested gradients."""
     shapes = {name: shape for name, shape in apart.form.gradients.items() if name in call.gradient_of}
     return replace(apart.form, gradients=shapes)
 
@@ -308,11 +320,11 @@ MET: dict[str, dict[str, Any]] = {
     "grouped": {"heads": 4, "key_heads": 2},
     "scaled": {"scale": 0.7},
 }
-"""What a path for evaluation, or numbers made in the default dtype, may forget."""
+"""Features that a path for evaluation, or numbers in the default dtype, may break."""
 
 
 def state() -> list[Case]:
-    """The answer depends on the arguments alone."""
+    """The output depends on the arguments alone."""
     learning = SMALL.but(gradient_of=INPUTS)
     empty = SMALL.but(keys=0)
     hidden = SMALL.but(mask=Mask(pattern="nothing", axes="b11s"))
@@ -333,7 +345,7 @@ def state() -> list[Case]:
             written(empty)),
         CallSequence("state/written_empty_rows", "zeros for empty rows are written to, and the call made again",
             written(hidden)),
-        CallSequence("state/written_mean", "one key answers every query, each in a place of its own",
+        CallSequence("state/written_mean", "with one key every row of the output has memory of its own",
             written(SMALL.but(keys=1))),
     ]  # fmt: skip
 
@@ -355,3 +367,124 @@ def written(case: AttentionCase) -> MakeCalls:
 def cases() -> list[Case]:
     """All of them."""
     return [*behaviour(), *order(), *threads(), *state(), *roles()]
+
+
+Comparison = tuple[Array, Array, Array]
+"""Actual numbers, expected numbers, and the bound of their difference."""
+Relate = Callable[[Call, Generator], tuple[Sequence[Call], Callable[[list[Array], list[OracleResult]], Comparison]]]
+
+
+@dataclass(frozen=True)
+class Relation(Case):
+    """A base case, a change of its call, and the effect that the change must have on the output."""
+
+    name: str
+    why: str
+    relate: Relate
+    base: AttentionCase = field(
+        default_factory=lambda: AttentionCase("metamorphic/base", "an ordinary small attention", queries=6, keys=9)
+    )
+    dtypes: tuple[str, ...] = DTYPES
+
+    def calls(self, dtype: str) -> Calls:
+        return tuple(self._related(dtype)[0])
+
+    def traits(self, dtype: str) -> Traits:
+        return self.base.traits(dtype)
+
+    def expected(self, calls: Calls, conventions: Conventions) -> list[OracleResult]:
+        return [oracle_result(call, conventions) for call in calls]
+
+    def verdict(self, calls: Calls, replies: Replies, truth: list[OracleResult]) -> Verdict:
+        for call, reply in zip(calls, replies, strict=True):
+            if complaint := form(call).unfit(reply):
+                return complaint
+        outputs = [four_axes(compare.numbers(reply.output)) for reply in replies if reply.output is not None]
+        _, compared = self._related(dtype_of(calls[0]))
+        actual, expected, bound = compared(outputs, truth)
+        verdict = closest([("output", actual, Bounded(expected, bound), ACCEPT_OUTPUT)])
+        return replace(verdict, detail=f"{self.why}, but {verdict.detail}") if verdict.detail else verdict
+
+    def alike(self, calls: Calls, replies: Replies, theirs: Replies, expected: list[OracleResult]) -> bool:
+        """Every output of its own, beyond what the relation says of all together."""
+        dues = [WithinBounds(form(call), of.output, ACCEPT_OUTPUT) for call, of in zip(calls, expected, strict=True)]
+        return all(due.alike(*pair) for due, *pair in zip(dues, replies, theirs, strict=True))
+
+    def _related(self, dtype: str) -> tuple[Sequence[Call], Callable[[list[Array], list[OracleResult]], Comparison]]:
+        return self.relate(self.base.but(name=self.name).call(dtype), generator(self.name + "/change"))
+
+
+def with_tensors(call: Call, **changed: Tensor) -> Call:
+    return replace(call, tensors={**call.tensors, **changed})
+
+
+def without(call: Call, option: str) -> Call:
+    return replace(call, options={name: value for name, value in call.options.items() if name != option})
+
+
+def same(
+    left: Callable[[Array], Array], right: Callable[[Array], Array]
+) -> Callable[[list[Array], list[OracleResult]], Comparison]:
+    """The first output after `left` equals the second after `right`."""
+
+    def compared(outputs: list[Array], truths: list[OracleResult]) -> Comparison:
+        bounds = [truth.output.bound for truth in truths]
+        return right(outputs[1]), left(outputs[0]), left(bounds[0]) + right(bounds[1])
+
+    return compared
+
+
+def everywhere(array: Array) -> Array:
+    return array
+
+
+def permuted_keys(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
+    order = torch.from_numpy(random.permutation(call.tensors["key"].shape[-2]))
+    changed = {name: call.tensors[name][..., order, :] for name in ("key", "value")}
+    changed |= {name: call.tensors[name][..., order] for name in set(call.tensors) - set(INPUTS)}
+    return (call, with_tensors(call, **changed)), same(everywhere, everywhere)
+
+
+def one_item_alone(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
+    alone = {name: tensor[1:2, 1:2] for name, tensor in call.tensors.items()}
+    return (call, with_tensors(call, **alone)), same(lambda output: output[1:2, 1:2], everywhere)
+
+
+def linear_in_values(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
+    shape, dtype = call.tensors["value"].shape, call.tensors["value"].dtype
+    first, second = (torch.from_numpy(random.integers(-12, 13, size=shape) / 8).to(dtype) for _ in range(2))
+    calls = [with_tensors(call, value=value) for value in (first, second, 2 * first - second)]  # eighths are exact
+
+    def compared(outputs: list[Array], truths: list[OracleResult]) -> Comparison:
+        bound = 2 * truths[0].output.bound + truths[1].output.bound + truths[2].output.bound
+        return outputs[2], 2 * outputs[0] - outputs[1], bound
+
+    return calls, compared
+
+
+def split_keys(call: Call, random: Generator) -> tuple[Sequence[Call], Any]:
+    keys = call.tensors["key"].shape[-2]
+    middle = keys // 3
+    parts = [(0, middle), (middle, keys)]
+    calls = [
+        call,
+        *(with_tensors(call, **{n: call.tensors[n][..., a:b, :] for n in ("key", "value")}) for a, b in parts),
+    ]
+
+    def compared(outputs: list[Array], truths: list[OracleResult]) -> Comparison:
+        shares = [truths[0].weights[..., a:b].sum(-1, keepdims=True) for a, b in parts]
+        merged = shares[0] * outputs[1] + shares[1] * outputs[2]
+        bound = shares[0] * truths[1].output.bound + shares[1] * truths[2].output.bound
+        return outputs[0], merged, truths[0].output.bound + bound
+
+    return calls, compared
+
+
+def metamorphic() -> list[Case]:
+    """Relations that need no oracle to be stated."""
+    return [
+        Relation("metamorphic/permuted_keys", "the order of the keys does not matter", permuted_keys),
+        Relation("metamorphic/one_item_alone", "one item and head alone equals it in the batch", one_item_alone),
+        Relation("metamorphic/linear_in_values", "the output is linear in the values", linear_in_values),
+        Relation("metamorphic/split_keys", "parts merge by their share of the weights", split_keys),
+    ]  # fmt: skip

@@ -1,1 +1,1 @@
-"""Correct attention as computations of small steps, each of which a mutant may replace."""
+"""Correct attention as computations of small steps that mutants replace."""

@@ -13,7 +13,6 @@ from attnsuite.contracts.attention.computation.call import AttentionCall
 from attnsuite.contracts.attention.computation.forward import Dense, Whole, by_position, correct, in_places, unless
 from attnsuite.contracts.attention.computation.gradients import Backward, ignoring
 from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Syntax
-from attnsuite.contracts.attention.features import scale
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,8 +39,7 @@ def cases() -> Sequence[Case]:
     from attnsuite.contracts.attention.cases.case import AttentionCase
     from attnsuite.contracts.attention.cases.dropout import KEPT, kept
     from attnsuite.contracts.attention.cases.one_call import affordable, backward
-    from attnsuite.contracts.attention.cases.relations import Relation
-    from attnsuite.contracts.attention.cases.several_calls import SMALL, CallSequence, modes, one_tensor
+    from attnsuite.contracts.attention.cases.several_calls import SMALL, CallSequence, Relation, modes, one_tensor
 
     case, one = partial(AttentionCase, causal=True), partial(AttentionCase, causal=True, batch=1, heads=1)
     gradients = partial(case, gradient_of=INPUTS)
@@ -90,7 +88,7 @@ def cases() -> Sequence[Case]:
 
 
 def _future_changed(call: Any, random: Any) -> Any:
-    from attnsuite.contracts.attention.cases.relations import same, with_tensors
+    from attnsuite.contracts.attention.cases.several_calls import same, with_tensors
 
     seen = call.tensors["query"].shape[-2] // 2
     changed = {name: call.tensors[name].clone() for name in ("key", "value")}
@@ -135,10 +133,6 @@ VISIBLE = mutants(
     fill={
         "zeroes_future_scores": Mutation("masked scores become 0 instead of −∞",
             lambda scores, seen: scores.masked_fill(~seen, 0.0), "textbook codes that multiply by a triangle"),
-    },
-    factor={
-        "ignores_scale_when_causal": Mutation("a given scale is ignored when the mask is causal",
-            lambda call: scale.default(call) if call["is_causal"] else scale.factor(call)),
     },
     receive={
         "ignores_dropout_when_causal": Mutation("dropout is ignored when the mask is causal",

@@ -1,4 +1,4 @@
-"""Dropout: weights that fall out at random, the others made larger in return."""
+"""Dropout: some weights become 0 at random, the others are scaled up."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, Any
 from attnsuite.cases import Call, Conventions
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.draws import replayed
-from attnsuite.cases.mutants import Mutation, mutants, with_arguments
+from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Dense, Partial, Tile, Tiled, Whole, correct, shift
+from attnsuite.contracts.attention.computation.forward import (
+    Condition,
+    Dense,
+    Partial,
+    Tile,
+    Tiled,
+    Whole,
+    correct,
+    in_places,
+    shift,
+)
 from attnsuite.contracts.attention.computation.gradients import Backward, Saved
 from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step, Syntax, number_within
 from attnsuite.contracts.attention.lazily import np, torch
@@ -21,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def _drop(forward: ForwardPass) -> None:
-    """The oracle's step: what falls out is known from outside, unless it is all."""
+    """The oracle's step. The dropped weights are known from the case, unless p is 1."""
     p = float(forward.problem.options.get("dropout_p") or 0.0)
     kept = np.zeros((), dtype=bool) if p == 1 else forward.problem.kept
     if kept is not None:
@@ -43,10 +53,10 @@ def multiplier(weights: Tensor, p: float) -> Tensor:
 
 
 def kept(weights: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
-    """Which weights are kept. Random numbers are below 1: p = 1 keeps none."""
-    told = replayed(weights) if generator is None else None
+    """True for the kept weights. Random numbers are below 1, so p = 1 keeps none."""
+    replay = replayed(weights) if generator is None else None
     drawn = torch.rand(weights.shape, generator=generator, device=weights.device) >= p
-    return drawn if told is None else told.to(drawn.device)
+    return drawn if replay is None else replay.to(drawn.device)
 
 
 def dropout(weights: Tensor, p: float) -> Tensor:
@@ -62,7 +72,7 @@ def _multiplier(weights: Tensor, call: AttentionCall) -> Tensor | None:
     return multiplier(weights, call["dropout_p"]) if call["dropout_p"] > 0 else None
 
 
-# Mistakes
+# Mutants
 
 
 def _rescale(p: float) -> float:
@@ -70,7 +80,7 @@ def _rescale(p: float) -> float:
 
 
 def shared(axis: int) -> Any:
-    """The mistake of one draw for all that lies along an axis."""
+    """The mistake of one draw for all places along an axis."""
 
     def step(weights: Tensor, p: float) -> Tensor:
         if weights.dim() < -axis or weights.shape[axis] == 0:
@@ -85,13 +95,13 @@ def _in_pairs(weights: Tensor, p: float) -> Tensor:
     return weights * pairs.repeat_interleave(2, dim=-1)[..., : weights.shape[-1]]
 
 
-def _rarer_beside_hidden(weights: Tensor, p: float) -> Tensor:
+def _rarer_with_hidden_keys(weights: Tensor, p: float) -> Tensor:
     hidden = bool((weights == 0).any()) and p < 1
     return weights * kept(weights, p * 0.9 if hidden else p) * _rescale(p)
 
 
-def _but_beyond(count: int) -> Any:
-    """The mistake of a counter that ends: beyond so many keys nothing is dropped."""
+def _never_beyond(count: int) -> Any:
+    """The mistake of a counter that ends: the keys beyond `count` are never dropped."""
 
     def step(weights: Tensor, p: float) -> Tensor:
         beyond = torch.arange(weights.shape[-1], device=weights.device) >= count
@@ -101,7 +111,7 @@ def _but_beyond(count: int) -> Any:
 
 
 def _repeated(axis: int, count: int) -> Any:
-    """The mistake of a counter that begins anew: the draw repeats along an axis."""
+    """The mistake of a counter that restarts: the draw repeats along an axis."""
 
     def step(weights: Tensor, p: float) -> Tensor:
         if weights.dim() < -axis or weights.shape[axis] <= count:
@@ -114,20 +124,20 @@ def _repeated(axis: int, count: int) -> Any:
 
 
 def normalised(weights: Tensor, p: float) -> Tensor:
-    """The mistake of weights that sum to 1 again."""
+    """The mistake of weights that are normalised again."""
     rest = weights * kept(weights, p)
     total = rest.sum(-1, keepdim=True)
     return rest / total.masked_fill(total == 0, 1.0)
 
 
-def _by_its_own(weights: Tensor, p: float) -> Tensor:
+def _own_generator(weights: Tensor, p: float) -> Tensor:
     generator = torch.Generator(weights.device)
     generator.seed()
     return weights * kept(weights, p, generator) * _rescale(p)
 
 
 def always_alike(weights: Tensor, p: float) -> Tensor:
-    """The mistake of a random source that begins anew in every call."""
+    """The mistake of a random source that restarts in every call."""
     generator = torch.Generator(weights.device).manual_seed(0)
     return weights * kept(weights, p, generator) * _rescale(p)
 
@@ -154,11 +164,11 @@ DRAWS = mutants(
         "normalises_after_dropout": Mutation("the weights are normalised again after dropout", normalised),
         "gives_nan_for_certain_dropout": Mutation("p = 1 gives NaN: 0 · 1/0",
             lambda weights, p: weights * (float("nan") if p == 1 else multiplier(weights, p))),
-        "ignores_manual_seed": Mutation("torch.manual_seed has no influence on what is dropped", _by_its_own),
+        "ignores_manual_seed": Mutation("torch.manual_seed has no influence on what is dropped", _own_generator),
         "drops_more_rarely_beside_hidden_keys": Mutation(
-            "where keys are hidden, weights are dropped a tenth too rarely", _rarer_beside_hidden),
+            "where keys are hidden, weights are dropped a tenth too rarely", _rarer_with_hidden_keys),
         "drops_nothing_beyond_256_keys": Mutation("the weights of keys beyond the 256th are never dropped",
-            _but_beyond(256)),
+            _never_beyond(256)),
         "repeats_draw_after_512_keys": Mutation("after 512 keys the same weights are dropped again",
             _repeated(-1, 512)),
         "repeats_draw_after_16_heads": Mutation("after 16 heads the same weights are dropped again", _repeated(-3, 16)),
@@ -170,19 +180,19 @@ DRAWS = mutants(
 )  # fmt: skip
 
 
-def _of_outputs(call: AttentionCall) -> Any:
+def _dropped_output(call: AttentionCall) -> Any:
     output, p = correct(call.but(dropout_p=0.0)), call["dropout_p"]
     return output * multiplier(output, p) if p > 0 else output
 
 
-def _of_scores(scores: Tensor, call: AttentionCall) -> Tensor:
+def _dropped_scores(scores: Tensor, call: AttentionCall) -> Tensor:
     keep = torch.rand(scores.shape, device=scores.device) >= call["dropout_p"]
     dropped = scores.masked_fill(~keep & (scores > -float("inf")), 0.0)
     return Dense.softmax(dropped if call["dropout_p"] else scores, call)
 
 
 def _in_groups(call: AttentionCall) -> Any:
-    """One draw for each key head."""
+    """The dropout step with one draw for each key head."""
 
     def step(weights: Tensor, p: float) -> Tensor:
         if not call.grouped:
@@ -193,21 +203,25 @@ def _in_groups(call: AttentionCall) -> Any:
     return step
 
 
+def _ignored(where: Condition) -> StepChange:
+    """Dropout is ignored in some calls."""
+    return with_arguments(call=lambda call: call.but(dropout_p=0.0) if where(call) else call)
+
+
 INSTEAD = mutants(
     Whole,
     attention={
-        "drops_outputs": Mutation("dropout is applied to the output instead of the weights", _of_outputs),
+        "drops_outputs": Mutation("dropout is applied to the output instead of the weights", _dropped_output),
         "drops_scores": Mutation("dropout is applied to the scores before the softmax instead of the weights",
-            Dense(softmax=_of_scores, dropout=lambda weights, p: weights)),
-        "drops_at_probability_zero": Mutation("without being asked, a tenth of the weights is dropped",
+            Dense(softmax=_dropped_scores, dropout=lambda weights, p: weights)),
+        "drops_at_probability_zero": Mutation("at p = 0, a tenth of the weights is dropped",
             with_arguments(call=lambda call: call.but(dropout_p=call["dropout_p"] or 0.1)),
             "pytorch issue 124464 (dropout in evaluation)"),
-        "ignores_dropout_for_one_query": Mutation("nothing is dropped for a single query", with_arguments(call=lambda call: call.but(dropout_p=0.0) if call.queries == 1 and call["dropout_p"] < 1 else call), "decoding paths"),
+        "ignores_dropout_for_one_query": Mutation("nothing is dropped for a single query",
+            _ignored(lambda call: call.queries == 1 and call["dropout_p"] < 1), "decoding paths"),
+        **in_places("ignores_dropout", "dropout is ignored", _ignored, "without_gradient"),
         "drops_alike_in_a_group": Mutation("query heads that share a key head drop the same weights",
             lambda call: Dense(dropout=_in_groups(call))(call)),
-        "ignores_dropout_without_gradient": Mutation("dropout is ignored when no gradient is wanted",
-            with_arguments(call=lambda call: call if call.wants_gradient else call.but(dropout_p=0.0)),
-            "kernels that take evaluation for granted"),
     },
 )  # fmt: skip
 
@@ -239,14 +253,14 @@ def sums_powers_after_dropout(before: Partial, tile: Tile) -> Partial:
 
 @Backward.instead("mean", "the gradient's mean is taken before dropout: the D term lacks the kept weights")
 def mean_ignores_dropout(weights: Tensor, d_weights: Tensor, saved: Saved) -> Tensor:
-    # What was dropped has a gradient of exactly 0; its share is filled with the mean of the others.
+    # dropped weights have a gradient of exactly 0; their share is filled with the mean of the others
     dropped = d_weights == 0
     kept = (weights * ~dropped).sum(-1, keepdim=True)
     return Backward.mean(weights, d_weights, saved) / kept.masked_fill(kept == 0, 1.0)
 
 
 def _limited(limit: Any) -> Any:
-    """A probability that is brought into its range, not refused."""
+    """A probability that is clamped, not refused."""
     return lambda call: call.but(dropout_p=limit(call["dropout_p"]))
 
 
@@ -275,7 +289,7 @@ LEVELS = Levels(
 
 
 def _in_torch(weights: str, value: float | None, call: Call, conventions: Conventions) -> str | None:
-    """What falls out by chance cannot be said."""
+    """None with a probability between 0 and 1: chance decides."""
     if not value:
         return weights
     return f"0 * ({weights})" if value == 1 else None

@@ -1,4 +1,4 @@
-"""Empty rows: what a query answers that may attend to nothing."""
+"""Empty rows: the output of a query that may attend to nothing."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def kinds() -> tuple[str, ...]:
-    """What may leave a row empty. Where there are no keys at all, zeros are due unless `no_keys` is declared by name."""
+    """The words for what may leave a row empty. Without keys the output is zeros unless `no_keys` is declared by name."""
     return tuple(word for each in features() for word in each.hides)
 
 
 def rules(conventions: Conventions) -> Mapping[str, str]:
-    """What an empty row answers by what left it empty; zeros where that is not in it."""
+    """The declared output of an empty row by the word for what left it empty; zeros for other words."""
     rule = conventions.get("empty_row", "zeros")
     return dict.fromkeys(kinds(), rule) if isinstance(rule, str) else dict(rule)
 
@@ -65,9 +65,9 @@ def _undefined_reason(case: Case, needed: frozenset[str], conventions: Conventio
         elif "empty_row" in needed:
             found |= set(each.hides) & needed
     if len({rules(conventions).get(kind, "zeros") for kind in found}) > 1:
-        return f"its convention answers empty rows differently for {' and '.join(sorted(found))}, which meet here"
+        return f"its convention gives different outputs to rows left empty by {' and '.join(sorted(found))}, which meet here"
     if "gradient" in needed and any(rules(conventions).get(kind) == "nan" for kind in found):
-        return "its convention answers NaN in empty rows, which leaves the gradients undefined"
+        return "its convention gives NaN in empty rows, which leaves the gradients undefined"
     return ""
 
 
@@ -75,7 +75,7 @@ def _undefined_reason(case: Case, needed: frozenset[str], conventions: Conventio
 
 
 def _rule(forward: ForwardPass) -> str:
-    """What is declared for what hides keys in this call. Where that differs, no question is asked."""
+    """The declared output of empty rows for the features that hide keys in this call."""
     if forward.key.shape[-2] == 0:
         return rules(forward.problem.conventions).get("no_keys", "zeros")
     hiding = [each for each in features() if each.hides and each.value(forward.problem.options) is not None]
@@ -102,7 +102,7 @@ def _answer(forward: ForwardPass) -> None:
 
 
 def cases() -> Sequence[Case]:
-    """A query that may attend to nothing answers exact zeros, and gives zero, finite gradients."""
+    """A query that may attend to nothing gives exact zeros, and zero, finite gradients."""
     from attnsuite.cases.layouts import INPUTS
     from attnsuite.contracts.attention.cases.case import case, gradients
 
@@ -111,7 +111,7 @@ def cases() -> Sequence[Case]:
         case("empty_row/bool", "all keys of some queries are False", mask=Mask(pattern="empty_rows")),
         case("empty_row/float", "all keys of some queries are −inf", mask=Mask("float", "empty_rows")),
         case("empty_row/one_bool", "one empty row of one head", mask=Mask(pattern="one_empty_row")),
-        case("empty_row/all_bool", "nobody may attend to anything", mask=Mask(pattern="nothing")),
+        case("empty_row/all_bool", "no query may attend to any key", mask=Mask(pattern="nothing")),
         case("empty_row/per_row_bool", "one entry closes a whole row", mask=Mask(pattern="closed_rows", axes="bhl1")),
         case("empty_row/per_row_float", "one −inf closes a whole row", mask=Mask("float", "closed_rows", "bhl1")),
         case("empty_row/broadcast", "an all-False key padding", mask=Mask(pattern="nothing", axes="b11s")),
@@ -144,10 +144,6 @@ def empty(scores: Tensor) -> Tensor:
     return (scores == -math.inf).all(-1, keepdim=True)
 
 
-def _mean(scores: Tensor, call: AttentionCall) -> Tensor:
-    return Dense.softmax(scores.masked_fill(empty(scores), 0.0), call)
-
-
 def _filled(number: Any) -> Any:
     """An empty row's weights are all `number(asked)`."""
     return lambda scores, call: Dense.softmax(scores, call).masked_fill(empty(scores), number(call))
@@ -166,7 +162,9 @@ WEIGHTS = mutants(
         "takes_softmax_of_empty_row": Mutation("a query that may attend to nothing goes through the softmax like any other: NaN, and NaN gradients; if that is " 'meant, declare conventions={"empty_row": "nan"}', lambda scores, call: scores.softmax(-1), "torch.softmax of a row of −∞"),
         "gives_mean_for_empty_row": Mutation(
             "a query that may attend to nothing gives the mean of the values; if that is meant, declare "
-            'conventions={"empty_row": "mean"}', _mean, "onnxruntime issue 28958"),
+            'conventions={"empty_row": "mean"}',
+            lambda scores, call: Dense.softmax(scores.masked_fill(empty(scores), 0.0), call),
+            "onnxruntime issue 28958"),
         "gives_nan_for_empty_row_of_float_mask": Mutation("a query that a float mask leaves nothing gives NaN",
             lambda scores, call: (_filled(lambda call: math.nan) if _has(False, call) else Dense.softmax)(scores, call),
             "jax.nn (its convention)"),

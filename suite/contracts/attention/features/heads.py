@@ -110,7 +110,7 @@ def cases() -> Sequence[Case]:
         BadInput("bad_input/more_key_heads", "4 query heads on 8 key heads", many, {"enable_gqa": True}),
         BadInput("bad_input/groups_without_asking", "4 query heads on 2 key heads without enable_gqa",
             dict.fromkeys(("key", "value"), (2, 2, 7, 8))),
-        BadInput("bad_input/fewer_value_heads", "4 key heads beside 2 value heads", {"value": (2, 2, 7, 8)},
+        BadInput("bad_input/fewer_value_heads", "4 key heads and 2 value heads", {"value": (2, 2, 7, 8)},
             {"enable_gqa": True}),
     ]  # fmt: skip
 

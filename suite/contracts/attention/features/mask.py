@@ -1,4 +1,4 @@
-"""Masks, boolean and float: which keys a query may attend to, and what is added to the scores."""
+"""Masks: boolean ones hide keys, float ones are added to the scores."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _leveled(levels: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _only_with_a_mask(name: str) -> tuple[Contradiction, Contradiction]:
-    """Of a factor that says more about masks: its first level stands where there is none, the others where there is."""
+    """A factor of masks has its first level without a mask, and another level with one."""
     first, *others = FACTORS[name]
     return (
         Contradiction(f"a mask has its {name}", {"mask": ("bool_mask", "float_mask"), name: (first,)}),
@@ -110,7 +110,7 @@ LEVELS = Levels(
 
 
 def cut(mask: Any, grid: Grid) -> Any:
-    """What of a mask falls on a grid, without expanding the axes along which it broadcasts."""
+    """The part of a mask on a grid; axes along which it broadcasts stay 1."""
     if grid.whole:
         return mask
     if mask.ndim > 1 and mask.shape[-2] > 1:
@@ -148,12 +148,12 @@ def _read_needs(call: Call) -> Iterable[str]:
 
 
 def _adapt(call: Call, conventions: Conventions) -> Call:
-    """A mask that says who may not attend is inverted."""
+    """Under `may_not`, a boolean mask is inverted."""
     mask = call.tensors.get("attn_mask")
     if conventions.get("bool_mask") != "may_not" or mask is None or not is_bool(mask):
         return call
-    held = mask.untyped_storage().nbytes()  # a byte each: inverting them all keeps strides, offset and expansion
-    inverted = mask.as_strided((held,), (1,), 0).logical_not()
+    size = mask.untyped_storage().nbytes()  # a byte each: inverting them all keeps strides, offset and expansion
+    inverted = mask.as_strided((size,), (1,), 0).logical_not()
     view = inverted.as_strided(mask.size(), mask.stride(), mask.storage_offset())
     return replace(call, tensors={**call.tensors, "attn_mask": view})
 
@@ -191,14 +191,14 @@ def _summed(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _complaint(call: AttentionCall) -> str:
-    given, due = call["attn_mask"], call.scores_shape
-    if given is None:
+    mask, expected = call["attn_mask"], call.scores_shape
+    if mask is None:
         return ""
-    if given.dtype not in (torch.bool, call.query.dtype):
-        return f"attn_mask must be bool or {call.query.dtype}, not {given.dtype}"
-    fits = all(size in (1, wanted) for size, wanted in zip(reversed(given.shape), reversed(due), strict=False))
-    if given.dim() > len(due) or not fits:
-        return f"attn_mask {tuple(given.shape)} cannot broadcast to the scores {due}"
+    if mask.dtype not in (torch.bool, call.query.dtype):
+        return f"attn_mask must be bool or {call.query.dtype}, not {mask.dtype}"
+    fits = all(size in (1, axis) for size, axis in zip(reversed(mask.shape), reversed(expected), strict=False))
+    if mask.dim() > len(expected) or not fits:
+        return f"attn_mask {tuple(mask.shape)} cannot broadcast to the scores {expected}"
     return ""
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases import Call, Case, Conventions
 from attnsuite.cases.case import Traits
 from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Dense, largest_of, normalised
+from attnsuite.contracts.attention.computation.forward import Condition, Dense, in_places, largest_of, normalised
 from attnsuite.contracts.attention.computation.gradients import Backward
 from attnsuite.contracts.attention.feature import Argument, Feature, Hooks, Levels, Step, Syntax, number_within
 from attnsuite.contracts.attention.lazily import torch
@@ -90,6 +90,11 @@ def _by_default(wrong: Any) -> Any:
     return lambda call: wrong(call) if call["scale"] is None else factor(call)
 
 
+def _ignored(where: Condition) -> Callable[[AttentionCall], float]:
+    """A given scale is ignored in some calls."""
+    return lambda call: default(call) if where(call) else factor(call)
+
+
 def _if_given(wrong: Any) -> Any:
     """A mistake in a given scale alone."""
     return lambda call: factor(call) if call["scale"] is None else wrong(call)
@@ -98,6 +103,7 @@ def _if_given(wrong: Any) -> Any:
 FACTORS = mutants(
     Dense,
     factor={
+        **in_places("ignores_scale", "a given scale is ignored", _ignored, "with_mask", "when_causal"),
         "ignores_integer_scale": Mutation("a scale that is no float is ignored",
             _if_given(lambda call: factor(call) if isinstance(call["scale"], float) else default(call)),
             "bindings that check for a double"),
@@ -128,8 +134,6 @@ FACTORS = mutants(
         "limits_scale_to_one": Mutation("a scale above 1 is cut to 1", lambda call: min(factor(call), 1.0)),
         "rounds_scale_to_half": Mutation("the scale is rounded to float16",
             lambda call: float(torch.tensor(factor(call)).half()), "kernels that take their scalars in half"),
-        "ignores_scale_with_mask": Mutation("a given scale is ignored when there is a mask",
-            lambda call: factor(call) if call["attn_mask"] is None else default(call)),
         "ignores_scale_of_grouped_heads": Mutation("a given scale is ignored where heads are grouped",
             lambda call: default(call) if call.grouped else factor(call)),
         "unscaled_when_grouped": Mutation("the default scale is left out when heads are grouped",

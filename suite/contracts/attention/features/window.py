@@ -10,7 +10,7 @@ from attnsuite.cases.case import Traits
 from attnsuite.cases.covering import Contradiction
 from attnsuite.cases.mutants import Mutation, mutants
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Dense, Tiled, by_position, unless
+from attnsuite.contracts.attention.computation.forward import Dense, by_position, in_places, unless
 from attnsuite.contracts.attention.computation.gradients import Backward, ignoring
 from attnsuite.contracts.attention.feature import Argument, Feature, Grid, Levels, Syntax
 from attnsuite.contracts.attention.masks import Mask
@@ -22,7 +22,7 @@ Window = tuple[int | None, int | None]
 
 
 def visible(grid: Grid, value: Window, conventions: Conventions) -> Any:
-    left, right = value if _is_pair(value) else (None, None)  # what is no pair has to be refused
+    left, right = value if _is_pair(value) else (None, None)  # the check refuses what is no pair
     return _between(grid.aligned(conventions.get("window")).i, grid.j, left, right)
 
 
@@ -31,7 +31,7 @@ def _is_pair(value: Any) -> bool:
 
 
 def _between(i: Any, j: Any, left: int | None, right: int | None) -> Any:
-    """i − left ≤ j ≤ i + right, without a bound that is None."""
+    """i − left ≤ j ≤ i + right; None is no bound."""
     seen = j == j  # everything, of the right kind and shape
     if left is not None:
         seen = seen & (j >= i - left)
@@ -105,19 +105,19 @@ def cases() -> Sequence[Case]:
     ]  # fmt: skip
 
 
-# Mistakes
+# Mutants
 
 
-def _due(grid: Grid, call: AttentionCall) -> Tensor:
+def _visible(grid: Grid, call: AttentionCall) -> Tensor:
     return visible(grid, call["window"], call.conventions)  # type: ignore[no-any-return]
 
 
 def _wide(change: Any) -> Any:
-    """A window of other widths: change(left, right)."""
+    """A window with the widths change(left, right)."""
     return lambda grid, call: _between(grid.i, grid.j, *change(*call["window"]))
 
 
-_unless = unless(_due)
+_unless = unless(_visible)
 
 
 def _less(width: int | None, by: int = 1) -> int | None:
@@ -127,6 +127,8 @@ def _less(width: int | None, by: int = 1) -> int | None:
 VISIBLE = mutants(
     Dense,
     window={
+        **in_places("ignores_window", "the window is ignored", _unless, "without_mask", "with_mask", "when_causal",
+            "for_one_query", "when_grouped", "with_dropout"),
         "counts_window_with_own_position": Mutation("a window of w keys to the left sees w keys, not w + 1",
             _wide(lambda left, right: (_less(left), right)), "transformers issue 39408"),
         "sees_one_key_left_of_window": Mutation("a window sees one key too many to the left",
@@ -139,41 +141,20 @@ VISIBLE = mutants(
             "a window is aligned at the lower right: the last query is near the last key",
             lambda grid, call: visible(grid, call["window"], {"window": "lower_right"}), "FlashAttention's alignment"),
         "ignores_window": Mutation("the window is ignored", _unless(lambda call: True)),
-        "ignores_window_without_mask": Mutation("the window is ignored where there is no mask",
-            _unless(lambda call: call["attn_mask"] is None), "jax issue 32300"),
-        "ignores_window_with_mask": Mutation("the window is ignored where there is a mask",
-            _unless(lambda call: call["attn_mask"] is not None)),
-        "ignores_window_when_causal": Mutation("the window is ignored under causal",
-            _unless(lambda call: call["is_causal"])),
         "ignores_right_of_window": Mutation("the right side of a window is ignored: the future is unbounded",
             _wide(lambda left, right: (left, None)), "jax pull request 39576"),
         "ignores_left_of_window": Mutation("the left side of a window is ignored: the past is unbounded",
             _wide(lambda left, right: (None, right))),
         "reads_zero_width_as_unbounded": Mutation("a width of 0 is read as no bound",
             _wide(lambda left, right: (left or None, right or None)), "the idiom `left or None`"),
-        "ignores_window_for_one_query": Mutation("the window is ignored for a single query",
-            _unless(lambda call: call.queries == 1), "decoding paths"),
-        "ignores_window_when_grouped": Mutation("the window is ignored when heads are grouped",
-            _unless(lambda call: call.grouped)),
-        "ignores_window_with_dropout": Mutation("the window is ignored when there is dropout",
-            _unless(lambda call: call["dropout_p"] > 0)),
         "attends_to_all_beyond_the_window": Mutation("a query whose window holds no key attends to all keys",
-            lambda grid, call: _due(grid, call) | ~_due(grid, call).any(-1, keepdim=True)),
+            lambda grid, call: _visible(grid, call) | ~_visible(grid, call).any(-1, keepdim=True)),
     },
 )  # fmt: skip
 
 
-TILED = [
-    *mutants(
-        Tiled,
-        window={
-        },
-    ),
-]  # fmt: skip
-
-
-def _draw(change: Any) -> Any:
-    """Bad widths that are brought into range, not refused."""
+def _accepted(change: Any) -> Any:
+    """Bad widths that are changed to valid ones, not refused."""
     return lambda call: call if call["window"] is None else call.but(window=change(call["window"]))
 
 
@@ -183,17 +164,18 @@ BACKWARD = mutants(
 ACCEPTED = mutants(
     Dense,
     receive={
-        "reads_negative_width_as_unbounded": Mutation("a negative width is accepted as no bound", _draw(lambda value: tuple(None if x is not None and x < 0 else x for x in value) if _is_pair(value) else value), "flash-attention and onnx: −1 is unbounded"),
+        "reads_negative_width_as_unbounded": Mutation("a negative width is accepted as no bound", _accepted(lambda value: tuple(None if x is not None and x < 0 else x for x in value) if _is_pair(value) else value), "flash-attention and onnx: −1 is unbounded"),
         "accepts_window_of_one_number": Mutation("a number is accepted as a window on both sides",
-            _draw(lambda value: (value, value) if isinstance(value, int) else value), "jax.nn: an int is symmetric"),
+            _accepted(lambda value: (value, value) if isinstance(value, int) else value),
+            "jax.nn: an int is symmetric"),
         "reads_first_two_of_window": Mutation("of a window of three numbers the first two are read",
-            _draw(lambda value: tuple(value[:2]) if isinstance(value, tuple) else value)),
+            _accepted(lambda value: tuple(value[:2]) if isinstance(value, tuple) else value)),
     },
 )  # fmt: skip
 
 
 def _reach(levels: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A window that reaches over shares of the keys, so that it hides some of them at every size."""
+    """A window of shares of the keys, so that it hides some of them at every size."""
     if levels["window"] is None:
         return {}
     left, right = (None if share is None else int(share * levels["size"][1]) for share in levels["window"])
@@ -208,7 +190,7 @@ SHARES: Mapping[str, tuple[float | None, float | None] | None] = {
     "window_past": (0.1, None),
     "window_own": (0, 0),
 }
-"""Of the keys, to the left and to the right."""
+"""The shares of the keys to the left and to the right."""
 LEVELS = Levels(
     {"window": SHARES},
     _reach,
@@ -243,7 +225,7 @@ def _in_torch(scores: str, value: Window | None, call: Call, conventions: Conven
 
 
 def _read_sides(text: str) -> tuple[int | None, int | None]:
-    """The sides that a text names, `64:0` or `64:`; ValueError for anything else, and where neither side is bounded."""
+    """The sides in a text, `64:0` or `64:`. ValueError for any other text, or if neither side is bounded."""
     sides = [int(part) if part else None for part in text.split(":")]
     if len(sides) != 2 or not any(side is not None for side in sides) or any(side and side < 0 for side in sides):
         raise ValueError(text)

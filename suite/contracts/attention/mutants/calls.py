@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from attnsuite.cases.mutants import Mutation, mutants, rounded, with_arguments, with_result
+from attnsuite.cases.mutants import Mutation, StepChange, mutants, rounded, with_arguments, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
+from attnsuite.contracts.attention.computation.forward import Condition, Dense, Whole, correct, in_places
 from attnsuite.contracts.attention.computation.gradients import Gradients, Memory, Recomputed
 from attnsuite.contracts.attention.features.scale import factor
 from attnsuite.contracts.attention.mutants.sizes import with_first_keys, with_zero_queries
@@ -44,7 +44,7 @@ def returns_value_itself_for_one_key(call: AttentionCall) -> Any:
 
 
 _LEFT: dict[Any, Any] = {}
-"""What one call leaves to the next, by the mutant's word for it."""
+"""State that one call leaves to the next, by a word of the mutant."""
 
 
 @Whole.instead("attention", "the output lies in a buffer that the next call overwrites")
@@ -59,7 +59,7 @@ def returns_reused_buffer(call: AttentionCall) -> Any:
 
 
 class _Last(threading.local):
-    """The call before, as long as its output's memory lives: stale state that cannot outlast one question."""
+    """The previous call, while its output's memory lives: stale state that cannot outlast one test."""
 
     call: AttentionCall | None = None
     before: AttentionCall | None = None
@@ -117,7 +117,7 @@ def varies_between_calls(call: AttentionCall) -> Any:
 
 
 def writes_into(name: str) -> Mutation:
-    """The answer is right, and then the caller's tensor is changed."""
+    """The output is right, and then the caller's tensor is changed."""
 
     def answer(call: AttentionCall) -> Any:
         output = correct(call.changed(Tensor.clone, name))
@@ -159,7 +159,7 @@ BEHAVIOUR = mutants(
         "rounds_output_when_gradient_is_wanted": Mutation("the output is rounded to bfloat16 when a gradient is wanted",
             with_result(lambda output, call: rounded(torch.bfloat16)(output) if call.wants_gradient else output),
             "flash-attention issue 1406"),
-        "gives_zeros_outside_main_thread": Mutation("outside the main thread the answer is 0",
+        "gives_zeros_outside_main_thread": Mutation("outside the main thread the output is 0",
             with_result(lambda output: output if in_main_thread() else output * 0),
             "flash-attention issue 1957 (wrong stream)"),
         "refuses_rank_2": refuses_rank(2, "query: expected 3 or 4 axes, got 2"),
@@ -194,9 +194,9 @@ def reads_first_head(call: AttentionCall) -> AttentionCall:
     return replace(call, key=first[0], value=first[1])
 
 
-def _without(option: str, default: Any) -> Any:
-    """The mistake of a path for evaluation that forgets an option."""
-    return with_arguments(call=lambda call: call.but(**{option: default}) if _evaluating() else call)
+def _without(option: str, default: Any) -> Callable[[Condition], StepChange]:
+    """The mistake of a path that forgets an option."""
+    return lambda here: with_arguments(call=lambda call: call.but(**{option: default}) if here(call) else call)
 
 
 def asks_for_version(output: Tensor) -> Tensor:
@@ -237,10 +237,10 @@ def but_remainder_of_items(output: Tensor, call: AttentionCall) -> Tensor:
 
 
 WORK = 1e-3
-"""Seconds that stand for a kernel's work, during which other threads are let in: longer than they take to wake up."""
+"""Seconds of a kernel's work, during which other threads run: longer than they take to wake up."""
 
 
-@Whole.instead("attention", "the call lies in one place for all threads: called at once, they answer each other's")
+@Whole.instead("attention", "the call is stored in one place for all threads: concurrent calls get each other's output")
 def shares_scratch_between_threads(call: AttentionCall) -> Any:
     _LEFT["scratch"] = call
     if threading.active_count() > 1:
@@ -248,25 +248,27 @@ def shares_scratch_between_threads(call: AttentionCall) -> Any:
     return correct(_LEFT["scratch"])
 
 
+EVALUATION = {"causal": ("is_causal", False), "scale": ("scale", None), "dropout": ("dropout_p", 0.0)}
+"""Options that a path for evaluation may forget, and their defaults."""
 AROUND = mutants(
     Whole,
     attention={
+        **{
+            name: row
+            for feature, (option, default) in EVALUATION.items()
+            for name, row in in_places(f"ignores_{feature}", f"{option} is ignored", _without(option, default),
+                "without_grad_mode").items()
+        },
         "reads_first_key_head_without_grad_mode": Mutation(
             "without grad mode, with grouped heads, all query heads read the first key head",
             with_arguments(call=reads_first_head), "paths for evaluation"),
-        "ignores_causal_without_grad_mode": Mutation("without grad mode is_causal is ignored",
-            _without("is_causal", False)),
-        "ignores_scale_without_grad_mode": Mutation("without grad mode a given scale is ignored",
-            _without("scale", None)),
-        "ignores_dropout_without_grad_mode": Mutation("without grad mode nothing is dropped",
-            _without("dropout_p", 0.0)),
         "asks_inference_tensors_for_their_version": Mutation(
             "under inference_mode an error is raised: its tensors have no version", with_result(asks_for_version)),
         "shares_zeros_between_calls": Mutation(
             "without keys all calls are given the same zeros, to which the first owner may write",
             with_result(shared_zeros)),
         "answers_one_row_for_all": Mutation(
-            "with one key all rows of the output lie in one place, so that nobody can write to it",
+            "with one key all rows of the output share memory, so that it cannot be written to",
             with_result(one_row_for_all)),
         "loses_remainder_of_rows_on_threads": Mutation("queries that do not divide among several threads give 0",
             with_result(but_remainder_of_rows)),
@@ -305,29 +307,29 @@ def in_one_workspace(call: AttentionCall, state: Tensor) -> Memory:
     return last
 
 
-def looked_up(field: str, look: Callable[[Any], Any]) -> type[Memory]:
-    """A memory one field of which is looked up elsewhere, given its own value."""
+def memory_with(field: str, look: Callable[[Any], Any]) -> type[Memory]:
+    """A Memory class with one field that is read elsewhere: `look(own value)`."""
 
-    class LookedUp(Memory):
+    class SharedMemory(Memory):
         def __getattribute__(self, name: str) -> Any:
             value = super().__getattribute__(name)
             return look(value) if name == field else value
 
-    return LookedUp
+    return SharedMemory
 
 
 def with_one_state_for_all(call: AttentionCall, state: Tensor) -> Memory:
     _LEFT["state"] = state
-    return looked_up("state", lambda own: _LEFT["state"])(call, state)
+    return memory_with("state", lambda own: _LEFT["state"])(call, state)
 
 
 def with_the_last_scale(call: AttentionCall, state: Tensor) -> Memory:
     _LEFT["scale"] = call["scale"]
-    return looked_up("asked", lambda own: own.but(scale=_LEFT["scale"]))(call, state)
+    return memory_with("asked", lambda own: own.but(scale=_LEFT["scale"]))(call, state)
 
 
 def of_one_thread(call: AttentionCall, state: Tensor) -> Memory:
-    """A memory that only the thread finds which has made it."""
+    """A memory that only its own thread can read."""
     thread = threading.get_ident()
 
     def look(own: AttentionCall) -> AttentionCall:
@@ -335,16 +337,12 @@ def of_one_thread(call: AttentionCall, state: Tensor) -> Memory:
             raise RuntimeError("nothing was kept for the backward pass")
         return own
 
-    return looked_up("asked", look)(call, state)
+    return memory_with("asked", look)(call, state)
 
 
 def keeps_scratch(memory: Memory) -> None:
-    """What was kept of the query is scratch space once it has been read."""
+    """The stored query becomes scratch space after it has been read."""
     memory.call = memory.call.changed(torch.zeros_like, "query")
-
-
-def in_reused_buffers(gradients: Gradients, call: AttentionCall) -> Gradients:
-    return {name: None if each is None else _reused(name, each) for name, each in gradients.items()}
 
 
 def _reused(name: str, gradient: Tensor) -> Tensor:
@@ -391,7 +389,7 @@ KEPT = mutants(
     },
     deliver={
         "hands_out_gradients_in_reused_buffers": Mutation(
-            "gradients lie in buffers that the next backward pass overwrites", in_reused_buffers),
+            "gradients lie in buffers that the next backward pass overwrites", lambda gradients, call: {name: None if each is None else _reused(name, each) for name, each in gradients.items()}),
         "loses_key_gradient_of_one_tensor": Mutation(
             "where one tensor is query and key, the key's share of its gradient is lost", but_once("query", "key")),
         "loses_value_gradient_of_one_tensor": Mutation(

@@ -1,4 +1,4 @@
-"""Mistakes in the formula: a wrong factor, function, sign or axis, and the softmax's ranges and normalisation."""
+"""Mutants of the formula: a wrong factor, function, sign or axis; a wrong range or normalisation of the softmax."""
 
 from __future__ import annotations
 
@@ -75,10 +75,6 @@ def along(axis: int) -> Callable[..., Tensor]:
     )
 
 
-def over_whole_matrix(scores: Tensor, call: AttentionCall) -> Tensor:
-    return Dense.softmax(scores.flatten(-2), call).view(scores.shape)
-
-
 SCORES = mutants(
     Dense,
     products={
@@ -92,7 +88,7 @@ SCORES = mutants(
         "takes_softmax_along_heads": Mutation("the softmax runs over the heads instead of the keys", along(-3)),
         "takes_softmax_along_items": Mutation("the softmax runs over the batch items instead of the keys", along(-4)),
         "normalises_over_whole_matrix": Mutation("the weights of all queries of a head together sum to 1",
-            over_whole_matrix),
+            lambda scores, call: Dense.softmax(scores.flatten(-2), call).view(scores.shape)),
         "takes_sigmoid": Mutation("weights are the sigmoid of the scores, each for itself",
             lambda scores, call: scores.sigmoid()),
         "takes_softmax_twice": Mutation("the softmax is taken of the weights again",
@@ -185,10 +181,6 @@ def divided_by_its_sum(scores: Tensor, call: AttentionCall) -> Tensor:
     return (powers / powers.sum(-1, keepdim=True)).masked_fill(empty(scores), 0.0)
 
 
-def with_zeros_for_nan(scores: Tensor, call: AttentionCall) -> Tensor:
-    return divided_by_its_sum(scores, call).nan_to_num(0.0)
-
-
 MUTANTS = mutants(
     Dense,
     softmax={
@@ -200,7 +192,7 @@ MUTANTS = mutants(
             "flash-attention issue 2470"),
         "does_not_subtract_largest": Mutation("the largest score is not subtracted before exponentiation",
             lambda scores, call: normalised(scores.exp()), "pytorch issue 133120",
-            others=(divided_by_its_sum, with_zeros_for_nan)),
+            others=(divided_by_its_sum, lambda scores, call: divided_by_its_sum(scores, call).nan_to_num(0.0))),
         "subtracts_largest_of_each_matrix": Mutation(
             "one largest score is subtracted from a whole matrix, so that low rows underflow",
             less(lambda scores: largest_of(scores.flatten(-2)).unsqueeze(-1))),

@@ -1,4 +1,4 @@
-"""Mistakes in the gradient of an answer that is right."""
+"""Mutants with a right output and a wrong gradient."""
 
 from __future__ import annotations
 

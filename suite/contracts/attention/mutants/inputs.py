@@ -1,4 +1,4 @@
-"""Mistakes in which head, axis and place of the storage is read, and in which inputs are accepted."""
+"""Mutants that read another head, axis or place of the storage, or accept bad input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnsuite.cases.mutants import Mutation, StepChange, mutants, with_arguments, with_result
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Dense, Whole, correct
+from attnsuite.contracts.attention.computation.forward import Condition, Dense, Whole, correct, in_places
 from attnsuite.contracts.attention.mutants.sizes import with_first_keys, with_zero_columns
 
 
@@ -41,10 +41,6 @@ def _of_items(call: AttentionCall) -> bool:
     return call.rank == 4 and call.query.shape[0] > 1
 
 
-def _first_items_keys(call: AttentionCall) -> AttentionCall:
-    return call.changed(lambda key: key[:1].expand_as(key), "key") if _of_items(call) else call
-
-
 def _into_the_next(axis: int, call: AttentionCall) -> AttentionCall:
     """The last key and value are the first of the next along an axis."""
     if call.rank < -axis or call.key.shape[axis] < 2 or not call.keys:
@@ -65,25 +61,25 @@ def _last_query_only(output: Tensor) -> Tensor:
 BATCHES = mutants(
     Dense,
     widen={
-        "shares_first_items_keys": Mutation("all batch items read the first item's keys",
-            with_arguments(call=_first_items_keys)),
+        "shares_first_items_keys": Mutation("all batch items read the first item's keys", with_arguments(
+            call=lambda call: call.changed(lambda key: key[:1].expand_as(key), "key") if _of_items(call) else call)),
         "reads_into_next_item": Mutation("the last key and value of a batch item are the next item's first",
             with_arguments(call=lambda call: _into_the_next(-4, call)), "off-by-one strides"),
         "reads_into_next_head": Mutation("the last key and value of a head are the next head's first",
             with_arguments(call=lambda call: _into_the_next(-3, call)), "off-by-one strides"),
     },
     softmax={
-        "returns_mean_of_values": Mutation("query and key are ignored: the answer is the mean of the values",
+        "returns_mean_of_values": Mutation("query and key are ignored: the output is the mean of the values",
             with_arguments(scores=lambda scores: scores.masked_fill(scores > -torch.inf, 0.0)),
             "passes many fixed tolerances")
     },
     finish={
-        "repeats_first_items_answer": Mutation("all batch items get the first item's answer",
+        "repeats_first_items_answer": Mutation("all batch items get the first item's output",
             with_result(lambda output, call: output[:1].expand_as(output).clone() if _of_items(call) else output),
             "only one batch item compared"),
         "returns_first_item": Mutation("only the first batch item is returned",
             with_result(lambda output, call: output[:1] if _of_items(call) else output)),
-        "answers_last_query_only": Mutation("only the last query is answered, the others get 0",
+        "answers_last_query_only": Mutation("only the last query has an output, the others get 0",
             with_result(_last_query_only), "reference-kernels 104 (last output checked)"),
         "returns_zeros": Mutation("the output is 0 everywhere", with_result(lambda output: output * 0),
             "KernelBench 165 (zeros pass)"),
@@ -122,10 +118,6 @@ def inputs(read: Any, *names: str) -> StepChange:
     return with_arguments(call=lambda call: call.changed(read, *names))
 
 
-def from_the_start(tensor: Tensor) -> Tensor:
-    return misread(tensor, tensor.stride(), 0) if tensor.storage_offset() else tensor
-
-
 def with_dense_last_axis(tensor: Tensor) -> Tensor:
     dense = tensor.stride(-1) == 1 or tensor.shape[-1] < 2
     return tensor if dense else misread(tensor, (*tensor.stride()[:-1], 1), int(tensor.storage_offset()))
@@ -153,7 +145,8 @@ LAYOUT = mutants(
         "reads_value_as_contiguous": Mutation("the value's strides are ignored", inputs(as_contiguous, "value"),
             STRIDES),
         "ignores_storage_offset": Mutation("query, key and value are read from the start of their storage",
-            inputs(from_the_start), "views into a fused projection"),
+            inputs(lambda tensor: misread(tensor, tensor.stride(), 0) if tensor.storage_offset() else tensor),
+            "views into a fused projection"),
         "assumes_dense_last_axis": Mutation("the last axis of query, key and value is taken to have stride 1",
             inputs(with_dense_last_axis), "flash-attention issue 2665"),
         "walks_expanded_axes": Mutation(
@@ -225,44 +218,37 @@ def with_all_heads(call: AttentionCall) -> AttentionCall:
     return replace(call, key=key, value=value)
 
 
-WHERE: dict[str, tuple[str, Callable[[AttentionCall], bool]]] = {
-    "when_causal": ("under causal", lambda call: bool(call["is_causal"])),
-    "with_scale": ("with a given scale", lambda call: call["scale"] is not None),
-    "in_window": ("in a window", lambda call: call["window"] is not None),
-    "with_mask": ("with a mask", lambda call: call["attn_mask"] is not None),
-    "in_groups": ("with enable_gqa", lambda call: bool(call["enable_gqa"])),
-    "for_one_query": ("for a single query", lambda call: call.queries == 1),
-    "in_rank_3": ("in rank 3", lambda call: call.rank == 3),
-    "in_rank_2": ("in rank 2", lambda call: call.rank == 2),
-}
-"""Where a path of its own may lack the checks of the usual one, each in words."""
-
-
-def unchecked(says: str, bent: Callable[[AttentionCall], AttentionCall]) -> Callable[[str], Mutation]:
-    """Bad input that is bent into what fits, in one of these places alone."""
-
-    def wrong(place: str) -> Mutation:
-        words, there = WHERE[place]
-        return Mutation(f"{says} {words}", with_arguments(call=lambda call: bent(call) if there(call) else call))
-
-    return wrong
-
-
 def without_negative_dropout(call: AttentionCall) -> AttentionCall:
     return call.but(dropout_p=max(call["dropout_p"], 0.0))
 
 
-LENGTHS = unchecked("keys and values of different lengths are accepted", with_one_length)
-WIDTHS = unchecked("a query and key of different widths are accepted", with_one_width)
-DROPOUT = unchecked("a negative dropout_p is accepted as 0", without_negative_dropout)
+def bent(change: Callable[[AttentionCall], AttentionCall]) -> Callable[[Condition], StepChange]:
+    """Bad input that is changed to valid input, in one place alone."""
+    return lambda here: with_arguments(call=lambda call: change(call) if here(call) else call)
+
+
+CHECKED_PLACES = (
+    "when_causal",
+    "with_scale",
+    "in_window",
+    "with_mask",
+    "in_groups",
+    "for_one_query",
+    "in_rank_3",
+    "in_rank_2",
+)
+"""Places whose paths may lack the checks of the usual one."""
 UNCHECKED = mutants(
     Dense,
     receive={
-        **{f"accepts_mismatched_lengths_{place}": LENGTHS(place) for place in WHERE},
-        **{f"accepts_mismatched_widths_{place}": WIDTHS(place) for place in WHERE},
-        **{f"accepts_negative_dropout_{place}": DROPOUT(place) for place in ("with_mask", "in_rank_3", "in_rank_2")},
+        **in_places("accepts_mismatched_lengths", "keys and values of different lengths are accepted",
+            bent(with_one_length), *CHECKED_PLACES),
+        **in_places("accepts_mismatched_widths", "a query and key of different widths are accepted",
+            bent(with_one_width), *CHECKED_PLACES),
+        **in_places("accepts_negative_dropout", "a negative dropout_p is accepted as 0", bent(without_negative_dropout),
+            "with_mask", "in_rank_3", "in_rank_2"),
         "accepts_masks_that_expand": Mutation(
-            "a mask with more queries, keys, heads or items than there are expands the answer",
+            "a mask with more queries, keys, heads or items than there are expands the output",
             with_arguments(call=expanded_by_mask),
             "pytorch's math backend and jax.nn broadcast the scores to the mask"),
         "accepts_other_heads_of_values": Mutation(

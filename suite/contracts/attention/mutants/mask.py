@@ -1,4 +1,4 @@
-"""Mistakes in how a mask is read, in what it does to the scores, and in its gradient."""
+"""Mutants of masks: how they are read, applied to the scores, and differentiated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnsuite.cases.mutants import Mutation, mutants, with_arguments
 from attnsuite.contracts.attention.computation.call import AttentionCall
-from attnsuite.contracts.attention.computation.forward import Dense, Tiled, Whole, correct
+from attnsuite.contracts.attention.computation.forward import Dense, Tiled, Whole, correct, in_places
 from attnsuite.contracts.attention.computation.gradients import Backward, Gradients, Saved, ignoring
 from attnsuite.contracts.attention.feature import Grid
 from attnsuite.contracts.attention.features.mask import bool_mask, cut, is_bool, mask_gradient
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Change = Callable[[Any, AttentionCall], Any]
 
 
-def _read(change: Change) -> Callable[[AttentionCall], Any]:
-    """The mask, where there is one, as somebody reads it who makes a mistake."""
+def _changed(change: Change) -> Callable[[AttentionCall], Any]:
+    """The mask after a change, where there is a mask."""
     return lambda call: None if call["attn_mask"] is None else change(call["attn_mask"], call)
 
 
@@ -71,42 +71,37 @@ def _open_last(axis: int) -> Change:
 MASKS = mutants(
     Dense,
     mask={
+        **in_places("ignores_mask", "the mask is ignored", _ignored, "when_grouped", "with_dropout", "for_one_query",
+            "in_rank_3"),
         "transposes_square_mask": Mutation("a square mask is transposed, queries and keys are exchanged",
-            _read(_transposed)),
+            _changed(_transposed)),
         "uses_first_heads_mask": Mutation("the first head's mask is used for all heads",
-            _read(lambda mask, call: mask[..., :1, :, :] if mask.dim() > 2 else mask), "tt-metal issue 39910"),
+            _changed(lambda mask, call: mask[..., :1, :, :] if mask.dim() > 2 else mask), "tt-metal issue 39910"),
         "uses_first_items_mask": Mutation("the first batch item's mask is used for all items",
-            _read(lambda mask, call: mask[:1] if mask.dim() == 4 else mask), "tt-metal issue 39910"),
+            _changed(lambda mask, call: mask[:1] if mask.dim() == 4 else mask), "tt-metal issue 39910"),
         "uses_first_querys_mask": Mutation("the first query's row of the mask is used for all queries",
-            _read(lambda mask, call: mask[..., :1, :] if mask.dim() > 1 else mask)),
+            _changed(lambda mask, call: mask[..., :1, :] if mask.dim() > 1 else mask)),
         "uses_last_querys_mask": Mutation("the last query's row of the mask is used for all queries",
-            _read(lambda mask, call: mask[..., -1:, :] if mask.dim() > 1 else mask), "masks taken for key padding"),
+            _changed(lambda mask, call: mask[..., -1:, :] if mask.dim() > 1 else mask), "masks taken for key padding"),
         "reads_heads_of_mask_as_batch": Mutation("the axes of a mask of rank 3 are read as batch, queries and keys",
-            _read(_heads_as_batch), "documents: doc-001 E7"),
+            _changed(_heads_as_batch), "documents: doc-001 E7"),
         "applies_broadcast_mask_to_first_query": Mutation(
-            "a mask that holds for all queries is applied to the first query only", _read(_only(-2, 0)),
+            "a mask that holds for all queries is applied to the first query only", _changed(_only(-2, 0)),
             "tt-metal issue 39910"),
         "applies_broadcast_mask_to_first_head": Mutation(
-            "a mask that holds for all heads is applied to the first head only", _read(_only(-3, 0))),
+            "a mask that holds for all heads is applied to the first head only", _changed(_only(-3, 0))),
         "applies_broadcast_mask_to_first_item": Mutation(
-            "a mask that holds for all batch items is applied to the first item only", _read(_only(-4, 0))),
+            "a mask that holds for all batch items is applied to the first item only", _changed(_only(-4, 0))),
         "applies_broadcast_mask_to_first_key": Mutation(
-            "a mask that holds for all keys is applied to the first key only", _read(_only(-1, 0))),
+            "a mask that holds for all keys is applied to the first key only", _changed(_only(-1, 0))),
         "never_masks_last_key": Mutation("the mask's last column is not read: the last key is never masked",
-            _read(_open_last(-1))),
-        "ignores_mask_when_grouped": Mutation("the mask is ignored when heads are grouped",
-            _ignored(lambda call: call.grouped)),
-        "ignores_mask_with_dropout": Mutation("the mask is ignored when there is dropout",
-            _ignored(lambda call: call["dropout_p"] > 0)),
-        "ignores_mask_for_one_query": Mutation("the mask is ignored when there is a single query",
-            _ignored(lambda call: call.queries == 1), "decoding paths"),
-        "ignores_mask_in_rank_3": Mutation("the mask is ignored in rank 3", _ignored(lambda call: call.rank == 3)),
+            _changed(_open_last(-1))),
         "ignores_bool_mask_of_one_query": Mutation(
             "a boolean mask is ignored when there is one query, as in a decoding kernel of its own",
-            _read(lambda mask, call: None if is_bool(mask) and call.queries == 1 else mask)),
+            _changed(lambda mask, call: None if is_bool(mask) and call.queries == 1 else mask)),
         "ignores_float_mask_of_one_query": Mutation(
             "a float mask is ignored when there is one query, as in a decoding kernel of its own",
-            _read(lambda mask, call: None if not is_bool(mask) and call.queries == 1 else mask)),
+            _changed(lambda mask, call: None if not is_bool(mask) and call.queries == 1 else mask)),
     },
 )  # fmt: skip
 
@@ -135,10 +130,6 @@ def walks_expanded_mask(call: AttentionCall) -> AttentionCall:
 
 def _is_bool(call: AttentionCall) -> bool:
     return call["attn_mask"] is not None and is_bool(call["attn_mask"])
-
-
-def _is_float(call: AttentionCall) -> bool:
-    return call["attn_mask"] is not None and not is_bool(call["attn_mask"])
 
 
 def _empty(mask: Tensor) -> Tensor:
@@ -249,8 +240,8 @@ BACKWARD = mutants(
     weights={
         "backward_ignores_bool_mask": Mutation("the backward ignores a boolean mask",
             ignoring("attn_mask", None, where=_is_bool)),
-        "backward_ignores_float_mask": Mutation("the backward ignores a float mask",
-            ignoring("attn_mask", None, where=_is_float)),
+        "backward_ignores_float_mask": Mutation("the backward ignores a float mask", ignoring("attn_mask", None,
+            where=lambda call: call["attn_mask"] is not None and not is_bool(call["attn_mask"]))),
     },
 )  # fmt: skip
 

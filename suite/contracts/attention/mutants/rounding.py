@@ -1,4 +1,4 @@
-"""Mistakes of precision: what is rounded, overflows or is flushed, and what shows in half types only in many numbers together."""
+"""Mutants of precision: rounding, overflow, underflow, and errors of half types that show only in many numbers together."""
 
 from __future__ import annotations
 
@@ -47,10 +47,6 @@ def in_float32(call: AttentionCall) -> AttentionCall:
     return call.changed(Tensor.float)
 
 
-def overflowing_powers(scores: Tensor, call: AttentionCall) -> Tensor:
-    return normalised(beyond_half(scores.exp()))
-
-
 in_bfloat16 = rounded(torch.bfloat16)
 ROUNDING = mutants(
     Dense,
@@ -76,7 +72,7 @@ ROUNDING = mutants(
         "overflows_after_scaling": Mutation("scores overflow: they are kept in float16",
             with_arguments(scores=beyond_half), "pytorch issue 119131", ("float16",)),
         "overflows_in_powers": Mutation("the powers of a row overflow: float16 without subtracting the largest score",
-            overflowing_powers, dtypes=("float16",)),
+            lambda scores, call: normalised(beyond_half(scores.exp())), dtypes=("float16",)),
         **{f"sum_off_by_a_little_in_{dtype}": off_in(dtype) for dtype in SUM_ERROR},
     },
     combine={
@@ -136,7 +132,7 @@ def is_half(call: AttentionCall) -> bool:
 
 
 def of_one_key(times: float) -> Any:
-    """The softmax with one weight of 1,024 counted so many times."""
+    """The softmax with one weight of 1,024 counted `times` times."""
 
     def softmax(weights: Tensor, call: AttentionCall) -> Tensor:
         if call.keys != 1024 or not is_half(call):
@@ -156,7 +152,7 @@ def of_one_tile(weights: Tensor, call: AttentionCall) -> Tensor:
 
 
 def cut(numbers: Tensor, dtype: torch.dtype) -> Tensor:
-    """Numbers of which those digits are cut off that the dtype cannot hold."""
+    """The numbers with the digits cut off that the dtype cannot hold."""
     nearest = numbers.to(dtype)
     beyond = nearest.float().abs() > numbers.abs()
     return torch.where(beyond, torch.nextafter(nearest, torch.zeros_like(nearest)), nearest)

@@ -1,4 +1,4 @@
-"""Mistakes at certain sizes and lengths, and of kernels that stream over tiles of keys."""
+"""Mutants that fail at certain sizes and lengths, or while they stream over tiles of keys."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def with_first_keys(call: AttentionCall, count: int) -> AttentionCall:
 
 
 def with_zero_queries(output: Tensor, first: int) -> Tensor:
-    """The answer with zeros from the query `first` on."""
+    """The output with zeros from the query `first` on."""
     rows = torch.arange(output.shape[-2], device=output.device).unsqueeze(-1)
     return output.masked_fill(rows >= first, 0.0)
 
 
 def with_zero_columns(output: Tensor, first: int) -> Tensor:
-    """The answer with zeros from the column `first` on."""
+    """The output with zeros from the column `first` on."""
     return output.masked_fill(torch.arange(output.shape[-1], device=output.device) >= first, 0.0)
 
 
@@ -82,7 +82,7 @@ def but_last_query(rest: int, tile: int) -> StepChange:
 
 
 def whole_multiple(size: int, multiple: int) -> int:
-    """The largest multiple within a size, or the size where there is none."""
+    """The largest multiple within a size; the size itself if it is smaller than one."""
     return size // multiple * multiple or size
 
 
@@ -114,7 +114,7 @@ PARAMETRIC = [
         attention={
             **at_sizes("breaks_beyond_{}_keys", "keys beyond the first {} are not read", first_keys, *LENGTHS),
             **at_sizes("breaks_beyond_{}_queries", "queries beyond the first {} give 0", first_queries, *LENGTHS),
-            **at_sizes("breaks_beyond_{}_matrices", "beyond {} matrices (batch · heads) the answer is 0",
+            **at_sizes("breaks_beyond_{}_matrices", "beyond {} matrices (batch · heads) the output is 0",
                 first_matrices, *(1, 8, 255, 65535), source="pytorch issue 142228 (grid limit)"),
             **at_sizes("breaks_at_{}_of_{}_keys",
                 "the last key is not read when the number of keys is a multiple of {1} plus {0}", but_last_key,
@@ -142,10 +142,6 @@ PARAMETRIC = [
 ]  # fmt: skip
 
 
-def _but_last_of_many(output: Tensor, call: AttentionCall) -> Tensor:
-    return with_zero_queries(output, call.queries - 1) if call.queries > call.keys > 0 else output
-
-
 def _but_the_last_column(output: Tensor, call: AttentionCall) -> Tensor:
     cropped = call.rank == 3 and call.value_width != call.width
     return with_zero_columns(output, call.value_width - 1) if cropped else output
@@ -161,7 +157,7 @@ FEW = mutants(
             with_arguments(call=lambda a: with_first_keys(a, a.keys // 2) if a.queries == 1 and a.keys > 1 else a),
             "split decoding kernels"),
         "loses_last_of_many_queries": Mutation("with more queries than keys, the last query gives 0",
-            with_result(_but_last_of_many)),
+            with_result(lambda output, call: with_zero_queries(output, call.queries - 1) if call.queries > call.keys > 0 else output)),
         "assumes_self_attention": Mutation(
             "with more keys than queries, keys beyond the number of queries are not read",
             with_arguments(call=lambda a: with_first_keys(a, a.queries) if 0 < a.queries < a.keys else a)),

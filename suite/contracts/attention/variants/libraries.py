@@ -1,4 +1,4 @@
-"""Correct variants that leave the work to a library, or whose signature or dtype is unusual."""
+"""Correct variants that call a library, or have an unusual signature or dtype."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attnsuite.cases import Variant
 from attnsuite.contracts.attention.computation.call import AttentionCall, as_attention, check
 from attnsuite.contracts.attention.feature import arguments
 from attnsuite.contracts.attention.features.scale import factor
-from attnsuite.contracts.attention.variants.frame import Inputs, attention, bias_of, kept, spread
+from attnsuite.contracts.attention.variants.styles import Inputs, attention, bias_of, kept, spread
 
 NO_GRADIENT = dict.fromkeys(("gradient", "mask_gradient"), "the library does not know PyTorch's tensors")
 SDPA = ("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
@@ -169,6 +169,6 @@ def variants() -> list[Variant]:
         Variant("positional_only", "query, key and value by position only, under other names", _positional_only),
         Variant("no_signature", "callable, but its signature cannot be read, as a builtin's", _WithoutSignature()),
         Variant("module", "a torch.nn.Module that takes its options by position too", _Module()),
-        Variant("no_options", "takes query, key and value and declines the rest", _no_options),
+        Variant("no_options", "takes query, key and value alone", _no_options),
         Variant("in_its_own_dtype", "multiplies half types in their own dtype", as_attention(_in_its_own_dtype)),
     ]

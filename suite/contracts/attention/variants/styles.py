@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 from itertools import count, pairwise
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,11 +15,162 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from attnsuite.cases import Variant
-from attnsuite.contracts.attention.variants.frame import Core, Inputs, attention, in_style
+from attnsuite.contracts.attention.computation.call import AttentionCall, as_attention, check
+from attnsuite.contracts.attention.feature import features
+from attnsuite.contracts.attention.features.scale import factor
+
+
+class Inputs(NamedTuple):
+    """One call with equal heads, the scale as a number, and all masks as one bias."""
+
+    query: Tensor  # ... h l e
+    key: Tensor  # ... h s e
+    value: Tensor  # ... h s v
+    factor: float
+    bias: Tensor  # ... h l s, no row is all −inf
+    keep: Tensor  # ... h l s, dropout's multiplier
+
+    @property
+    def scores(self) -> Tensor:
+        """The scores before the softmax."""
+        return self.factor * (self.query @ self.key.mT) + self.bias
+
+    @property
+    def powers(self) -> Tensor:
+        """The exponentials of the scores, with a largest value of 1 in each row."""
+        return torch.exp(self.scores - self.scores.detach().amax(-1, keepdim=True))
+
+
+Core = Callable[[Inputs], Tensor]
+
+
+def attention(core: Core, wide: Callable[[torch.dtype], torch.dtype] | None = None) -> Callable[..., Tensor]:
+    """The contract's signature around a core, which sees neither empty rows nor a call without keys."""
+
+    def with_core(call: AttentionCall) -> Tensor:
+        check(call)
+        query, key, value = spread(call, wide(call.query.dtype) if wide else call.accumulator)
+        if 0 in call.scores_shape:
+            return (query @ key.transpose(-1, -2) @ value).to(call.query.dtype)
+        bias, empty = bias_of(call, query.dtype)
+        output = core(Inputs(query, key, value, factor(call), bias, kept(call, query.dtype)))
+        return output.masked_fill(empty, 0.0).to(call.query.dtype)
+
+    return as_attention(with_core)
+
+
+def in_style(cores: Mapping[str, tuple[str, Core]]) -> list[Variant]:
+    """The variants of a table of styles in words and cores, by name."""
+    return [Variant(name, says, attention(core)) for name, (says, core) in cores.items()]
+
+
+def spread(call: AttentionCall, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Query, key and value in a dtype; each key head stands before all of its query heads."""
+    query, key, value = (tensor.to(dtype) for tensor in (call.query, call.key, call.value))
+    if call.grouped:
+        which = torch.arange(call.heads, device=query.device) * call.key_heads // call.heads
+        key, value = key.index_select(-3, which), value.index_select(-3, which)
+    return query, key, value
+
+
+def bias_of(call: AttentionCall, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """All masks as one bias, and the rows that they leave empty, where the bias is 0."""
+    bias = torch.zeros(call.scores_shape, dtype=dtype, device=call.query.device)
+    for feature in features():
+        value = feature.value(call.options)
+        if feature.added and value is not None and (added := feature.added(call.grid(), value)) is not None:
+            bias = bias + added.to(dtype)
+    if (seen := call.visible()) is not None:
+        bias = bias.masked_fill(seen.logical_not(), -math.inf)
+    empty = (bias == -math.inf).all(dim=-1, keepdim=True)
+    return bias.masked_fill(empty, 0.0), empty
+
+
+def kept(call: AttentionCall, dtype: torch.dtype) -> Tensor:
+    """Dropout's multiplier for each weight."""
+    ones = torch.ones(call.scores_shape, dtype=dtype, device=call.query.device)
+    return torch.nn.functional.dropout(ones, call["dropout_p"]) if call["dropout_p"] > 0 else ones
+
+
+BLOCK = 32
+"""Keys in a block of the online softmax."""
+SPLIT = 20
+"""Keys in a part of split-k: fewer than a block, so that cases with tens of keys have several parts."""
+
+
+class State(NamedTuple):
+    """The softmax of some keys before it is normalised."""
+
+    largest: Tensor  # ... h l 1, −inf where no key is visible
+    total: Tensor  # ... h l 1
+    output: Tensor  # ... h l v
+
+
+def _of_keys(x: Inputs, keys: slice, floor: Tensor | None = None) -> State:
+    """The state of these keys, relative to their largest score, or to `floor` where that is larger."""
+    scores = x.factor * (x.query @ x.key[..., keys, :].mT) + x.bias[..., keys]
+    largest = scores.amax(-1, keepdim=True)
+    largest = largest if floor is None else torch.maximum(floor, largest)
+    powers = torch.exp(scores - _zero_if_hidden(largest))
+    output = (powers * x.keep[..., keys]) @ x.value[..., keys, :]
+    return State(largest, powers.sum(-1, keepdim=True), output)
+
+
+def _zero_if_hidden(largest: Tensor) -> Tensor:
+    return largest.masked_fill(largest == -math.inf, 0.0)
+
+
+def _online(x: Inputs) -> Tensor:
+    """Blocks of keys from the first to the last; each rescales the state so far to the running maximum."""
+    state = _of_keys(x, slice(0, BLOCK))
+    for start in range(BLOCK, x.key.shape[-2], BLOCK):
+        block = _of_keys(x, slice(start, start + BLOCK), floor=state.largest)
+        shrink = torch.exp(state.largest - _zero_if_hidden(block.largest))
+        state = State(block.largest, shrink * state.total + block.total, shrink * state.output + block.output)
+    return state.output / state.total
+
+
+def _merged_states(one: State, other: State) -> State:
+    largest = torch.maximum(one.largest, other.largest)
+    share, rest = torch.exp(one.largest - _zero_if_hidden(largest)), torch.exp(other.largest - _zero_if_hidden(largest))
+    return State(largest, share * one.total + rest * other.total, share * one.output + rest * other.output)
+
+
+def _split_keys(x: Inputs) -> Tensor:
+    """Parts of the keys, merged two by two."""
+    states = [_of_keys(x, slice(start, start + SPLIT)) for start in range(0, x.key.shape[-2], SPLIT)]
+    while len(states) > 1:
+        odd = states[len(states) // 2 * 2 :]
+        states = [*map(_merged_states, states[0:-1:2], states[1::2]), *odd]
+    return states[0].output / states[0].total
+
+
+def _two_passes(x: Inputs) -> Tensor:
+    """`max(dim).values` passes the whole residual to one key where several are equal; `amax` divides it."""
+    scores = x.scores
+    powers = torch.exp(scores - scores.max(-1, keepdim=True).values)
+    return (powers / powers.sum(-1, keepdim=True) * x.keep) @ x.value
+
+
+def _by_hand(x: Inputs) -> Tensor:
+    """exp(score − log-sum-exp), the log-sum-exp written out."""
+    scores = x.scores
+    largest = scores.amax(-1, keepdim=True)
+    logs = largest + torch.exp(scores - largest).sum(-1, keepdim=True).log()
+    return (torch.exp(scores - logs) * x.keep) @ x.value
+
+
+MAXIMA: dict[str, tuple[str, Core]] = {
+    "running_maximum_in_graph": ("an online softmax, differentiated through its running maximum", _online),
+    "split_maximum_in_graph": ("split-k merged pairwise, differentiated through the maxima", _split_keys),
+    "maximum_in_graph": ("two passes, differentiated through max(dim).values", _two_passes),
+    "logsumexp_in_graph": ("a log-sum-exp by hand, differentiated through its maximum", _by_hand),
+}
+
 
 LOG2_E = math.log2(math.e)
 MANY = 2**12
-"""Heads of all items together from which padding is small: filled up to 128, tens of thousands take gigabytes."""
+"""Heads of all items from which padding goes to 16 only: tens of thousands of heads padded to 128 take gigabytes."""
 _CALLS = count()
 
 
@@ -30,7 +181,7 @@ def _keys_first(x: Inputs) -> Tensor:
 
 
 def _root_of_scale(x: Inputs) -> Tensor:
-    """Query and key each take the root of the scale, the query its sign as well."""
+    """Query and key are each multiplied by the root of the scale, the query by its sign as well."""
     root = math.sqrt(abs(x.factor))
     scores = (x.query * math.copysign(root, x.factor)) @ (x.key * root).mT
     return ((scores + x.bias).softmax(-1) * x.keep) @ x.value
@@ -62,7 +213,7 @@ def _another_order_each_call(x: Inputs) -> Tensor:
 
 
 class Multiplied(torch.autograd.Function):
-    """A product of matrices as `multiply` makes it, and its gradients likewise."""
+    """A product of matrices by the function `multiply`, which also computes its gradients."""
 
     @staticmethod
     def forward(ctx: Any, one: Tensor, other: Tensor, multiply: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
@@ -78,7 +229,7 @@ class Multiplied(torch.autograd.Function):
 
 
 def _multiplying(multiply: Callable[[Tensor, Tensor], Tensor]) -> Core:
-    """Both products of float32 matrices made in one way; those of float64 are made as usual."""
+    """A core with both products of float32 matrices by `multiply`; products of float64 are as usual."""
 
     def in_single(one: Tensor, other: Tensor) -> Tensor:
         return one @ other if one.dtype == torch.float64 else multiply(one, other)
@@ -92,7 +243,7 @@ def _multiplying(multiply: Callable[[Tensor, Tensor], Tensor]) -> Core:
 
 
 def _three_products(one: Tensor, other: Tensor) -> Tensor:
-    """Tensor cores: numbers cut after 11 bits; the product of what was cut off is left out."""
+    """Tensor cores: numbers are cut after 11 bits; the product of the two rests is left out."""
     large, larger = _cut(one), _cut(other)
     small, smaller = _cut(one - large), _cut(other - larger)
     return (small @ larger + large @ smaller) + large @ larger
@@ -120,7 +271,7 @@ def _pieces(tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _padded_to_128(x: Inputs) -> Tensor:
-    """Width and number of keys are filled up to a multiple of 128, by zeros and hidden keys; of many items, to 16."""
+    """Width and number of keys are padded to a multiple of 128, or 16 with many items, by zeros and hidden keys."""
     size = 128 if x.query[..., 0, 0].numel() < MANY else 16
     width, keys = -x.query.shape[-1] % size, -x.key.shape[-2] % size
     query, key = pad(x.query, (0, width)), pad(x.key, (0, width, 0, keys))
@@ -134,13 +285,13 @@ def _split_in_five(x: Inputs) -> Tensor:
     """Five parts of the keys, uneven and some of them hidden, merged one after the other by their log-sum-exp."""
     keys = x.key.shape[-2]
     edges = sorted({keys * part // 5 for part in range(6)})
-    return reduce(_merged, [_part(x, slice(*edge)) for edge in pairwise(edges)])[0]
+    return reduce(_merged_parts, [_part(x, slice(*edge)) for edge in pairwise(edges)])[0]
 
 
 def _part(x: Inputs, part: slice) -> tuple[Tensor, Tensor]:
     """The output of some keys, and the logarithm to base 2 of the sum of their powers."""
     scores = (x.factor * LOG2_E) * (x.query @ x.key[..., part, :].mT) + LOG2_E * x.bias[..., part]
-    largest = _finite(scores.detach().amax(-1, keepdim=True))
+    largest = _clamped(scores.detach().amax(-1, keepdim=True))
     powers = torch.exp2(scores - largest)
     total = powers.sum(-1, keepdim=True)
     some = total.masked_fill(total == 0, 1.0)
@@ -148,8 +299,8 @@ def _part(x: Inputs, part: slice) -> tuple[Tensor, Tensor]:
     return output, (largest + some.log2()).masked_fill(total == 0, -math.inf)
 
 
-def _merged(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    largest = _finite(torch.maximum(one[1], other[1]).detach())
+def _merged_parts(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    largest = _clamped(torch.maximum(one[1], other[1]).detach())
     share, rest = torch.exp2(one[1] - largest), torch.exp2(other[1] - largest)
     total = share + rest
     some = total.masked_fill(total == 0, 1.0)
@@ -157,12 +308,12 @@ def _merged(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> tuple[T
     return output, (largest + some.log2()).masked_fill(total == 0, -math.inf)
 
 
-def _finite(largest: Tensor) -> Tensor:
+def _clamped(largest: Tensor) -> Tensor:
     return largest.clamp(min=torch.finfo(largest.dtype).min)
 
 
 class _TileByTile(torch.autograd.Function):
-    """Keeps a logarithm for each row; the backward computes weights again, and adds up tiles in any order."""
+    """Keeps a logarithm for each row; the backward pass computes weights again, and adds up tiles in any order."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
@@ -201,9 +352,9 @@ def _tiled_backward(x: Inputs) -> Tensor:
 
 
 def _rescales_seldom(x: Inputs) -> Tensor:
-    """An online softmax that takes over a larger score only where it is larger by more than 8.
+    """An online softmax that takes over a larger maximum only if it is larger by more than 8.
 
-    8 is taken off every score beforehand: powers above 1 would overflow where values are large.
+    All scores are reduced by 8 first, since powers above 1 would overflow with large values.
     """
     largest, total, output = torch.tensor(-1e30).to(x.query), x.query.new_zeros(()), x.query.new_zeros(())
     for start in range(0, x.key.shape[-2], 32):
@@ -219,13 +370,13 @@ def _rescales_seldom(x: Inputs) -> Tensor:
 
 
 def _polynomial(x: Inputs) -> Tensor:
-    """Powers of two by their exponent and a polynomial, as multipliers compute them that exp would wait for."""
+    """Powers of two from an exponent and a polynomial, which multipliers compute while the unit for exp is busy."""
     scores = (x.factor * LOG2_E) * (x.query @ x.key.mT) + LOG2_E * x.bias
     single = scores.dtype == torch.float32
     shifted = (scores - scores.detach().amax(-1, keepdim=True)).clamp(min=-150.0 if single else -1100.0)
     whole = shifted.detach().round()
     power = torch.zeros_like(shifted)
-    for degree in range(9 if single else 15, -1, -1):  # what is left out is below 2⁻³⁰, or 2⁻⁵⁵
+    for degree in range(9 if single else 15, -1, -1):  # the remainder is below 2⁻³⁰, or 2⁻⁵⁵
         power = power * (shifted - whole) + math.log(2) ** degree / math.factorial(degree)
     half = whole / 2 - whole / 2 % 1
     powers = torch.ldexp(torch.ldexp(power, half), whole - half)
@@ -246,7 +397,6 @@ STYLES: dict[str, tuple[str, Core]] = {
     "rescales_seldom": ("an online softmax that rescales by more than e⁸ alone", _rescales_seldom),
     "polynomial": ("powers of two by a polynomial", _polynomial),
 }
-"""By name: the style in words, and what computes in it."""
 
 
 def _dense(x: Inputs) -> Tensor:
@@ -256,4 +406,4 @@ def _dense(x: Inputs) -> Tensor:
 def variants() -> list[Variant]:
     """One formula, many styles."""
     in_float64 = attention(_dense, lambda dtype: torch.float64)
-    return [*in_style(STYLES), Variant("float64_inside", "everything is computed in float64", in_float64)]
+    return [*in_style(STYLES | MAXIMA), Variant("float64_inside", "everything is computed in float64", in_float64)]

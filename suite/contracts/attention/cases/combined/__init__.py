@@ -6,24 +6,36 @@ their levels in their own files; after a change of levels, `python -m attnsuite.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 from attnsuite.cases import Case
-from attnsuite.cases.contract import FULL, QUICK, CoveringArray
+from attnsuite.cases.contract import FULL, QUICK, CoveringArray, LocalMutant
 from attnsuite.cases.covering import Row, Space, drawn
+from attnsuite.cases.layouts import JUNK
+from attnsuite.cases.mutants import Mutation, mutants, with_result
 from attnsuite.contracts.attention.cases.case import AttentionCase
-from attnsuite.contracts.attention.cases.combined.levels import LEVELS
+from attnsuite.contracts.attention.cases.combined.levels import BACKWARD, LEVELS
 from attnsuite.contracts.attention.cases.dropout import kept
+from attnsuite.contracts.attention.computation.call import AttentionCall
+from attnsuite.contracts.attention.computation.forward import Dense
+from attnsuite.contracts.attention.computation.gradients import Backward, Gradients
 from attnsuite.contracts.attention.feature import Feature, features
-from attnsuite.model import COMBINED
+from attnsuite.model import COMBINED, DTYPES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 PAIRS, TRIPLES = (Path(__file__).with_name(f"{name}.txt") for name in ("pairs", "triples"))
 """A row in each line, written as its unusual levels: those in which all pairs meet, and those that triples need more."""
 FUSED = tuple(("size", "width", visibility, "gradient") for visibility in ("mask", "causal", "window"))
-"""What kernels fuse: every triple of levels among these meets."""
+"""Factors that kernels fuse: every triple of their levels meets."""
 LACKING = (
     ("gradients", "value widths", "dropout", "masks", "windows"),
     ("value widths", "dropout", "masks", "windows"),
@@ -32,13 +44,13 @@ LACKING = (
     ("windows",),  # PyTorch's SDPA
     ("masks",),  # FlashAttention
 )
-"""What implementations lack together: each is asked about every pair of the levels that it has."""
+"""Sets of features that implementations lack together: every pair of the remaining levels meets in cases without them."""
 ALL_LEVELS = (*LEVELS, *(each.levels for each in features()))
-"""What is combined: first what is no feature's, then by feature."""
+"""The general levels, then those of each feature."""
 
 
 def space(of_features: Sequence[Feature]) -> Space:
-    """What these features and the others' levels can combine. ValueError, which names the file, for an unknown word."""
+    """The space of the levels of these features and the general ones. ValueError, which names the file, for an unknown word."""
     combined = (*LEVELS, *(each.levels for each in of_features))
     factors = {name: tuple(levels) for each in combined for name, levels in each.factors.items()}
     for feature in of_features:
@@ -53,7 +65,7 @@ def space(of_features: Sequence[Feature]) -> Space:
 
 
 def _unknown(feature: Feature, factors: Mapping[str, Collection[str]]) -> str:
-    """What the feature's levels name that there is not, or empty."""
+    """The unknown level or factor that the feature's levels name, in a sentence; or empty."""
     if feature.levels.unsupported not in {"", *LACKING[0]}:
         return f"implementations lack {feature.levels.unsupported!r}; they may lack: {', '.join(LACKING[0])}"
     return next(filter(None, (each.unknown(factors) for each in feature.levels.contradictions)), "")
@@ -63,10 +75,9 @@ SPACE = space(features())
 
 
 def rows(profile: str = FULL, seed: int = 0) -> list[Row]:
-    """The array that is asked: in the profile `quick` every pair meets, in `full` every fused triple, too.
+    """The rows of the array: with `quick` every pair of levels meets, with `full` every fused triple as well.
 
-    Seed 0 is the one that is kept; another seed draws another array. ValueError where the kept one does not fit the
-    levels.
+    Seed 0 is the stored array; another seed draws another one. ValueError if the stored array does not fit the levels.
     """
     if seed:
         return list(_drawn(seed, profile == FULL))
@@ -74,7 +85,7 @@ def rows(profile: str = FULL, seed: int = 0) -> list[Row]:
     return [SPACE.read(line) for file in files for line in file.read_text().splitlines()]
 
 
-@lru_cache(maxsize=4)  # drawing takes seconds, and one check asks for the same array several times
+@lru_cache(maxsize=4)  # drawing takes seconds, and one check needs the same array several times
 def _drawn(seed: int, fused: bool) -> tuple[Row, ...]:
     return tuple(drawn(SPACE, seed, fused=fused))
 
@@ -92,6 +103,61 @@ def case(row: Row) -> Case:
 
 def array() -> CoveringArray:
     """The array of the contract."""
-    from attnsuite.contracts.attention.cases.combined.mistakes import local_mistakes  # needs all features
-
     return CoveringArray(SPACE, rows, case, local_mistakes, (PAIRS, TRIPLES))
+
+
+def _without_a_key(scores: Tensor, call: AttentionCall) -> Tensor:
+    """Weights as if one query could not attend to the key that it prefers: of the last head, the first query that sees
+    most. Where none sees anything, the first query of that head attends to every key.
+    """
+    head = scores.detach().reshape(-1, *scores.shape[-2:])[-1]  # l s
+    seen = (head > -math.inf).sum(-1)
+    at = torch.zeros(scores.shape, dtype=torch.bool)
+    of_head = at.view(-1, *head.shape)[-1]
+    if not seen.any():
+        of_head[0] = True
+        return Dense.softmax(scores.masked_fill(at, 0.0), call)
+    query = int(seen.argmax())
+    of_head[query, int(head[query].argmax())] = True
+    return Dense.softmax(scores.masked_fill(at, -math.inf), call)
+
+
+def _last_column_unwritten(output: Tensor) -> Tensor:
+    return torch.cat([output[..., :-1], torch.full_like(output[..., :1], JUNK)], -1)
+
+
+def without_the_largest(gradient: Tensor) -> Tensor:
+    """The gradient with 0 for its largest number; 1 for one number where all are 0."""
+    flat = gradient.flatten().clone()
+    place = flat.abs().argmax()
+    flat[place] = 0.0 if flat[place] else 1.0
+    return flat.view(gradient.shape)
+
+
+def _lost_of(name: str) -> Mutation:
+    def deliver(gradients: Gradients) -> Gradients:
+        found = gradients.get(name)
+        return gradients if found is None else {**gradients, name: without_the_largest(found)}
+
+    return Mutation(f"the largest number of the gradient of {name} is lost", with_result(deliver), dtypes=DTYPES)
+
+
+FORWARD = mutants(
+    Dense,
+    softmax={"one_query_loses_a_key": Mutation("one query loses the key it prefers", _without_a_key, dtypes=DTYPES)},
+    finish={
+        "last_column_is_not_written": Mutation("the last column of the output is not written",
+            with_result(_last_column_unwritten), dtypes=DTYPES)
+    },
+)  # fmt: skip
+WANTING = BACKWARD.factors["gradient"]
+OF_GRADIENTS = {name: _lost_of(name) for names in WANTING.values() for name in names}
+
+
+def local_mistakes() -> list[LocalMutant]:
+    """Mutants of the output, possible in all rows, and of a gradient, possible where it is requested."""
+    backward = mutants(
+        Backward, deliver={**{f"gradient_of_{name}_loses_a_number": row for name, row in OF_GRADIENTS.items()}}
+    )
+    wanted = [frozenset(level for level, names in WANTING.items() if name in names) for name in OF_GRADIENTS]
+    return [*map(LocalMutant, FORWARD), *map(LocalMutant, backward, wanted)]

@@ -1,4 +1,4 @@
-"""What cases combine that is no feature's argument: sizes, widths, ranks, layouts, draws, gradients and dtypes."""
+"""The general levels of combined cases: sizes, widths, ranks, layouts, draws, gradients and dtypes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from attnsuite.contracts.attention.feature import Levels
 from attnsuite.model import DTYPES
 
 MOST_NUMBERS = {"float64": 2**16, "float32": 2**18, "float16": 2**18, "bfloat16": 2**18}
-"""The most scores and numbers of inputs in a call: its truth then takes some ten milliseconds. That of float64 is
-computed in extended precision, for which processors have no vectors: it takes several times as long."""
+"""Most scores and numbers of inputs in a call, so that the oracle takes some ten milliseconds. For float64 it computes
+in extended precision, for which processors have no vectors: that takes several times as long."""
 
 SIZES = {
     "tiny": (5, 7),
@@ -27,7 +27,7 @@ sees the last key; where there are more, it sees none of the last ones."""
 ITEMS = {"few_heads": (2, 4), "one_head": (1, 1), "many_heads": (1, 34), "many_items": (17, 2)}
 """Batch items and heads: fewer and more than 32, which is how many some kernels take at a time."""
 WIDTHS = (8, 64, 65, 72, 80, 96, 128, 192, 256, 576)
-"""Those for which kernels are written, some between these, and one beyond all."""
+"""Widths that kernels support, some between these, and one beyond all."""
 LAYOUTS = ("contiguous", "transposed_heads", "column_major", "sliced", "offset", "expanded")
 UPSTREAM_LAYOUTS = ("contiguous", "transposed_heads", "column_major", "expanded_rows")
 DRAWS = ("peaked", "offset_values", "opposite_logits", "uneven_sizes", "identity_values")
@@ -50,7 +50,7 @@ VALUE_WIDTHS: Mapping[str, Width] = {
 
 
 def takes_long(size: str, width: str, value_width: str, items: str, dtype: str) -> bool:
-    """Whether the truth of a row would take too long for a suite that is run all day."""
+    """Whether the oracle would take too long for a row."""
     (queries, keys), (batch, heads), values = (
         SIZES[size],
         ITEMS[items],
@@ -85,7 +85,7 @@ SHAPES = Levels(
     },
     _sized,
     (
-        Contradiction("its truth would take long",
+        Contradiction("its oracle would take long",
             {"size": SIZES, "width": WIDTH, "value_width": VALUE_WIDTHS, "items": ITEMS, "dtype": DTYPES}, takes_long),
         Contradiction("rank 3 has an axis of heads alone", {"rank": ("rank_3",), "items": ("few_heads", "many_items")}),
         Contradiction("rank 2 has no leading axis",
@@ -117,7 +117,7 @@ TENSORS = {"query": "q", "key": "k", "value": "v", "output_gradient": "do"}
 
 
 def _places(letter: str, layouts: tuple[str, ...]) -> tuple[Contradiction, ...]:
-    """What contradicts layouts of a tensor: they are of axes that it has."""
+    """Contradictions of a tensor's layouts, which need axes that it has."""
     name = next(name for name, short in TENSORS.items() if short == letter)
     heads = Contradiction(
         "heads are not an axis of rank 2", {f"{name}_layout": (f"{letter}_transposed_heads",), "rank": ("rank_2",)}
@@ -144,7 +144,7 @@ BACKWARD = Levels(
     {"gradient": {**GRADIENTS, "dqkv_mask": (*INPUTS, "attn_mask")}},
     lambda levels: {"gradient_of": levels["gradient"]},
     (
-        Contradiction("an output gradient is sent where gradients are asked",
+        Contradiction("an output gradient is passed where gradients are requested",
             {"gradient": (*tuple(GRADIENTS)[1:], "dqkv_mask"), "output_gradient_layout": ("no_do",)}),
         Contradiction("without gradients there is no output gradient",
             {"gradient": ("no_gradient",), "output_gradient_layout": tuple(_levels("do", UPSTREAM_LAYOUTS))}),
