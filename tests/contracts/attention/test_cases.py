@@ -22,7 +22,6 @@ from attnsuite.cases import Call, Reply
 from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases import cases
 from attnsuite.contracts.attention.cases.case import AttentionCase, as_problem, expected_result, on_rows, sampled_rows
-from attnsuite.contracts.attention.cases.draws import Sizes
 from attnsuite.contracts.attention.computation.call import as_attention
 from attnsuite.contracts.attention.computation.forward import correct
 from attnsuite.contracts.attention.contract import needs
@@ -39,9 +38,6 @@ Array = np.ndarray[Any, Any]
 correct_dense = as_attention(correct)
 
 HALF = ("float16", "bfloat16")
-EMPTYING = ("nothing", "empty_rows", "one_empty_row", "closed_rows")
-"""The patterns that leave rows empty, and say so."""
-SIZES = Sizes(batch=2, heads=4, key_heads=2, queries=6, keys=10, width=8, value_width=10)
 
 
 @cache
@@ -58,16 +54,11 @@ def answered(case: asking.Case, function: Callable[..., Tensor], dtype: str) -> 
     return case.verdict(calls, run_calls(function, calls), case.expected(calls, {}))
 
 
-def test_the_plainest_cases_come_first() -> None:
-    assert next(iter(every_case().values())).name == "plain/small"
-    assert needs(every_case()["plain/small"].calls("float32")) == {"float32"}
-
-
 # Building
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_question_can_be_built_in_every_dtype_it_names(dtype: str) -> None:
+def test_every_case_can_be_built_in_each_of_its_dtypes(dtype: str) -> None:
     for case in every_case().values():
         if dtype not in case.dtypes:
             continue
@@ -84,16 +75,11 @@ def test_every_question_can_be_built_in_every_dtype_it_names(dtype: str) -> None
                 query, value = call.tensors["query"], call.tensors["value"]
                 assert call.output_gradient.shape == (*query.shape[:-1], value.shape[-1])
             assert dtype in needs((call,))
-
-
-def test_mask_and_causal_are_never_asked_together() -> None:
-    for case in every_case().values():
-        for call in case.calls(case.dtypes[0]):
             assert not (call.options.get("is_causal") and "attn_mask" in call.tensors), case.name
 
 
 def digest() -> str:
-    """A hash of every number of every question, and of how it lies in memory."""
+    """A hash of all numbers of all calls, and of their layout in memory."""
     hashed = hashlib.blake2b()
     for case in cases():
         for call in case.calls(case.dtypes[-1]):
@@ -106,49 +92,29 @@ def digest() -> str:
     return hashed.hexdigest()
 
 
-@cache
-def built_here() -> tuple[str, Tensor, Tensor]:
-    """The hash of all questions that are built here, and the state of torch's generator before and after that."""
-    torch.manual_seed(9)
-    before = torch.get_rng_state()
-    return digest(), before, torch.get_rng_state()
-
-
 @pytest.mark.slow
-def test_questions_are_the_same_in_every_process() -> None:
+def test_calls_are_the_same_in_every_process_and_leave_the_global_generator_alone() -> None:
     program = "import sys; sys.path.insert(0, sys.argv[1]); import test_cases as t; print(t.digest())"
     command = [sys.executable, "-c", program, str(Path(__file__).parent)]
+    environment = {**os.environ, "PYTHONHASHSEED": "77"}
+    torch.manual_seed(9)
+    before = torch.get_rng_state()
 
-    here, again = built_here()[0], digest()
-    there = subprocess.run(
-        command, env={**os.environ, "PYTHONHASHSEED": "77"}, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    here, again = digest(), digest()
+    there = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
 
     assert here == again == there
+    assert torch.equal(before, torch.get_rng_state())
 
 
-def test_building_questions_leaves_the_global_generators_alone() -> None:
-    _, before, after = built_here()
-
-    assert torch.equal(before, after)
-
-
-def test_numbers_depend_on_the_name_alone() -> None:
+def test_numbers_depend_on_the_name_alone_and_a_narrower_dtype_rounds_them() -> None:
     one, other = AttentionCase("some/name", "one reason"), AttentionCase("some/other", "one reason")
+    query = one.call("float64").tensors["query"]
 
-    first, again, second = one.call("float64"), one.but(why="another").call("float64"), other.call("float64")
-
-    assert torch.equal(first.tensors["query"], again.tensors["query"])
-    assert not torch.equal(first.tensors["query"], second.tensors["query"])
-
-
-def test_a_narrower_dtype_rounds_the_same_numbers() -> None:
-    case = AttentionCase("some/name", "")
-
+    assert torch.equal(query, one.but(why="another").call("float64").tensors["query"])
+    assert not torch.equal(query, other.call("float64").tensors["query"])
     for dtype in DTYPES:
-        assert torch.equal(
-            case.call(dtype).tensors["key"], case.call("float64").tensors["key"].to(getattr(torch, dtype))
-        )
+        assert torch.equal(one.call(dtype).tensors["query"], query.to(getattr(torch, dtype)))
 
 
 def test_only_what_is_unusual_is_passed() -> None:
@@ -162,7 +128,7 @@ def test_only_what_is_unusual_is_passed() -> None:
 
 
 def mistakes(asked: Problem) -> Iterator[tuple[str, Problem]]:
-    """The question as somebody answers it who makes one mistake of indexing."""
+    """The problem with one mistake of indexing each."""
     if asked.key.shape[2] > 1:
         yield "drops the last key", replace(asked, key=asked.key[:, :, :-1], value=asked.value[:, :, :-1])
         yield "shifts the values by one", replace(asked, value=np.roll(asked.value, 1, axis=2))
@@ -191,8 +157,8 @@ def test_mistakes_of_indexing_stand_far_above_the_bound_at_every_size(dtype: str
         for mistake, changed in mistakes(asked):
             rows = sampled_rows(asked, dtype)
             pair = (asked, changed) if rows is None else (on_rows(asked, rows), on_rows(changed, rows))
-            right, came = (oracle.attention(one, PRECISIONS[dtype], widest(dtype)).output for one in pair)
-            ratio = compare.error_ratio(came.value.astype(np.float64), right.value, right.bound)
+            right, actual = (oracle.attention(one, PRECISIONS[dtype], widest(dtype)).output for one in pair)
+            ratio = compare.error_ratio(actual.value.astype(np.float64), right.value, right.bound)
             found.setdefault(mistake, []).append(ratio > far)
 
     assert len(found) == 7

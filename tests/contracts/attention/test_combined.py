@@ -76,20 +76,6 @@ def sample(count: int) -> list[Row]:
     return ROWS[:: len(ROWS) // count]
 
 
-def is_firm(row: Row) -> bool:
-    """Whether luck decides nothing: its bounds are not loose."""
-    case = combined.case(row)
-    calls = case.calls(case.dtypes[0])
-    return case.counts(case.expected(calls, {}))
-
-
-def test_a_column_that_is_not_written_is_caught_by_every_row_whose_bounds_are_not_loose() -> None:
-    rows = sample(30)
-    firm = [row for row in rows if is_firm(row)]
-    assert len(firm) > 0.8 * len(rows)
-    assert all("last_column_is_not_written" in killed_by(CONTRACT, row) for row in firm)
-
-
 def test_each_mistake_is_caught_by_some_row_and_some_rows_miss_one() -> None:
     caught = [killed_by(CONTRACT, row) for row in sample(40)]
     names = {each.mutant.name for each in ARRAY.mistakes()}
@@ -121,12 +107,6 @@ def test_an_implementation_wrong_only_where_two_levels_meet_fails_there_alone() 
             failed.append(row)
     assert failed
     assert all(meeting.items() <= row.items() for row in failed)
-
-
-def test_the_family_is_the_contracts_own() -> None:
-    names = [case.name for case in contract("attention").cases()]
-    assert len(set(names)) == len(names)
-    assert sum(name.startswith("combined/") for name in names) == len(combined.rows("quick"))
 
 
 def test_a_feature_without_levels_is_refused_and_its_file_named(monkeypatch: pytest.MonkeyPatch) -> None:

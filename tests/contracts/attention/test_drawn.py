@@ -100,19 +100,6 @@ def test_cases_ask_every_layout_of_every_tensor() -> None:
     assert {("output_gradient", layout) for layout in {*strange, "expanded_everywhere"}} <= asked
 
 
-def test_a_case_lays_its_tensors_out_as_it_says() -> None:
-    for case in plain_cases():
-        if case.family != "layout":
-            continue
-        call = case.call("float32")
-        for name, layout in case.layout.items():
-            tensor = call.output_gradient if name == "output_gradient" else call.tensors[name]
-            assert tensor is not None
-            assert STRIDES[layout][1](tensor), case.name
-        for name in set(call.tensors) - set(case.layout):
-            assert call.tensors[name].is_contiguous(), case.name
-
-
 # Masks
 
 
@@ -145,14 +132,6 @@ def test_cases_have_empty_rows_exactly_where_their_pattern_says_so() -> None:
             mask = case.values["mask"]
             says_so = mask.pattern in EMPTYING and mask.hidden == -np.inf
             assert ("empty_row" in needs(case.calls("float32"))) == says_so, case.name
-
-
-@pytest.mark.parametrize("pattern", ["random", "padding", "late", "early", "single", "window"])
-def test_masks_hide_something_and_show_something(pattern: str) -> None:
-    mask = Mask("bool", pattern).draw(generator("masks"), replace(SIZES, keys=40), torch.float32)
-
-    assert mask.any()
-    assert not mask.all()
 
 
 def test_a_float_mask_hides_what_a_boolean_one_hides() -> None:
@@ -200,14 +179,6 @@ def test_identity_draws_show_the_weights() -> None:
     for case in plain_cases():
         if "identity" in case.draw:
             assert case.sizes.value_width == case.keys, f"{case.name} does not show every weight"
-
-
-def test_identity_values_return_the_weights_themselves() -> None:
-    call = AttentionCase("some/identity", "", draw="identity_values", keys=8).call("float64")
-
-    truth = oracle_result(call, {})
-
-    assert (abs(truth.output.value - truth.weights) <= truth.output.bound).all()
 
 
 @pytest.mark.parametrize(

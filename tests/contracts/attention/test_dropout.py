@@ -31,6 +31,7 @@ from attnsuite.registry import find
 from attnsuite.worker import run_calls
 
 Array = np.ndarray[Any, Any]
+Drawn = Callable[[np.random.Generator, float, tuple[int, ...]], Array]
 
 correct_dense = as_attention(correct)
 
@@ -98,10 +99,10 @@ def chance(case: CountedCase) -> float:
     return float(inner(case).values["dropout_p"])
 
 
-def said(case: CountedCase, patterns: list[Array]) -> str | None:
-    """What is said of outputs that keep these weights."""
-    asked = tuple(call for call in calls(case.name) if call.backward_of is None)
-    return shares.complaint(case.count(asked, [shown(case, pattern) for pattern in patterns]))
+def complaint(case: CountedCase, patterns: list[Array]) -> str | None:
+    """The complaint about outputs that keep these weights."""
+    forward = tuple(call for call in calls(case.name) if call.backward_of is None)
+    return shares.complaint(case.count(forward, [shown(case, pattern) for pattern in patterns]))
 
 
 def shown(case: CountedCase, pattern: Array) -> Array:
@@ -177,10 +178,10 @@ def test_a_statistical_case_never_accuses_an_honest_generator(name: str) -> None
     case = STATISTICS[name]
     random = np.random.default_rng(7)
 
-    small = [said(case, kept_by(case, random, 4, 4, 16, 16)) for _ in range(2000 if of_any_size(case) else 0)]
-    large = [said(case, kept_by(case, random, *_size(case))) for _ in range(20)]
+    small = [complaint(case, kept_by(case, random, 4, 4, 16, 16)) for _ in range(2000 if of_any_size(case) else 0)]
+    large = [complaint(case, kept_by(case, random, *_size(case))) for _ in range(20)]
 
-    assert [complaint for complaint in (*small, *large) if complaint] == []
+    assert [text for text in (*small, *large) if text] == []
 
 
 def of_any_size(case: CountedCase) -> bool:
@@ -193,7 +194,7 @@ def _size(case: CountedCase) -> tuple[int, ...]:
     return (of.batch, of.heads, of.queries, of.keys)
 
 
-def test_a_run_of_all_that_ships_asks_no_more_statistical_questions_than_the_level_is_shared_among() -> None:
+def test_a_run_of_all_that_ships_runs_no_more_statistical_tests_than_share_the_level() -> None:
     asked = 0
     for name in names():
         drawn = [case for case in contract(name).cases() if isinstance(case, CountedCase | DropoutCase | Randomised)]
@@ -202,7 +203,7 @@ def test_a_run_of_all_that_ships_asks_no_more_statistical_questions_than_the_lev
     assert MAX_TESTS / 8 < asked <= MAX_TESTS
 
 
-def _by(axis: int) -> Callable[[np.random.Generator, float, tuple[int, ...]], Array]:
+def _by(axis: int) -> Drawn:
     """Draws shared along one axis: heads, items, rows or keys that do not draw for themselves."""
 
     def drawn(random: np.random.Generator, p: float, size: tuple[int, ...]) -> Array:
@@ -228,57 +229,11 @@ def _exact_share(random: np.random.Generator, p: float, size: tuple[int, ...]) -
     return random.random(size).argsort(-1) >= round(p * size[-1])
 
 
-@pytest.mark.parametrize(
-    ("name", "mistake"),
-    [
-        ("dropout/share_0.1", _swapped),
-        ("dropout/share_0.1", _coarse),
-        ("dropout/variance_rows_0.1", _by(3)),
-        ("dropout/variance_rows_0.5", _by(3)),
-        ("dropout/variance_rows_0.5", _exact_share),
-        ("dropout/variance_columns_0.1", _by(2)),
-        ("dropout/variance_columns_0.5", _by(2)),
-        *((f"dropout/independent_{p}", _by(axis)) for p in (0.1, 0.5) for axis in range(4)),
-    ],
-)
-def test_a_statistical_case_accuses_a_dishonest_generator(
-    name: str, mistake: Callable[[np.random.Generator, float, tuple[int, ...]], Array]
-) -> None:
-    case = STATISTICS[name]
-
-    kept = mistake(np.random.default_rng(3), chance(case), _size(case))
-
-    assert said(case, [kept])
-
-
-def test_seeds_and_successive_calls_accuse_who_ignores_the_generator() -> None:
-    random = np.random.default_rng(3)
-    one, two, three = (honest_draw(random, 0.3, 8, 8, 16, 16) for _ in range(3))
-    seeds, successive = STATISTICS["dropout/seeds"], STATISTICS["dropout/successive_calls"]
-
-    assert "differ between two calls with one seed" in str(said(seeds, [one, two, three]))
-    assert "agree between two draws" in str(said(seeds, [one, one, one]))
-    assert said(seeds, [one, one, two]) is None
-    assert "agree between two draws" in str(said(successive, [one, one]))
-    assert said(successive, [one, two]) is None
-
-
-def test_statistics_are_read_off_what_torch_really_drops() -> None:
-    for name, case in STATISTICS.items():
-        if "window" in inner(case).values:
-            continue
-        verdict = verdict_on(case, torch.nn.functional.scaled_dot_product_attention, "float32")
-        assert verdict.status == "passed", (name, verdict.detail)
-
-
-# Dropout beside other features
-
-
 def _tenth_too_rare(random: np.random.Generator, p: float, size: tuple[int, ...]) -> Array:
     return honest_draw(random, p * 0.9, *size)
 
 
-def _repeating(axis: int, count: int) -> Callable[[np.random.Generator, float, tuple[int, ...]], Array]:
+def _repeating(axis: int, count: int) -> Drawn:
     """Draws that begin anew after so many places along an axis."""
 
     def drawn(random: np.random.Generator, p: float, size: tuple[int, ...]) -> Array:
@@ -295,6 +250,14 @@ def _none_beyond(random: np.random.Generator, p: float, size: tuple[int, ...]) -
 @pytest.mark.parametrize(
     ("name", "mistake"),
     [
+        ("dropout/share_0.1", _swapped),
+        ("dropout/share_0.1", _coarse),
+        ("dropout/variance_rows_0.1", _by(3)),
+        ("dropout/variance_rows_0.5", _by(3)),
+        ("dropout/variance_rows_0.5", _exact_share),
+        ("dropout/variance_columns_0.1", _by(2)),
+        ("dropout/variance_columns_0.5", _by(2)),
+        *((f"dropout/independent_{p}", _by(axis)) for p in (0.1, 0.5) for axis in range(4)),
         *((f"dropout/drawn_{name}", _tenth_too_rare) for name in ("causal", "windowed", "masked", "biased", "padded")),
         *((f"dropout/drawn_{name}", _by(1)) for name in ("causal", "masked", "grouped", "one_query")),
         *((f"dropout/drawn_{name}", _by(0)) for name in ("padded", "one_query")),
@@ -304,20 +267,38 @@ def _none_beyond(random: np.random.Generator, p: float, size: tuple[int, ...]) -
         ("dropout/of_many_rarely", _coarse),
     ],
 )
-def test_dropout_beside_other_features_accuses_a_dishonest_generator(
-    name: str, mistake: Callable[[np.random.Generator, float, tuple[int, ...]], Array]
-) -> None:
+def test_a_statistical_case_accuses_a_dishonest_generator(name: str, mistake: Drawn) -> None:
     case = STATISTICS[name]
 
-    assert said(case, [mistake(np.random.default_rng(3), chance(case), _size(case))])
+    assert complaint(case, [mistake(np.random.default_rng(3), chance(case), _size(case))])
+
+
+def test_seeds_and_successive_calls_accuse_an_ignored_generator() -> None:
+    random = np.random.default_rng(3)
+    one, two, three = (honest_draw(random, 0.3, 8, 8, 16, 16) for _ in range(3))
+    seeds, successive = STATISTICS["dropout/seeds"], STATISTICS["dropout/successive_calls"]
+
+    assert "differ between two calls with one seed" in str(complaint(seeds, [one, two, three]))
+    assert "agree between two draws" in str(complaint(seeds, [one, one, one]))
+    assert complaint(seeds, [one, one, two]) is None
+    assert "agree between two draws" in str(complaint(successive, [one, one]))
+    assert complaint(successive, [one, two]) is None
+
+
+def test_statistics_are_read_off_what_torch_really_drops() -> None:
+    for name, case in STATISTICS.items():
+        if "window" in inner(case).values:
+            continue
+        verdict = verdict_on(case, torch.nn.functional.scaled_dot_product_attention, "float32")
+        assert verdict.status == "passed", (name, verdict.detail)
 
 
 def test_what_is_hidden_counts_as_neither_kept_nor_dropped() -> None:
     case = STATISTICS["dropout/drawn_causal"]
     draw = honest_draw(np.random.default_rng(3), chance(case), *_size(case))
 
-    assert said(case, [draw]) is None
-    assert said(case, [np.tril(draw)]) is None
+    assert complaint(case, [draw]) is None
+    assert complaint(case, [np.tril(draw)]) is None
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
@@ -335,7 +316,7 @@ def test_a_few_visible_weights_may_all_stay_or_all_fall_out(share: float) -> Non
     assert verdict.status == "passed", verdict.detail
 
 
-def test_each_of_two_interleaved_draws_is_held_against_its_own_backward_pass() -> None:
+def test_each_of_two_interleaved_draws_is_compared_with_its_own_backward_pass() -> None:
     case = next(case for case in cases() if isinstance(case, InterleavedPasses))
     calls = case.calls("float32")
     honest = run_calls(correct_dense, calls)

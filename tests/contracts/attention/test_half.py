@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -157,16 +156,6 @@ def test_mistakes_smaller_than_a_rounding_are_seen(name: str, dtype: str) -> Non
     truth = case.expected(calls, {})
 
     assert case.verdict(calls, run_calls(deviation.function, calls), truth).status == Status.FAILED
-
-
-@pytest.mark.parametrize("name", [name for name in SEEN if "long_rows" not in name])
-def test_no_bound_of_a_single_number_sees_them_in_bfloat16(name: str) -> None:
-    deviation = next(each for each in contract("attention").mutants() if each.name == name)
-    case = next(each for each in HALF_CASES if each.name == SEEN[name])
-    calls = case.calls("bfloat16")
-    alone = tuple(replace(truth, wholes={}) for truth in case.expected(calls, {}))
-
-    assert case.verdict(calls, run_calls(deviation.function, calls), alone).status == Status.PASSED
 
 
 def test_the_complaint_names_the_key_that_was_left_out() -> None:

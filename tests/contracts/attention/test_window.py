@@ -32,24 +32,6 @@ def test_a_query_sees_the_keys_between_both_ends(
     assert found.tolist() == [[i - left <= j <= i + right for j in range(keys)] for i in range(queries)]
 
 
-def test_causal_wins_over_a_window_that_reaches_into_the_future() -> None:
-    found = seen(call(queries=5, keys=5, window=(1, 3), causal=True))
-
-    assert found.tolist() == [[i - 1 <= j <= i for j in range(5)] for i in range(5)]
-
-
-@pytest.mark.parametrize(
-    ("changes", "needed"),
-    [
-        ({"queries": 5, "keys": 5, "window": (1, 1)}, {"window"}),
-        ({"queries": 9, "keys": 4, "window": (1, 0)}, {"window", "empty_row"}),
-        ({"queries": 9, "keys": 4, "window": (None, 0)}, {"window"}),
-    ],
-)
-def test_needs_are_read_off_a_call(changes: dict[str, object], needed: set[str]) -> None:
-    assert needs((call(**changes),)) == {*needed, "float32"}
-
-
 def test_a_workload_counts_the_pairs_inside_its_window() -> None:
     workload = Workload("test/window", "", 100, 100, 4, 2, window=(9, 0))
 

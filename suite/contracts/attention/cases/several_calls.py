@@ -199,7 +199,7 @@ def interleave(calls: Calls, order: tuple[int, ...] = (0, 1)) -> Calls:
     return (*map(forward_of, calls), *(replace(calls[number], backward_of=number) for number in order))
 
 
-def interleaved(case: AttentionCase, order: tuple[int, ...] = (0, 1), **unusual: object) -> MakeCalls:
+def interleaved(case: AttentionCase, order: tuple[int, ...] = (0, 1), **unusual: Any) -> MakeCalls:
     """Two calls of a case, of other numbers and with something unusual about the second."""
     other = case.but(name=case.name + "_other", **unusual)
     return lambda draw: interleave((draw(case), draw(other)), order)
