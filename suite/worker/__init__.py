@@ -1,7 +1,7 @@
-"""One implementation in its own process: questions and answers cross as raw bytes and JSON.
+"""One implementation in its own process. Requests and replies cross as MessagePack and raw bytes of tensors.
 
-What starts processes is there at once. The rest needs PyTorch, and is loaded when it is first used: so processes can
-begin to import PyTorch before this one does.
+Functions that start processes are imported at once. The rest needs PyTorch and is imported on first use, so that other
+processes can begin to import PyTorch before this one does.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from attnsuite.worker.forkserver import await_servers, forget_servers, prewarm
 
 if TYPE_CHECKING:
     from attnsuite.worker.calling import run_calls as run_calls
-    from attnsuite.worker.messages import storage_of as storage_of
-    from attnsuite.worker.snapshots import fingerprint as fingerprint
-    from attnsuite.worker.snapshots import placed as placed
     from attnsuite.worker.worker import Crash as Crash
     from attnsuite.worker.worker import Failure as Failure
     from attnsuite.worker.worker import Ready as Ready
@@ -29,19 +26,14 @@ __all__ = [
     "Timeout",
     "Worker",
     "await_servers",
-    "fingerprint",
     "forget_servers",
-    "placed",
     "prewarm",
     "run_calls",
-    "storage_of",
 ]  # fmt: skip
 
 _MODULES = {
     **dict.fromkeys(("Crash", "Failure", "Timeout", "Ready", "Worker"), "worker"),
-    **dict.fromkeys(("fingerprint", "placed"), "snapshots"),
     "run_calls": "calling",
-    "storage_of": "messages",
 }
 
 

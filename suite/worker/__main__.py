@@ -1,4 +1,4 @@
-"""The process of one implementation: imports it, then answers requests until its parent is gone."""
+"""The process of one implementation: it imports the implementation, then serves requests until its parent ends."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from attnsuite.worker.sandbox.processes import die_with_the_parent
 from attnsuite.worker.turns import EXCHANGE, fill
 
 RUN_CALLS = "run_calls"
-"""The verb that every worker answers: calls of the implementation. Others are those of the service that the parent
-names, `EXCHANGE` among them, which is given the channel."""
+"""The verb that every worker supports: calls of the implementation. Other verbs are those of the service that the
+parent names; `EXCHANGE` gets the channel."""
 TOKEN_LIMIT = 5.0
-"""Seconds in which the number of a reply has come after the request: it was sent together with it."""
+"""Seconds until the token of a reply arrives: the parent sends it together with the request."""
 
 Function = Callable[..., Any]
 Service = Callable[[str, Mapping[str, Any]], Any]
-"""Answers a verb with its arguments: data and tensors in, data and tensors out."""
+"""Carries out a verb with its arguments: data and tensors in, data and tensors out."""
 
 
 def main(descriptor: int, life: int, sandboxed: bool = False) -> None:
-    """Serve the channel on this file descriptor. `life` is a pipe that the parent holds open."""
-    if sandboxed:  # the supervisor keeps it, and no process within may open the other end, which would keep it open
+    """Serve the channel on this file descriptor. `life` is a pipe that the parent keeps open."""
+    if sandboxed:  # the supervisor has it; no process inside may open the other end, which would keep it open
         os.close(life)
     else:
         die_with_the_parent(life)
     channel = socket.socket(fileno=descriptor)
     channel.set_inheritable(False)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # what was printed before a crash is shown
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # shows what was printed before a crash
     threading.Thread(target=_leave_with_the_parent, args=(descriptor,), daemon=True).start()
     try:
         serve(channel)
@@ -52,15 +52,13 @@ def main(descriptor: int, life: int, sandboxed: bool = False) -> None:
         os._exit(0)
     except BaseException:
         traceback.print_exc()
-        os._exit(1)  # here, while the error holds the channel open: the thread that watches it would print last
+        os._exit(1)  # while the error still holds the channel open: else the watching thread would print last
 
 
 def serve(channel: socket.socket) -> None:
-    """Import the implementation that the first message names, and answer the other messages."""
+    """Import the implementation that the first message names, then reply to the other messages."""
     setup: Setup = _receive(channel, Setup)
-    begin = (
-        _service_factory(setup.service) if setup.service else None
-    )  # before an import, which may replace what it finds
+    begin = _service_factory(setup.service) if setup.service else None  # before the import, which may replace modules
     sys.path.extend(entry for entry in setup.path if entry not in sys.path)
     make_importable(setup.declaration)
     function, report = _imported(setup.declaration)
@@ -73,26 +71,26 @@ def serve(channel: socket.socket) -> None:
         response = Response(request.id)
         try:
             if request.verb == RUN_CALLS:
-                response.answer = calling.serve(function, setup.device, request.arguments)
+                response.result = calling.serve(function, setup.device, request.arguments)
             elif service is None:
                 raise ValueError(f"unknown verb {request.verb!r}; this worker supports {RUN_CALLS!r} alone")
             else:
                 more = {"channel": channel} if request.verb == EXCHANGE else {}
-                response.answer = service(request.verb, {**request.arguments, **more})
-        except BaseException:  # not the implementation's: its own are answers
+                response.result = service(request.verb, {**request.arguments, **more})
+        except BaseException:  # not the implementation's: its exceptions are results
             response.failed = traceback.format_exc()
         response.lost = lost(setup.device)
         _send(channel, response)
 
 
 def _service_factory(service: str) -> Callable[[Function, str], Service]:
-    """What makes a service, `module:function`, of an implementation and its device: the function returns it."""
+    """The factory that `module:function` returns: it makes a service for an implementation and its device."""
     module, _, name = service.partition(":")
     return getattr(import_module(module), name)()  # type: ignore[no-any-return]
 
 
 def _imported(declaration: Declaration) -> tuple[Function | None, ImportReport]:
-    """The function, where it can be imported, and what the import told."""
+    """The function, or None if its import fails, and the report of the import."""
     try:
         loaded = load(declaration, alone=True)
     except UsageError as error:
@@ -110,9 +108,9 @@ def _receive(channel: socket.socket, kind: Any) -> Any:
 
 
 def _send(channel: socket.socket, message: Any) -> None:
-    """Answer, under the number that the parent has sent after its message.
+    """Reply under the token that the parent sent after its message.
 
-    That was left in the channel while the submission ran, so that no object in this process's memory held it.
+    The token stays in the channel while the submission runs, so that no object in this process's memory holds it.
     """
     poll = select.poll()
     poll.register(channel, select.POLLIN)
@@ -124,10 +122,10 @@ def _send(channel: socket.socket, message: Any) -> None:
 
 
 def _leave_with_the_parent(descriptor: int) -> None:
-    """End this process when either end of the channel is closed, even if the implementation never returns."""
+    """End this process when an end of the channel is closed, even if the implementation never returns."""
     poll = select.poll()
     poll.register(descriptor, 0)  # hang-ups are always reported
-    while not (events := poll.poll(1000)):  # a poll without end would keep open what the implementation has closed
+    while not (events := poll.poll(1000)):  # an endless poll would keep a channel open that the implementation closed
         announce()
     if events[0][1] & select.POLLNVAL:
         os.write(2, b"the channel to the suite was closed\n")

@@ -1,4 +1,4 @@
-"""Calls made and replies taken: the same code in the suite's process and in an implementation's own."""
+"""Calls of an implementation and snapshots of its outputs, in the suite's process and in the implementation's own."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ from attnsuite.worker.snapshots import (
 )  # fmt: skip
 
 LOST_BEFORE = "not called: an earlier call has lost this process's CUDA context"
-"""The reply in the suite's own process, which no other replaces."""
+"""The reply in the suite's own process, which cannot be restarted."""
 REPEATS = 8
-"""Times that each of several threads makes its call: one that goes wrong only now and then does so in some of them."""
+"""Calls of each of several threads: a rare error shows in some of them."""
 SWITCH_INTERVAL = 1e-5
-"""Seconds after which Python hands over from one of several threads to the next. Its own 5 ms are longer than most
-calls, which would then hardly ever overlap."""
+"""Seconds after which Python switches threads. Its default of 5 ms is longer than most calls, which would hardly
+ever overlap."""
 Result = TypeVar("Result")
 
 
 def run_calls(
     function: Callable[..., Any], calls: Sequence[Call], device: str = "cpu", *, alone: bool = False
 ) -> tuple[Reply, ...]:
-    """Make the calls in order and snapshot what they return. Whatever the function raises is its answer.
+    """Make the calls in order and snapshot their outputs. An exception of the function is a reply.
 
-    A KeyboardInterrupt is the user's and passes through, except where the function is `alone` in its process. There the
-    parent compares what is left of the inputs; else that is done here.
+    A KeyboardInterrupt comes from the user and propagates, unless the function is `alone` in its process. There the
+    parent compares the inputs afterwards; else this function does.
     """
     if alone:
         return Calls(function, device).replies(calls)
@@ -76,54 +76,52 @@ def run_calls(
 
 
 def serve(function: Callable[..., Any], device: str, arguments: Mapping[str, Any]) -> tuple[Reply, ...]:
-    """Answer calls that came as data to the implementation's own process."""
+    """Make calls that arrived as data in the implementation's own process."""
     return run_calls(function, calls_from(arguments["calls"]), device, alone=True)
 
 
 @dataclass
 class Calls:
-    """The calls of one request, and what they share: the function, storages of inputs, and models that were built."""
+    """The calls of one request, and their shared state: the function, storages of inputs, and built models."""
 
     function: Callable[..., Any]
     device: str
     sent: Sequence[Mapping[str, Tensor]] | None = None
-    """The inputs and weights of each call as they were; None where the function is alone in its process."""
+    """The original inputs and weights of each call; None if the function is alone in its process."""
     passes: dict[int, ForwardPass] = field(default_factory=dict)
     """Forward passes whose backward pass a later call runs."""
     inputs: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
     """The storage of each input, and the input itself."""
     weights: dict[str, Tensor] = field(default_factory=dict)
-    """Those of the model of the moment, by the names that they have next to inputs."""
+    """The weights of the current model, under their names next to inputs."""
     models: list[tuple[Callable[..., Any], dict[str, Tensor]] | None] = field(default_factory=list)
     """The model that each call has built, with its weights; None for a call that built none."""
     probe: Probe = field(default_factory=Probe)
-    """The backend where a call wants to know how it is called; it has a record of each call's own."""
+    """The backend that records its calls, for calls that need that."""
 
     def replies(self, calls: Sequence[Call]) -> tuple[Reply, ...]:
         """The reply to each call."""
-        self.again = {call.backward_of for call in calls[1:]}
-        answers: list[LiveReply] = []
+        self.reused_passes = {call.backward_of for call in calls[1:]}
+        replies: list[LiveReply] = []
         with preserve_process_state(seeds=False), float32.exact(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for together, group in groupby(enumerate(calls), lambda numbered: numbered[1].at_once):
                 if together:
                     prepared = [(number, call, self._callee(call), self._inputs(call)) for number, call in group]
-                    several = at_once([partial(self._answer, *arguments) for arguments in prepared], REPEATS)
-                    answers += [
-                        next((other for other in made if other.differs_from(made[0])), made[0]) for made in several
-                    ]
+                    for repeats in at_once([partial(self._reply, *arguments) for arguments in prepared], REPEATS):
+                        replies.append(next((r for r in repeats if r.differs_from(repeats[0])), repeats[0]))
                 else:
-                    answers += [self._in_its_thread(*numbered) for numbered in group]
-        return tuple(answer.reply if len(calls) == 1 else answer.after_later_calls() for answer in answers)
+                    replies += [self._in_its_thread(*numbered) for numbered in group]
+        return tuple(live.reply if len(calls) == 1 else live.after_later_calls() for live in replies)
 
     def _in_its_thread(self, number: int, call: Call) -> LiveReply:
-        work = partial(self._answer, number, call)
+        work = partial(self._reply, number, call)
         return at_once([work])[0][0] if call.own_thread else work()
 
-    def _answer(self, number: int, call: Call, *prepared: Any) -> LiveReply:
+    def _reply(self, number: int, call: Call, *prepared: Any) -> LiveReply:
         self.probe.lines.clear()
         try:
-            return self._taken(number, call, *prepared)
+            return self._result(number, call, *prepared)
         except _NoModel as error:
             return LiveReply(Reply(kind=str(error), no_model=True))
         except NotImplementedError as error:
@@ -133,10 +131,10 @@ class Calls:
             if self.sent is not None:
                 raise
             return LiveReply(Reply(error=in_one_line(error)))
-        except BaseException as error:  # whatever a submission raises is its answer
+        except BaseException as error:  # any exception of a submission is its result
             return LiveReply(Reply(error=with_memory(in_one_line(error), self.device)))
 
-    def _taken(self, number: int, call: Call, *prepared: Any) -> LiveReply:
+    def _result(self, number: int, call: Call, *prepared: Any) -> LiveReply:
         started = time.perf_counter()
         with setting(call):
             if call.backward_of is None:
@@ -145,20 +143,20 @@ class Calls:
                     done = _forward(call, function, inputs)
             else:
                 done, operators = self._earlier(call.backward_of), []
-            if number in self.again:
+            if number in self.reused_passes:
                 self.passes[number] = done
             kind, output = _described(done.output)
             weights = _described(done.weights)[1]
-            given: dict[str, Tensor] = {}
-            retain = number in self.again or call.backward_of is not None
-            gradients = _gradients(done, call, given, retain) if output is not None else {}
+            upstream: dict[str, Tensor] = {}
+            retain = number in self.reused_passes or call.backward_of is not None
+            gradients = _gradients(done, call, upstream, retain) if output is not None else {}
         seconds = time.perf_counter() - started
-        tensors = {**done.inputs, **self.weights, **given}
-        left = fingerprints_of(tensors) if self.sent is None else compared_directly(tensors, self.sent[number])
+        tensors = {**done.inputs, **self.weights, **upstream}
+        marks = fingerprints_of(tensors) if self.sent is None else compared_directly(tensors, self.sent[number])
         reply = Reply(
             kind=kind,
             device=done.output.device.type if isinstance(done.output, Tensor) else "cpu",
-            left=left,
+            left=marks,
             attended=tuple(self.probe.lines),
             operators=tuple(operators),
             seconds=seconds,
@@ -183,20 +181,22 @@ class Calls:
             for name, tensor in reply.attention_weights.items()
             if tensor is not None
         }
-        return LiveReply(reply, plain, {name: each for name, each in gradients.items() if each is not None}, attentions)
+        return LiveReply(
+            reply, plain, {name: tensor for name, tensor in gradients.items() if tensor is not None}, attentions
+        )
 
     def _earlier(self, number: int) -> ForwardPass:
         if number not in self.passes:
-            raise RuntimeError(f"there is no way back, for call {number + 1} gave no output")
+            raise RuntimeError(f"no backward pass is possible, because call {number + 1} returned no output")
         return self.passes[number]
 
     def _callee(self, call: Call) -> Callable[..., Any]:
-        """What the inputs are given to: the function, or the model that it makes of config and weights."""
+        """The callable for the inputs: the function, or the model that it builds from config and weights."""
         self.models.append(None)
         if call.model_of is not None:
             built = self.models[call.model_of]
             if built is None:
-                raise RuntimeError("there is no model, for it could not be built")
+                raise RuntimeError("the model could not be built")
             self.weights = built[1]
             return built[0]
         backend = {"attention": self.probe} if call.probed else {}
@@ -212,7 +212,7 @@ class Calls:
         return model
 
     def _inputs(self, call: Call) -> dict[str, Tensor]:
-        """The tensors for one call: fresh ones, or those of the call before with other numbers in them."""
+        """The tensors for one call: new ones, or those of the previous call with other numbers."""
         for name, tensor in call.tensors.items():
             storage, seen = self.inputs.get(name, (None, None))
             if call.same_storage and storage is not None and seen is not None:
@@ -229,17 +229,17 @@ class Calls:
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """A forward pass: what was given, and what was returned."""
+    """A forward pass: its inputs and its outputs."""
 
     inputs: dict[str, Tensor]
     output: Any
     weights: Tensor | None = None
-    """What was returned next to the output."""
+    """Attention weights that were returned next to the output."""
     pair: bool = False
     name: str = ""
-    """That of the weights, where they came in a dictionary."""
+    """The name of the weights in a dictionary."""
     attentions: Mapping[str, Any] = field(default_factory=dict)
-    """The same by name, where attention weights were asked for."""
+    """Attention weights by name, if the call requests them."""
 
     def inputs_sharing(self, output: Tensor) -> tuple[str, ...]:
         """The inputs whose storage an output shares."""
@@ -249,47 +249,47 @@ class ForwardPass:
 
 @dataclass(frozen=True)
 class LiveReply:
-    """A reply with the output and the gradients themselves, which a later call may still change."""
+    """A reply with the tensors of the implementation, which a later call may still change."""
 
     reply: Reply
     output: Tensor | None = None
     gradients: Mapping[str, Tensor] = field(default_factory=dict)
     weights: Mapping[str, Tensor] = field(default_factory=dict)
-    """The attention weights that came with the output."""
+    """The attention weights next to the output."""
 
     def differs_from(self, other: LiveReply) -> bool:
         """Whether the same call has another result."""
-        one, two = self.reply, other.reply
-        if one.output is None or two.output is None:
-            return (one.output, one.error, one.unsupported) != (two.output, two.error, two.unsupported)
-        return not same_bits(one.output, two.output)
+        mine, theirs = self.reply, other.reply
+        if mine.output is None or theirs.output is None:
+            return (mine.output, mine.error, mine.unsupported) != (theirs.output, theirs.error, theirs.unsupported)
+        return not same_bits(mine.output, theirs.output)
 
     def after_later_calls(self) -> Reply:
-        """The reply, with what later calls have changed."""
+        """The reply, with the tensors that later calls have changed."""
         reply = self.reply
-        changed = [name for name, now in self.gradients.items() if _differs(now, reply.gradients[name])]
-        weights = [name for name, now in self.weights.items() if _differs(now, reply.attention_weights[name])]
+        changed = [name for name, tensor in self.gradients.items() if _differs(tensor, reply.gradients[name])]
+        weights = [name for name, tensor in self.weights.items() if _differs(tensor, reply.attention_weights[name])]
         overwritten = self.output is not None and _differs(self.output, reply.output)
         return replace(
             reply, overwritten=overwritten, gradients_overwritten=tuple(changed), weights_overwritten=tuple(weights)
         )
 
 
-def _differs(now: Tensor, snapshot: Tensor | None) -> bool:
+def _differs(tensor: Tensor, snapshot: Tensor | None) -> bool:
     try:
-        return snapshot is not None and not same_bits(now, snapshot)
+        return snapshot is not None and not same_bits(tensor, snapshot)
     except Exception:  # it was resized, freed or moved
         return True
 
 
 class _NoModel(Exception):
-    """A factory returned nothing that can be called; the message says what."""
+    """A factory returned an uncallable object; the message names its kind."""
 
 
 def at_once(works: Sequence[Callable[[], Result]], times: int = 1) -> list[list[Result]]:
-    """The results of each piece of work, done so often, each in a thread of its own; what it raises is raised here.
+    """The results of each piece of work, repeated `times` times in a thread of its own; an exception propagates.
 
-    Threads do not start together. So each goes on until all have done their work.
+    Threads do not start together, so each repeats its work until all are done.
     """
     results: list[list[Result]] = [[] for _ in works]
     raised: list[BaseException] = []
@@ -318,7 +318,7 @@ def at_once(works: Sequence[Callable[[], Result]], times: int = 1) -> list[list[
 
 @contextmanager
 def setting(call: Call) -> Iterator[None]:
-    """What the call wants of PyTorch as a whole, forward and backward; restored afterwards."""
+    """Apply PyTorch's global settings of the call within the block."""
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
     if call.threads is not None:
         torch.set_num_threads(call.threads)
@@ -334,7 +334,7 @@ def setting(call: Call) -> Iterator[None]:
 
 
 def unwritable(output: Tensor) -> str:
-    """Write to the output, as its owner may: what is raised then, as where numbers share a place, or empty."""
+    """Write to the output, as a caller may: the error, such as for overlapping memory, or empty."""
     try:
         output.mul_(0).add_(JUNK)
     except RuntimeError as error:
@@ -343,7 +343,7 @@ def unwritable(output: Tensor) -> str:
 
 
 def split_weights(returned: Any) -> tuple[Any, Mapping[str, Any]]:
-    """An output and its attention weights by name, of a pair of them; of anything else that itself, and none."""
+    """An output and its attention weights by name, if `returned` is such a pair; else `returned` without weights."""
     if not isinstance(returned, tuple | list) or len(returned) != 2:
         return returned, {}
     output, weights = returned
@@ -368,26 +368,25 @@ def _forward(call: Call, function: Callable[..., Any], inputs: dict[str, Tensor]
 
 
 def _described(output: Any) -> tuple[str, Tensor | None]:
-    """What was returned, in words, and a snapshot where it has numbers of its own."""
+    """The kind of an output in words, and a snapshot if it holds numbers."""
     kind = ambiguous_pair(output) or kind_of(output)
     if kind is None:
         return "Tensor", snapshot_of(output)
     if kind.startswith(SUBCLASS):
-        with suppress(Exception):  # one that holds no numbers of its own stays a kind
+        with suppress(Exception):  # a subclass that holds no numbers
             return kind, snapshot_of(output)
     return kind, None
 
 
 def _snapshot(weights: Any) -> Tensor | None:
-    """A snapshot of attention weights; None where they are no tensor."""
+    """A snapshot of attention weights; None for other objects."""
     return snapshot_of(weights) if kind_of(weights) is None else None
 
 
 class _End(torch.autograd.Function):
-    """A number at the end of a graph, whose backward pass begins with the output's gradient, that very tensor.
+    """A number at the end of a graph, whose backward pass begins with exactly the given gradient tensor.
 
-    PyTorch checks a gradient that is given to `torch.autograd.grad` with sympy, which takes each process half a second
-    to import.
+    `torch.autograd.grad` would validate a gradient with sympy, whose import takes each process half a second.
     """
 
     @staticmethod
@@ -400,11 +399,11 @@ class _End(torch.autograd.Function):
         return ctx.gradient, None
 
 
-def _gradients(done: ForwardPass, call: Call, given: dict[str, Tensor], retain: bool) -> dict[str, Tensor | None]:
-    """The gradient of each input; none where the output needs none, or has another shape than its gradient.
+def _gradients(done: ForwardPass, call: Call, upstream: dict[str, Tensor], retain: bool) -> dict[str, Tensor | None]:
+    """The gradient of each input; None if the output has no graph or another shape than its gradient.
 
-    The output's gradient, which the backward pass may write to, is added to what was `given`. `retain`: it may be run
-    again.
+    Adds the output's gradient, which the backward pass may write to, to `upstream`. With `retain` the backward pass may
+    run again.
     """
     if not call.gradient_of:
         return {}
@@ -412,9 +411,9 @@ def _gradients(done: ForwardPass, call: Call, given: dict[str, Tensor], retain: 
     assert call.output_gradient is not None
     if not output.requires_grad or output.shape != call.output_gradient.shape:
         return dict.fromkeys(call.gradient_of)
-    given[OUTPUT_GRADIENT] = placed(call.output_gradient, str(output.device)).to(output.dtype)
+    upstream[OUTPUT_GRADIENT] = placed(call.output_gradient, str(output.device)).to(output.dtype)
     with torch.enable_grad():
-        end: Tensor = _End.apply(output, given[OUTPUT_GRADIENT])  # type: ignore[no-untyped-call]
+        end: Tensor = _End.apply(output, upstream[OUTPUT_GRADIENT])  # type: ignore[no-untyped-call]
     wanted = [inputs[name] for name in call.gradient_of]
     gradients: tuple[Tensor | None, ...] = torch.autograd.grad(end, wanted, retain_graph=retain, allow_unused=True)
     named = zip(call.gradient_of, gradients, strict=True)

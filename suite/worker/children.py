@@ -1,4 +1,4 @@
-"""The file that is tested as a module that child processes can import: they find functions by module and name."""
+"""The tested file as an importable module: child processes find functions by module and name."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _spec = importlib.util.spec_from_file_location(__name__, {file})
 sys.modules[__name__] = _module = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_module)
 """
-"""The source of a module of the same name as that of a tested file, which it stands for."""
+"""The source of a module that stands for a tested file under its module name."""
 
 
 def make_importable(declaration: Declaration) -> None:
-    """Let processes that this one starts with its `sys.path`, as `multiprocessing` and joblib do, import a tested file.
+    """Let child processes with this `sys.path`, such as those of `multiprocessing` and joblib, import a tested file.
 
-    A module for each file is written to the sandbox's own folder; without a sandbox there is none to write to.
+    A module for each file is written to the sandbox's own folder; without a sandbox nothing is written.
     """
     own = Path(os.environ.get("TMPDIR", ""))
     if not own.name.startswith(PREFIX):  # without a sandbox

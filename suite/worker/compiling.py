@@ -1,4 +1,4 @@
-"""Whether a compiler may be at work in a worker: the first call of each shape then has a longer time limit."""
+"""Detection of compilers in a worker: while one may be running, the first call of each shape has a longer limit."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from attnsuite.worker.sandbox.processes import descendants
 from attnsuite.worker.sandbox.system import prctl
 
 MODULES = ("torch._dynamo", "torch.utils.cpp_extension", "jax", "triton", "numba", "cupy")
-"""Modules that compile inside the process that has imported them."""
+"""Modules that compile inside the process that imports them."""
 PROGRAMS = frozenset({"cc1", "cc1plus", "as", "ld", "collect2", "ninja", "nvcc", "cudafe++", "cicc", "ptxas", "clang"})
-"""Compilers, assemblers and linkers that a process starts, by the names that Linux shows."""
+"""Compilers, assemblers and linkers that a process starts, by their names on Linux."""
 SET_NAME = 15
 """An option of `prctl`."""
 THREAD = b"has a compiler"
-"""The name of one of a worker's threads, at most 15 bytes, once it has imported one of the modules. The worker
-cannot send a message while a call runs; the name of a thread can be read at any time."""
+"""The name of one of a worker's threads, at most 15 bytes, once it has imported one of the modules. A worker cannot
+send messages during a call; the name of a thread is readable at any time."""
 
 
 def announce() -> None:
@@ -33,7 +33,7 @@ def announce() -> None:
 
 
 def may_compile(process: int) -> bool:
-    """Whether the process or one that it has started is a compiler, or has one as a module (Linux; else False)."""
+    """Whether the process or a descendant is a compiler, or has imported one (Linux; else False)."""
     names = {THREAD.decode(), *PROGRAMS}
     for number in (process, *descendants(process)):
         for file in Path(f"/proc/{number}/task").glob("*/comm"):
@@ -44,13 +44,13 @@ def may_compile(process: int) -> bool:
 
 
 def shape_of(data: Any) -> Hashable:
-    """What a compiler specialises a call on: the layouts and dtypes of the tensors, and all that is no tensor."""
+    """The properties on which a compiler specialises a call: layouts and dtypes of tensors, and all other values."""
     if isinstance(data, Tensor):
         return tuple(data.shape), data.stride(), str(data.dtype)
     if isinstance(data, Mapping):
-        return tuple((name, shape_of(each)) for name, each in data.items())
+        return tuple((name, shape_of(value)) for name, value in data.items())
     if isinstance(data, list | tuple):
         return tuple(map(shape_of, data))
-    if is_dataclass(data):  # a `Call`. Its own `repr` would print the numbers in its tensors
+    if is_dataclass(data):  # a `Call`, whose own `repr` would print the numbers in its tensors
         return shape_of(vars(data))
     return repr(data)

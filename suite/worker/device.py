@@ -1,4 +1,4 @@
-"""What a CUDA device says after an error: that this process can use it no more, or that others hold its memory."""
+"""The state of a CUDA device after an error: a lost context, or memory that other processes hold."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import torch
 
 
 def lost(device: str) -> str:
-    """Why this process can use the device no more, in one line; empty where it can.
+    """Why this process cannot use the device any more, in one line; empty if it can.
 
-    A kernel that reads where it may not (`misaligned address`, `illegal memory access`) takes the CUDA context of its
-    process with it: every later call of any kernel fails with the same error. Waits until the device is done, so that
-    it is the last call's error and not the next one's. Source:
-    https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html, of the errors that leave a process in an
-    inconsistent state.
+    A kernel with an invalid access (`misaligned address`, `illegal memory access`) destroys the CUDA context of its
+    process: every later kernel fails with the same error. Waits until the device is idle, so that the error belongs to
+    the last call. Source: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html, of the errors that
+    leave a process in an inconsistent state.
     """
     if not _in_use(device):
         return ""
@@ -24,9 +23,9 @@ def lost(device: str) -> str:
 
 
 def with_memory(error: str, device: str) -> str:
-    """An error; where a device's memory is out, with the memory that is held, in brackets.
+    """An error; if the device's memory is exhausted, followed by its use, in brackets.
 
-    Others may hold it: a library that takes three quarters of it when it starts, or another user.
+    A library that reserves three quarters of it at start, or another user, may hold it.
     """
     if "out of memory" not in error or not _in_use(device):
         return error

@@ -1,4 +1,4 @@
-"""Whether inputs are as they were: what is left of them is compared with what was sent."""
+"""Detection of changed inputs: their fingerprints after a call are compared with those of the sent tensors."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ OUTPUT_GRADIENT = "output_gradient"
 Fingerprints = Mapping[str, str]
 """Fingerprints by name."""
 UNCHANGED = "as it was sent"
-"""What stands for the fingerprint of an input that was compared itself."""
+"""The mark, in place of a fingerprint, of an input that was compared directly and is unchanged."""
 
 
 def fingerprints_of(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """The fingerprints of tensors, in writing."""
+    """The fingerprints of tensors, in hexadecimal."""
     return {name: fingerprint(tensor).hex() for name, tensor in tensors.items()}
 
 
 def compared_directly(tensors: Mapping[str, Tensor], sent: Mapping[str, Tensor]) -> dict[str, str]:
-    """The same where what was sent is at hand: comparing takes a twentieth of the time of two fingerprints."""
+    """Marks of tensors by comparison with the sent ones, which takes a twentieth of the time of two fingerprints."""
     same = {name: UNCHANGED if is_copy(tensor, sent[name]) else "" for name, tensor in tensors.items() if name in sent}
     return same | fingerprints_of({name: tensor for name, tensor in tensors.items() if name not in sent})
 
 
 def weight_name(name: str) -> str:
-    """What a model's weight is called next to inputs."""
+    """The name of a model's weight next to inputs."""
     return f"weights[{name!r}]"
 
 
 def sent_with(calls: Sequence[Call]) -> list[dict[str, Tensor]]:
-    """What inputs and weights of each call have to be afterwards: what they were when they were sent."""
+    """The inputs and weights of each call as they were sent, which it must leave unchanged."""
 
     def sent(number: int) -> dict[str, Tensor]:
         call = calls[number]
@@ -47,14 +47,14 @@ def sent_with(calls: Sequence[Call]) -> list[dict[str, Tensor]]:
 
 
 def fingerprints(sent: Sequence[Mapping[str, Tensor]]) -> list[Fingerprints]:
-    """The fingerprints of what was sent with each call. Calls may share tensors."""
-    tensors = {id(tensor): tensor for tensors_ in sent for tensor in tensors_.values()}
+    """The fingerprints of the tensors of each call. Calls may share tensors."""
+    tensors = {id(tensor): tensor for named in sent for tensor in named.values()}
     known = {key: fingerprint(tensor).hex() for key, tensor in tensors.items()}
-    return [{name: known[id(tensor)] for name, tensor in tensors_.items()} for tensors_ in sent]
+    return [{name: known[id(tensor)] for name, tensor in named.items()} for named in sent]
 
 
 def _built(calls: Sequence[Call], number: int) -> Call:
-    """The call whose model a call was made of. Those that are made at once have the models of the last one."""
+    """The call that built the model of a call. Simultaneous calls use the model of the last of them."""
     while calls[number].at_once and number + 1 < len(calls) and calls[number + 1].at_once:
         number += 1
     earlier = calls[number].model_of
@@ -62,7 +62,7 @@ def _built(calls: Sequence[Call], number: int) -> Call:
 
 
 def compared(calls: Sequence[Call], replies: Sequence[Reply], sent: Sequence[Fingerprints]) -> tuple[Reply, ...]:
-    """The replies with the inputs that the calls have changed. An input of which nothing is said has changed, too."""
+    """The replies with the inputs that the calls have changed. An input without a mark counts as changed."""
     return tuple(
         replace(reply, changed=tuple(sorted(_changed(call, reply, expected))), left={})
         for call, reply, expected in zip(calls, replies, sent, strict=True)
@@ -71,7 +71,7 @@ def compared(calls: Sequence[Call], replies: Sequence[Reply], sent: Sequence[Fin
 
 def _changed(call: Call, reply: Reply, sent: Fingerprints) -> set[str]:
     if not reply.left and (reply.error or reply.unsupported or reply.no_model):
-        return set()  # there was no call
+        return set()  # no call was made
     expected = dict(sent)
     if reply.output is not None and any(gradient is not None for gradient in reply.gradients.values()):
         assert call.output_gradient is not None

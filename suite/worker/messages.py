@@ -1,6 +1,6 @@
-"""What crosses between the suite and a worker: typed structs as MessagePack, then the raw storages of their tensors.
+"""Messages between the suite and a worker: typed structs as MessagePack, then the raw storages of their tensors.
 
-Nothing is pickled. A worker runs a submission, so its messages are checked against the annotations of these structs.
+Nothing is pickled. A worker runs a submission, so its messages are validated by the annotations of these structs.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ HEADER_LIMIT = 1 << 24
 MAX_TENSORS = 100_000
 """Tensors in a message at most: a model has hundreds of weights, and a test has a few calls."""
 STORAGE_LIMIT = 1 << 35
-"""Bytes of tensors in a message at most: more than any test needs, and less than would only fail."""
+"""Bytes of tensors in a message at most: more than any test needs, and less than exhausts memory."""
 TOKEN = 16
 """Bytes of the random number that follows a request and precedes its reply, so that nothing can reply without one."""
 MAX_TEXT = 10_000
-"""Characters of a text that are kept: a message is shown in one line and stored with each outcome."""
+"""Characters of a stored text: a message is shown in one line and stored with each outcome."""
 MAX_NAMES = 1_000
 """Entries of a list or a dictionary in a reply at most: a call runs a few dozen operators, and the largest model has
 some hundred weights. Longer ones are refused, because a cut could hide the entry that matters."""
 MAX_DEPTH = 10
-"""Lists in lists in a reply at most: the deepest, gradients by name in replies in a list, has three."""
+"""Nested lists in a reply at most: gradients by name in replies in a list have three."""
 TENSOR = 1
 """The MessagePack extension type of a tensor."""
 
@@ -49,8 +49,8 @@ DTYPES: Mapping[str, torch.dtype] = {
     if isinstance(dtype, torch.dtype) and str(dtype) == f"torch.{name}" and (dtype.is_floating_point or name in _EXACT)
     if not name.endswith("_x2")
 }
-"""Every dtype that can cross, by name: not the quantised ones, nor those narrower than a byte, with which PyTorch
-does not compute."""
+"""The dtypes of messages, by name: not quantised ones, nor those narrower than a byte, in which PyTorch cannot
+compute."""
 
 Natural = Annotated[int, Meta(ge=0, lt=1 << 62)]
 Sizes = Annotated[list[Natural], Meta(max_length=64)]
@@ -58,11 +58,11 @@ Kind = TypeVar("Kind")
 
 
 class InvalidMessage(Exception):
-    """A process sent something that no honest worker sends."""
+    """A process sent a message that no honest worker sends."""
 
 
 class MessageTooLarge(Exception):
-    """A message is larger than this process may hold; the text says what the limit is."""
+    """A message exceeds this process's memory limit, which the text states."""
 
 
 class Envelope(Struct, array_like=True):
@@ -74,7 +74,7 @@ class Envelope(Struct, array_like=True):
 
 
 class Place(Struct, array_like=True):
-    """Where a tensor lies in the storages of its message."""
+    """The place of a tensor in the storages of its message."""
 
     storage: Natural
     dtype: str
@@ -93,7 +93,7 @@ class Setup(Struct):
 
 
 class ImportStatus(StrEnum):
-    """What became of an import: a required library is missing, it raised, or the named function cannot be called."""
+    """The result of an import: ready, a missing library, an exception, or an uncallable function."""
 
     READY = "ready"
     MISSING = "missing"
@@ -102,7 +102,7 @@ class ImportStatus(StrEnum):
 
 
 class ImportReport(Struct):
-    """The first message of a worker: how the import ended, and what it told of the implementation."""
+    """The first message of a worker: the result of the import, and the declaration that it completed."""
 
     status: ImportStatus
     reason: str
@@ -110,7 +110,7 @@ class ImportReport(Struct):
 
 
 class Request(Struct):
-    """One question to a worker: a verb of the worker's own or of its service, with data and tensors."""
+    """One request to a worker: a verb of its own or of its service, with data and tensors."""
 
     id: int
     verb: str
@@ -118,10 +118,12 @@ class Request(Struct):
 
 
 class Response(Struct, forbid_unknown_fields=True):
-    """The answer to a request, or the traceback of an error of the suite's own; and why the device is lost, if so."""
+    """The result of a request, or the traceback of an error of the suite's own code; and why the device is lost, if
+    so.
+    """
 
     id: int
-    answer: Any = None
+    result: Any = None
     failed: str = ""
     lost: str = ""
 
@@ -139,14 +141,14 @@ def buffer(flat: Tensor) -> memoryview:
 
 
 def pack(message: Any) -> Iterator[memoryview]:
-    """The message's bytes in order, without copying tensors. They keep storage, strides and offset, bit by bit.
+    """The message's bytes in order, without copying tensors, whose storage, strides and offset are preserved.
 
-    TypeError for an object that cannot cross.
+    TypeError for an object that cannot be sent.
     """
     storages: list[memoryview] = []
     try:
         content = msgpack.encode(message, enc_hook=partial(_encoded, storages))
-    except UnicodeEncodeError:  # the name of a file that is not UTF-8: JSON can escape it
+    except UnicodeEncodeError:  # a file name that is not UTF-8: JSON can escape it
         content = msgpack.encode(json.dumps(to_builtins(message)))
     header = msgpack.encode(Envelope([storage.nbytes for storage in storages], Raw(content)))
     yield memoryview(len(header).to_bytes(8, "big") + header)
@@ -156,8 +158,8 @@ def pack(message: Any) -> Iterator[memoryview]:
 def unpack(read_into: Callable[[memoryview], None], kind: type[Kind] | Any = Any, most: int = STORAGE_LIMIT) -> Any:
     """Read one message of a kind with a function that fills a buffer. Raises `InvalidMessage` for anything else.
 
-    Raises `MessageTooLarge` before any tensor is read where all together have more than `most` bytes, and for a tensor
-    that would have more if each of its numbers had a place of its own.
+    Raises `MessageTooLarge` before a tensor is read if all have more than `most` bytes, and for an expanded tensor that
+    would have more bytes as a dense one.
     """
     length = bytearray(8)
     read_into(memoryview(length))
@@ -171,7 +173,9 @@ def unpack(read_into: Callable[[memoryview], None], kind: type[Kind] | Any = Any
     if sum(envelope.sizes) > most:
         raise MessageTooLarge(f"{most / (1 << 30):.2g} GiB")
     try:
-        storages = [torch.empty(size, dtype=torch.uint8) for size in envelope.sizes]  # memory is taken as it is filled
+        storages = [
+            torch.empty(size, dtype=torch.uint8) for size in envelope.sizes
+        ]  # memory is allocated as it is filled
     except RuntimeError as error:
         raise InvalidMessage(f"tensors of {sum(envelope.sizes)} bytes") from error
     for storage in storages:
@@ -187,10 +191,10 @@ def calls_from(data: Any) -> list[Call]:
     return [Call(**asdict(call)) for call in convert(data, list[_CALL])]  # type: ignore[valid-type]
 
 
-def replies_from(answer: Any, calls: Sequence[Call]) -> list[Reply]:
+def replies_from(result: Any, calls: Sequence[Call]) -> list[Reply]:
     """The replies in a response, one to each call. Raises `InvalidMessage` for anything else."""
     try:
-        structs: list[Any] = convert(shortened(answer), list[_REPLY])  # type: ignore[valid-type]
+        structs: list[Any] = convert(shortened(result), list[_REPLY])  # type: ignore[valid-type]
     except MsgspecError as error:
         raise InvalidMessage(str(error)) from error
     replies = [Reply(**asdict(struct)) for struct in structs]
@@ -202,7 +206,7 @@ def replies_from(answer: Any, calls: Sequence[Call]) -> list[Reply]:
         if call.output_gradient is None and any(gradient is not None for gradient in reply.gradients.values()):
             raise InvalidMessage("gradients of a call without a backward pass")
         if reply.output is not None and not reply.error and set(reply.gradients) != set(call.gradient_of):
-            raise InvalidMessage("gradients of other inputs than were asked for")
+            raise InvalidMessage("gradients of other inputs than the call names")
     return replies
 
 
@@ -210,11 +214,11 @@ FROM_IMPORT = (
     *("function", "parameters", "requires", "lacks", "conventions"),
     *("conversion", "untested", "rewrites_calls", "guessed", "assumption"),
 )
-"""The fields of a declaration that only an import can tell."""
+"""The fields of a declaration that only an import can determine."""
 
 
 def declared_by(report: ImportReport, known: Declaration) -> Declaration:
-    """The declaration, completed by what the import told. Raises `InvalidMessage` for what no honest worker tells."""
+    """The declaration with the fields that the import determined. Raises `InvalidMessage` for impossible fields."""
     reported = report.declaration
     fields = {name: shortened(getattr(reported, name)) for name in FROM_IMPORT}
     if not known.signature:
@@ -237,7 +241,7 @@ def declared_by(report: ImportReport, known: Declaration) -> Declaration:
 
 
 def shortened(value: Any, depth: int = 0) -> Any:
-    """The same with long texts cut. Raises `InvalidMessage` for what is longer than `MAX_NAMES`, or nested too deep."""
+    """The value with long texts cut. Raises `InvalidMessage` for more than `MAX_NAMES` entries, or deep nesting."""
     if isinstance(value, str):
         return value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
     if not isinstance(value, list | tuple | dict):
@@ -265,13 +269,13 @@ _REPLY = _typed(Reply)
 
 
 def _encoded(storages: list[memoryview], value: Any) -> Any:
-    """What MessagePack holds in place of a value that it does not know."""
+    """The MessagePack form of a value of another type."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, float):  # a subclass
         return float(value)
     if not isinstance(value, Tensor):
-        raise TypeError(f"a {type(value).__name__} cannot cross")
+        raise TypeError(f"a {type(value).__name__} cannot be sent")
     tensor = value.detach().resolve_conj().resolve_neg()
     if tensor.device.type != "cpu":
         tensor = torch.as_strided(storage_of(tensor).cpu(), tensor.shape, tensor.stride(), tensor.storage_offset())
@@ -291,7 +295,7 @@ def _decoded(
 
 
 def _is_text(content: Raw) -> bool:
-    """Whether it is a text in MessagePack, by its first byte."""
+    """Whether the content is a MessagePack string, by its first byte."""
     first = bytes(memoryview(content)[:1])
     return b"\xa0" <= first <= b"\xbf" or b"\xd9" <= first <= b"\xdb"
 
@@ -305,9 +309,9 @@ def _from_json(text: str, kind: Any) -> Any:
 
 
 def _tensor(storages: list[Tensor], most: int, code: int, content: memoryview) -> Tensor:
-    """The tensor at a place that may be nonsense: nothing outside the storage is ever touched.
+    """The tensor at a place, which may be invalid: memory outside the storage is never touched.
 
-    Nor has it more than `most` bytes of numbers: one number that is repeated takes that memory where it is compared.
+    It has `most` bytes at most as a dense tensor, because a comparison allocates that memory.
     """
     place: Place = _decoded(content, Place)  # type: ignore[arg-type]
     if code != TENSOR or place.storage >= len(storages) or place.dtype not in DTYPES:

@@ -1,4 +1,4 @@
-"""Which operators a call runs, as PyTorch's profiler sees them."""
+"""The operators that a call runs, from PyTorch's profiler."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from torch.autograd.profiler import profile  # before a submission is imported, 
 from attnsuite.model.rows import ATTENTION
 
 QUIET = "KINETO_LOG_LEVEL"
-"""The variable without which the profiler writes lines of its own to standard error."""
+"""The variable that silences the profiler's lines on standard error."""
 
 
 @contextmanager
 def recorded(wanted: bool) -> Iterator[list[str]]:
-    """The names of the operators that the block has run, once it has ended, if that is `wanted`.
+    """The names, in alphabetical order, of the operators that the block has run, if `wanted`; complete at its end.
 
-    They are those that no other operator has called and that are no views of inputs, and attention wherever it was
-    called, in alphabetical order.
+    Operators that others called and views of inputs do not count; attention operators always do.
     """
     names: list[str] = []
     if not wanted:
@@ -43,12 +42,12 @@ def recorded(wanted: bool) -> Iterator[list[str]]:
 
 
 def _outermost(events: Iterable[Any]) -> set[str]:
-    """The operators that no other has called, and those of attention."""
+    """The operators that no other operator called, and those of attention."""
     names: set[str] = set()
-    until: dict[int, int] = {}  # when the operator ends that runs in a thread
+    until: dict[int, int] = {}  # the end of the operator that runs in a thread
     spans = sorted((event.start_ns(), -event.duration_ns(), event.start_thread_id(), event.name()) for event in events)
     for start, minus, thread, name in spans:
-        if "::" not in name:  # a mark of the profiler's own, or of the submission's
+        if "::" not in name:  # a mark of the profiler or of the submission
             continue
         if start >= until.get(thread, 0):
             until[thread] = start - minus
@@ -61,7 +60,7 @@ def _outermost(events: Iterable[Any]) -> set[str]:
 
 @cache
 def _is_view(name: str) -> bool:
-    """Whether an operator returns what it was given, seen otherwise."""
+    """Whether an operator returns a view of its input."""
     schemas = torch._C._jit_get_schemas_for_operator(name)
     returned = [alias.alias_info for schema in schemas for alias in schema.returns]
     return any(alias is not None and not alias.is_write for alias in returned)

@@ -1,4 +1,4 @@
-"""The parent's end of a worker: its process, a private channel to it, and the last that it printed."""
+"""The parent's end of a worker: its process, a private channel to it, and the end of its output."""
 
 from __future__ import annotations
 
@@ -31,29 +31,28 @@ from attnsuite.worker.sandbox.space import make_space
 from attnsuite.worker.turns import END, FAILED, HEAD, READY, REPLIED, TurnResult, beyond
 
 PRINTED_KEPT, PRINTED_LIMIT = 8_000, 1 << 26
-"""Bytes of what the process printed that are kept, the last ones; and that it may print while it answers a request."""
-UNEXPECTED_REPLY = "a reply out of turn: something else than the worker wrote to its channel"
+"""Bytes: the end of the process's output that is stored, and the output that is allowed during a request."""
+UNEXPECTED_REPLY = "a reply out of turn: something other than the worker wrote to its channel"
 MEMORY_CHECK_INTERVAL = 0.25
-"""Seconds between two looks at the memory that a process takes while it answers."""
+"""Seconds between two checks of the memory of a process during a request."""
 REPLY_SHARE = 4
-"""A reply may have this part of the memory that its process may take: the suite holds it next to what is expected."""
+"""A reply may take one such part of its process's memory limit: the suite needs memory for it and for expected
+values."""
 PIECE, PARTS = 1 << 20, 64
-"""Bytes that are received at once, and parts of a message that are sent at once; systems take a thousand."""
+"""Bytes per read, and parts of a message per write, of which systems allow a thousand."""
 
 
 class LimitExceeded(Exception):
-    """The process takes more than it may of something; the message says of what."""
+    """The process exceeded a limit; the message names it."""
 
 
 def wanted() -> list[str]:
-    """The names of the mechanisms that sandbox a worker, where the machine has them: all."""
+    """The names of the mechanisms to sandbox a worker with, if the machine has them: all."""
     return [mechanism.name for mechanism in MECHANISMS]
 
 
 class SpawnedProcess:
-    """The parent's view of a worker that is an interpreter of its own. For one that was forked it is
-    `ForkedProcess`.
-    """
+    """The parent's view of a worker that is an interpreter of its own; compare `ForkedProcess`."""
 
     def __init__(self, command: Sequence[str], descriptors: Sequence[int], environment: Mapping[str, str]) -> None:
         channel, output, life = descriptors
@@ -73,21 +72,21 @@ class SpawnedProcess:
         return self._popen.returncode is not None
 
     def exited(self) -> bool:
-        """Whether the process has ended. It is not reaped by this, so that no other process can get its number."""
+        """Whether the process has ended. It stays unreaped, so that no other process can get its PID."""
         try:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:
             return True
 
     def reap(self, limit: float) -> int | None:
-        """The status that it ended with, negative for a signal; None where it has not ended in these seconds."""
+        """Its exit status, negative for a signal; None if it has not ended within `limit` seconds."""
         with suppress(subprocess.TimeoutExpired):
             self._popen.wait(timeout=limit)
         return self._popen.returncode
 
 
 class ProcessHandle(NamedTuple):
-    """A process that was started, and what of it is ours."""
+    """A started process, and the parent's descriptors for it."""
 
     child: SpawnedProcess | ForkedProcess
     channel: socket.socket
@@ -103,8 +102,8 @@ class ProcessHandle(NamedTuple):
                 os.killpg(self.child.pid, number)
 
     def finish(self) -> None:
-        """End the process and all that it has started, and let go of what is ours."""
-        if self.space is not None and not self.child.exited():  # let the supervisor end all, and then itself
+        """End the process and all that it has started, and close the descriptors."""
+        if self.space is not None and not self.child.exited():  # the supervisor ends all processes, then itself
             self.signal(signal.SIGCONT)
             signal_all(children(self.child.pid), signal.SIGKILL)
             until = time.monotonic() + KILL_LIMIT
@@ -123,13 +122,13 @@ class ProcessHandle(NamedTuple):
 class Process:
     """A process that runs `attnsuite.worker`, in a session of its own and marked, so that all it starts dies with it.
 
-    It is bound to these `cores`, where any are given. A `fresh` one is an interpreter of its own; others are forked,
-    where the system can, from one that has imported what they share: the worker, and the module of their `service`. A
-    `sandboxed` one has a supervisor, whose number `pid` is, and a folder for itself; each of its processes may take
-    `memory` bytes, and all of them together, which is looked at where it is `memory_watched`. 0 is no limit.
+    It is bound to these `cores`, if any. A `fresh` process is an interpreter of its own; others are forked, if the
+    system allows it, from a server that has imported the worker and the module of their `service`. A `sandboxed`
+    process has a supervisor, whose PID is `pid`, and a folder of its own. Each of its processes may take `memory`
+    bytes, and their sum too, which is checked if `memory_watched`; 0 means no limit.
 
-    `send` and `receive` raise EOFError where the process is gone or all is `cancelled`, and TimeoutError at the
-    deadline, which is a time of `time.monotonic`.
+    `send` and `receive` raise EOFError if the process is gone or `cancelled` is set, and TimeoutError at the deadline,
+    a time of `time.monotonic`.
     """
 
     def __init__(
@@ -147,18 +146,18 @@ class Process:
         begun = _start(environment, cores, service, sandboxed, memory, fresh)
         self._begun, self._child, self._channel, self._output = begun, begun.child, begun.channel, begun.output
         self._space = begun.space
-        self._memory, self._memory_watched, self._looked = memory, memory_watched, 0.0
+        self._memory, self._memory_watched, self._memory_checked = memory, memory_watched, 0.0
         self._cancelled = cancelled or Event()
         self._channel.setblocking(False)
         os.set_blocking(self._output, False)
         self._printed, self._printed_bytes = bytearray(), 0
         self._tokens: list[bytes] = []
-        """The numbers of the replies that are expected, the next one first."""
+        """The tokens of the expected replies, the next one first."""
         self._poll = select.poll()
         self._poll.register(self._output, select.POLLIN)
         self._waits_for = 0
-        """The event of the channel that is waited for."""
-        # Also where `end` is not called: nothing that the suite starts may outlive it.
+        """The awaited event of the channel."""
+        # Even without a call of `end`: no process may outlive the suite.
         self._finish = weakref.finalize(self, begun.finish)
 
     @property
@@ -167,7 +166,7 @@ class Process:
 
     @property
     def folder(self) -> str:
-        """The folder that a sandboxed process has for itself."""
+        """The folder of a sandboxed process."""
         return self._space.folder if self._space else ""
 
     @property
@@ -180,37 +179,35 @@ class Process:
         return self._printed.decode(errors="replace").strip()
 
     def forget(self) -> None:
-        """Drop what was printed so far: it has nothing to do with the next request."""
+        """Discard the output so far, which does not belong to the next request."""
         self._keep_printed()
         self._printed.clear()
         self._printed_bytes = 0
 
     def send(self, message: Any, deadline: float, replies: int = 1) -> None:
-        """Send a message, and after it the numbers under which so many replies to it will come.
+        """Send a message, then the tokens of its `replies` replies.
 
-        Raises `InvalidMessage` where something came that was not asked for.
+        Raises `InvalidMessage` after an unexpected message of the process.
         """
-        self._nothing_more()
+        self._check_nothing_unexpected()
         self._send(pack(message), deadline)
         self.allow(replies, deadline)
 
     def allow(self, replies: int, deadline: float) -> None:
-        """Send the numbers under which so many replies will come."""
+        """Send the tokens of `replies` replies."""
         tokens = [secrets.token_bytes(TOKEN) for _ in range(replies)]
         self._tokens += tokens
         self._send(map(memoryview, tokens), deadline)
 
     def is_silent(self, until: float) -> bool:
-        """Wait for the beginning of a reply until this time; whether there was none."""
+        """Wait for the beginning of a reply until this time; whether none began."""
         with suppress(TimeoutError):
             self._wait(select.POLLIN, until)
             return False
         return True
 
     def receive(self, kind: Any, deadline: float) -> Any:
-        """The next reply, of this kind. Raises `InvalidMessage` for another, and `LimitExceeded` for one that is too
-        large.
-        """
+        """The next reply, of this kind. Raises `InvalidMessage` for another kind, `LimitExceeded` for a large one."""
         self._read_token(deadline)
         try:
             largest = self._memory // REPLY_SHARE or STORAGE_LIMIT
@@ -218,14 +215,15 @@ class Process:
         except MessageTooLarge as error:
             raise LimitExceeded(f"replied with more than {error}") from None
         if not self._tokens:
-            self._nothing_more()
-        self._look_at_limits()  # a process that answers at once was never waited for
+            self._check_nothing_unexpected()
+        self._check_limits()  # limits are else checked only while waiting
         return reply
 
     def take_turn(self, turn: bytes, inputs: Sequence[memoryview], deadline: float, largest: int) -> TurnResult | None:
-        """What the process answers to inputs in one turn, and the seconds from sending them until all of it was here.
+        """The reply to inputs in one turn, and the seconds from sending them until the reply was complete.
 
-        None where it fails: its response says why. `LimitExceeded` for more than `largest` bytes.
+        None if the turn fails: the response to the request has the reason. `LimitExceeded` for more than `largest`
+        bytes.
         """
         self._send([memoryview(turn)], deadline)
         if self._head(READY, deadline) is None:
@@ -236,36 +234,36 @@ class Process:
             return None
         if size > largest:
             raise LimitExceeded(f"replied with more than {largest / (1 << 30):.2g} GiB")
-        answer = bytearray(size)
-        self._read_into(memoryview(answer), deadline)
-        return time.perf_counter() - began, answer
+        reply = bytearray(size)
+        self._read_into(memoryview(reply), deadline)
+        return time.perf_counter() - began, reply
 
     def end_turns(self, deadline: float) -> None:
-        """Say that there are no more turns."""
+        """Send the end of the turns."""
         self._send([memoryview(END)], deadline)
 
     def _head(self, expected: bytes, deadline: float) -> int | None:
-        """The size after this byte; None where the process says that it failed, `InvalidMessage` for anything else."""
+        """The size after this byte; None if the process reports a failure, `InvalidMessage` for anything else."""
         head = bytearray(HEAD.size)
         self._read_into(memoryview(head), deadline)
         if head == HEAD.pack(FAILED, 0):
             return None
-        said, size = HEAD.unpack(head)
-        if said != expected:
+        kind, size = HEAD.unpack(head)
+        if kind != expected:
             raise InvalidMessage(UNEXPECTED_REPLY)
         return int(size)
 
     def _send(self, parts: Iterable[memoryview], deadline: float) -> None:
-        left = list(parts)
-        while left:
+        rest = list(parts)
+        while rest:
             try:
-                sent = self._channel.sendmsg(left[:PARTS])
+                sent = self._channel.sendmsg(rest[:PARTS])
             except BlockingIOError:
                 self._wait(select.POLLOUT, deadline)
                 continue
             except (BrokenPipeError, ConnectionResetError) as error:
                 raise EOFError from error
-            left = list(beyond(sent, left))
+            rest = list(beyond(sent, rest))
 
     def _read_into(self, buffer: memoryview, deadline: float) -> None:
         filled = 0
@@ -282,15 +280,15 @@ class Process:
             filled += count
 
     def _read_token(self, deadline: float) -> None:
-        """Read the number that the next reply begins with. `InvalidMessage` as soon as it cannot be that."""
+        """Read the token of the next reply. `InvalidMessage` at the first byte that differs."""
         expected, byte = self._tokens.pop(0) if self._tokens else b"", bytearray(1)
         for number in range(TOKEN):
             self._read_into(memoryview(byte), deadline)
             if byte != expected[number : number + 1]:
                 raise InvalidMessage(UNEXPECTED_REPLY)
 
-    def _nothing_more(self) -> None:
-        """Raise `InvalidMessage` where more has come than was asked for."""
+    def _check_nothing_unexpected(self) -> None:
+        """Raise `InvalidMessage` after an unexpected message."""
         with suppress(BlockingIOError, ConnectionResetError):
             if not self._tokens and self._channel.recv(1, socket.MSG_PEEK):
                 raise InvalidMessage(UNEXPECTED_REPLY)
@@ -302,24 +300,24 @@ class Process:
         self._signal(signal.SIGCONT)
 
     def move(self, cores: Collection[int]) -> None:
-        """Bind the process and all that it has started to these cores, where the system allows."""
+        """Bind the process and all that it has started to these cores, if the system allows it."""
         if not cores or not hasattr(os, "sched_setaffinity"):
             return
-        for _ in range(3):  # again, for what has been started meanwhile
+        for _ in range(3):  # repeated for processes started meanwhile
             for thread in self._threads():
                 with suppress(OSError):  # it has ended
                     os.sched_setaffinity(thread, cores)
 
     def _threads(self) -> Iterator[int]:
-        """The threads of every process of the session, and of those that have left it, where they are found."""
-        left = set(descendants(self.pid))
+        """The threads of every process of the session, and of descendants that have left it."""
+        others = set(descendants(self.pid))
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):  # it has ended
-                if int(process.name) in left or os.getsid(int(process.name)) == self.pid:
+                if int(process.name) in others or os.getsid(int(process.name)) == self.pid:
                     yield from (int(thread.name) for thread in (process / "task").iterdir())
 
     def end(self, grace: float = 0.0) -> str:
-        """Kill what still runs, and say how the process ended: `SIGSEGV`, `exit status 3`, `closed its channel`."""
+        """Kill the running processes; how the process ended: `SIGSEGV`, `exit status 3`, `closed its channel`."""
         if not self._finish.alive:
             return "ended"
         waits_until = time.monotonic() + (0.0 if self._cancelled.is_set() else grace)
@@ -327,15 +325,15 @@ class Process:
             self._keep_printed()
             time.sleep(0.01)
         exited = self._child.exited()
-        if self._space is None:  # else its supervisor has to find what is left, before it ends itself
+        if self._space is None:  # else its supervisor ends the others before itself
             self._signal(signal.SIGKILL)
         self._keep_printed()
         self._finish()
         if not exited:
             return "closed its channel"
         status = self._child.reap(0.0)
-        if status is None:  # the server that forked it has ended before
-            return "nobody is left who knows how"
+        if status is None:  # its server ended first
+            return "ended with an unknown status"
         return ending(status)
 
     def _wait(self, event: int, deadline: float) -> None:
@@ -352,23 +350,23 @@ class Process:
                 self._keep_printed()
             if channel in ready:
                 return
-            self._look_at_limits()
+            self._check_limits()
             if remaining <= 0:
                 raise TimeoutError
-            if exited or self._cancelled.is_set():  # has it exited, a child of its own holds the channel open
+            if exited or self._cancelled.is_set():  # after its exit, a child of its own may hold the channel open
                 raise EOFError
             exited = self._child.exited()
 
-    def _look_at_limits(self) -> None:
+    def _check_limits(self) -> None:
         if self._printed_bytes > PRINTED_LIMIT:
             raise LimitExceeded(f"printed more than {PRINTED_LIMIT >> 20} MiB")
-        if self._memory and self._memory_watched and time.monotonic() - self._looked > MEMORY_CHECK_INTERVAL:
-            self._looked = time.monotonic()
+        if self._memory and self._memory_watched and time.monotonic() - self._memory_checked > MEMORY_CHECK_INTERVAL:
+            self._memory_checked = time.monotonic()
             if taken(self.pid, Path(self.folder or "/"), self._memory) > self._memory:
                 raise LimitExceeded(f"took more than {self._memory / (1 << 30):.1f} GiB of memory")
 
     def _keep_printed(self) -> None:
-        for _ in range(64):  # not for ever: it may print faster than we read
+        for _ in range(64):  # bounded: it may print faster than this reads
             try:
                 text = os.read(self._output, PIECE)
             except BlockingIOError:
@@ -385,13 +383,13 @@ class Process:
         if self._finish.alive:
             self._begun.signal(number)
             if self._space and not self._child.reaped:
-                signal_all(descendants(self.pid), number)  # those that have left the group, too
+                signal_all(descendants(self.pid), number)  # also those that have left the group
 
 
 def _start(
     added: Mapping[str, str], cores: Collection[int], service: str, sandboxed: bool, memory: int, fresh: bool
 ) -> ProcessHandle:
-    """Start a worker's process, as `Process` says."""
+    """Start a worker's process; see `Process`."""
     space, mark, environment = None, uuid4().hex, environment_of(added)
     if sandboxed:
         sweep()
@@ -420,7 +418,7 @@ def _start(
 def _forked(
     added: Mapping[str, str], cores: Collection[int], service: str, mark: str, space: Space | None
 ) -> ProcessHandle | None:
-    """A worker that a server has forked, or, where that server has ended, another server; None where none can."""
+    """A worker forked by a server, or by another one if that server has ended; None if neither can."""
     for _ in range(2):
         server = server_of(added, cores, service)
         if server is None:
@@ -434,9 +432,9 @@ def _forked(
 def _begin(
     start: Callable[[Sequence[int]], SpawnedProcess | ForkedProcess | None], mark: str, space: Space | None
 ) -> ProcessHandle | None:
-    """Start a process with a channel, an output and a life; None where `start` returns None.
+    """Start a process with a channel, an output and a life pipe; None if `start` returns None.
 
-    Its life is a pipe that is never written to: when our end of it is closed, the system kills its group.
+    Nothing is written to the life pipe: when the parent's end is closed, the system kills the process's group.
     """
     channel, child_end = socket.socketpair()
     output, child_output = os.pipe()
@@ -456,9 +454,9 @@ def _begin(
 
 
 def _marked(mark: str) -> Iterator[int]:
-    """The processes that inherited the mark, those that left the session included (Linux)."""
+    """The processes that inherited the mark, also those that left the session (Linux)."""
     inherited = f"{MARK}={mark}".encode()
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended, or is not ours
+        with suppress(OSError):  # it has ended, or belongs to another user
             if inherited in (process / "environ").read_bytes().split(b"\0"):
                 yield int(process.name)

@@ -1,7 +1,7 @@
-"""Short questions over a worker's channel, in turns and as bytes alone: inputs arrive, and are answered at once.
+"""Turns: short exchanges of raw bytes over a worker's channel, for calls that the parent times.
 
-The process says that it is ready, and what it was asked for a moment before. Then the inputs are sent, and its answer
-begins with a byte and a length.
+In a turn the parent sends its kind, the process reports that it is ready, the parent sends the inputs, and the process
+replies with a byte, a length and the bytes of the output.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 EXCHANGE = "exchange"
-"""The verb of a request that is answered in turns, before the response to it."""
+"""The verb of a request that has turns before its response."""
 CALL, IDLE, END = b"c", b"i", b"e"
-"""What a turn is for: an answer, all that belongs to one but the call, or nothing: there are no more turns."""
+"""Kinds of a turn: a call, everything except the call, and the end of the turns."""
 READY, REPLIED, FAILED = b"r", b"a", b"x"
-"""What the process says: inputs may be sent; here is the answer; there is none, as the response says."""
+"""The process's messages: inputs may be sent, a reply follows, or the turn failed, for the reason in the response."""
 HEAD = struct.Struct(">cQ")
-"""One of these, and the bytes of the answer."""
+"""One of these messages, and the number of bytes of the reply."""
 
 Turn = tuple[bytes, Sequence[memoryview]]
-"""What a turn is for, and the inputs."""
+"""The kind of a turn, and the inputs."""
 TurnResult = tuple[float, bytearray]
-"""Seconds that a turn took, from the inputs to the whole answer, and the bytes of it."""
+"""Seconds from sending the inputs to the complete reply, and the bytes of the reply."""
 
 
 class TurnHandler(Protocol):
-    """What answers inputs that arrive as bytes."""
+    """Computes replies to inputs that arrive as bytes."""
 
     def warm(self) -> None:
         """Prepare for inputs."""
 
     def input_buffers(self) -> Sequence[memoryview]:
-        """Where the bytes of the inputs belong."""
+        """The buffers for the bytes of the inputs."""
 
     def reply(self, called: bool) -> Sequence[memoryview]:
-        """The bytes of the answer to them; of the last one where it is not `called`."""
+        """The bytes of the reply to them; of the last reply unless `called`."""
 
 
-def take_turns(channel: socket.socket, answering: TurnHandler) -> None:
-    """Answer until there are no more turns. What goes wrong is said, and raised."""
+def take_turns(channel: socket.socket, handler: TurnHandler) -> None:
+    """Reply until the end of the turns. An exception is reported to the parent, and propagates."""
     while (turn := channel.recv(1)) in (CALL, IDLE):
         try:
-            answering.warm()
+            handler.warm()
             channel.sendall(HEAD.pack(READY, 0))
-            _fill(channel, answering.input_buffers())
-            reply = answering.reply(turn == CALL)
+            _fill(channel, handler.input_buffers())
+            reply = handler.reply(turn == CALL)
         except BaseException:
             channel.sendall(HEAD.pack(FAILED, 0))
             raise
@@ -58,7 +58,7 @@ def take_turns(channel: socket.socket, answering: TurnHandler) -> None:
 
 
 def beyond(count: int, parts: Sequence[memoryview]) -> Iterator[memoryview]:
-    """What follows the first `count` bytes of these."""
+    """The parts after their first `count` bytes."""
     for part in parts:
         if count < part.nbytes:
             yield part[count:]
@@ -74,7 +74,7 @@ def _fill(channel: socket.socket, places: Sequence[memoryview]) -> None:
 
 
 def fill(channel: socket.socket, place: memoryview) -> None:
-    """Read until this memory is full. EOFError where the channel ends before."""
+    """Read until this buffer is full. EOFError if the channel ends first."""
     filled = 0
     while filled < place.nbytes:
         if not (count := channel.recv_into(place[filled:])):

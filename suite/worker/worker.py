@@ -1,4 +1,4 @@
-"""One implementation in its own process: started when it is needed, asked, suspended, ended."""
+"""One implementation in its own process, which is started on first use, called, suspended and ended."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from attnsuite.worker.process import LimitExceeded, Process
 from attnsuite.worker.turns import EXCHANGE, Turn, TurnResult
 
 EXCHANGE_LIMITS = 2
-"""Time limits that all turns of an exchange may take together: of calls that take long there is one, and no call."""
+"""Time limits that all turns of an exchange may take together: an exchange has at most one long call."""
 
 
 @dataclass(frozen=True)
 class Ready:
-    """The implementation is imported. Its declaration now says what only an import could tell."""
+    """The implementation is imported. Its declaration now includes what only an import can determine."""
 
     declaration: Declaration
 
 
 @dataclass(frozen=True)
 class Crash:
-    """The process ended, or invalid reply. `printed` is the last that it wrote."""
+    """The process ended, or sent an invalid reply. `printed` is the end of its output."""
 
     how: str
     """`SIGSEGV`, `exit status 3`, `invalid reply: …`."""
@@ -49,13 +49,13 @@ class Crash:
 
 @dataclass(frozen=True)
 class Timeout:
-    """No result of a call, or no end of the import, within its time limit."""
+    """A call or an import that exceeded its time limit."""
 
     seconds: float
     printed: str = ""
     importing: bool = False
     compiling: bool = False
-    """Whether a compiler may have been at work, for which the limit was longer."""
+    """Whether a compiler may have been running, which extends the limit."""
     status: ClassVar[Status] = Status.TIMEOUT
 
     def __str__(self) -> str:
@@ -69,9 +69,9 @@ Failure = Missing | Broken | Crash | Timeout
 
 @dataclass
 class Limit:
-    """How long a reply is awaited: until a time of `time.monotonic`, which is that of a limit in seconds.
+    """The deadline of a reply, as a time of `time.monotonic`, from a limit in seconds.
 
-    Where a compiler may be at work then, the longer limit takes its place.
+    The longer limit applies if a compiler may be running at the deadline.
     """
 
     seconds: float
@@ -82,7 +82,7 @@ class Limit:
         self.until = time.monotonic() + self.seconds
 
     def receive(self, process: Process, kind: Any) -> Any:
-        """The next reply. Where a compiler may keep it, the limit is extended."""
+        """The next reply. The limit is extended if a compiler may delay it."""
         if self.longer > self.seconds and process.is_silent(self.until) and may_compile(process.pid):
             self.until += self.longer - self.seconds
             self.seconds, self.compiling = self.longer, True
@@ -90,20 +90,20 @@ class Limit:
 
 
 class Worker:
-    """One implementation in a process of its own, which starts when it is first needed and again after a death.
+    """One implementation in a process of its own, which starts on first use and again after it ended.
 
-    `target` is a declaration or names exactly one. `time_limit` is in seconds and covers a whole request, crossing
-    included; `start_limit` covers import. While a compiler may be at work in the process, the import and the first call
-    of each shape have `compile_limit`, where that is longer. `environment` is added to this process's own. An
-    implementation that could not be started is not tried again. Use it as a context manager, from one thread at a time.
-    The process is bound to these `cores`, where the system allows. `service`, `module:function`, names what answers the
-    verbs other than `run_calls`; see `attnsuite.worker.__main__`. The process is an interpreter of its own on a GPU,
-    whose drivers need not survive a fork; else it may be forked from one that has imported PyTorch.
+    `target` is a declaration or the name of one. `time_limit` is in seconds and covers a whole request with its
+    transfers; `start_limit` covers the import. While a compiler may be running, the import and the first call of each
+    shape have `compile_limit` if that is longer. `environment` is added to this process's own. An implementation that
+    failed to start is not started again. Use a worker as a context manager, from one thread at a time. The process is
+    bound to these `cores` if the system allows it. `service`, `module:function`, carries out verbs other than
+    `run_calls`; see `attnsuite.worker.__main__`. On a GPU, whose drivers may not survive a fork, the process is an
+    interpreter of its own; else it may be forked from one that has imported PyTorch.
 
-    One that is `sandboxed` is in a sandbox, as far as this machine has one, with a folder for itself to work in;
-    `memory_limit` is in bytes, 0 is none. The system enforces it for each process; that of all together is looked at,
-    unless it is not `memory_watched`: looking takes time from what is timed. Once it is `cancelled`, which another
-    thread may say, no reply is waited for: the process has crashed.
+    A `sandboxed` process runs in the machine's sandbox, with a working folder of its own. `memory_limit` is in bytes; 0
+    means no limit. The system enforces it for each process. The worker checks the sum over all processes, unless
+    `memory_watched` is false, because a check disturbs timing. Once another thread has set `cancelled`, no reply is
+    awaited, and the process counts as crashed.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Worker:
         self._starting = Limit(start_limit, compile_limit)
         self._requests = 0
         self._shapes: set[int] = set()
-        """Hashes of the shapes that the process has been called with."""
+        """Hashes of the shapes of calls so far in the process."""
 
     def __enter__(self) -> Worker:
         return self
@@ -154,13 +154,13 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """The process's number, or None while there is none."""
+        """The PID, or None without a process."""
         return self._process.pid if self._process else None
 
     def prestart(self) -> None:
-        """Begin, in the background, what takes longest of a start, for a process that is needed later or never.
+        """Begin, in the background, the slowest part of a start, for a process that may be needed later.
 
-        On a CPU that is the import of PyTorch by the process which workers are forked from: `start` would wait for it.
+        On a CPU that is the import of PyTorch by the fork server, for which `start` would wait.
         """
         if self.device == "cpu":
             prewarm(self._environment, self._cores)
@@ -168,7 +168,7 @@ class Worker:
             self.start()
 
     def start(self) -> None:
-        """Start the process and the import in the background; without effect where that has happened."""
+        """Start the process and the import in the background, unless that has happened."""
         if self._process is not None or self._state is not None:
             return
         if self.declaration.broken:
@@ -201,7 +201,7 @@ class Worker:
             self._state = failed
 
     def ready(self) -> Ready | Failure:
-        """Wait until the implementation is imported, or say why it cannot be. Raises `UsageError` as `load` does."""
+        """Wait until the implementation is imported; `Ready`, or why it failed. Raises `UsageError` as `load` does."""
         self.start()
         if self._state is None:
             report = self._attempt(
@@ -218,9 +218,9 @@ class Worker:
         meanwhile: Callable[[], object] = lambda: None,
         time_limit: float | None = None,
     ) -> tuple[Reply, ...] | Failure:
-        """The replies to the calls, made in order in the process, or why there are none.
+        """The replies to the calls, made in order in the process, or why they failed.
 
-        `meanwhile` is done here while the process works, unless that is lost already.
+        `meanwhile` runs here while the process works, unless the process has failed.
         """
         sent: list[Fingerprints] = []
 
@@ -229,17 +229,17 @@ class Worker:
             meanwhile()
 
         began = time.monotonic()
-        answer = self.request("run_calls", {"calls": calls}, time_limit, while_it_works)
-        if isinstance(answer, Failure):
-            return answer
-        at_most = time.monotonic() - began  # by this clock, whatever the process says
+        result = self.request("run_calls", {"calls": calls}, time_limit, while_it_works)
+        if isinstance(result, Failure):
+            return result
+        elapsed = time.monotonic() - began  # by this process's clock, which bounds the reported times
         try:
             replies = [
-                replace(reply, seconds=min(reply.seconds, at_most)) for reply in messages.replies_from(answer, calls)
+                replace(reply, seconds=min(reply.seconds, elapsed)) for reply in messages.replies_from(result, calls)
             ]
             return compared(calls, replies, sent)
-        except messages.InvalidMessage as garbage:
-            return self._garbage(garbage)
+        except messages.InvalidMessage as error:
+            return self._invalid_reply(error)
 
     def request(
         self,
@@ -248,23 +248,22 @@ class Worker:
         time_limit: float | None = None,
         meanwhile: Callable[[], object] = lambda: None,
     ) -> Any | Failure:
-        """What a verb answers in the process: data and tensors, as they came.
+        """The result of a verb in the process: data and tensors, unvalidated.
 
-        Verbs are `run_calls` and those of the service. `meanwhile` is done here while the process works, and what it
-        takes is added to the time limit: the answer is not looked at before.
+        Verbs are `run_calls` and those of the service. `meanwhile` runs here while the process works; its time is added
+        to the time limit, because the reply is read afterwards.
         """
         return self._request(verb, arguments, time_limit, lambda process: meanwhile(), replies=1)
 
     def exchange(
         self, arguments: Mapping[str, Any], turns: Sequence[Turn], wanted: int, largest: int
     ) -> tuple[list[TurnResult], Any] | Failure:
-        """What the process answers in each of these turns, and then to the whole request.
+        """The results of these turns in the process, and then that of the whole request.
 
-        Of a turn it is the seconds, and of the one with the number `wanted` the bytes. None may be more than `largest`.
-        All of them together may take `EXCHANGE_LIMITS` time limits. Where the process fails in one, later ones are not
-        taken.
+        The result of a turn is its seconds, and the bytes of turn number `wanted`. No reply may have more than
+        `largest` bytes. All turns together may take `EXCHANGE_LIMITS` time limits. A failed turn ends the exchange.
         """
-        taken: list[TurnResult] = []
+        results: list[TurnResult] = []
         until = time.monotonic() + EXCHANGE_LIMITS * self.time_limit
 
         def deadline() -> float:
@@ -272,15 +271,15 @@ class Worker:
 
         def take_turns(process: Process) -> None:
             for number, (turn, inputs) in enumerate(turns):
-                if (answer := process.take_turn(turn, inputs, deadline(), largest)) is None:
+                if (result := process.take_turn(turn, inputs, deadline(), largest)) is None:
                     break
-                taken.append(answer if number == wanted else (answer[0], bytearray()))
+                results.append(result if number == wanted else (result[0], bytearray()))
             else:
                 process.end_turns(deadline())
             process.allow(1, deadline())
 
-        answer = self._request(EXCHANGE, arguments, None, take_turns, replies=0)
-        return answer if isinstance(answer, Failure) else (taken, answer)
+        reply = self._request(EXCHANGE, arguments, None, take_turns, replies=0)
+        return reply if isinstance(reply, Failure) else (results, reply)
 
     def _request(
         self,
@@ -306,16 +305,16 @@ class Worker:
             limit.until += time.monotonic() - sent
             response: messages.Response = limit.receive(process, messages.Response)
             if response.id != self._requests:
-                raise messages.InvalidMessage("no answer to this request")
+                raise messages.InvalidMessage("the reply belongs to another request")
             if response.lost and self.device == "cpu":
-                raise messages.InvalidMessage("a device is lost that it does not have")
+                raise messages.InvalidMessage("it reports a lost device on a CPU")
             return response
 
         response = self._attempt(talk, limit)
         if not isinstance(response, messages.Response):
             return response
         self._shapes.add(shape)
-        if response.lost:  # it can do nothing more on its device: the next request starts another process
+        if response.lost:  # its device is unusable: the next request starts another process
             printed = self._running.printed
             self.close()
             if response.failed:
@@ -323,25 +322,27 @@ class Worker:
         elif response.failed:
             self.close()
             return Crash("the suite's own code failed in the worker", messages.shortened(response.failed).strip())
-        return response.answer
+        return response.result
 
     def suspend(self) -> None:
-        """Stop the process where it stands, so that it takes no time from others."""
+        """Stop the process, so that it takes no processor time from others."""
         if self._process is not None:
             self._process.suspend()
 
     def resume(self) -> None:
-        """Let a suspended process go on."""
+        """Resume a suspended process."""
         if self._process is not None:
             self._process.resume()
 
     def move(self, cores: Collection[int]) -> None:
-        """Bind the process, and all that it has started, to these cores; the next one starts on its own again."""
+        """Bind the process, and all that it has started, to these cores; the next process starts on its own cores."""
         if self._process is not None:
             self._process.move(cores)
 
     def _attempt(self, talk: Callable[[Process], Any], limit: Limit) -> Any | Crash | Timeout:
-        """What talking to the process comes to; or why it fails: the next request then starts a fresh process."""
+        """The result of a conversation with the process, or its failure, after which the next request starts a new
+        process.
+        """
         process = self._running
         try:
             return talk(process)
@@ -354,9 +355,9 @@ class Worker:
         except LimitExceeded as error:
             process.end()
             failure = Crash(str(error), process.printed)
-        except messages.InvalidMessage as garbage:
-            return self._garbage(garbage)
-        except BaseException:  # Ctrl-C: what comes later would answer another request
+        except messages.InvalidMessage as error:
+            return self._invalid_reply(error)
+        except BaseException:  # Ctrl-C: a later reply would belong to another request
             self.close()
             raise
         self.close()
@@ -365,8 +366,8 @@ class Worker:
     def _started(self, report: messages.ImportReport) -> Ready | Failure:
         try:
             declaration, reason = messages.declared_by(report, self.declaration), messages.shortened(report.reason)
-        except messages.InvalidMessage as garbage:
-            return self._garbage(garbage)
+        except messages.InvalidMessage as error:
+            return self._invalid_reply(error)
         if report.status is messages.ImportStatus.READY:
             self.declaration = declaration
             return Ready(declaration)
@@ -378,14 +379,14 @@ class Worker:
             return Missing(declaration, reason)
         return Broken(declaration, reason, printed)
 
-    def _garbage(self, what: object) -> Crash:
+    def _invalid_reply(self, what: object) -> Crash:
         process = self._running
         self.close()
         return Crash(f"invalid reply: {what}", process.printed)
 
     @property
     def _running(self) -> Process:
-        """The process, where it has been started and has not ended."""
+        """The running process. RuntimeError if there is none."""
         if self._process is None:
             raise RuntimeError("the worker has no process")
         return self._process
@@ -400,7 +401,7 @@ class Worker:
 
 
 def _placed(declaration: Declaration) -> Declaration:
-    """The declaration for a process in another folder."""
+    """The declaration with an absolute path, for a process in another folder."""
     return replace(declaration, file=str(Path(declaration.file).resolve()) if declaration.file else "")
 
 

@@ -315,7 +315,7 @@ def test_a_model_that_cannot_be_built_raises_in_every_call() -> None:
 
     assert [reply.error for reply in run_calls(scaler(), calls)] == [
         "ValueError: weights lack scale; there are 0",
-        "RuntimeError: there is no model, for it could not be built",
+        "RuntimeError: the model could not be built",
     ]
     (reply,) = run_calls(lambda config, weights: None, [calls[0]])
     assert (reply.error, reply.kind, reply.no_model) == ("", "None", True)

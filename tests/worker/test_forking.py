@@ -229,7 +229,7 @@ def test_what_workers_are_forked_from_may_die() -> None:
         os.kill(server, signal.SIGKILL)
         assert answered(worker.run_calls([call()])), "those that live go on"
         crash = worker.run_calls([call("exits")])
-        assert crash == Crash("nobody is left who knows how")
+        assert crash == Crash("ended with an unknown status")
         assert answered(worker.run_calls([call()])), "and others start"
     with Worker(MISBEHAVES, time_limit=LIMIT) as worker:
         assert parent_of(worker) not in (server, os.getpid())

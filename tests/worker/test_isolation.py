@@ -151,7 +151,7 @@ def test_without_both_a_daemon_stays_and_no_protection_is_claimed(start: Start, 
         os.kill(number, signal.SIGKILL)
 
 
-GARBAGE = "invalid reply: a reply out of turn: something else than the worker wrote to its channel"
+GARBAGE = "invalid reply: a reply out of turn: something other than the worker wrote to its channel"
 GIBIBYTE = "took more than 1.0 GiB of memory"
 DEATHS = [
     ("close", "exit status 1", ()),

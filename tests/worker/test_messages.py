@@ -195,11 +195,11 @@ def reply(**forged: Any) -> dict[str, Any]:
     ("response", "complaint"),
     [
         (None, "Expected `object`"),
-        (Response(2, []), "no answer to this request"),
+        (Response(2, []), "the reply belongs to another request"),
         ({"id": True}, "Expected `int`, got `bool`"),
         ({"id": 1, "failed": torch.zeros(2)}, "Expected `str`"),
         ({"id": 1, "lost": torch.zeros(2)}, "Expected `str`"),
-        (Response(1, lost="a device"), "a device is lost that it does not have"),
+        (Response(1, lost="a device"), "it reports a lost device on a CPU"),
         (Response(1, []), "0 replies to 1 calls"),
         (Response(1, [{}]), "missing required field `output`"),
         (Response(1, [reply(more=1)]), "unknown field `more`"),
@@ -223,7 +223,7 @@ def test_a_reply_has_the_gradients_that_were_asked_for() -> None:
     honest = reply(output=torch.ones(2), gradients={"query": None})
 
     assert replies_from([honest], [learning])[0].gradients == {"query": None}
-    with pytest.raises(InvalidMessage, match="gradients of other inputs than were asked for"):
+    with pytest.raises(InvalidMessage, match="gradients of other inputs than the call names"):
         replies_from([honest | {"gradients": {}}], [learning])
 
 
@@ -298,7 +298,7 @@ def test_a_forged_greeting_is_garbage(forged: dict[str, Any]) -> None:
 
 
 def test_what_cannot_cross_is_refused_where_it_is_sent() -> None:
-    with pytest.raises(TypeError, match="a Worker cannot cross"):
+    with pytest.raises(TypeError, match="a Worker cannot be sent"):
         list(pack({"worker": Worker("attention/matmul")}))
 
 

@@ -49,7 +49,7 @@ def test_there_is_no_way_back_through_a_call_that_failed() -> None:
     first, back = run_calls(fails, [learning, replace(learning, backward_of=0)])
 
     assert first.error == "ValueError: no"
-    assert back.error == "RuntimeError: there is no way back, for call 1 gave no output"
+    assert back.error == "RuntimeError: no backward pass is possible, because call 1 returned no output"
 
 
 def test_a_gradient_that_a_later_call_changes_is_told() -> None:

@@ -73,7 +73,7 @@ DEATHS = {
     "kills_itself": "crashed: SIGKILL",
     "close": "crashed: exit status 1; the last it printed: the channel to the suite was closed",
     "forks_and_holds": "crashed: exit status 5",  # its child holds the channel open, which deceives nobody
-    "reply_early": "crashed: invalid reply: a reply out of turn: something else than the worker wrote to its channel",
+    "reply_early": "crashed: invalid reply: a reply out of turn: something other than the worker wrote to its channel",
 }
 
 
@@ -265,7 +265,7 @@ def test_the_error_that_ends_a_worker_is_the_last_that_it_prints(device: str) ->
     service = {"service": "unsendable:begin", "environment": {"PYTHONPATH": str(PROGRAMS)}}
     with Worker(MISBEHAVES, device, time_limit=LIMIT, **service) as worker:  # type: ignore[arg-type]
         crash = worker.request("anything", {})
-    assert str(crash) == "crashed: exit status 1; the last it printed: TypeError: a object cannot cross"
+    assert str(crash) == "crashed: exit status 1; the last it printed: TypeError: a object cannot be sent"
 
 
 @pytest.mark.slow
