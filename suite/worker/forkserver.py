@@ -1,7 +1,7 @@
-"""The fork server: a process that has imported PyTorch, of which every worker on a CPU is a fork. Both ends of it.
+"""Both ends of the fork server: a process that has imported PyTorch and forks every worker on a CPU.
 
-The import is most of what a start takes. Libraries read the environment and count the cores when they are imported, so
-there is a server for each environment and number of cores. A forked process uses its parent's servers.
+The import takes most of the time of a start. Libraries read the environment and count the cores at import, so each
+environment and number of cores has a server. A forked process uses its parent's servers.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from attnsuite.worker.sandbox.processes import die_with_the_parent
 from attnsuite.worker.sandbox.supervisor import surround
 
 MAX_SERVERS = 8
-"""Servers that are kept, those used last: each holds an interpreter with PyTorch in it. A benchmark on one thread
-and on all cores uses five: one for the contract, and two for each number of threads where two processes are timed."""
+"""Running servers at most, the last used ones: each holds an interpreter with PyTorch. A benchmark on one thread and
+on all cores uses five: one for the contract, and two for each number of threads if two processes are timed."""
 SET_LATER = {"KMP_DUPLICATE_LIB_OK": "True"}
-"""What importing threadpoolctl sets in the environment. It is set from the start: a server that is begun before
-would have another environment than the one that is needed later, and import PyTorch for nothing."""
+"""The variable that importing threadpoolctl sets. It is set from the start: else a server that starts earlier has
+another environment than later workers, and its import of PyTorch is wasted."""
 MARK, MARK_LENGTH = "ATTNSUITE_WORKER", 32
-"""An environment variable with another value in each worker, by which all that a worker started is found; and the
-characters of that, the digits of a UUID. A forked worker writes it over the one of its server, in place."""
+"""An environment variable whose value identifies a worker and all that it starts; and its length, that of a UUID. A
+forked worker overwrites its server's value in place."""
 MAX_MESSAGE = 1 << 16
 """Bytes of a message to a server at most."""
 WORKER = "attnsuite.worker.__main__"
 """The module that every worker runs."""
 PASSED_ON = ("PYTEST_CURRENT_TEST", "ATTNSUITE_CACHE")
-"""Variables that change from test to test and that no library reads as it starts. They are sent with each fork, so
-that not every test needs a server of its own."""
+"""Variables that change from test to test and that no library reads at import. They are sent with each fork, so that
+tests share a server."""
 _MAIN = "import sys; from attnsuite.worker.forkserver import main; main(*map(int, sys.argv[1:3]))"
 
 
 class Import(Struct, tag=True):
-    """Import these modules. `then_collect`: let Python's garbage collector learn how much there is."""
+    """Import these modules. With `then_collect`, run a garbage collection afterwards."""
 
     modules: list[str]
     then_collect: bool = False
 
 
 class Fork(Struct, tag=True):
-    """Fork a worker, with a channel, an output and a life. Answered by its number."""
+    """Fork a worker, with a channel, an output and a life pipe. The reply is its PID."""
 
     mark: str
     cores: list[int]
@@ -68,17 +68,17 @@ class Fork(Struct, tag=True):
 
 
 class Reap(Struct, tag=True):
-    """Answer with the status of a worker that has ended, negative for a signal."""
+    """Report the exit status of a worker that has ended, negative for a signal."""
 
     pid: int
 
 
 Message = Import | Fork | Reap
-"""Sent with a socket for the answer, so that several processes can use one server."""
+"""Sent with a socket for the reply, so that several processes can use one server."""
 
 
 class ForkedProcess:
-    """The parent's view of a worker that a server has forked. For an interpreter of its own it is `SpawnedProcess`."""
+    """The parent's view of a worker that a server has forked; compare `SpawnedProcess`."""
 
     def __init__(self, server: ForkServer, pid: int) -> None:
         self.pid = pid
@@ -89,7 +89,7 @@ class ForkedProcess:
 
     @property
     def reaped(self) -> bool:
-        """Whether another process may have its number: it was reaped here, or by the system after its server ended."""
+        """Whether another process may have its PID: it was reaped here, or by the system after its server ended."""
         return not self._close.alive or (not self._server.alive and _is_ready(self._ends, select.POLLIN))
 
     def exited(self) -> bool:
@@ -97,7 +97,7 @@ class ForkedProcess:
         return not self._close.alive or _is_ready(self._ends, select.POLLIN)
 
     def reap(self, limit: float) -> int | None:
-        """The status that it ended with, negative for a signal; None where that is not known in these seconds."""
+        """Its exit status, negative for a signal; None if that is unknown after `limit` seconds."""
         if self._close.alive and _is_ready(self._ends, select.POLLIN, limit):
             self._close()
             self._status = self._server.request(Reap(self.pid))
@@ -137,30 +137,30 @@ class ForkServer:
     @property
     def alive(self) -> bool:
         """Whether the server runs."""
-        return self.end.alive and not _is_ready(self._control.fileno(), 0)  # it has hung up where it has ended
+        return self.end.alive and not _is_ready(self._control.fileno(), 0)  # it hangs up when it ends
 
     def prewarm(self, modules: Collection[str], then_collect: bool = False) -> None:
-        """Have it import these as soon as it can. Nothing is awaited."""
+        """Have it import these modules in the background."""
         if new := [module for module in modules if module not in self._imported]:
             self._imported |= set(new)
             self._send(Import(new, then_collect)).close()
 
     def request(self, message: Message, descriptors: Sequence[int] = ()) -> int | None:
-        """The answer to a message; None where the server has failed, which ends it."""
-        answer = b""
+        """The reply to a message; None if the server has failed, which ends it."""
+        reply = b""
         with self._send(message, descriptors) as replies, suppress(OSError):
             replies.settimeout(FORK_LIMIT if self._ready else TIME_LIMIT)  # first it imports PyTorch
-            answer = replies.recv(MAX_MESSAGE)
-        if not answer:
+            reply = replies.recv(MAX_MESSAGE)
+        if not reply:
             self.end()
             return None
         self._ready = True
-        return msgpack.decode(answer, type=int | None)
+        return msgpack.decode(reply, type=int | None)
 
     def fork(
         self, descriptors: Sequence[int], mark: str, cores: Collection[int], sandbox: Space | None = None
     ) -> ForkedProcess | None:
-        """A worker with a channel, an output and a life, or its guard; None where the server has failed."""
+        """A worker with a channel, an output and a life pipe, or its supervisor; None if the server has failed."""
         environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
         cores = sorted(cores or os.sched_getaffinity(0))
         pid = self.request(Fork(mark, cores, _working_directory(), environment, sandbox), descriptors)
@@ -170,7 +170,7 @@ class ForkServer:
         return None
 
     def _send(self, message: Message, descriptors: Sequence[int] = ()) -> socket.socket:
-        """The socket that the answer comes by; nothing comes where the server has ended."""
+        """The socket for the reply; it stays empty if the server has ended."""
         replies, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with child_end, suppress(OSError):
             if self.end.alive:
@@ -179,7 +179,7 @@ class ForkServer:
 
 
 Key = tuple[int, frozenset[tuple[str, str]], str]
-"""Number of cores, environment, and the module of a service or nothing."""
+"""Number of cores, environment, and the module of a service or an empty name."""
 _servers: dict[Key, ForkServer] = {}
 _starting = threading.Lock()
 if hasattr(os, "register_at_fork"):
@@ -187,9 +187,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def server_of(added: Mapping[str, str], cores: Collection[int] = (), service: str = "") -> ForkServer | None:
-    """The server for workers with this environment, which is added to ours, this service, and as many cores.
+    """The server for workers with these additions to the environment, this service, and this number of cores.
 
-    It may still be starting. None where the system cannot fork workers like that.
+    It may still be starting. None if the system does not support such forks.
     """
     if not _can_wait():
         return None
@@ -208,33 +208,36 @@ def server_of(added: Mapping[str, str], cores: Collection[int] = (), service: st
 
 
 def prewarm(added: Mapping[str, str], cores: Collection[int] = (), service: str = "", also: Sequence[str] = ()) -> None:
-    """Begin to import what workers with this environment, service and number of cores share, in the background.
+    """Begin, in the background, the imports that workers with this environment, service and number of cores share.
 
-    The modules named by `also` come after that: what each worker would import by itself to answer its first request.
+    Then come the modules `also`, which each worker would import for its first request.
     """
     if server := server_of(added, cores, service):
         server.prewarm(also)
 
 
 def environment_of(added: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a worker: ours with these variables, in which the suite can be imported."""
+    """The environment of a worker: this process's with these variables, and with a path to the suite."""
     environment = {**UNLESS_SET, **SET_LATER, **os.environ, **added}
     root = Path(__file__).resolve().parent.parent.parent
-    if root.name not in ("site-packages", "dist-packages"):  # a checkout, which no other interpreter knows of
+    if root.name not in (
+        "site-packages",
+        "dist-packages",
+    ):  # a checkout, which is not on the path of other interpreters
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(root), environment.get("PYTHONPATH"))))
     return environment
 
 
 def await_servers() -> None:
-    """Wait until all servers that were started have imported what they share."""
+    """Wait until all servers have finished their imports."""
     for server in list(_servers.values()):
         server.request(Import([]))
 
 
 def forget_servers() -> None:
-    """Have new servers started for the next workers.
+    """Start new servers for the next workers.
 
-    All that one server forks have their memory at the same addresses, which differ from server to server.
+    Workers of one server have the same memory addresses, which differ from server to server.
     """
     with _starting:
         _servers.clear()  # each ends with the last of its workers
@@ -242,7 +245,9 @@ def forget_servers() -> None:
 
 @contextmanager
 def bound(cores: Collection[int]) -> Iterator[None]:
-    """Bind this thread to the cores meanwhile. What it starts inherits that before a library there counts the cores."""
+    """Bind this thread to the cores within the block. Processes that it starts inherit that before a library counts
+    cores.
+    """
     if not cores or not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -255,7 +260,7 @@ def bound(cores: Collection[int]) -> Iterator[None]:
 
 
 def _can_wait() -> bool:
-    """Whether the system lets a process wait for one that is not its child: it may not be able to, or forbid it."""
+    """Whether the system lets a process wait for one that is not its child."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError):
@@ -264,7 +269,7 @@ def _can_wait() -> bool:
 
 
 def _is_ready(descriptor: int, event: int, limit: float = 0.0) -> bool:
-    """Whether this can be read, or its other end was closed."""
+    """Whether the descriptor is readable, or its other end is closed."""
     poll = select.poll()
     poll.register(descriptor, event)
     return bool(poll.poll(limit * 1000))
@@ -273,7 +278,7 @@ def _is_ready(descriptor: int, event: int, limit: float = 0.0) -> bool:
 def _end(popen: subprocess.Popen[bytes], owner: int, control: socket.socket, life_end: int) -> None:
     control.close()
     os.close(life_end)
-    if os.getpid() != owner:  # a forked process leaves the server to the one that has started it
+    if os.getpid() != owner:  # only the process that started the server ends it
         return
     popen.kill()  # it may still be importing
     with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C, while the first ends everything
@@ -288,11 +293,11 @@ def _working_directory() -> str:
 
 
 def main(descriptor: int, life: int) -> None:
-    """In the server: serve this file descriptor until it is closed. `life` is a pipe that the parent holds open."""
+    """In the server: serve this file descriptor until it is closed. `life` is a pipe that the parent keeps open."""
     die_with_the_parent(life)
     control = socket.socket(fileno=descriptor)
     control.set_inheritable(False)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored no process can be waited for
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a process that ignores it cannot wait for children
     while True:
         content, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, 4, socket.MSG_CMSG_CLOEXEC)
         if not content:
@@ -306,14 +311,14 @@ def main(descriptor: int, life: int) -> None:
                     _work(replies, message, descriptors[1:])
                 for descriptor in descriptors[1:]:
                     os.close(descriptor)
-                continue  # the worker answers
-            answer = _import(message) if isinstance(message, Import) else _reaped(message)
+                continue  # the worker replies
+            reply = _import(message) if isinstance(message, Import) else _reaped(message)
             with suppress(OSError):  # the parent does not wait for it
-                replies.send(msgpack.encode(answer))
+                replies.send(msgpack.encode(reply))
 
 
 def _import(message: Import) -> int:
-    with gc_paused_for_imports():  # a fifth less time; and what the garbage collector never visits is never copied
+    with gc_paused_for_imports():  # saves a fifth of the time, and unvisited objects are never copied
         for module in message.modules:
             import_module(module)
     if message.then_collect:
@@ -326,7 +331,7 @@ def _reaped(message: Reap) -> int:
 
 
 def _work(replies: socket.socket, message: Fork, descriptors: Sequence[int]) -> NoReturn:
-    """In the forked process: answer with its number, then run as a worker until the end."""
+    """In the forked process: reply with its PID, then run as a worker until the end."""
     try:
         with replies:
             pid = None
@@ -337,7 +342,7 @@ def _work(replies: socket.socket, message: Fork, descriptors: Sequence[int]) -> 
             finally:
                 replies.send(msgpack.encode(pid))
         if message.sandbox:
-            die_with_the_parent(life)  # the guard, which stays behind
+            die_with_the_parent(life)  # the supervisor, which stays behind
             surround(message.sandbox, life)
         import_module(WORKER).main(channel, life, sandboxed=message.sandbox is not None)
     except BaseException:
@@ -347,7 +352,7 @@ def _work(replies: socket.socket, message: Fork, descriptors: Sequence[int]) -> 
 
 
 def _become_a_worker(output: int, message: Fork) -> None:
-    """Give the forked process what one started by itself has: its own session, mark and random numbers."""
+    """Give the forked process a session, a mark and random seeds of its own."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (output, 2)):
@@ -358,18 +363,19 @@ def _become_a_worker(output: int, message: Fork) -> None:
     for name in PASSED_ON:
         os.environ.pop(name, None)
     os.environ.update(message.environment)
-    with suppress(OSError):  # it is gone, or may not be entered
+    with suppress(OSError):  # it is gone, or not accessible
         os.chdir(message.folder)
     if os.sched_getaffinity(0) != set(message.cores):
         os.sched_setaffinity(0, message.cores)
-    for module in ("torch", "numpy.random"):  # Python's own does so by itself
+    for module in ("torch", "numpy.random"):  # Python's own generator is reseeded after a fork
         if module in sys.modules:
             sys.modules[module].seed()
 
 
 def _mark(mark: str) -> None:
-    """Write the mark over the server's, where the system reads it: `/proc/<pid>/environ` shows the bytes with which a
-    process began, and neither `os.environ` nor `setenv` changes those. `MARK_LENGTH` is the room that there is.
+    """Overwrite the server's mark in the memory that `/proc/<pid>/environ` shows, which holds `MARK_LENGTH` characters.
+
+    Neither `os.environ` nor `setenv` changes that memory.
     """
     getenv = ctypes.CDLL(None).getenv
     getenv.restype = ctypes.c_void_p

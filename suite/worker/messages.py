@@ -118,9 +118,7 @@ class Request(Struct):
 
 
 class Response(Struct, forbid_unknown_fields=True):
-    """The result of a request, or the traceback of an error of the suite's own code; and why the device is lost, if
-    so.
-    """
+    """The result of a request, or the traceback of the suite's own error; and why the device is lost, if it is."""
 
     id: int
     result: Any = None

@@ -166,7 +166,7 @@ def _run(program: seccomp.Sequence[seccomp.Instruction], words: dict[int, int]) 
 
 
 def test_an_unknown_processor_has_no_filter() -> None:
-    with pytest.raises(OSError, match="of pdp11 are not known"):
+    with pytest.raises(OSError, match="of pdp11 are unknown"):
         seccomp.instructions("pdp11", 0)
 
 

@@ -1,4 +1,4 @@
-"""The sandbox of a worker: what keeps a submission from what is not its own, as far as this machine has it."""
+"""The sandbox of a worker, built from the isolation mechanisms of this machine."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ MECHANISMS: Sequence[Mechanism] = (
     *(PID_NAMESPACE, MOUNT_NAMESPACE, NETWORK_NAMESPACE, DESCENT),
     *(LIMITS, NO_CAPABILITIES, landlock.LANDLOCK, seccomp.SECCOMP),
 )
-"""All there are, in the order in which they are applied: after the filter of system calls nothing more can be."""
+"""All mechanisms in the order of their application; the filter of system calls must be the last."""
 
 
 @cache
 def available() -> tuple[str, ...]:
-    """The names of the mechanisms that this machine has: each was applied to a child process."""
+    """The names of the mechanisms of this machine, each tried in a child process."""
     with TemporaryDirectory() as folder:
         return tuple(mechanism.name for mechanism in MECHANISMS if works(partial(_try, mechanism, Space(folder))))
 
 
 def begin_detection() -> None:
-    """Begin in the background to determine what `detected` will return."""
+    """Begin in the background to determine the result of `detected`."""
     _detection(os.getpid())
 
 
 @cache
 def _detection(process: int) -> subprocess.Popen[bytes]:
-    """The program that detects mechanisms, for this process: a fork of it, which has another number, needs its own."""
+    """The program that detects mechanisms for the process with this PID; a fork needs its own."""
     path = os.pathsep.join(filter(None, (str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH"))))
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "attnsuite.worker.sandbox", "--names"],
@@ -51,7 +51,7 @@ def _detection(process: int) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": path},
-        start_new_session=True,  # Ctrl-C is for the suite, which may still need the answer to end well
+        start_new_session=True,  # after Ctrl-C the suite may still need the result
     )
 
 
@@ -60,16 +60,16 @@ _detected: tuple[str, ...] | None = None
 
 
 def detected() -> tuple[str, ...]:
-    """The same as `available`, from another interpreter: a process with threads had better not fork itself.
+    """The same as `available`, from another interpreter, because a process with threads should not fork.
 
-    Raises UsageError where that fails: no submission runs without a sandbox because of it.
+    Raises UsageError if that fails, so that no submission runs without a sandbox for that reason.
     """
     global _detected
     with _waiting:
         if _detected is None:
             detection = _detection(os.getpid())
             output, errors = detection.communicate()
-            if detection.returncode or not output:  # the status is unknown where this process ignores SIGCHLD
+            if detection.returncode or not output:  # the status is unknown if this process ignores SIGCHLD
                 last = errors.decode(errors="replace").strip().rpartition("\n")[2]
                 reason = last or f"it ended with status {detection.returncode}"
                 raise UsageError(f"cannot determine which sandbox this machine has: {reason}")
@@ -89,18 +89,18 @@ def _try(mechanism: Mechanism, space: Space) -> None:
 
 
 def chosen(names: Collection[str]) -> list[Mechanism]:
-    """The mechanisms of these names, in order; none that another one makes needless."""
-    needless = DESCENT.name if PID_NAMESPACE.name in names else ""
-    return [mechanism for mechanism in MECHANISMS if mechanism.name in names and mechanism.name != needless]
+    """The mechanisms of these names, in order, without one that another makes redundant."""
+    redundant = DESCENT.name if PID_NAMESPACE.name in names else ""
+    return [mechanism for mechanism in MECHANISMS if mechanism.name in names and mechanism.name != redundant]
 
 
 def take_down(space: Space) -> None:
-    """Remove the folder of a worker whose processes have ended."""
+    """Remove the folder of a worker after its processes have ended."""
     remove(Path(space.folder))
 
 
 def take_down_leftovers() -> None:
-    """Take down what processes of suites have left that were killed, or ended while they started another."""
+    """Remove the folders of killed processes of the suite."""
     for folder in left_behind():
         take_down(Space(str(folder)))
 
@@ -115,7 +115,7 @@ def protects(protection: Protection, names: Collection[str]) -> bool:
 
 
 def in_short(names: Collection[str]) -> str:
-    """How many kinds of protection there are, and those that are missing, in a short line."""
+    """The number of active protections, and the missing ones, in a short line."""
     by = _by_protection(names)
     missing = [protection for protection, mechanisms in by.items() if not mechanisms]
     if not missing:
@@ -125,7 +125,7 @@ def in_short(names: Collection[str]) -> str:
 
 
 def in_words(names: Collection[str]) -> str:
-    """What is protected and by which mechanisms, in one line, and what nothing protects."""
+    """The protections with their mechanisms, and the missing ones, in one line."""
     by = _by_protection(names)
     present = "; ".join(f"{mechanism} ({', '.join(mechanisms)})" for mechanism, mechanisms in by.items() if mechanisms)
     missing = ", ".join(mechanism for mechanism, mechanisms in by.items() if not mechanisms)
@@ -139,5 +139,5 @@ def _by_protection(names: Collection[str]) -> dict[Protection, list[str]]:
         for protection in Protection
     }
     if PID_NAMESPACE in active and seccomp.SECCOMP in active:
-        by[Protection.SIGNALS].remove(seccomp.SECCOMP.name)  # it then leaves signals alone
+        by[Protection.SIGNALS].remove(seccomp.SECCOMP.name)  # then its filter allows signals
     return by

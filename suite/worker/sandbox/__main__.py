@@ -1,4 +1,4 @@
-"""Prints which sandbox this machine has: in words, or with --names as JSON."""
+"""Print the sandbox of this machine, in words or, with --names, as JSON."""
 
 import json
 import signal

@@ -23,15 +23,15 @@ from attnsuite.worker.sandbox.system import (
 
 WRITE, READ, TRUNCATE = 1 << 1, 1 << 2, 1 << 14
 CHANGES = WRITE | sum(1 << bit for bit in range(4, 13))
-"""Access rights: to write to files, and to make or remove files, folders and devices. To read a file is another."""
+"""Access rights: writing to files, and making or removing files, folders and devices. Reading is a right of its own."""
 REFER = 1 << 13
-"""To move files between folders; since version 2. Truncation is since version 3, with which all ways to change a
-file's content are known."""
+"""Moving files between folders, since version 2. Truncation has a right since version 3, which then covers all ways
+to change a file's content."""
 TCP = SCOPES = 3
-"""To bind and to connect, since version 4; abstract UNIX sockets and signals stay inside, since version 6."""
+"""Binding and connecting, since version 4; scoping of abstract UNIX sockets and signals, since version 6."""
 DEVICES = ("null", "zero", "full", "random", "urandom", "shm", "dri", "kfd", "nvidia*", "nvidia-caps")
-"""What of /dev may be read and written to: nothing lasting, and what drivers of accelerators need. What is read from
-another one, as a terminal or a serial port, is lost to other programs."""
+"""Readable and writable entries of /dev: volatile ones, and those that drivers of accelerators need. Data read from
+others, such as a terminal, would be lost to other programs."""
 ROOT, ALL_DEVICES = Path("/"), "dev"
 
 
@@ -47,7 +47,7 @@ class _Beneath(ctypes.Structure):
 
 @cache
 def version() -> int:
-    """The version that the kernel has. OSError where it has none."""
+    """The kernel's version of Landlock. OSError if it has none."""
     return kernel(LANDLOCK_CREATE, None, 0, 1)
 
 
@@ -58,8 +58,8 @@ def _within(space: Space) -> None:
     rules = kernel(LANDLOCK_CREATE, ctypes.byref(ruleset), size, 0)
     try:
         for entry in ROOT.iterdir():
-            if entry.name != ALL_DEVICES and not entry.is_symlink():  # else it may lead there
-                with suppress(OSError):  # a server of files that does not answer
+            if entry.name != ALL_DEVICES and not entry.is_symlink():  # a link may lead to /dev
+                with suppress(OSError):  # an unreachable file server
                     _allow(rules, entry, READ)
         for path in (Path(space.folder), *map(Path, space.writable), *_devices()):
             _allow(rules, path, READ | (changes if path.is_dir() else changes & (WRITE | TRUNCATE)))
@@ -70,7 +70,7 @@ def _within(space: Space) -> None:
 
 
 def _devices() -> list[Path]:
-    """The process's own entry in /proc, or all of it where the system's settings cannot be changed, and devices."""
+    """Devices, and the process's own entry in /proc, or all of /proc if system settings are read-only."""
     facts = Path("/proc/self" if os.access("/proc/sys/kernel/core_pattern", os.W_OK) else "/proc")
     return [facts, *(device for name in DEVICES for device in Path("/dev").glob(name))]
 
@@ -84,7 +84,7 @@ def _allow(rules: int, path: Path, rights: int) -> None:
 
 
 def _protects() -> frozenset[Protection]:
-    """A process inside can read no process outside, and since version 6 signal none."""
+    """The protections: no reading of outside processes, and since version 6 no signals to them."""
     try:
         files, signals = {Protection.FILES} if version() >= 3 else (), {Protection.SIGNALS} if version() >= 6 else ()
         return frozenset({Protection.READING, *files, *signals})

@@ -1,4 +1,4 @@
-"""Limits of the system for each process (memory, files, processes), and root's privileges, which are given up."""
+"""Resource limits of each process (memory, files, processes), and the removal of root's capabilities."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from attnsuite.worker.sandbox.mechanism import Mechanism, Protection, Space
 from attnsuite.worker.sandbox.system import NO_NEW_PRIVILEGES, function, prctl
 
 FILES_LIMIT = 1 << 31
-"""Bytes that a file may have, and a folder in memory: more than a compiler's cache takes, less than memory."""
+"""Bytes of a file, and of a folder in memory, at most: more than a compiler's cache takes, less than memory."""
 NAMES_LIMIT = 1 << 18
-"""Files and folders that a folder in memory may have: each takes a kilobyte of it that no size counts."""
+"""Files and folders in a folder in memory, at most: each takes a kilobyte that the size does not include."""
 PROCESSES_LIMIT = 1 << 13
-"""Processes and threads of a worker in namespaces of its own: some libraries' threads on hundreds of cores are
-fewer. Outside, the system counts all of a user's together."""
+"""Processes and threads of a worker in namespaces of its own, at most: more than libraries start on hundreds of
+cores. Outside, the system counts all of a user's together."""
 CAPABILITIES_VERSION = 0x20080522
-"""Version 3 of the two structures that `capset` reads."""
+"""Version 3 of the structures that `capset` reads."""
 
 
 def memory_limit() -> int:
-    """Bytes that a submission may take: half of what the machine has, so that the suite has some."""
+    """Bytes that a submission may take: half of the machine's memory, which leaves some for the suite."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
 def _end_first(space: Space) -> None:
-    """Have the system end this process before others when memory runs out.
+    """Have the system kill this process before others when memory runs out.
 
-    Only a process with CAP_SYS_RESOURCE can take that back where one has said so; else every process can.
+    If a process with CAP_SYS_RESOURCE sets this, only such a process can undo it; else every process can.
     """
     with suppress(OSError):  # not Linux, or /proc is read-only
         Path("/proc/self/oom_score_adj").write_text("1000")
@@ -55,7 +55,7 @@ class _Header(ctypes.Structure):
 
 
 def _drop_capabilities(space: Space) -> None:
-    """Give up all capabilities, and have no program give them back."""
+    """Drop all capabilities, and prevent programs from regaining them."""
     prctl(NO_NEW_PRIVILEGES, 1)
     none = (ctypes.c_uint32 * 6)()
     function("capset", ctypes.byref(_Header(CAPABILITIES_VERSION, 0)), ctypes.byref(none))
@@ -63,4 +63,4 @@ def _drop_capabilities(space: Space) -> None:
 
 LIMITS = Mechanism("limits of the system", frozenset({Protection.SIZE}), before=_end_first, within=_set_limits)
 NO_CAPABILITIES = Mechanism("no capabilities", frozenset(), within=_drop_capabilities)
-"""Without them root, too, reads no process that still has them."""
+"""Without them even root cannot read a process that still has them."""

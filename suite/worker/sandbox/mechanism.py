@@ -1,4 +1,4 @@
-"""What a mechanism of the sandbox is: how it is applied, what it protects, and whether this machine has it."""
+"""The type of a mechanism of the sandbox: its application, its protections, and its detection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class Protection(StrEnum):
-    """What a mechanism protects, or limits."""
+    """A protection or a limit that a mechanism provides."""
 
     PROCESSES = "what it starts"
     READING = "the memory of others"
@@ -23,15 +23,15 @@ class Protection(StrEnum):
 
 
 class Space(Struct, frozen=True):
-    """What a sandboxed worker has for itself, and the mechanisms that keep it there."""
+    """The folders and limits of a sandboxed worker, and its mechanisms."""
 
     folder: str
     """Its working directory and temporary folder."""
     mechanisms: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
-    """Further folders that it may write to: caches that the user named."""
+    """Further writable folders: caches that the user named."""
     memory: int = 0
-    """Bytes that each of its processes may take; 0 is no limit."""
+    """Bytes that each of its processes may take; 0 means no limit."""
     namespaced: bool = False
     """Whether it is in a PID namespace of its own."""
 
@@ -41,24 +41,24 @@ Step = Callable[[Space], None]
 
 @dataclass(frozen=True)
 class Mechanism:
-    """One part of the sandbox. Its steps raise OSError where the machine does not have it."""
+    """One part of the sandbox. Its steps raise OSError if the machine does not have it."""
 
     name: str
     protects: frozenset[Protection]
     namespaces: int = 0
-    """The namespaces that it needs, as flags of `unshare`; these need a user namespace, too."""
+    """The namespaces that it needs, as flags of `unshare`, in addition to a user namespace."""
     before: Step | None = None
-    """Done first, with all privileges that the user has."""
+    """The first step, with all privileges of the user."""
     around: Step | None = None
-    """Done once these namespaces exist, before the worker's process."""
+    """The step after the namespaces exist, before the worker's process does."""
     within: Step | None = None
-    """Done by the worker's process, last of all."""
+    """The last step, in the worker's process."""
     probe: Callable[[], None] = field(default=lambda: None)
-    """Raises OSError where the system clearly lacks it."""
+    """Raises OSError if the system clearly lacks the mechanism."""
 
 
 def works(attempt: Callable[[], None]) -> bool:
-    """Whether a child process can do this."""
+    """Whether this succeeds in a child process."""
     child = os.fork()
     if child == 0:
         with suppress(BaseException):

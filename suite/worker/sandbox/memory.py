@@ -1,4 +1,4 @@
-"""The memory that a sandboxed worker takes, in all of its processes and in files in memory that no process shows."""
+"""The memory of a sandboxed worker: that of all of its processes, and that of files in memory."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ PROCESSES = Path("/proc")
 
 
 def taken(supervisor: int, folder: Path, enough: int) -> int:
-    """Bytes of memory that all below this process take together, with the files in the memory of their own: in the
-    folder, and what its processes share. Shared pages are counted once where the sum is more than `enough` else.
+    """Bytes of memory of all descendants of a process together with their files in memory: in the folder, and shared
+    ones.
+
+    Shared pages count once, if the sum would else exceed `enough`.
     """
     processes = list(descendants(supervisor))
     files = _in_folders(supervisor, (folder, SHARED_MEMORY)) + _without_folder(processes)
@@ -28,16 +30,16 @@ def taken(supervisor: int, folder: Path, enough: int) -> int:
 
 
 def _resident(process: int) -> int:
-    """Bytes that a process has in memory, shared pages included."""
+    """Bytes of a process in memory, shared pages included."""
     with suppress(OSError):  # it has ended
         return int((PROCESSES / str(process) / "statm").read_text().split()[1]) * PAGE
     return 0
 
 
 def _share(process: int) -> tuple[int, int]:
-    """Bytes that it takes, where each page is divided among those that have it; and those of them that may be files'.
+    """Its proportional share of memory in bytes, and the part of that which may belong to files.
 
-    A process that forbids to look (PR_SET_DUMPABLE) has all pages counted as its own.
+    For a process that forbids inspection (PR_SET_DUMPABLE), all pages count as its own.
     """
     try:
         lines = (PROCESSES / str(process) / "smaps_rollup").read_text().splitlines()
@@ -48,10 +50,10 @@ def _share(process: int) -> tuple[int, int]:
 
 
 def _in_folders(supervisor: int, folders: Iterable[Path]) -> int:
-    """Bytes in these folders where the supervisor has them in memory of its own, in its mount namespace."""
+    """Bytes in those of these folders that are in memory in the supervisor's mount namespace."""
     total = 0
     for folder in folders:
-        with suppress(OSError):  # it has ended, or there is no such folder
+        with suppress(OSError):  # it has ended, or the folder does not exist
             mounted = PROCESSES / str(supervisor) / "root" / folder.relative_to("/")
             if mounted.stat().st_dev != folder.stat().st_dev:
                 system = os.statvfs(mounted)
@@ -60,10 +62,10 @@ def _in_folders(supervisor: int, folders: Iterable[Path]) -> int:
 
 
 def _without_folder(processes: Iterable[int]) -> int:
-    """Bytes in files that are in memory and in no folder (`memfd_create`), and that these processes have open."""
+    """Bytes in open files of these processes that are in memory and in no folder (`memfd_create`)."""
     sizes: dict[tuple[int, int], int] = {}
     for process in processes:
-        with suppress(OSError):  # it has ended, or forbids to look
+        with suppress(OSError):  # it has ended, or forbids inspection
             for link in (PROCESSES / str(process) / "fd").iterdir():
                 with suppress(OSError):  # it was closed
                     if str(link.readlink()).startswith("/memfd:"):

@@ -1,4 +1,4 @@
-"""Namespaces of Linux: a worker sees its own processes alone, read-only files, and no network."""
+"""Namespaces of Linux: a worker sees only its own processes, read-only files, and no network."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from attnsuite.worker.sandbox.mechanism import Mechanism, Protection, Space, wor
 ROOT, PROCESSES = Path("/"), Path("/proc")
 SHARED_MEMORY, TERMINALS = Path("/dev/shm"), Path("/dev/pts")
 DRIVER = Path("/dev/nvidiactl")
-"""NVIDIA's driver: CUDA says error 304 in a process that does not find itself in /proc (driver 580, on an H100)."""
+"""NVIDIA's driver: CUDA raises error 304 in a process that is not in /proc (driver 580, on an H100)."""
 
 
 def enter(namespaces: int) -> None:
-    """Leave the system's namespaces for new ones, the user's included. The user keeps their number.
+    """Enter new namespaces, that of the user included, with the same user number.
 
-    The process may have one thread alone. A new PID namespace is for its children. OSError where that cannot be.
+    The process may have one thread only. A new PID namespace applies to its children. OSError if that is impossible.
     """
     user, group = os.geteuid(), os.getegid()
     system.function("unshare", system.NEW_USER | namespaces)
     itself = Path("/proc/self")
-    (itself / "setgroups").write_text("deny")  # else only root may say what groups there are
+    (itself / "setgroups").write_text("deny")  # required before mapping groups without privileges
     (itself / "uid_map").write_text(f"{user} {user} 1")
     (itself / "gid_map").write_text(f"{group} {group} 1")
 
 
 def show_own_processes() -> None:
-    """Have /proc show the processes of this namespace alone. OSError where that cannot be, as in many containers."""
+    """Have /proc show only the processes of this namespace. OSError if that is impossible, as in many containers."""
     system.mount("proc", PROCESSES, "proc", system.NO_SETUID | system.NO_DEVICES)
 
 
 def protect_system() -> None:
-    """Make read-only what of /proc is about the whole system: root, too, may change it without capabilities."""
+    """Make the system-wide parts of /proc read-only, which root may change even without capabilities."""
     for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"):
         part = PROCESSES / name
         if part.exists():
@@ -44,13 +44,13 @@ def protect_system() -> None:
 
 
 def _probe_processes() -> None:
-    """Raise OSError where the driver is there, and processes in a namespace of their own would not be in /proc."""
+    """Raise OSError if the driver exists, and /proc would not show processes in a namespace of their own."""
     if DRIVER.exists() and not works(find_itself):
         raise OSError("/proc does not show the processes of a new namespace")
 
 
 def find_itself() -> None:
-    """Mount /proc in a PID namespace. OSError where that cannot be."""
+    """Mount /proc in a PID namespace. OSError if that is impossible."""
     enter(system.NEW_PROCESSES | system.NEW_MOUNTS)
     system.mount("none", ROOT, "", system.RECURSIVE | system.PRIVATE)
     if not works(show_own_processes):
@@ -63,15 +63,15 @@ def _protect_files(space: Space) -> None:
     for folder in writable:
         system.mount(str(folder), folder, "", system.BIND)
     system.set_read_only(ROOT)
-    system.set_read_only(PROCESSES, False)  # a process writes there about itself
+    system.set_read_only(PROCESSES, False)  # processes write their own settings there
     protect_system()
     for folder in writable:
         system.set_read_only(folder, False)
     size = min(FILES_LIMIT, space.memory or FILES_LIMIT)
     _mount_in_memory(Path(space.folder), size)
-    with suppress(OSError):  # there is none
+    with suppress(OSError):  # it does not exist
         _mount_in_memory(SHARED_MEMORY, size)
-    with suppress(OSError):  # a device is written to in spite of read-only mounts
+    with suppress(OSError):  # devices are writable in spite of read-only mounts
         system.mount(
             "tmpfs", TERMINALS, "tmpfs", system.NO_SETUID | system.NO_DEVICES | system.READ_ONLY, "size=4k,mode=0700"
         )
@@ -86,7 +86,7 @@ PID_NAMESPACE = Mechanism(
     "PID namespace",
     frozenset({Protection.PROCESSES, Protection.READING, Protection.SIGNALS}),
     namespaces=system.NEW_PROCESSES
-    | system.NEW_IPC,  # shared memory of System V outlives processes, but not its namespace
+    | system.NEW_IPC,  # System V shared memory outlives processes, but not its namespace
     probe=_probe_processes,
 )
 MOUNT_NAMESPACE = Mechanism(

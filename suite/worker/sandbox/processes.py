@@ -1,4 +1,4 @@
-"""Processes and what they start: found by descent, ended together, and ended with their parent."""
+"""Process trees: finding descendants, ending them together, and ending them with their parent."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from attnsuite.worker.sandbox.mechanism import Mechanism, Protection, Space
 from attnsuite.worker.sandbox.system import SUBREAPER, prctl
 
 LIMIT = 5.0
-"""Seconds for which `end_descendants` goes on where processes start others as they are ended."""
+"""Seconds after which `end_descendants` gives up on processes that keep starting others."""
 
 
 def children(process: int) -> list[int]:
-    """The processes that it has started or taken over (Linux)."""
+    """The child processes, adopted ones included (Linux)."""
     numbers: list[int] = []
     with suppress(OSError):  # it has ended
         for thread in Path(f"/proc/{process}/task").iterdir():
@@ -29,7 +29,7 @@ def children(process: int) -> list[int]:
 
 
 def descendants(process: int) -> Iterator[int]:
-    """All processes below it, the nearest first."""
+    """All descendants, the nearest first."""
     waiting = children(process)
     while waiting:
         nearest = waiting.pop(0)
@@ -45,9 +45,9 @@ def signal_all(processes: Iterable[int], number: int) -> None:
 
 
 def end_descendants(process: int) -> None:
-    """End all processes below this one, which they cannot escape where it takes over orphans.
+    """End all descendants; none escapes if this process adopts orphans.
 
-    They are stopped first, lest one starts another while it is being ended. Those of this process are reaped.
+    They are stopped first, so that none starts another meanwhile. Children of this process are reaped.
     """
     until = time.monotonic() + LIMIT
     while time.monotonic() < until:
@@ -62,10 +62,10 @@ def end_descendants(process: int) -> None:
 
 
 def die_with_the_parent(life: int) -> None:
-    """Have the system kill this process and all of its group when the parent is gone (Linux).
+    """Have the system kill this process and its group when the parent ends (Linux).
 
-    A suspended process could not notice that by itself. The parent holds one end of the pipe `life`; when it is closed,
-    the system sends a signal to the owner of the other end, and only for pipes may that owner be a whole group.
+    A suspended process could not notice that itself. The parent keeps one end of the pipe `life` open; when it closes,
+    the system signals the owner of the other end, which for pipes may be a whole group.
     """
     os.set_inheritable(life, False)
     with suppress(OSError, AttributeError):
@@ -75,12 +75,12 @@ def die_with_the_parent(life: int) -> None:
     with suppress(AttributeError):
         poll = select.poll()
         poll.register(life, 0)  # hang-ups are always reported
-        if poll.poll(0):  # the parent was gone before, and no signal comes of that
+        if poll.poll(0):  # the parent ended earlier, without a signal
             os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def ending(status: int) -> str:
-    """How a process ended, by its status, negative for a signal: `exit status 3`, `SIGSEGV`, `signal 35`."""
+    """The end of a process in words, from its exit status: `exit status 3`, `SIGSEGV`, `signal 35`."""
     if status >= 0:
         return f"exit status {status}"
     try:
@@ -98,4 +98,4 @@ def _probe() -> None:
 
 
 DESCENT = Mechanism("descent", frozenset({Protection.PROCESSES}), around=_around, probe=_probe)
-"""Needed where there is no PID namespace: orphans are taken over by the supervisor, which ends them."""
+"""Needed without a PID namespace: the supervisor adopts orphans and ends them."""

@@ -1,6 +1,7 @@
-"""A filter of system calls (seccomp): no sockets but connected pairs, no tracing, no namespaces, no memory that no
-limit counts, no leases on files, no other cores than those given; and outside a PID namespace nothing that signals
-others.
+"""A filter of system calls (seccomp).
+
+It forbids sockets except connected pairs, tracing, namespaces, memory outside of the limits, leases on files, and
+changes of CPU affinity; outside a PID namespace also signals to other processes.
 
 Source: https://docs.kernel.org/userspace-api/seccomp_filter.html
 """
@@ -24,22 +25,22 @@ FORBIDDEN = (
     *("unshare", "setns", "mount"),
     *("shmget", "msgget", "semget", "mq_open", "add_key", "request_key", "keyctl"),
 )
-"""What a worker may not do. The ring of io_uring would do the same past this filter. What System V shares, queues
-and keys are stored by the kernel: no limit of a process counts them, and they may outlive it."""
+"""Forbidden calls. io_uring would bypass this filter. The kernel stores System V objects, queues and keys: no limit
+of a process counts them, and they may outlive it."""
 ABSENT = ("clone3", "memfd_create", "memfd_secret")
-"""What the kernel seems not to have, so that libraries do without. A filter cannot look where the flags of `clone3`
-lie; the C library calls `clone` instead. A file that is in memory and in no folder is counted only while it is open."""
+"""Calls that seem to be missing, so that libraries use others. A filter cannot inspect the flags of `clone3`; the C
+library then calls `clone`. A file in memory and in no folder counts only while it is open."""
 IGNORED = ("sched_setaffinity",)
-"""What seems to be done, and is not: the suite alone says on which cores a worker runs, so that one that is timed
-takes no other core. Its processor time shows that only where it does nothing else: sleeping while inputs are made
-gains twice the time. It is no error, because libraries that bind their threads take one for the end."""
+"""Calls that succeed without effect: only the suite assigns cores, so that a timed worker takes no other core.
+Processor time alone would not show that: sleeping while inputs are made hides extra cores. An error would make
+libraries fail that bind their threads."""
 DRIVER_FILE, DRIVER_NAME = "memfd_create", "bind"
-"""What CUDA does not begin without where NVIDIA's driver is: driver 570 says error 304, "OS call failed"
-(https://github.com/NVIDIA/OpenShell/issues/1696); driver 580, on an H100, makes a UNIX socket and gives it a name,
-under which another process might ask for its memory. No process here can, because `connect` stays forbidden."""
+"""Calls that CUDA needs with NVIDIA's driver: driver 570 fails with error 304, "OS call failed"
+(https://github.com/NVIDIA/OpenShell/issues/1696). Driver 580, on an H100, names a UNIX socket through which another
+process might reach its memory; `connect` stays forbidden here."""
 ITSELF = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "prlimit64")
-"""Outside a PID namespace: what a worker may do to itself alone, whose number stands first among the arguments.
-Limits of another process end it, too."""
+"""Outside a PID namespace: calls that a worker may make on itself only, with its PID as the first argument. Limits
+of another process can end it, too."""
 _NEW = {"pidfd_send_signal": 424, "io_uring_setup": 425, "clone3": 435, "pidfd_getfd": 438, "memfd_secret": 447}
 """Calls whose number is the same on every processor."""
 NUMBERS: Mapping[str, tuple[int, Mapping[str, int]]] = {
@@ -62,30 +63,30 @@ NUMBERS: Mapping[str, tuple[int, Mapping[str, int]]] = {
                 "sched_setaffinity": 122},
     ),
 }  # fmt: skip
-"""How the kernel calls each processor and, of each, the numbers of its system calls."""
+"""The kernel's name of each processor, and the numbers of its system calls."""
 OTHER_CALLS = 0x40000000
-"""Numbers from here on are those of x86_64's other calling convention (x32), by which the same could be had."""
+"""Numbers from here on belong to x86_64's other calling convention (x32), which would bypass the filter."""
 
 SET_OWNER, SET_OWNER_AS, SET_LEASE = 8, 15, 1024
-"""Commands of `fcntl` (F_SETOWN, F_SETOWN_EX, F_SETLEASE): say who gets a file's signals; hold up programs that open
-it to write."""
+"""Commands of `fcntl` (F_SETOWN, F_SETOWN_EX, F_SETLEASE): set the receiver of a file's signals; block programs that
+open it for writing."""
 OWNER_REQUESTS = (0x8901, 0x8902)
-"""Requests of `ioctl` (FIOSETOWN, SIOCSPGRP) that do the same as the first."""
+"""Requests of `ioctl` (FIOSETOWN, SIOCSPGRP) with the same effect as the first."""
 CONNECTED, KIND_FLAGS = (int(socket.SOCK_STREAM), 5), 0o2004000
-"""Kinds of sockets (the other is SOCK_SEQPACKET) that send only where they are connected: a datagram goes anywhere.
-And the flags that may be added to a kind, SOCK_CLOEXEC and SOCK_NONBLOCK."""
+"""Kinds of sockets (the second is SOCK_SEQPACKET) that send only to their peer, unlike datagrams; and the flags of a
+kind, SOCK_CLOEXEC and SOCK_NONBLOCK."""
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, KEEP_BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-"""Instructions: load a word of the call; jump if it is equal to a number, at least that, or has any of its bits; set
-the other bits to zero; return."""
+"""Instructions: load a word of the call; jump if it equals a number, is at least that, or has any of its bits; clear
+the other bits; return."""
 NUMBER_AT, PROCESSOR_AT, ARGUMENTS_AT = 0, 4, 16
-"""Where these words of a call stand. Of the two words of an argument the kernel, too, reads the first."""
+"""Offsets of these words of a call. Of the two words of an argument the kernel, too, reads the first."""
 FILTER, SPECULATES = 1, 4
-"""To set a filter, and to leave the processor's speculation as it is. Kernels before 5.16 would curb that otherwise,
-which slows down what is timed."""
+"""Setting a filter, and leaving the processor's speculation unchanged, which kernels before 5.16 would else
+restrict: timed code would slow down."""
 ALLOWED, FAILS = 0x7FFF0000, 0x00050000
 REFUSED, UNKNOWN, PRETENDED = FAILS | errno.EPERM, FAILS | errno.ENOSYS, FAILS
-"""The last fails with no error at all, so that the caller takes it for done."""
+"""The last one returns success without effect."""
 
 
 class _Instruction(ctypes.Structure):
@@ -100,7 +101,7 @@ class _Program(ctypes.Structure):
 
 
 Instruction = tuple[int, int, int, int]
-"""Its code, how many to skip where it is true and where not, and its number."""
+"""Its code, the instructions to skip if true and if false, and its number."""
 
 
 def _within(space: Space) -> None:
@@ -114,12 +115,12 @@ def _within(space: Space) -> None:
 
 
 def instructions(processor: str, process: int, driver: bool = False) -> Sequence[Instruction]:
-    """The filter; with a process's number it may signal that one alone, with a `driver` it may do what CUDA needs.
+    """The filter; with a PID it allows signals to that process only, with a `driver` the calls that CUDA needs.
 
-    Raises OSError for a processor that is not known.
+    Raises OSError for an unknown processor.
     """
     if processor not in NUMBERS:
-        raise OSError(f"the numbers of the system calls of {processor} are not known here")
+        raise OSError(f"the numbers of system calls of {processor} are unknown")
     name, numbers = NUMBERS[processor]
     return [
         *((LOAD, 0, 0, PROCESSOR_AT), (EQUAL, 1, 0, name), _return(REFUSED), (LOAD, 0, 0, NUMBER_AT)),
@@ -134,7 +135,7 @@ def instructions(processor: str, process: int, driver: bool = False) -> Sequence
 
 
 def _rules(process: int, driver: bool) -> dict[str, Sequence[Instruction]]:
-    """What is done at each call that is not simply allowed."""
+    """The rules of all calls that are not simply allowed."""
     kind = [_load(1), (KEEP_BITS, 0, 0, 0xFFFFFFFF & ~KIND_FLAGS), *_among(CONNECTED, ALLOWED), _return(REFUSED)]
     rules: dict[str, Sequence[Instruction]] = {
         **{call: [_return(REFUSED)] for call in FORBIDDEN},
@@ -152,7 +153,7 @@ def _rules(process: int, driver: bool) -> dict[str, Sequence[Instruction]]:
         rules |= {DRIVER_FILE: [_return(ALLOWED)], DRIVER_NAME: [_return(ALLOWED)], "socket": rules["socketpair"]}
     if process:
         rules |= {call: [_load(0), *_among((process,), ALLOWED), _return(REFUSED)] for call in ITSELF}
-        rules["prlimit64"] = [_load(0), *_among((0, process), ALLOWED), _return(REFUSED)]  # 0 is the process that calls
+        rules["prlimit64"] = [_load(0), *_among((0, process), ALLOWED), _return(REFUSED)]  # 0 is the calling process
         rules["pidfd_send_signal"] = [_return(REFUSED)]
         rules["ioctl"] = [_load(1), *_among(OWNER_REQUESTS, REFUSED), _return(ALLOWED)]
     return rules
@@ -167,7 +168,7 @@ def _return(result: int) -> Instruction:
 
 
 def _among(numbers: Sequence[int], result: int) -> Sequence[Instruction]:
-    """Return this where the word that was loaded is one of these."""
+    """Return `result` if the loaded word is one of these numbers."""
     return [instruction for number in numbers for instruction in _if((EQUAL, number), [_return(result)])]
 
 

@@ -1,4 +1,4 @@
-"""The folder that a sandboxed worker has for itself: made and removed by the suite, for temporary files and caches."""
+"""The folder of a sandboxed worker for temporary files and caches, which the suite makes and removes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ COMPILED = (
     *("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR"),
     *("NUMBA_CACHE_DIR", "CUDA_CACHE_PATH"),
 )
-"""Variables that name a folder for what a compiler made. One that the user sets stays, and is writable."""
+"""Variables that name a compiler's cache folder. A folder that the user sets stays, and is writable."""
 OTHER_CACHES = ("XDG_CACHE_HOME", "MPLCONFIGDIR")
 
 
 def make_space(environment: Mapping[str, str], mechanisms: Sequence[str], memory: int = 0) -> Space:
-    """A new folder, and the caches that the user named. OSError where no folder can be made."""
+    """A new folder, and the caches that the user named. OSError if no folder can be made."""
     caches = dict.fromkeys(Path(environment[name]).resolve() for name in COMPILED if environment.get(name))
     writable = tuple(str(folder) for folder in caches if _made(folder))
     return Space(str(make()), tuple(mechanisms), writable, memory)
@@ -35,11 +35,11 @@ def _made(folder: Path) -> bool:
 
 
 def move_in(space: Space) -> None:
-    """Have this process work in its folder, and write there what it would write elsewhere."""
+    """Set the working directory, the temporary folder and caches of this process to the folder."""
     os.chdir(space.folder)
     for name in TEMPORARY:
         os.environ[name] = space.folder
     for name in (*COMPILED, *OTHER_CACHES):
         if name in OTHER_CACHES or not os.environ.get(name):
             os.environ[name] = str(Path(space.folder, "caches", name.lower()))
-    tempfile.tempdir = None  # it may have been determined before
+    tempfile.tempdir = None  # discard an earlier value

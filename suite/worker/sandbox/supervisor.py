@@ -1,4 +1,4 @@
-"""The process between the suite and a sandboxed worker: it sets up the sandbox, and ends as the worker ends."""
+"""The supervisor of a sandboxed worker: it sets up the sandbox, and exits with the worker's status."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from attnsuite.worker.sandbox.system import DIE_WITH_PARENT, NEW_MOUNTS, NEW_PRO
 
 
 def main(worker: str, channel: int, life: int, space: str) -> None:
-    """In an interpreter of its own: set up the sandbox, then run this module. `space` is JSON."""
+    """In an interpreter of its own: set up the sandbox, then run the module `worker`. `space` is JSON."""
     die_with_the_parent(life)
     surround(msgspec.json.decode(space, type=Space), life)
     import_module(worker).main(channel, life, sandboxed=True)
 
 
 def surround(space: Space, life: int) -> None:
-    """Go on as a worker in the sandbox.
+    """Fork the worker, in which alone this returns, inside the sandbox.
 
-    The process that calls this stays behind as the worker's supervisor, and ends as the worker ends. It keeps `life`,
-    which kills it when the suite is gone, whatever the worker does with its own.
+    The calling process stays behind as the supervisor and exits with the worker's status. It keeps `life`, which kills
+    it when the suite ends, whatever the worker does with its own descriptors.
     """
     mechanisms = chosen(space.mechanisms)
     namespaces = 0
@@ -64,7 +64,7 @@ def surround(space: Space, life: int) -> None:
 def _begin_processes(life: int, own_mounts: bool) -> None:
     """Start the first process of a PID namespace and, as its child, the worker, in which alone this returns.
 
-    The first process cannot be the worker: signals that it sends itself have no effect, and orphans become its own.
+    The first process cannot be the worker: its signals to itself have no effect, and it adopts orphans.
     """
     reading, writing = os.pipe()
     first = os.fork()
@@ -75,32 +75,34 @@ def _begin_processes(life: int, own_mounts: bool) -> None:
         _end_as(int(worker_status) if worker_status else status)
     prctl(DIE_WITH_PARENT, signal.SIGKILL)
     if own_mounts:
-        with suppress(OSError):  # a container that hides parts of /proc forbids a new one
+        with suppress(OSError):  # a container that hides parts of /proc forbids a new mount
             show_own_processes()
             protect_system()
     worker = os.fork()
     if worker:
         _stay_behind(writing)
         os.write(writing, str(_status_of(worker)).encode())
-        os._exit(0)  # the system ends all others in the namespace
+        os._exit(0)  # the system then ends the namespace's other processes
     os.close(reading)
     os.close(writing)
 
 
-def _stay_behind(*kept: int) -> None:
-    """Close what a worker has: its output and its channel end for the suite only when no process holds them."""
+def _stay_behind(*open_descriptors: int) -> None:
+    """Close the worker's descriptors: the suite sees the end of its output and channel only when no process holds
+    them.
+    """
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(nothing, standard)
     below = 3
-    for descriptor in sorted(kept):
+    for descriptor in sorted(open_descriptors):
         os.closerange(below, descriptor)
         below = descriptor + 1
     os.closerange(below, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def _status_of(worker: int) -> int:
-    """Wait until the worker has ended, reaping orphans meanwhile, and return its status."""
+    """The worker's status after its end; orphans are reaped meanwhile."""
     while True:
         process, status = os.wait()
         if process == worker:
@@ -108,11 +110,11 @@ def _status_of(worker: int) -> int:
 
 
 def _end_as(status: int) -> NoReturn:
-    """End with the same status, or by the same signal."""
+    """Exit with the same status, or by the same signal."""
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        with suppress(OSError):  # SIGKILL cannot be set
+        with suppress(OSError):  # SIGKILL has no handler
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
