@@ -161,7 +161,6 @@ PLACES: Mapping[str, tuple[str, Condition]] = {
     "when_causal": ("under causal", lambda call: call["is_causal"]),
     "in_window": ("in a window", lambda call: call["window"] is not None),
     "with_mask": ("with a mask", lambda call: call["attn_mask"] is not None),
-    "without_mask": ("without a mask", lambda call: call["attn_mask"] is None),
     "with_scale": ("with a given scale", lambda call: call["scale"] is not None),
     "with_dropout": ("with dropout", lambda call: call["dropout_p"] > 0),
     "when_grouped": ("with grouped heads", lambda call: call.grouped),
@@ -181,7 +180,11 @@ def in_places(
     name: str, says: str, mistake: Callable[[Condition], Function | StepChange], *places: str
 ) -> dict[str, Mutation]:
     """One mistake in several places; each place completes the name and the sentence."""
-    sources = {"for_one_query": "decoding paths", "without_grad_mode": "paths for evaluation"}
+    sources = {
+        "for_one_query": "decoding paths",
+        "without_grad_mode": "paths for evaluation",
+        "without_gradient": "kernels that take evaluation for granted",
+    }
     return {
         f"{name}_{place}": Mutation(f"{says} {PLACES[place][0]}", mistake(PLACES[place][1]), sources.get(place, ""))
         for place in places

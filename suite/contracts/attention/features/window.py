@@ -127,8 +127,8 @@ def _less(width: int | None, by: int = 1) -> int | None:
 VISIBLE = mutants(
     Dense,
     window={
-        **in_places("ignores_window", "the window is ignored", _unless, "without_mask", "with_mask", "when_causal",
-            "for_one_query", "when_grouped", "with_dropout"),
+        **in_places("ignores_window", "the window is ignored", _unless, "with_mask", "when_causal", "for_one_query",
+            "when_grouped", "with_dropout"),
         "counts_window_with_own_position": Mutation("a window of w keys to the left sees w keys, not w + 1",
             _wide(lambda left, right: (_less(left), right)), "transformers issue 39408"),
         "sees_one_key_left_of_window": Mutation("a window sees one key too many to the left",
@@ -140,6 +140,8 @@ VISIBLE = mutants(
         "aligns_window_at_the_end": Mutation(
             "a window is aligned at the lower right: the last query is near the last key",
             lambda grid, call: visible(grid, call["window"], {"window": "lower_right"}), "FlashAttention's alignment"),
+        "ignores_window_without_mask": Mutation("the window is ignored without a mask",
+            _unless(lambda call: call["attn_mask"] is None), "jax issue 32300"),
         "ignores_window": Mutation("the window is ignored", _unless(lambda call: True)),
         "ignores_right_of_window": Mutation("the right side of a window is ignored: the future is unbounded",
             _wide(lambda left, right: (left, None)), "jax pull request 39576"),
