@@ -16,7 +16,7 @@ from pathlib import Path
 import typer
 
 from attnsuite.cli import streams
-from attnsuite.cli.app import application, refuse_removed
+from attnsuite.cli.app import COMMANDS, application, refuse_removed
 from attnsuite.cli.exit_status import CANNOT, INTERRUPTED, TERMINATED
 from attnsuite.model import UsageError, escaped
 
@@ -27,12 +27,12 @@ NOT_UNDERSTOOD: type[Exception] = typer.BadParameter.__bases__[0]
 WRITE_ERRORS = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE, errno.EBADF, errno.EIO))
 """The errors of a write to a file that is open already. Python does not say which file it was."""
 NEW_OBJECTS = 20_000
-"""New objects after which Python looks for cycles among them; by default 700. PyTorch's import alone makes half a
-million, all of which stay, and Python would look through them again and again."""
+"""Number of new objects after which Python searches for cycles; its default is 700. PyTorch's import creates half a
+million objects that all stay, so the default would search them many times."""
 CODE = "    "
 """The indentation of code in a message."""
 LONGEST_WORD = 300
-"""Characters of a word that are shown of a message: a path is shorter, and a line stays one that can be read."""
+"""Characters of one word of a message that are printed; paths are shorter, and the line stays readable."""
 
 
 def run() -> None:
@@ -48,9 +48,9 @@ def run() -> None:
 
 
 def _leave(status: list[int]) -> None:
-    """End the process with its status at once: Python would take all of PyTorch apart first, for a tenth of a second.
+    """End the process with its status at once; Python would spend a tenth of a second on destroying PyTorch.
 
-    Without a status, or where output cannot be written, Python ends it and reports the error.
+    Without a status, or if output cannot be written, Python ends the process and reports the error.
     """
     gc.freeze()  # else it looks for cycles in all of PyTorch, for half a second
     with suppress(OSError, ValueError):
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def refuse(why: str) -> None:
-    """Print in one line why a request is not carried out, and exit. Indented code after an empty line stays."""
+    """Print in one line why a request cannot be carried out, and exit. Indented code after an empty line is kept."""
     line, _, code = why.partition("\n\n")
     lines = code.splitlines()
     if not all(text.startswith(CODE) for text in lines):
@@ -119,12 +119,13 @@ def _not_understood(error: Exception) -> str:
     """Typer's message, and which command prints the help."""
     message: str = error.format_message()  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
-    command = "attnsuite" if context is None else context.command_path
-    return f"{message.rstrip('.?')}; {_hint(message, context)}`{command} --help` shows what there is"
+    command = " ".join(["attnsuite", *(name for name in sys.argv[1:2] if name in COMMANDS)])
+    message = (message[:1].lower() + message[1:]).rstrip(".?").replace(". Did you mean", "; did you mean")
+    return f"{message}; {_hint(message, context)}see `{command} --help`"
 
 
 def _hint(message: str, context: typer.Context | None) -> str:
-    """A hint at --results where a folder is named without it, and the subcommand takes nothing else."""
+    """A hint at --results where a folder is named without it and the subcommand takes no such argument."""
     extra = re.search(r"unexpected extra argument\S* \((?P<word>.+)\)", message)
     takes = {word for parameter in (context.command.params if context else ()) for word in parameter.opts}
     if not extra or "--results" not in takes or not Path(extra["word"]).is_dir():

@@ -1,1 +1,1 @@
-"""What each subcommand does, a module each, imported only when it is asked for."""
+"""Subcommands, a module each, imported when the command runs."""

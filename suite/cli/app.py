@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperArgument
 
 from attnsuite.cli import requests
 from attnsuite.cli.interrupting import until_interrupted
@@ -33,22 +34,30 @@ COMMANDS: Mapping[str, type] = {
 }
 """The subcommands in workflow order. The function `run` of `attnsuite.cli.NAME` carries out a request."""
 REMOVED: Mapping[tuple[str, str], str] = {
-    ("migrate", ""): "`migrate` was removed: `attnsuite run` writes results/ anew, in today's layout",
-    ("merge", ""): "`merge` was removed: `attnsuite report DIR... --results OUT` merges and writes the pages",
-    ("check", "--last-failed"): "--last-failed was removed: `pytest --attention FILE --lf` does that",
+    ("migrate", ""): "`migrate` was removed: run `attnsuite run`, which writes results/ in today's layout",
+    (
+        "merge",
+        "",
+    ): "`merge` was removed: use `attnsuite report DIR... --results OUT`, which merges and writes the pages",
+    ("check", "--last-failed"): "--last-failed was removed: use `pytest --attention FILE --lf`",
+    ("bench", "--ask-again"): "--ask-again was renamed: use --recheck",
     ("compare", "--python"): "--python was removed: store results in each environment, and compare the two folders",
-    ("learn", "--pairs"): "--pairs was removed: a task of tasks.py reads other data, as CONTRIBUTING.md says",
-    ("learn", "--examples"): "--examples was removed: translators train on all pairs that ship",
-    ("learn", "--jobs"): "--jobs was removed: start a command per task, each with its own --results, and merge them",
-    ("history", "--by-commit"): "--by-commit was removed: runs are in the order in which they started",
-    ("sweep", "--attempts"): "--attempts was removed: the same `attnsuite sweep` command starts what is missing again",
-    ("sweep", "--results"): '--results was removed: the sweep file says `results = "DIR"`',
+    ("learn", "--pairs"): "--pairs was removed: to train on other data, write a task in tasks.py",
+    ("learn", "--examples"): "--examples was removed: translators train on all shipped pairs",
+    ("learn", "--jobs"): "--jobs was removed: run one command per task, each with its own --results, and merge them",
+    ("history", "--by-commit"): "--by-commit was removed: runs are always in the order of their start",
+    (
+        "sweep",
+        "--attempts",
+    ): "--attempts was removed: run the same `attnsuite sweep` command again, which starts what is missing",
+    ("sweep", "--results"): '--results was removed: write `results = "DIR"` into the sweep file',
 }
 """What to use in place of subcommands and options that earlier versions had."""
 
 
 def application() -> typer.Typer:
     """The application; it returns what a subcommand's `run` returns."""
+    TyperArgument.display_type_rich = lambda self, ctx: None  # type: ignore[method-assign]  # help without Python's types
     app = typer.Typer(
         name="attnsuite",
         add_completion=True,

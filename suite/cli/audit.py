@@ -1,4 +1,4 @@
-"""`attnsuite audit`: the suite against mutants, correct variants and exploits; its timer against itself."""
+"""`attnsuite audit`: audit contracts, the timer, the spread between runs, and exploits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attnsuite import machine
 from attnsuite.cli.exit_status import FAILED
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Audit
-from attnsuite.cli.targets import single_threaded, told
+from attnsuite.cli.targets import print_hint, single_threaded
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.model import Run, UsageError
@@ -34,7 +34,7 @@ ALLOWED = {
     "cheats": (),
     "contract": ("jobs", "seeds", "arrays"),
 }
-"""The options that go with each kind of audit, apart from --results. Without any of these, contracts are audited."""
+"""The options of each kind of audit, apart from --results. By default contracts are audited."""
 
 
 MOST_RUNS = 64
@@ -58,12 +58,12 @@ def run(options: Audit) -> int:
 def _refuse_mixed(options: Audit) -> None:
     kind = next((name for name in ALLOWED if getattr(options, name)), "contract")
     allowed = ("results", kind, *ALLOWED[kind])
-    for of in fields(options):
-        value, word = getattr(options, of.name), of.metadata["word"]
-        if of.name not in allowed and value != of.default:
+    for entry in fields(options):
+        value, word = getattr(options, entry.name), entry.metadata["word"]
+        if entry.name not in allowed and value != entry.default:
             kinds = "an audit of contracts" if kind == "contract" else f"--{kind.replace('_', '-')}"
             raise UsageError(f"{word} does not go with {kinds}")
-        if of.name in ("seeds", "arrays", "between_runs") and value < 0:
+        if entry.name in ("seeds", "arrays", "between_runs") and value < 0:
             raise UsageError(f"{word} expects 0 or more, got {value}")
 
 
@@ -78,13 +78,13 @@ def audit(options: Audit) -> int:
         refuse_foreign_audit(options.results)
     audits = []
     for name in audited:
-        audits.append(run(name, told, options.jobs, options.seeds, options.arrays))
+        audits.append(run(name, print_hint, options.jobs, options.seeds, options.arrays))
         print(*audit_lines(audits[-1:]), sep="\n", flush=True)
     finished = machine.new_run({}, machine.suite_hash(), "audit")
     if not options.contract:
         print(write_audit(options.results, audits, structs.replace(finished, finished=finished.started)))
         _index(options.results)
-    return 0 if all(each.passed for each in audits) else FAILED
+    return 0 if all(audit.passed for audit in audits) else FAILED
 
 
 def audit_stopwatch(results: Path, plan: Plan | None = None) -> int:
@@ -95,7 +95,7 @@ def audit_stopwatch(results: Path, plan: Plan | None = None) -> int:
     from attnsuite.benchmark.stopwatch.audit import Plan, audit
     from attnsuite.report.stopwatch import stopwatch_lines, write_stopwatch
 
-    audited = audit(plan or Plan(), told)
+    audited = audit(plan or Plan(), print_hint)
     print(*stopwatch_lines(audited, started.machine), *write_stopwatch(folder, audited, _finished(started)), sep="\n")
     _index(results)
     return 0 if audited.passed else FAILED
@@ -109,23 +109,23 @@ def audit_cheats(results: Path) -> int:
     catalogue()  # raises without a checkout
     folder = _make(results.resolve())  # the exploits run in an empty folder of their own
     started = machine.new_run({}, machine.suite_hash(), "audit --cheats")
-    audited = audit(told)
+    audited = audit(print_hint)
     print(*cheats_lines(audited), write_cheats(folder, audited, _finished(started)), sep="\n")
     return 0 if audited.passed else FAILED
 
 
 def audit_between_runs(results: Path, runs: int, pause: float = 0.0, plan: Plan | None = None) -> int:
-    """Time the same code in so many runs, `pause` seconds apart, store each, and print how far they lie apart."""
+    """Time the same code in `runs` runs, `pause` seconds apart, store each, and print the spread between them."""
     if runs > MOST_RUNS:
-        raise UsageError(f"--between-runs is the number of runs, 1 to {MOST_RUNS}, not {runs}")
+        raise UsageError(f"--between-runs expects an integer from 1 to {MOST_RUNS}, got {runs}")
     from attnsuite.benchmark.stopwatch.audit import Plan, time_once
 
     with open_run(results, machine.new_run({}, machine.suite_hash(), "audit --between-runs")) as writer:
         for number in range(runs):
             time.sleep(pause if number else 0.0)
-            told(f"run {number + 1} of {runs}")
+            print_hint(f"run {number + 1} of {runs}")
             started = datetime.now(UTC).isoformat(timespec="seconds")
-            for row in time_once(started, plan or Plan(), told):
+            for row in time_once(started, plan or Plan(), print_hint):
                 writer.write(row)
         writer.finish()
     rows = read_machine(results, writer.run.machine.name).repeats
@@ -133,23 +133,24 @@ def audit_between_runs(results: Path, runs: int, pause: float = 0.0, plan: Plan 
     return 0
 
 
-def spread_lines(found: Sequence[Spread], runs: int) -> list[str]:
-    """How far apart two runs of the same code may lie, for each workload; or how many more runs that takes."""
-    if not found:
-        return [f"{runs} runs are stored; {FEWEST_RUNS} at least tell how far runs lie apart"]
+def spread_lines(measured: Sequence[Spread], runs: int) -> list[str]:
+    """The range within which two runs of the same code lie, for each workload; or how many more runs this takes."""
+    if not measured:
+        return [f"{runs} runs are stored; {FEWEST_RUNS} are needed for the spread between runs"]
     return [
-        f"{of.workload}, threads {of.threads}: {of.runs} runs; two of the same code lie within "
-        f"{_within(of.of_ratios, of)} next to the baseline and {_within(of.of_times, of)} alone ({percent(LEVEL)})"
-        for of in found
+        f"{spread.workload}, threads {spread.threads}: {spread.runs} runs; two of the same code lie within "
+        f"{_within(spread.of_ratios, spread)} next to the baseline and {_within(spread.of_times, spread)} alone "
+        f"({percent(LEVEL)})"
+        for spread in measured
     ]
 
 
-def _within(deviation: float, of: Spread) -> str:
-    return f"±{percent(width(2**0.5 * deviation, of.runs, 1 - LEVEL), 1)}"
+def _within(deviation: float, spread: Spread) -> str:
+    return f"±{percent(width(2**0.5 * deviation, spread.runs, 1 - LEVEL), 1)}"
 
 
 def _make(folder: Path) -> Path:
-    """The folder, before the minutes that an audit takes. UsageError where it cannot be written."""
+    """Create the folder before the audit, which takes minutes, and return it. UsageError if it cannot be written."""
     with file_errors(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -160,6 +161,6 @@ def _finished(started: Run) -> Run:
 
 
 def _index(results: Path) -> None:
-    """Let the index link to what was written, where there is one."""
+    """Update the index of the results, if there is one, so that it links to the new file."""
     if machines(results):
         report(results, draws=False)

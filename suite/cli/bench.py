@@ -1,4 +1,4 @@
-"""`attnsuite bench`: measurements to the terminal, to results/ row by row, and, with --json, to a file."""
+"""`attnsuite bench`: time implementations; print measurements, store them row by row, write them as JSON."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from attnsuite.cli.exit_status import FAILED
 from attnsuite.cli.interrupting import heed
 from attnsuite.cli.json_rows import JsonRows
 from attnsuite.cli.options import words
-from attnsuite.cli.progress import Shown
+from attnsuite.cli.progress import Display
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Bench
-from attnsuite.cli.targets import chosen, refuse_broken, say_how_it_starts, told
+from attnsuite.cli.targets import chosen, print_hint, print_start, refuse_broken
 from attnsuite.contracts import contract as contract_named
-from attnsuite.model import EVERY_CASE, SHAPE, STEP, Measurement, UsageError, command_line, escaped
+from attnsuite.model import SHAPE, STEP, Measurement, UsageError, command_line, escaped
 from attnsuite.model.garbage_collection import gc_paused_for_imports
 from attnsuite.model.statistics import interval
 from attnsuite.registry import Declaration
 from attnsuite.report import refuse_foreign_index
 from attnsuite.results import open_run
+from attnsuite.results.recorded import is_about_all
 
 if TYPE_CHECKING:
     from attnsuite.benchmark import Benchmark, Request
@@ -53,20 +54,20 @@ def run(options: Bench) -> int:
     benchmarks = campaign.benchmarks_of(declarations, request)
     here = _in_shard(benchmarks, request)
     if options.dry_run:
-        say_plan(here)
+        print_plan(here)
         return 0
     new = campaign.new_run(declarations, request.words, campaign.benchmark_facts(benchmarks))
     new = structs.replace(new, shard=str(options.shard or ""))
-    if (stored := sharding.stored(options.results, new, Measurement, told)) is not None:
+    if (stored := sharding.stored(options.results, new, Measurement, print_hint)) is not None:
         return status(stored)
     folder = sharding.place(options.results, options.shard)
-    campaign.prepare(here, request, believed=not options.anew)
+    campaign.prepare(here, request, believed=not options.recheck)
     tables = sum(len(benchmark.tables()) for benchmark in here)
     lines = sys.stderr if options.json == "-" else sys.stdout
     with JsonRows(options.json) as rows, open_run(folder, new) as writer:
-        say_how_it_starts(writer)
-        with Shown(tables, lines, what="tables", row=lambda each: rows.write(row(each))) as shown:
-            measured = campaign.bench(here, writer, shown)
+        print_start(writer)
+        with Display(tables, lines, what="tables", row=lambda measurement: rows.write(row(measurement))) as display:
+            measured = campaign.bench(here, writer, display)
         campaign.finish(writer, benchmarks, request)
     if options.shard is None:
         report(options.results, writer.run.machine.name, lines, draws=tables > 1)  # one table is no chart
@@ -76,10 +77,10 @@ def run(options: Bench) -> int:
 
 
 def _foresee(options: Bench, named: Sequence[Declaration] = ()) -> None:
-    """Begin in the background to import what timed processes need, and to determine the sandbox of submissions."""
+    """In the background, import what timed processes need, and determine the sandbox of submissions."""
     if options.dry_run:
         return
-    if not all(each.shipped for each in named):
+    if not all(declaration.shipped for declaration in named):
         from attnsuite.worker.sandbox import begin_detection
 
         begin_detection()
@@ -87,7 +88,7 @@ def _foresee(options: Bench, named: Sequence[Declaration] = ()) -> None:
         from attnsuite.benchmark.processes import prewarm_benchmark
 
         gradients = options.backward or options.step or options.profile in ("standard", "full")
-        contracts = [each.contract for each in named]
+        contracts = [declaration.contract for declaration in named]
         prewarm_benchmark(next(iter(options.threads), 1), contracts, gradients=gradients)
 
 
@@ -103,19 +104,19 @@ def _named(options: Bench) -> list[Declaration]:
 def _with_workloads(named: Sequence[Declaration]) -> list[Declaration]:
     if timed := campaign.with_workloads(named):
         return timed
-    contracts = ", ".join(dict.fromkeys(each.contract for each in named))
-    raise UsageError(f"there are no workloads of {contracts}: `attnsuite list --workloads` shows what can be timed")
+    contracts = ", ".join(dict.fromkeys(declaration.contract for declaration in named))
+    raise UsageError(f"no workloads of {contracts} exist; `attnsuite list --workloads` lists what can be timed")
 
 
 def _base_of(target: str, timed: Sequence[Declaration]) -> Declaration:
     """The one implementation that the others are compared with. UsageError where it cannot be."""
-    contracts = list(dict.fromkeys(each.contract for each in timed))
+    contracts = list(dict.fromkeys(declaration.contract for declaration in timed))
     if len(contracts) > 1:
         names = ", ".join(contracts)
         raise UsageError(f"--baseline {target} is of one contract, and {names} are timed; name targets")
     named = registry.find([target], contracts[0])
     if len(named) != 1:
-        names = ", ".join(each.full_name for each in named)
+        names = ", ".join(declaration.full_name for declaration in named)
         raise UsageError(f"--baseline {target} names {len(named)} implementations; name one of {names}")
     (base,) = named
     refuse_broken([target], named)
@@ -136,8 +137,10 @@ def _in_shard(benchmarks: Sequence[Benchmark], request: Request) -> list[Benchma
     here = [benchmark for benchmark in benchmarks if benchmark.tables()]
     if not here:
         whole = replace(request, shard=None)
-        units = sum(len({table.workload.name for table in whole.tables(each.contract)}) for each in benchmarks)
-        told(sharding.empty(request.shard, "workloads", units))
+        units = sum(
+            len({table.workload.name for table in whole.tables(benchmark.contract)}) for benchmark in benchmarks
+        )
+        print_hint(sharding.empty(request.shard, "workloads", units))
     return here
 
 
@@ -147,43 +150,43 @@ def load_lines(benchmarks: Iterable[Benchmark]) -> list[str]:
     if not busy:
         return []
     return [
-        f"in {len(busy)} table{'s' * (len(busy) != 1)} {busy[-1]}: times there are longer and intervals wider than "
-        "on an idle machine, so a verdict may be unclear, and a time not bounded, for that reason alone; run it again "
-        "when the machine is idle"
+        f"{len(busy)} table{'s' * (len(busy) != 1)} may be inaccurate because {busy[-1]}: times are longer and "
+        "intervals wider than on an idle machine, so verdicts may be unclear; run this again when the machine is idle"
     ]
 
 
 def _repeating(
     options: Bench, measured: Sequence[Measurement], declarations: Sequence[Declaration], base: Declaration | None
 ) -> list[str]:
-    """The command that times a row again next to its baseline, for each row except baselines' if these are few."""
+    """The commands that repeat each row next to its baseline; none for baselines, and none for more than a few rows."""
     names = registry.command_words(declarations)
-    baselines = {contract_named(each.contract).baseline for each in declarations} | ({base.name} if base else set())
-    rows = [of for of in measured if of.workload != EVERY_CASE and of.implementation.partition("/")[2] not in baselines]
+    baselines = {contract_named(declaration.contract).baseline for declaration in declarations}
+    baselines |= {base.name} if base else set()
+    rows = [row for row in measured if not (is_about_all(row) or row.implementation.partition("/")[2] in baselines)]
     if len(rows) > MOST_COMMANDS:
         return []
     if base:
         options = replace(options, baseline=names[base.full_name][0])
-    return [f"again: {command_line(_command(options, of, names[of.implementation]))}" for of in rows]
+    return [f"again: {command_line(_command(options, row, names[row.implementation]))}" for row in rows]
 
 
-def _command(options: Bench, of: Measurement, name: Sequence[str]) -> list[str]:
-    is_shape = of.workload.startswith(SHAPE)
+def _command(options: Bench, row: Measurement, name: Sequence[str]) -> list[str]:
+    is_shape = row.workload.startswith(SHAPE)
     table = replace(
         options,
-        shapes=(of.workload.removeprefix(SHAPE),) if is_shape else (),
-        workloads=() if is_shape else (of.workload,),
-        dtypes=(of.dtype,),
-        threads=(of.threads,) if of.threads else (),
-        cache=of.cache,
-        step=of.direction == STEP,
-        backward=of.direction not in ("forward", STEP),
+        shapes=(row.workload.removeprefix(SHAPE),) if is_shape else (),
+        workloads=() if is_shape else (row.workload,),
+        dtypes=(row.dtype,),
+        threads=(row.threads,) if row.threads else (),
+        cache=row.cache,
+        step=row.direction == STEP,
+        backward=row.direction not in ("forward", STEP),
     )
     every = ("baseline", "signature", "device", "results", "workloads", "shapes", "dtypes", "threads", "cache", "step")
     return ["attnsuite", "bench", *name, *words(table, *every, "backward", "budget")]
 
 
-def say_plan(benchmarks: Sequence[Benchmark]) -> None:
+def print_plan(benchmarks: Sequence[Benchmark]) -> None:
     """Print what would be timed, and about how long that takes."""
     from attnsuite.benchmark.plan import plan_lines
 

@@ -1,4 +1,4 @@
-"""Test, time, write, resume: the loops behind `attnsuite check`, `bench` and `run`, and what a run notes."""
+"""The loops behind `attnsuite check`, `bench` and `run`: test, time, write, resume; and the facts of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import structs
 
 from attnsuite import machine, registry
-from attnsuite.cli.progress import Shown
+from attnsuite.cli.progress import Display
 from attnsuite.contracts import contract as contract_named
 from attnsuite.contracts import names as contract_names
 from attnsuite.model import (
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class Interrupted(KeyboardInterrupt):
-    """A check was stopped: `outcomes` are those until then, `__cause__` is the signal."""
+    """A check was stopped. `outcomes` are those until then, `__cause__` is the signal."""
 
     def __init__(self, outcomes: Sequence[Outcome]) -> None:
         super().__init__()
@@ -51,14 +51,14 @@ class Interrupted(KeyboardInterrupt):
 
 
 def request_of(kind: type[T], options: Any, **more: Any) -> T:
-    """A request of a package below, from the options of the same names."""
-    names = {each.name for each in fields(kind)} & {each.name for each in fields(options)}  # type: ignore[arg-type]
+    """A request of another package, filled from options of the same names."""
+    names = {field.name for field in fields(kind)} & {field.name for field in fields(options)}  # type: ignore[arg-type]
     return kind(**{name: getattr(options, name) for name in names - more.keys()}, **more)
 
 
 def new_run(declarations: Iterable[Declaration], request: str, facts: Facts) -> Run:
     """A run of these implementations on this machine."""
-    sources = {each.full_name: registry.source_hash(each) for each in declarations}
+    sources = {declaration.full_name: registry.source_hash(declaration) for declaration in declarations}
     return structs.replace(machine.new_run(sources, machine.suite_hash(), request), facts=facts)
 
 
@@ -67,58 +67,64 @@ def sampled(request: CheckRequest, declarations: Iterable[Declaration]) -> Check
     from attnsuite.conformance.request import sample
 
     only, total = dict(request.only), dict(request.sampled)
-    for each in declarations:
-        if each.broken or each.contract not in contract_names():
+    for declaration in declarations:
+        if declaration.broken or declaration.contract not in contract_names():
             continue
-        contract = contract_named(each.contract)
+        contract = contract_named(declaration.contract)
         tests = request.tests(contract)
-        chosen = sample(each, contract, tests, _needs_of(contract), request.device.split(":")[0])
-        only[each.full_name] = frozenset((case.name, dtype) for case, dtype in chosen)
-        total[each.full_name] = len(tests)
+        chosen = sample(declaration, contract, tests, _needs_of(contract), request.device.split(":")[0])
+        only[declaration.full_name] = frozenset((case.name, dtype) for case, dtype in chosen)
+        total[declaration.full_name] = len(tests)
     return replace(request, only=only, sampled=total)
+
+
+def contracts_of(declarations: Iterable[Declaration]) -> list[str]:
+    """The names of the contracts of these implementations, without those that do not exist."""
+    names = dict.fromkeys(declaration.contract for declaration in declarations)
+    return [name for name in names if name in contract_names()]
 
 
 def check(
     session: Session,
     declarations: Sequence[Declaration],
-    shown: Shown,
+    display: Display,
     writer: RunWriter | None = None,
     loaded: Mapping[str, Loaded] = MappingProxyType({}),
     refused: dict[str, str] | None = None,
 ) -> list[Outcome]:
     """Run the tests that have no outcome yet, write each outcome at once, and return all.
 
-    Implementations in `loaded`, by full name, run in this process. `refused` gets the reason of each that cannot be
-    tested. After an outcome that decides the session nothing more is run. Raises Interrupted after Ctrl-C, when the
-    outcomes have been shown.
+    Implementations in `loaded`, by full name, run in this process. `refused` receives the reason for each that cannot
+    be tested. After an outcome that decides the session, no more tests run. After Ctrl-C the outcomes are displayed and
+    Interrupted is raised.
     """
     outcomes = dict(writer.stored(Outcome)) if writer else {}
     earlier = by_implementation(list(outcomes.values()))
     refused = {} if refused is None else refused
     for declaration in declarations:
         name = declaration.full_name
-        shown.begins(name)
+        display.begin(name)
         own, stopped = {outcome.key: outcome for outcome in earlier.get(name, ())}, None
         try:
             for outcome in own.values():
-                shown.asked(outcome)
+                display.count(outcome)
             known, alone = list(own.values()), len(declarations) == 1
             tests = _outcomes(session, loaded.get(name, declaration), known, refused, alone)
             with closing(tests) as running:
-                for outcome in shown.introduced_by(running, session.signed, name):
+                for outcome in display.introduced(running, session.signed, name):
                     if outcome.key not in own:
-                        shown.asked(outcome)
+                        display.count(outcome)
                     if writer and own.get(outcome.key) != outcome:  # a failure comes again with its name
                         writer.write(outcome)
                     own[outcome.key] = outcomes[outcome.key] = outcome
         except KeyboardInterrupt as error:
             stopped = error
         if own or not stopped:
-            shown.checked(list(own.values()))
+            display.show_outcomes(list(own.values()))
         if stopped:
             raise Interrupted(list(outcomes.values())) from stopped
         if name in session.explanations:
-            shown.explained(session.explanations[name])
+            display.explain(session.explanations[name])
         if session.is_decided(own.values()):
             break
     return list(outcomes.values())
@@ -131,7 +137,7 @@ def _outcomes(
     refused: dict[str, str],
     alone: bool,
 ) -> Generator[Outcome]:
-    """The outcomes of one implementation. `alone` raises UsageError where its import shows that it cannot run."""
+    """The outcomes of one implementation. With `alone`, raises UsageError if its import shows that it cannot run."""
     from attnsuite.conformance.session import cannot_run
 
     declaration = subject.declaration if isinstance(subject, Loaded) else subject
@@ -147,20 +153,20 @@ def _outcomes(
         yield cannot_run(Broken(declaration, reason), session.request.device, declaration)
 
 
-def bench(benchmarks: Sequence[Benchmark], writer: RunWriter, shown: Shown) -> list[Measurement]:
-    """Time the tables that have no rows yet, write each row at once, and return all."""
+def bench(benchmarks: Sequence[Benchmark], writer: RunWriter, display: Display) -> list[Measurement]:
+    """Time the tables that have no rows yet, write each row at once, and return all rows."""
     stored = writer.stored(Measurement)
     again = set[tuple[str, ...]]().union(*(benchmark.keys_to_measure(stored.keys()) for benchmark in benchmarks))
     rows = [measurement for measurement in stored.values() if measurement.key not in again]
     for row in rows:
-        shown.row(row)
+        display.row(row)
     for benchmark in benchmarks:
-        benchmark.progress, benchmark.announce = shown.begins, shown.introduced
+        benchmark.progress, benchmark.announce = display.begin, display.introduce
         for table, new in benchmark.run(stored.keys()):
             for measurement in new:
                 writer.write(measurement)
             rows += new
-            shown.timed(new, table, benchmark.contract.baseline)
+            display.show_table(new, table, benchmark.contract.baseline)
     return rows
 
 
@@ -175,7 +181,7 @@ def by_implementation(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
 def with_workloads(declarations: Iterable[Declaration]) -> list[Declaration]:
     """The implementations of contracts that have workloads, and those whose contract does not exist."""
     without = {name for name in contract_names() if not contract_named(name).workloads()}
-    return [each for each in declarations if each.contract not in without]
+    return [declaration for declaration in declarations if declaration.contract not in without]
 
 
 def with_baseline(
@@ -187,7 +193,7 @@ def with_baseline(
         return list((wanted | {baseline.full_name: baseline}).values())
     unwanted = {declaration.full_name for declaration in registry.find(skipped)} if skipped else set()
     registered = {declaration.full_name: declaration for declaration in registry.discover()}
-    for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
+    for name in contracts_of(declarations):
         own = f"{name}/{contract_named(name).baseline}"
         if own in registered and own not in unwanted:
             wanted.setdefault(own, registered[own])
@@ -217,7 +223,7 @@ def benchmarks_of(declarations: Sequence[Declaration], request: Request) -> list
 
 
 def prepare(benchmarks: Sequence[Benchmark], request: Request, believed: bool) -> None:
-    """Give benchmarks the verdicts of the user's cache; they are only written unless they are `believed`."""
+    """Give benchmarks the cache of verdicts; without `believed` verdicts are written to it but not read."""
     from attnsuite.benchmark.verdict_cache import VerdictCache
 
     for benchmark in benchmarks:
@@ -225,13 +231,13 @@ def prepare(benchmarks: Sequence[Benchmark], request: Request, believed: bool) -
 
 
 def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, Sequence[str]]) -> Facts:
-    """What pages say with outcomes; `again` has the words of a command line that name an implementation."""
+    """The facts that pages print with outcomes; `again` has the words of a command line that name an implementation."""
     from attnsuite.conformance.known import known_bugs
 
     contracts: dict[str, ContractFacts] = {}
     examples: list[Example] = []
     known: dict[str, FindingFacts] = {}
-    for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
+    for name in contracts_of(declarations):
         contract = contract_named(name)
         needs = {case: tuple(words) for case, words in _needs_of(contract).items()}
         why = {case.name: case.why for case in contract.cases() if case.why}
@@ -239,19 +245,19 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
         examples += contract.examples()
         bugs = known_bugs(contract.known_bugs, machine.versions())
         known |= {
-            each.id: FindingFacts(
-                f"{each.says} {each.judgement}",
-                " ".join(each.implementations),
-                "; ".join(f"{library} {versions}" for library, versions in each.versions.items()),
-                each.reproduction,
-                each.upstream,
+            bug.id: FindingFacts(
+                f"{bug.says} {bug.judgement}",
+                " ".join(bug.implementations),
+                "; ".join(f"{library} {versions}" for library, versions in bug.versions.items()),
+                bug.reproduction,
+                bug.upstream,
             )
-            for each in bugs
+            for bug in bugs
         }
     return Facts(
         contracts=contracts,
-        lacks={each.full_name: dict(each.lacks) for each in declarations if each.lacks},
-        conventions={each.full_name: dict(each.conventions) for each in declarations if each.conventions},
+        lacks={item.full_name: dict(item.lacks) for item in declarations if item.lacks},
+        conventions={item.full_name: dict(item.conventions) for item in declarations if item.conventions},
         findings=known,
         examples=tuple(examples),
         again={name: tuple(words) for name, words in again.items() if name != EVERY_CASE},
@@ -260,7 +266,7 @@ def conformance_facts(declarations: Sequence[Declaration], again: Mapping[str, S
 
 
 def _needs_of(contract: Contract) -> Mapping[str, Collection[str]]:
-    """What each case needs in any dtype, from the user's cache folder or determined now."""
+    """The features that each case needs, from the user's cache or determined now."""
     from attnsuite.benchmark.verdict_cache import needs_of
 
     return needs_of(contract.name, "", "", partial(_needs, contract))
@@ -271,20 +277,23 @@ def _needs(contract: Contract) -> dict[str, frozenset[str]]:
 
 
 def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None) -> Facts:
-    """What pages say with measurements, added to other facts of the run."""
+    """The facts that pages print with measurements, added to other facts of the run."""
     from attnsuite.benchmark.request import declaration_of
 
     facts = facts or Facts()
-    contracts = {each.contract.name: contract_named(each.contract.name) for each in benchmarks}
-    timed = {name: ContractFacts(baseline=of.baseline, is_model=of.is_model) for name, of in contracts.items()}
-    chosen = {each.contract.name: each.request.baseline for each in benchmarks if each.request.baseline}
+    contracts = [contract_named(benchmark.contract.name) for benchmark in benchmarks]
+    timed = {
+        contract.name: ContractFacts(baseline=contract.baseline, is_model=contract.is_model) for contract in contracts
+    }
+    chosen = {timing.contract.name: timing.request.baseline for timing in benchmarks if timing.request.baseline}
     workloads = {
         benchmark.contract.name: {
-            each.name: WorkloadFacts(each.group, each.shape, each.why, each.length) for each in benchmark.workloads()
+            workload.name: WorkloadFacts(workload.group, workload.shape, workload.why, workload.length)
+            for workload in benchmark.workloads()
         }
         for benchmark in benchmarks
     }
-    sandbox = _sandbox([declaration_of(each) for benchmark in benchmarks for each in benchmark.implementations])
+    sandbox = _sandbox([declaration_of(item) for benchmark in benchmarks for item in benchmark.implementations])
     return structs.replace(
         facts,
         contracts={**timed, **facts.contracts},
@@ -296,7 +305,7 @@ def benchmark_facts(benchmarks: Sequence[Benchmark], facts: Facts | None = None)
 
 def _sandbox(declarations: Sequence[Declaration]) -> dict[str, str]:
     """The sandbox of each submission."""
-    submissions = [each.full_name for each in declarations if not each.shipped]
+    submissions = [declaration.full_name for declaration in declarations if not declaration.shipped]
     return dict.fromkeys(submissions, in_words(detected())) if submissions else {}
 
 
@@ -308,10 +317,10 @@ def finish(
     operators: Mapping[str, Operators] = MappingProxyType({}),
     lacks: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> None:
-    """Close the run.
+    """Finish the run with its last facts.
 
-    All tests of `checked` ran, so their older rows no longer count. `operators` are those that submissions ran, `lacks`
-    the gaps that imports declared.
+    All tests of `checked` ran, so that their older rows no longer count. `operators` are those that submissions ran,
+    `lacks` the gaps that were declared at import.
     """
     facts = writer.run.facts
     writer.finish(

@@ -1,4 +1,4 @@
-"""`attnsuite check` and `attnsuite.check`: tests, and all that is printed, written and stored of their outcomes."""
+"""`attnsuite check` and `attnsuite.check`: run tests; print, write and store their outcomes."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from attnsuite.cli.exit_status import CANNOT, FAILED
 from attnsuite.cli.interrupting import heed, is_interrupted
 from attnsuite.cli.json_rows import JsonRows
 from attnsuite.cli.options import arguments, several, words
-from attnsuite.cli.progress import Shown
+from attnsuite.cli.progress import Display
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Check
 from attnsuite.cli.targets import (
-    Tell,
+    Hint,
     chosen,
     chosen_or_refused,
+    print_hint,
+    print_start,
     refuse_broken,
-    say_how_it_starts,
     silent,
     single_threaded,
-    told,
 )
 from attnsuite.conformance.known import read_xfails
 from attnsuite.contracts import contract as contract_named
-from attnsuite.contracts import names as contract_names
 from attnsuite.model import EVERY_CASE, Facts, Outcome, Reason, Run, Status, UsageError, escaped
 from attnsuite.model.garbage_collection import gc_paused_for_imports
 from attnsuite.registry import Declaration, Loaded
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
 Target = str | PathLike[str] | Callable[..., Any]
 AGAIN = ("signature", "isolate", "time_limit", "profile", "strict", "seed", "known_gaps")
-"""Options that change what a test does, and so stand in the command that runs it again."""
+"""Options that change what a test does; the command that repeats a test has them."""
 
 
 def run(options: Check) -> int:
@@ -69,7 +68,7 @@ def run(options: Check) -> int:
 
 
 def _run(options: Check) -> int:
-    tell = silent if options.quiet else told
+    hint = silent if options.quiet else print_hint
     declarations = chosen_or_refused(options.targets, options.except_, options.contract, options.signature)
     refuse_broken(options.targets, declarations)
     _refuse_places(options)
@@ -85,7 +84,7 @@ def _run(options: Check) -> int:
         import attnsuite.conformance.session  # noqa: F401  with all that it needs
     heed()
     lines = sys.stderr if options.json == "-" else sys.stdout
-    checking = _Check(options, declarations, lines, tell)
+    checking = _Check(options, declarations, lines, hint)
     outcomes = checking.outcomes()
     list_refused(checking.refused, lines)
     names = {outcome.implementation for outcome in outcomes}
@@ -124,10 +123,10 @@ def check(
     if callable(target):
         return _function(target, request)
     targets = several(target)
-    if not targets or not all(isinstance(each, str | PathLike) for each in targets):
+    if not targets or not all(isinstance(target, str | PathLike) for target in targets):
         takes = "a function, a class or a module, or names and files as the command line does"
-        raise UsageError(f"check takes {takes}, not {type(target).__name__}")
-    declarations = chosen([fspath(each) for each in targets], request.except_, contract, request.signature)
+        raise UsageError(f"check expects {takes}; got {type(target).__name__}")
+    declarations = chosen([fspath(target) for target in targets], request.except_, contract, request.signature)
     refuse_broken([str(target)], declarations)
     return _Check(request, declarations, None, silent).outcomes()
 
@@ -142,18 +141,18 @@ def _function(function: Callable[..., Any], options: Check) -> list[Outcome]:
 
 @dataclass
 class _Check:
-    """One check: lines for people go to `lines`, hints to `tell`. Implementations in `loaded` run in this process."""
+    """One check: lines for people go to `lines`, hints to `hint`. Implementations in `loaded` run in this process."""
 
     options: Check
     declarations: Sequence[Declaration]
     lines: TextIO | None
-    tell: Tell
+    hint: Hint
     loaded: Mapping[str, Loaded] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     """Why implementations cannot be tested, by name."""
 
     def outcomes(self) -> list[Outcome]:
-        """Run the tests; print, write and store what the options ask for.
+        """Run the tests; print, write and store outcomes as the options say.
 
         After Ctrl-C all this is done with the outcomes until then, and KeyboardInterrupt raised.
         """
@@ -162,12 +161,12 @@ class _Check:
         options, lines = self.options, self.lines
         request = request_of(options, self.declarations)
         session = self._session(request)
-        self.declarations = askable(session, self.declarations, self.tell)
+        self.declarations = with_cases(session, self.declarations, self.hint)
         session.refuse_unmatched_xfails(self.declarations)
         here = self._in_shard(session)
         total = sum(map(session.count, here))
         again = repeating(options, self.declarations) if lines or options.junit or options.results else {}
-        stored = sharding.stored(options.results, self._new_run(Facts()), Outcome, self.tell)
+        stored = sharding.stored(options.results, self._new_run(Facts()), Outcome, self.hint)
         stopped: campaign.Interrupted | None = None
         with (
             tensors.seed(request.seed),
@@ -175,12 +174,12 @@ class _Check:
             github.no_commands(lines or sys.stdout, options.github and lines is not None),
             JsonRows(options.json) as rows,
             nullcontext() if stored is not None else self._writer(again, request.sampled) as writer,
-            self._shown(session, total, again, rows) as shown,
+            self._display(session, total, again, rows) as display,
         ):
             if stored is not None:
-                shown.stored(stored)
+                display.show_stored(stored)
             try:
-                outcomes = stored or campaign.check(session, here, shown, writer, self.loaded, self.refused)
+                outcomes = stored or campaign.check(session, here, display, writer, self.loaded, self.refused)
             except campaign.Interrupted as error:
                 outcomes, stopped = error.outcomes, error
             if writer and not stopped and not session.is_decided(outcomes):
@@ -198,17 +197,17 @@ class _Check:
         options, count = self.options, len(self.declarations)
         explains = self.lines is not None and not options.quiet
         if request.seed and explains:
-            print(f"the numbers and the combinations of features are those of --seed {request.seed}", file=self.lines)
+            print(f"inputs and combinations of features are drawn with --seed {request.seed}", file=self.lines)
         jobs = jobs_of(options.jobs, request, self.declarations)
         records = bool(options.results)
         return session_of(request, count, jobs, explains, options.fail_fast, records_operators=records)
 
     def _in_shard(self, session: Session) -> list[Declaration]:
         """The implementations with any test in the shard; all without --shard."""
-        here = [each for each in self.declarations if session.falls_here(each)]
+        here = [declaration for declaration in self.declarations if session.falls_here(declaration)]
         if not here:
             units = sum(map(session.divided_into, self.declarations))
-            self.tell(sharding.empty(self.options.shard, "families of cases", units))
+            self.hint(sharding.empty(self.options.shard, "families of cases", units))
         return here
 
     def _new_run(self, facts: Facts) -> Run:
@@ -228,16 +227,16 @@ class _Check:
         refuse_foreign_index(options.results)
         facts = structs.replace(campaign.conformance_facts(self.declarations, again), sampled=sampled)
         if options.shard and not replace(options, shard=None).narrows:
-            facts = structs.replace(facts, whole=tuple(each.full_name for each in self.declarations))
+            facts = structs.replace(facts, whole=tuple(declaration.full_name for declaration in self.declarations))
         with open_run(sharding.place(options.results, options.shard), self._new_run(facts)) as writer:
-            say_how_it_starts(writer, self.tell)
+            print_start(writer, self.hint)
             yield writer
 
-    def _shown(self, session: Session, total: int, again: Mapping[str, Sequence[str]], rows: JsonRows) -> Shown:
+    def _display(self, session: Session, total: int, again: Mapping[str, Sequence[str]], rows: JsonRows) -> Display:
         options = self.options
         settings = (again, len(self.declarations) == 1, session.request.sampled, options.quiet, options.verbose)
         write = lambda outcome: rows.write(row(outcome, session.mechanisms.get(outcome.implementation)))  # noqa: E731
-        return Shown(total, self.lines, *settings, row=write)
+        return Display(total, self.lines, *settings, row=write)
 
     def _conclude(
         self,
@@ -247,7 +246,7 @@ class _Check:
         writer: RunWriter | None,
         interrupted: str,
     ) -> None:
-        """Print and write all that follows from the outcomes together."""
+        """Print and write everything that needs all outcomes."""
         options, lines = self.options, self.lines
         if interrupted and lines:
             print(interrupted, file=lines, flush=True)
@@ -269,29 +268,29 @@ def request_of(options: Check, declarations: Sequence[Declaration]) -> CheckRequ
     return campaign.sampled(request, declarations) if options.sample else request
 
 
-def askable(session: Session, declarations: Sequence[Declaration], tell: Tell) -> list[Declaration]:
-    """The implementations whose contract has the cases; the others are named. UsageError if no contract has them."""
+def with_cases(session: Session, declarations: Sequence[Declaration], hint: Hint) -> list[Declaration]:
+    """The implementations whose contracts have the cases; prints which others are skipped. UsageError without any."""
     skipped: dict[str, UsageError] = {}
-    for name in dict.fromkeys(each.contract for each in declarations if each.contract in contract_names()):
+    for name in campaign.contracts_of(declarations):
         try:
             session.tests(contract_named(name))
         except UsageError as error:
             skipped[name] = error
-    left = [each for each in declarations if each.contract not in skipped]
+    left = [declaration for declaration in declarations if declaration.contract not in skipped]
     if skipped and not left:
         raise next(iter(skipped.values()))
     for name, reason in skipped.items():
-        tell(f"{name} is skipped: {reason}")
+        hint(f"{name} is skipped: {reason}")
     return left
 
 
 def repeating(options: Check, declarations: Sequence[Declaration]) -> dict[str, list[str]]:
-    """The words of a command line that test an implementation again, if its registered name does not suffice.
+    """The words of a command line that repeat the tests of an implementation, if its name alone does not.
 
-    By full name, and without the case and the dtype, which are in the outcome. Under EVERY_CASE are the words that
-    narrow the tests, for outcomes that are about all of them: an import that failed.
+    Keys are full names. The case and the dtype are missing, because outcomes have them. Under EVERY_CASE are the words
+    that select tests, for outcomes about all tests, such as a failed import.
     """
-    if all(each.shipped for each in declarations):
+    if all(declaration.shipped for declaration in declarations):
         options = replace(options, strict=False)
     common, narrowed = words(options, *AGAIN), words(options, "cases", "dtypes")
     commands = {name: [*target, *common] for name, target in registry.command_words(declarations).items()}
@@ -300,9 +299,9 @@ def repeating(options: Check, declarations: Sequence[Declaration]) -> dict[str, 
 
 
 def _refuse_places(options: Check) -> None:
-    """Raise UsageError for options that would overwrite each other's files, or foreign ones."""
+    """Raise UsageError for options that would overwrite each other's files, or files of the user."""
     if options.results is not None and options.seed:
-        raise UsageError("--seed does not go with --results: rows there are outcomes with the numbers of seed 0")
+        raise UsageError("--seed does not go with --results: stored outcomes are all of seed 0")
     if options.json not in (None, "-"):
         json_rows.refuse_to_overwrite(Path(options.json))
     if options.junit is None:
@@ -313,7 +312,7 @@ def _refuse_places(options: Check) -> None:
 
 
 def _interruption(outcomes: Sequence[Outcome], total: int, writer: RunWriter | None) -> str:
-    """How many tests were not run; outcomes that are stored need not run again."""
+    """The line after Ctrl-C: the number of tests that were not run, and how to resume."""
     resumes = "; the same command resumes there" if writer else ""
     ran = sum(outcome.reason != Reason.SKIPPED for outcome in outcomes)
     return f"interrupted: {max(0, total - ran):,} of {total:,} tests were not run{resumes}"
@@ -328,15 +327,16 @@ def list_refused(refused: Mapping[str, str], lines: TextIO) -> None:
 
 
 def status(outcomes: Sequence[Outcome], alone: bool = False, in_part: bool = False) -> int:
-    """The exit status: 1 if an outcome fails. An implementation that is tested `alone` must be there, and support any
-    test, unless these are only a part of what the user asked for.
+    """The exit status: 1 if an outcome fails.
+
+    The only implementation under test (`alone`) must be present, and must support a test unless a shard runs `in_part`.
     """
     if alone and outcomes[0].status == Status.MISSING:
         raise UsageError(f"{outcomes[0].implementation} is missing: {outcomes[0].detail}")
     if any(outcome.fails for outcome in outcomes):
         return FAILED
     if alone and not in_part and all(outcome.status == Status.UNSUPPORTED for outcome in outcomes):
-        told(f"{outcomes[0].implementation} supports none of the tests")
+        print_hint(f"{outcomes[0].implementation} supports none of the tests")
         return FAILED
     return 0
 
@@ -346,10 +346,10 @@ def row(outcome: Outcome, mechanisms: Sequence[str] | None = None) -> dict[str, 
     detail = f"known as {outcome.known}: {outcome.detail}" if outcome.known else outcome.detail
     ratio = outcome.error_ratio
     names = ("implementation", "contract", "case", "dtype", "device", "status")
-    shown = {name: getattr(outcome, name) for name in names} | {
+    fields = {name: getattr(outcome, name) for name in names} | {
         "detail": detail,
         "error_ratio": str(ratio) if ratio == float("inf") else ratio,
         "seconds": outcome.seconds,
         "reason": outcome.reason,
     }
-    return shown if mechanisms is None else {**shown, "sandbox": list(mechanisms)}
+    return fields if mechanisms is None else {**fields, "sandbox": list(mechanisms)}

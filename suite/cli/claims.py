@@ -1,4 +1,4 @@
-"""`attnsuite claims`: measures claims one by one; rows go to results/, a page is made of them."""
+"""`attnsuite claims`: measure claims of the source documents, store a row for each, and write their page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attnsuite import machine
 from attnsuite.cli.exit_status import FAILED
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Claims
-from attnsuite.cli.targets import single_threaded, told
+from attnsuite.cli.targets import print_hint, single_threaded
 from attnsuite.model import ClaimResult, Facts
 from attnsuite.report import refuse_foreign_index
 from attnsuite.report.report_page import claim_value
@@ -19,38 +19,39 @@ from attnsuite.results import open_run
 def run(options: Claims) -> int:
     """Measure the claims of these names and kinds of evidence; an interrupted run is resumed.
 
-    Returns 1 where one could not be measured; that a claim does not hold is no failure. Raises UsageError for a name
-    that no claim has.
+    Returns 1 if a claim could not be measured; a claim that does not hold is no failure. Raises UsageError for an
+    unknown name.
     """
     refuse_foreign_index(options.results)
     single_threaded()
     from attnsuite.documents.claims import claims
 
     chosen = claims(options.patterns, options.evidence)
-    request = " ".join(("claims", *(each.name for each in chosen)))
+    request = " ".join(("claims", *(claim.name for claim in chosen)))
     with open_run(options.results, machine.new_run({}, machine.suite_hash(), request)) as writer:
         rows = list(writer.stored(ClaimResult).values())
         if writer.resumed:
-            told(f"resuming the run of {writer.run.started}: {len(rows)} claims are there already")
+            print_hint(f"resuming the run of {writer.run.started}: {len(rows)} claims are stored")
         for claim in chosen:
             if claim.key not in writer.stored(ClaimResult):
                 rows.append(claim.examine())
                 writer.write(rows[-1])
                 print(_line(rows[-1]), flush=True)
-        writer.finish(Facts(claims=tuple(each.name for each in claims())))
+        writer.finish(Facts(claims=tuple(claim.name for claim in claims())))
     report(options.results, writer.run.machine.name)
     print(_counted(rows))
     return FAILED if any(row.fails for row in rows) else 0
 
 
-def _line(of: ClaimResult) -> str:
-    """A claim in a line of a terminal."""
-    return f"{of.claim}  {of.holds}: {of.quantity}: {claim_value(of) or of.detail} (expected {of.expected})"
+def _line(result: ClaimResult) -> str:
+    """A claim as a line of output."""
+    value = claim_value(result) or result.detail
+    return f"{result.claim}  {result.holds}: {result.quantity}: {value} (expected {result.expected})"
 
 
 def _counted(rows: Sequence[ClaimResult]) -> str:
-    """How many claims hold: "49 claims: 40 holds, 6 does not hold"."""
-    counts = Counter(str(of.holds) for of in rows)
+    """The counts, as "49 claims: 40 holds, 6 does not hold"."""
+    counts = Counter(str(row.holds) for row in rows)
     return (
         f"{len(rows)} claim{'s' * (len(rows) != 1)}: {', '.join(f'{count} {word}' for word, count in counts.items())}"
     )

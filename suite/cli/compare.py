@@ -1,4 +1,4 @@
-"""`attnsuite compare`: two sides of results, or two targets timed now; what changed, and whether that fails."""
+"""`attnsuite compare`: print what changed between two sets of results, or between two targets timed now."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from attnsuite.report.summary import comparison_lines
 from attnsuite.results.compare import compared, side
 
 INTERLEAVED = ("workloads", "shapes", "dtypes", "python", "contract", "backward", "budget", "pairs")
-"""Options that go with --interleaved only: how both sides are timed."""
+"""Options of --interleaved: how both sides are timed."""
 
 
 def run(options: Compare) -> int:
     """Compare both sides; 1 if a difference of --fail-on is found."""
     if options.pairs is not None and options.pairs < interleaved.FEWEST:
-        least = f"a verdict takes {interleaved.FEWEST} pairs of processes or more"
-        raise UsageError(f"--pairs {options.pairs} is too few: {least}")
+        raise UsageError(f"--pairs expects at least {interleaved.FEWEST}, which a verdict needs; got {options.pairs}")
     if options.interleaved:
         comparison, stopped = interleaved.compared(options)
         status = show([comparison], options)
@@ -36,7 +35,7 @@ def run(options: Compare) -> int:
             raise stopped
         return status
     if wrong := words(options, *INTERLEAVED):
-        raise UsageError(f"{wrong[0]} goes with --interleaved, which times both; results are as they are")
+        raise UsageError(f"{wrong[0]} is for --interleaved; stored results are compared as they are")
     return _results(options)
 
 
@@ -49,17 +48,17 @@ def _results(options: Compare) -> int:
 def show(comparisons: Sequence[RunComparison], options: Compare) -> int:
     """Print the differences, write them as JSON, and return the exit status."""
     lines = sys.stderr if options.json == "-" else sys.stdout
-    shown = comparison_lines(comparisons)
+    report = comparison_lines(comparisons)
     if options.fail_on:
-        shown += failing_lines(comparisons, options.fail_on, options.margin)
+        report += failing_lines(comparisons, options.fail_on, options.margin)
     with JsonRows(options.json) as rows:
-        for line in shown:
+        for line in report:
             print(escaped(line), file=lines)
         for comparison in comparisons:
             for row in _rows(comparison):
                 rows.write(row)
     lines.flush()
-    return FAILED if any(each.failures(options.fail_on) for each in comparisons) else 0
+    return FAILED if any(comparison.failures(options.fail_on) for comparison in comparisons) else 0
 
 
 def _rows(comparison: RunComparison) -> Iterator[Mapping[str, object]]:
@@ -74,9 +73,9 @@ def _rows(comparison: RunComparison) -> Iterator[Mapping[str, object]]:
         yield {**_key(ratio), **verdict, **finite, **sides}
 
 
-def _key(of: Change | Ratio) -> dict[str, object]:
-    """What a row is about, in words, and its status."""
+def _key(difference: Change | Ratio) -> dict[str, object]:
+    """The fields that identify a row, and its status."""
     measured = ("implementation", "contract", "workload", "dtype", "device", "threads", "direction", "cache", "status")
     tested = ("implementation", "contract", "case", "dtype", "device", "status", "detail")
-    row = structs.asdict(of.row)
-    return {name: row[name] for name in (measured if isinstance(of.row, Measurement) else tested)}
+    row = structs.asdict(difference.row)
+    return {name: row[name] for name in (measured if isinstance(difference.row, Measurement) else tested)}

@@ -1,10 +1,10 @@
-"""`attnsuite draw`: the documents' figures with our numbers, as SVG and PNG files."""
+"""`attnsuite draw`: draw the documents' figures with measured numbers, as SVG and PNG files."""
 
 from __future__ import annotations
 
 from attnsuite.cli.options import words
 from attnsuite.cli.requests import Draw
-from attnsuite.cli.targets import told
+from attnsuite.cli.targets import print_hint
 from attnsuite.documents.figures import FIGURES, select_figures
 from attnsuite.model import UsageError
 from attnsuite.report.charting import missing_packages
@@ -38,7 +38,9 @@ def run(options: Draw) -> None:
         figure = FIGURES[target.name]
         if figure.trains not in trained | {""}:
             trained.add(figure.trains)
-            told(f"the {figure.trains} that translates: from the cache, or trained now, in a minute")
+            print_hint(
+                f"loading the {figure.trains} that translates; without a cached one it is trained, which takes a minute"
+            )
         picture = figure.picture(**{name: value for name, value in values.items() if name in figure.takes})
         for path in target.write(picture):
             print(path, flush=True)
@@ -48,6 +50,6 @@ def _refuse_untaken(option: str, named: tuple[str, ...]) -> None:
     takers = [name for name in FIGURES if option in FIGURES[name].takes]
     others = [name for name in select_figures(named) if name not in takers]
     if not named:
-        raise UsageError(f"--{option} goes with a figure that is named; figures that take it: {', '.join(takers)}")
+        raise UsageError(f"--{option} needs the name of a figure; figures that take it: {', '.join(takers)}")
     if others:
         raise UsageError(f"{others[0]} takes no --{option}; figures that take it: {', '.join(takers)}")

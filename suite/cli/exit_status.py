@@ -1,4 +1,4 @@
-"""The exit statuses of the command line; 0 where nothing failed. A new one belongs here."""
+"""The exit statuses of the command line. 0 means that nothing failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`attnsuite export`: a model written as an ONNX file, and what was found when it ran."""
+"""`attnsuite export`: write a model as an ONNX file, and print the results of its test run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attnsuite.cli.targets import single_threaded
 
 
 def run(options: Export) -> None:
-    """Write the file and describe it. UsageError where that cannot be done; a file that was there is then unharmed."""
+    """Write the file and describe it. UsageError if that is impossible; an existing file then stays as it was."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     single_threaded()
     from attnsuite.export import DATA_ABOVE, Request, export

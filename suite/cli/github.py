@@ -42,7 +42,8 @@ def announce(
     lines: TextIO,
 ) -> None:
     """Print the annotations, and append to the summary of the job if there is one. UsageError if it cannot be."""
-    for line in github.errors(outcomes, {each.full_name: _place(each) for each in declarations}, again):
+    places = {declaration.full_name: _place(declaration) for declaration in declarations}
+    for line in github.errors(outcomes, places, again):
         print(line, file=lines, flush=True)
     if file := os.environ.get(SUMMARY):
         try:
@@ -52,11 +53,12 @@ def announce(
             raise UsageError(f"the summary of the job, {file}, cannot be written: {error.strerror}") from None
 
 
-def _place(of: Declaration) -> github.Place:
+def _place(declaration: Declaration) -> github.Place:
     """The place in the repository; none for an implementation outside of it."""
-    if not of.file:
+    if not declaration.file:
         return github.Place()
-    file, root = Path(of.file).resolve(), Path(os.environ.get(ROOT) or Path.cwd()).resolve()
+    file, root = Path(declaration.file).resolve(), Path(os.environ.get(ROOT) or Path.cwd()).resolve()
     if not file.is_relative_to(root):
         return github.Place()
-    return github.Place(file.relative_to(root).as_posix(), registry.line_of(file, of.function or of.contract))
+    line = registry.line_of(file, declaration.function or declaration.contract)
+    return github.Place(file.relative_to(root).as_posix(), line)

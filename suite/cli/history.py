@@ -15,11 +15,11 @@ from attnsuite.results.commits import results_of, split
 from attnsuite.results.history import FILE, Event, History, Series, history_of, update
 
 MOST_NAMES = 12
-"""Names that an error lists where one does not exist."""
+"""Most names that an error message lists."""
 
 
 def run(options: requests.History) -> None:
-    """Print the history, or add to it. Raises UsageError without one, and for a pattern that matches nothing."""
+    """Print the history, or add runs to it. Raises UsageError without a history, and for a pattern without a match."""
     if options.words[:1] == ("add",):
         add(options.words[1:], options.results)
         return
@@ -38,28 +38,27 @@ def _read(options: requests.History) -> History:
     name = baseline if "/" in baseline or not baseline else f"attention/{baseline}"
     history = history_of(options.results, name)
     if not history.runs:
-        add = "`attnsuite history add` begins it with the runs that are there"
-        raise UsageError(f"{options.results} has no history; {add}")
-    if name and not any(each.baseline == name for each in history.series):
-        others = _listed(each.implementation for each in history.series)
-        raise UsageError(f"history has no ratios to {name:.80}; times of it would have to be there: {others}")
+        raise UsageError(f"{options.results} has no history; `attnsuite history add` starts it with the runs there")
+    if name and not any(member.baseline == name for member in history.series):
+        others = _listed(member.implementation for member in history.series)
+        raise UsageError(f"history has no ratios to {name:.80}, which no run has timed; {others}")
     return history
 
 
 def choose(history: History, options: requests.History) -> History:
     """The history of the named implementations, workloads and machines. UsageError for a pattern without a match."""
     every: list[Series | Event] = [*history.series, *history.events]
-    names = _matching("implementation", options.words, {each.implementation for each in every})
-    workloads = _matching("workload", options.workloads, {each.workload for each in every} - {""})
-    machines = _matching("machine", options.machines, {each.machine for each in history.runs})
+    names = _matching("implementation", options.words, {declaration.implementation for declaration in every})
+    workloads = _matching("workload", options.workloads, {declaration.workload for declaration in every} - {""})
+    machines = _matching("machine", options.machines, {run.machine for run in history.runs})
 
-    def wanted(each: Series | Event) -> bool:
-        timed = each.workload in workloads or not (each.workload or options.workloads)
-        return each.implementation in names and timed and each.machine in machines
+    def wanted(item: Series | Event) -> bool:
+        timed = item.workload in workloads or not (item.workload or options.workloads)
+        return item.implementation in names and timed and item.machine in machines
 
     return replace(
         history,
-        runs=tuple(each for each in history.runs if each.machine in machines),
+        runs=tuple(run for run in history.runs if run.machine in machines),
         series=tuple(filter(wanted, history.series)),
         events=tuple(filter(wanted, history.events)),
     )
@@ -75,11 +74,11 @@ def add(words: Sequence[str], results: Path) -> None:
     for word in words:
         folder, commit = split(word)
         if ".." in commit:
-            loop = f"for each commit of `git rev-list --reverse {commit}`, `attnsuite history add {folder}@COMMIT`"
-            raise UsageError(f"ranges of commits were removed: run, {loop}")
+            loop = f"run `attnsuite history add {folder}@COMMIT` for each commit of `git rev-list --reverse {commit}`"
+            raise UsageError(f"ranges of commits were removed: {loop}")
         with results_of(word) as there:
             count += update(results, there)
-    print(f"{results / FILE}: {count} runs are new")
+    print(f"{results / FILE}: {count} new run{'s' * (count != 1)}")
 
 
 def _matching(what: str, patterns: Sequence[str], names: set[str]) -> set[str]:

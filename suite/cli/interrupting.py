@@ -1,4 +1,4 @@
-"""Signals: a command that Ctrl-C or SIGTERM stops ends as shells expect."""
+"""Signals: after Ctrl-C or SIGTERM a command ends with the exit status that shells expect."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _signals: list[type[KeyboardInterrupt]] = []
 def until_interrupted(command: Callable[[], int | None]) -> int | None:
     """What `command` returns, or the exit status of the signal that stopped it.
 
-    After a signal, any other exception is an effect of it: a signal during the import of NumPy or PyTorch makes these
-    report that something in them is missing.
+    After a signal, other exceptions are taken for its effects: a signal during the import of NumPy or PyTorch makes
+    them report a missing part.
     """
     with catching_signals():
         try:
@@ -46,21 +46,21 @@ def until_interrupted(command: Callable[[], int | None]) -> int | None:
 
 
 def heed() -> None:
-    """Raise KeyboardInterrupt where a library has swallowed a signal: to be called after imports."""
+    """Raise KeyboardInterrupt if a library has swallowed a signal. To be called after imports."""
     for received in _signals:
         raise received
 
 
 def is_interrupted(error: BaseException) -> bool:
-    """Whether an exception is a signal, or the effect of one."""
+    """Whether an exception is a signal or its effect."""
     return isinstance(error, KeyboardInterrupt) or bool(_signals)
 
 
 @contextmanager
 def catching_signals() -> Iterator[None]:
-    """In the block SIGTERM raises Terminated instead of ending the process at once, and Ctrl-C is noted.
+    """In the block, SIGTERM raises Terminated instead of ending the process at once, and Ctrl-C is recorded.
 
-    A caller's own handlers stay; only the main thread can have any.
+    Handlers of the caller stay. Signals are handled in the main thread only.
     """
     usual: dict[int, Any] = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
     in_main = threading.current_thread() is threading.main_thread()
@@ -85,6 +85,6 @@ def catching_signals() -> Iterator[None]:
 
 
 def status_after(stopped: KeyboardInterrupt) -> int:
-    """The exit status of a command that this stopped."""
+    """The exit status of a command that was stopped by this exception."""
     by_signal = isinstance(stopped, Terminated) or isinstance(stopped.__cause__, Terminated)
     return int(TERMINATED if by_signal else INTERRUPTED)

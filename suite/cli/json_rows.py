@@ -1,4 +1,4 @@
-"""The file of `--json`: a row at once, one JSON object a line."""
+"""The file of `--json`: one JSON object per line, written when the result is final."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from attnsuite.model import UsageError, escaped
 KEYS = frozenset({"implementation", "contract", "status"})
 """Keys of every row; rows of the same files in results/ have no contract."""
 ABOUT = frozenset({"case", "workload"})
-"""The keys of which a row has one, an outcome's or a measurement's."""
+"""A row has one of these keys: `case` for an outcome, `workload` for a measurement."""
 LONGEST_ROW = 2**24
-"""Bytes of a row that are read to recognize it: one with all its samples and a long message is shorter."""
+"""Bytes that are read to recognise a row. A row with all its samples and a long message is shorter."""
 
 
 def refuse_to_overwrite(file: Path) -> None:
-    """Raise UsageError for a file without rows of outcomes or measurements: it may be the very submission."""
+    """Raise UsageError for a file that holds other text than rows of results: it may be the submission itself."""
     if file.is_symlink() and not file.exists():
-        raise UsageError(f"{file} is a link that leads nowhere; name another file")
+        raise UsageError(f"{file} is a broken link; name another file")
     with suppress(OSError):
         if file.is_file() and not _holds_rows(file):
-            raise UsageError(f"{file} exists and does not hold JSON rows; name another file for --json")
+            raise UsageError(f"{file} exists and holds no JSON rows; name another file for --json")
 
 
 def _holds_rows(file: Path) -> bool:
-    """Whether the first line is a row; an empty file has nothing to lose."""
+    """Whether the first line is a row, or the file is empty."""
     with file.open("rb") as opened:
         first = opened.readline(LONGEST_ROW)
     try:
@@ -40,7 +40,7 @@ def _holds_rows(file: Path) -> bool:
 
 
 class JsonRows:
-    """Writes rows as JSON lines, flushed one by one, so that a crash loses none that is final."""
+    """Writes rows as JSON lines and flushes each one, so that a crash loses no final row."""
 
     def __init__(self, target: str | None) -> None:
         self.target = target
@@ -61,8 +61,8 @@ class JsonRows:
         if self._file is None:
             return
         try:
-            shown = {name: escaped(value) if isinstance(value, str) else value for name, value in row.items()}
-            self._file.write(json.dumps(shown, ensure_ascii=False) + "\n")
+            printable = {name: escaped(value) if isinstance(value, str) else value for name, value in row.items()}
+            self._file.write(json.dumps(printable, ensure_ascii=False) + "\n")
             self._file.flush()
         except OSError as error:
             raise UsageError(f"{self.target} cannot be written: {error.strerror}; the rows before stay") from None

@@ -1,4 +1,4 @@
-"""The file of `--junit`: outcomes as JUnit's XML, which continuous integration shows."""
+"""The file of `--junit`: outcomes as JUnit XML, which CI services show."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from attnsuite.model.files import replace_bytes
 from attnsuite.report.tally import groups
 
 NAME = "attnsuite"
-"""The name of the root element, which marks a file as written here."""
+"""The name of the root element, by which attnsuite recognises its own files."""
 
 
 def refuse_to_overwrite(path: Path) -> None:
-    """Raise UsageError for a file that was not written here, and for a path that cannot be a file."""
+    """Raise UsageError for a file that attnsuite did not write, and for a path that cannot be a file."""
     if path.is_symlink() and not path.exists():
-        raise UsageError(f"--junit: {path} is a link that leads nowhere; name another file")
+        raise UsageError(f"--junit: {path} is a broken link; name another file")
     if path.exists() and not path.is_file():
         raise UsageError(f"--junit: {path} is {'a folder' if path.is_dir() else 'no regular file'}; name a file")
     if not path.parent.is_dir():
-        raise UsageError(f"--junit: {path} cannot be written: there is no folder {path.parent}")
+        raise UsageError(f"--junit: {path} cannot be written: no folder {str(path.parent)!r}")
     try:
         if not path.exists() or not path.stat().st_size:  # an empty file has nothing to lose
             return
@@ -34,11 +34,11 @@ def refuse_to_overwrite(path: Path) -> None:
     except (ElementTree.ParseError, ValueError, LookupError):  # the last two: an unknown encoding
         root = Element("")
     if (root.tag, root.get("name")) != ("testsuites", NAME):
-        raise UsageError(f"--junit: {path} exists and was not written by attnsuite, so name another file")
+        raise UsageError(f"--junit: {path} exists and was not written by attnsuite; name another file")
 
 
 def write_interrupted(path: Path) -> None:
-    """Write that a check was stopped before any test; nothing where the file is a foreign one."""
+    """Write that a check was stopped before any test ran. A file that attnsuite did not write stays as it is."""
     with suppress(UsageError):
         refuse_to_overwrite(path)
         write(path, [], {}, "interrupted before any test was run")
@@ -48,9 +48,9 @@ def write(path: Path, outcomes: Sequence[Outcome], again: Mapping[str, Sequence[
     """Write the outcomes as a whole file: a suite per implementation, a test case per case and dtype.
 
     A known bug is skipped, as are unsupported and missing ones. Bad input that was accepted where no check fails for it
-    passed, and its output says so. `again` has the words of a command line that name an implementation; `interrupted`,
-    that not all tests ran, is an error of its own, so that nobody takes the file for a whole one. Raises UsageError
-    where the file cannot be written.
+    passed, and its output says so. `again` has the words of a command line that name an implementation. `interrupted`
+    says that not all tests ran; it is an error of its own, so that no reader takes the file for a complete one. Raises
+    UsageError if the file cannot be written.
     """
     replace_bytes(path, document(outcomes, again, interrupted))
 
@@ -77,7 +77,7 @@ def _counts(outcomes: Sequence[Outcome], interrupted: bool = False) -> dict[str,
     kinds = [*map(_kind, outcomes), *["error"] * interrupted]
     counted = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     counts = {name: str(kinds.count(kind)) for name, kind in counted.items()}
-    return {"tests": str(len(kinds)), **counts, "time": _seconds(sum(each.seconds or 0 for each in outcomes))}
+    return {"tests": str(len(kinds)), **counts, "time": _seconds(sum(outcome.seconds or 0 for outcome in outcomes))}
 
 
 def _kind(outcome: Outcome) -> str:

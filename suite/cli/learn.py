@@ -1,4 +1,4 @@
-"""`attnsuite learn`: trains models with attentions as backends; curves and scores go to results/, row by row."""
+"""`attnsuite learn`: train models with attentions as backends, and store curves and scores in results/."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attnsuite import machine, registry
 from attnsuite.cli.progress import Epochs
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Learn
-from attnsuite.cli.targets import told
+from attnsuite.cli.targets import print_hint
 from attnsuite.model import Run, TrainingRow, UsageError
 from attnsuite.report import refuse_foreign_index
 from attnsuite.results import RunWriter, open_run
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from attnsuite.documents.learning.tasks import Job
 
 DEVICE = "cpu"
-"""Where models are trained: these models are small, and equal bits are promised."""
+"""The device of all trainings: the models are small, and results are equal bit by bit."""
 
 
 def run(options: Learn) -> int:
@@ -50,19 +50,19 @@ def run(options: Learn) -> int:
 
 
 def _train(jobs: Sequence[Job], writer: RunWriter, options: Learn) -> None:
-    """Train what the run does not have yet, write and print each result."""
+    """Run the trainings that have no row yet; write and print each result."""
     if writer.resumed:
-        there = f"{len(writer.stored(TrainingRow))} of {len(jobs)} trainings are there already"
-        told(f"resuming the run of {writer.run.started}: {there}")
-    with Epochs() as shown:
+        counts = f"{len(writer.stored(TrainingRow))} of {len(jobs)} trainings are stored"
+        print_hint(f"resuming the run of {writer.run.started}: {counts}")
+    with Epochs() as display:
         try:
             for job in jobs:
                 if _key(job) not in writer.stored(TrainingRow):
                     title = f"{job.task.name} with {job.implementation}, seed {job.seed}"
-                    writer.write(learned := _learned(job, options.checkpoints, shown.begins(title)))
-                    shown.ended(title, line(learned))
+                    writer.write(learned := _learned(job, options.checkpoints, display.begin(title)))
+                    display.end(title, line(learned))
         except KeyboardInterrupt:
-            shown.say("interrupted: the same command resumes after the last whole epoch", error=True)
+            display.print_line("interrupted: the same command resumes after the last whole epoch", error=True)
             raise
 
 
@@ -78,11 +78,11 @@ def line(learned: TrainingRow) -> str:
     )
     others = (f"{name} {score:.3f}" for name, score in learned.baselines.items())
     loss = f"{learned.task} with {learned.implementation}, seed {learned.seed}: loss {learned.curve[-1]:.4f}"
-    return "; ".join((loss, *scores, *others, *(f"without {each}" for each in learned.without)))
+    return "; ".join((loss, *scores, *others, *(f"without {feature}" for feature in learned.without)))
 
 
 def _tasks(options: Learn) -> list[Task]:
-    """The tasks; without names all, but where targets are named only those that use a backend.
+    """The chosen tasks, by default all; with targets, only tasks that use an attention.
 
     Raises UsageError for unknown names.
     """
@@ -91,7 +91,7 @@ def _tasks(options: Learn) -> list[Task]:
     named = {task.name: task for name in options.tasks for task in tasks.tasks_of_table(name)} or tasks.tasks()
     chosen = [task for task in named.values() if not (options.targets and task.own)]
     if not chosen:
-        raise UsageError(f"{next(iter(named))} uses no attention as a backend: leave the targets out")
+        raise UsageError(f"{next(iter(named))} uses no attention: name no targets")
     return [task.changed(epochs=options.epochs or task.epochs) for task in chosen]
 
 

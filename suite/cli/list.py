@@ -15,15 +15,15 @@ from attnsuite.model import UsageError
 from attnsuite.registry import Declaration
 
 MOST_WIDTH = 40
-"""Characters that names of cases are padded to: those that combine features have longer ones."""
+"""Characters to which names of cases are padded; cases that combine features have longer names."""
 
 
 def run(options: List) -> None:
-    """Print what the options ask for. UsageError for options that do not go together, and for unknown names."""
+    """Print the chosen list. UsageError for options that exclude each other, and for unknown names."""
     if options.workloads and (options.cases or options.patterns):
         raise UsageError("--cases and --workloads do not go together: choose one")
     declarations = chosen(options.targets, (), options.contract)
-    contracts = list(dict.fromkeys(each.contract for each in declarations))
+    contracts = list(dict.fromkeys(declaration.contract for declaration in declarations))
     if options.workloads:
         show_workloads(contracts)
     elif options.cases or options.patterns:
@@ -33,7 +33,7 @@ def run(options: List) -> None:
             print(*page_of(contract_named(options.contract)), "", sep="\n")
         for name in contracts:
             with_backends = any("+" in target for target in options.targets)
-            show(name, [each for each in declarations if each.contract == name], with_backends)
+            show(name, [declaration for declaration in declarations if declaration.contract == name], with_backends)
 
 
 def show(contract: str, members: list[Declaration], with_backends: bool) -> None:
@@ -41,13 +41,13 @@ def show(contract: str, members: list[Declaration], with_backends: bool) -> None
 
     Without `with_backends`, those with an attention as backend share one line.
     """
-    backends = [] if with_backends else [each.name for each in members if each.backend is not None]
-    members = [each for each in members if with_backends or each.backend is None]
+    backends = [] if with_backends else [member.name for member in members if member.backend is not None]
+    members = [member for member in members if with_backends or member.backend is None]
     print(f"{contract}: {len(members)} implementation{'s' * (len(members) > 1)}")
-    width = max(len(each.full_name) for each in members)
-    for each in members:
-        print(f"  {each.full_name:{width}}  {_description(each)}")
-        for line in _gaps(each) if contract in contract_names() else ():
+    width = max(len(member.full_name) for member in members)
+    for member in members:
+        print(f"  {member.full_name:{width}}  {_description(member)}")
+        for line in _gaps(member) if contract in contract_names() else ():
             print(f"  {'':{width}}  {line}")
     if backends:
         print(f"  with an attention as backend: {', '.join(backends)}")
@@ -57,13 +57,14 @@ def show_workloads(contracts: list[str]) -> None:
     """Print the workloads of contracts: shape, the profiles that time it, and its purpose."""
     timed = {name: workloads for name in contract_names() if (workloads := contract_named(name).workloads())}
     if not timed.keys() & set(contracts):
-        raise UsageError(f"there are no workloads of {', '.join(contracts)}; there are of {', '.join(timed)}")
+        raise UsageError(f"no workloads of {', '.join(contracts)} exist; contracts with workloads: {', '.join(timed)}")
     for name, workloads in timed.items():
         if name in contracts:
             print(f"{name}: {len(workloads)} workload{'s' * (len(workloads) > 1)}")
-            wide, shape = (max(len(getattr(each, of)) for each in workloads) for of in ("name", "shape"))
-            for each in workloads:
-                print(f"  {each.name:{wide}}  {each.shape:{shape}}  in {', '.join(each.profiles)}: {each.why}")
+            wide, shape = (max(len(getattr(workload, name)) for workload in workloads) for name in ("name", "shape"))
+            for workload in workloads:
+                profiles = ", ".join(workload.profiles)
+                print(f"  {workload.name:{wide}}  {workload.shape:{shape}}  in {profiles}: {workload.why}")
 
 
 def show_cases(contracts: list[str], patterns: tuple[str, ...]) -> None:
@@ -78,14 +79,14 @@ def show_cases(contracts: list[str], patterns: tuple[str, ...]) -> None:
             problems.append(error)
     if problems and not tests:
         raise problems[0]
-    for name, asked in tests.items():
+    for name, pairs in tests.items():
         dtypes: dict[tuple[str, str], list[str]] = {}
-        for case, dtype in asked:
+        for case, dtype in pairs:
             dtypes.setdefault((case.name, case.why), []).append(dtype)
-        print(f"{name}: {len(dtypes)} case{'s' * (len(dtypes) > 1)}, {len(asked)} tests in all dtypes")
+        print(f"{name}: {len(dtypes)} case{'s' * (len(dtypes) > 1)}, {len(pairs)} tests in all dtypes")
         width = min(max(len(case_name) for case_name, _ in dtypes), MOST_WIDTH)
-        for (case_name, why), each in dtypes.items():
-            print(f"  {case_name:{width}}  {', '.join(each)}: {why}")
+        for (case_name, why), names in dtypes.items():
+            print(f"  {case_name:{width}}  {', '.join(names)}: {why}")
 
 
 def _description(declaration: Declaration) -> str:
@@ -100,9 +101,9 @@ def _gaps(declaration: Declaration) -> Iterator[str]:
     missing = frozenset[str]() if known is None else optional_parameters(declaration.contract) - {*known}
     for parameter, features in contract_named(declaration.contract).parameter_features.items() if missing else ():
         if parameter in missing:
-            yield f"takes no {parameter}: no {', no '.join(features)}"
+            yield f"unsupported: {', '.join(features)} (takes no {parameter})"
     for feature, reason in declaration.lacks.items():
-        yield f"lacks {feature}: {reason}"
+        yield f"unsupported: {feature} ({reason})"
     for point, choice in declaration.conventions.items():
         by_kind = choice.items() if isinstance(choice, dict) else ()
-        yield f"{point} is {', '.join(f'{value} for {kind}' for kind, value in by_kind) or choice}"
+        yield f"convention: {point} is {', '.join(f'{value} for {kind}' for kind, value in by_kind) or choice}"

@@ -1,4 +1,4 @@
-"""`attnsuite new`: a file to begin with, from `templates/`, which replaces none that is there."""
+"""`attnsuite new`: write a file that begins an implementation, from `templates/`. Existing files are not replaced."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from attnsuite.registry.signatures import OWN, SIGNATURES_OF
 from attnsuite.registry.signatures import signature as signature_named
 
 WIDTH = 118
-"""Characters of a comment, without its sign: most linters take lines of 120."""
+"""Characters of a comment without `# `; most linters accept lines of 120."""
 NEEDED = {"jax": "jax", "mlx": "mlx"}
-"""The library without which a file is missing, by the name of its arrays."""
+"""The library that a file requires, by the name of its arrays."""
 
 
 def run(options: New) -> None:
@@ -32,25 +32,25 @@ def run(options: New) -> None:
     file = Path(name).with_suffix(".py") if name.endswith(".py") else Path(f"{name}.py")
     stem = file.name.removesuffix(".py")
     if not stem.isidentifier() or keyword.iskeyword(stem):
-        raise UsageError(f"NAME expects letters, digits and underscores, which Python can import; got {stem!r}")
+        raise UsageError(f"NAME expects a name that Python can import: letters, digits and underscores; got {stem!r}")
     _refuse_hiding(stem, file.absolute().parent)
     text = rendered(file, contract, options.signature)
     try:
         with file.open("x", encoding="utf-8") as new:
             new.write(text)
     except FileExistsError:
-        raise UsageError(f"{str(file)!r} exists, and is left as it is: choose another name") from None
+        raise UsageError(f"{str(file)!r} exists and was not changed; choose another name") from None
     except OSError as error:
         raise UsageError(f"{str(file)!r} cannot be written: {error.strerror}") from None
-    yours = "" if contract == SIGNATURES_OF else " The body of its function is left to you."
-    print(f"{file} is written.{yours} Check it: attnsuite check {file}")
+    left = "" if contract == SIGNATURES_OF else " Write the body of its function."
+    print(f"{file} is written.{left} Check it: attnsuite check {file}")
 
 
 def _refuse_hiding(name: str, folder: Path) -> None:
-    """Raise UsageError for the name of a module, which a file in this folder would hide from code that runs there."""
+    """Raise UsageError for the name of a module: a file in this folder would hide it from code that runs there."""
     spec = None if name in sys.stdlib_module_names else locate(name)
     if name in sys.stdlib_module_names or (spec is not None and folder not in _homes(spec)):
-        raise UsageError(f"{name!r} is the name of a module, which {name}.py would hide: choose another name")
+        raise UsageError(f"{name}.py would hide the module {name!r} from Python; choose another name")
 
 
 def _homes(spec: ModuleSpec) -> set[Path]:
@@ -59,17 +59,18 @@ def _homes(spec: ModuleSpec) -> set[Path]:
 
 
 def rendered(file: Path, contract: str, signature: str | None = None) -> str:
-    """The text of a file: attention computed plainly in a signature; of another contract the function's head.
+    """The text of a file: a plain attention in a signature; for another contract the head of its function.
 
-    Raises UsageError for a contract or a signature that does not exist, or do not go together.
+    Raises UsageError for an unknown contract or signature, and for a signature with another contract.
     """
-    of = contract_named(contract)
+    definition = contract_named(contract)
     if contract == SIGNATURES_OF:
-        return _attention(of, signature or OWN, file)
+        return _attention(definition, signature or OWN, file)
     if signature:
-        raise UsageError(f"signatures are those of {SIGNATURES_OF}; {contract} has one")
-    comments = _comments(of, file, [])
-    return _fill("blank", name=file.stem, contract=contract, is_model=of.is_model, comments=comments, head=_head(of))
+        raise UsageError(f"--signature is for the contract {SIGNATURES_OF}; the contract {contract} has one signature")
+    comments = _comments(definition, file, [])
+    values = {"name": file.stem, "contract": contract, "is_model": definition.is_model, "head": _head(definition)}
+    return _fill("blank", comments=comments, **values)
 
 
 def _fill(template: str, **values: object) -> str:
@@ -79,36 +80,36 @@ def _fill(template: str, **values: object) -> str:
 
 
 def _attention(contract: Contract, signature: str, file: Path) -> str:
-    of = signature_named(signature)
-    arrays = of.arrays.name
+    described = signature_named(signature)
+    arrays = described.arrays.name
     declared = {
         f'contract="{contract.name}"': file.absolute().parent.name in contract_names(),  # else the folder's name says
         f'signature="{signature}"': signature != OWN,
         f'requires=["{NEEDED.get(arrays)}"]': arrays in NEEDED,
     }
     words = ", ".join(word for word, needed in declared.items() if needed)
-    head, arrow, body = of.template.partition(") -> ")
+    head, arrow, body = described.template.partition(") -> ")
     kind, newline, body = body.partition("\n")
     docstring = '    """The softmax of the scaled scores, times the values."""\n'
     return _fill(
         "attention",
         name=file.stem,
-        called=f"in the signature of {of.function}" if " " not in of.function else f"as {of.function}",
+        called=f"as {described.function}" if " " in described.function else f"in {described.function}'s signature",
         arrays=arrays,
-        comments=_comments(contract, file, [] if signature == OWN else list(_of_signature(signature))),
+        comments=_comments(contract, file, [] if signature == OWN else list(_differences(signature))),
         decorator=f"@implementation({words})" if words else "@implementation",
         function=f"{head}{arrow}{kind}{newline}{docstring}{body}".rstrip("\n"),
     )
 
 
-def _of_signature(signature: str) -> Iterator[str]:
+def _differences(signature: str) -> Iterator[str]:
     """How a signature differs from the contract's."""
-    of = signature_named(signature)
-    axes = ", ".join(of.axes.split())
-    yield f"The signature {signature} is that of {of.function}: axes ({axes}); {of.says}."
-    if of.words:
-        yield f"Of the words below, {', '.join(f'{theirs} is {ours}' for ours, theirs in of.words.items())}."
-    for point, choice in of.conventions.items():
+    described = signature_named(signature)
+    axes = ", ".join(described.axes.split())
+    yield f"The signature {signature} is that of {described.function}: axes ({axes}); {described.says}."
+    if described.words:
+        yield f"Of the words below, {', '.join(f'{theirs} is {ours}' for ours, theirs in described.words.items())}."
+    for point, choice in described.conventions.items():
         yield f"{point} is {choice}, which conventions={{...}} may change."
 
 
@@ -116,11 +117,11 @@ def _head(contract: Contract) -> str:
     """The head of the function that the contract calls."""
     called, _, rest = contract.signature.partition(" -> ")[0].partition("(")
     name = contract.name if contract.is_model else called
-    arguments = [_annotated(each.strip()) for each in rest.rpartition(")")[0].split(", ")]
+    arguments = [_annotated(argument.strip()) for argument in rest.rpartition(")")[0].split(", ")]
     head = f"def {name}({', '.join(arguments)}) -> Any:"
     if len(head) <= WIDTH:
         return head
-    return "".join([f"def {name}(\n", *(f"    {each},\n" for each in arguments), ") -> Any:"])
+    return "".join([f"def {name}(\n", *(f"    {argument},\n" for argument in arguments), ") -> Any:"])
 
 
 def _annotated(argument: str) -> str:

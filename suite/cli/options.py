@@ -1,4 +1,4 @@
-"""Requests as command lines: how a field is an option, how a word is read, how a request becomes words again."""
+"""Requests as command lines: fields as options, words as values, and a request as words again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attnsuite.model.options import check_jobs
 MAX_NAME_BYTES = 255
 """Bytes of one part of a path (NAME_MAX of Linux and macOS)."""
 Reader = Callable[[str, Any], Any]
-"""Makes a value of an option's name and a word. Raises UsageError for a word that the option does not take."""
+"""Converts a word into the value of an option, whose name comes first. Raises UsageError for a wrong word."""
 
 
 def option(default: Any, words: str, help: str, read: Reader | None = None) -> Any:
@@ -30,7 +30,7 @@ def option(default: Any, words: str, help: str, read: Reader | None = None) -> A
 
 
 def argument(default: Any, metavar: str, help: str, read: Reader | None = None) -> Any:
-    """A field that is a positional argument; `...` is the default of one that must be there."""
+    """A field that is a positional argument; one with the default `...` is required."""
     info = typer.Argument(metavar=metavar, help=help, show_default=False, parser=_parser(metavar, read))
     return field(default=MISSING if default is ... else default, metadata={"info": info, "word": metavar, "read": read})
 
@@ -46,33 +46,34 @@ def _parser(word: str, read: Reader | None) -> Callable[[Any], Any] | None:
 
 
 def signature(request: type) -> Signature:
-    """The fields of a request as parameters that typer takes: what may be repeated is a list there."""
+    """The fields of a request as parameters for typer; an option that may be repeated is a list there."""
     hints = get_type_hints(request)
-    return Signature([_parameter(each, hints[each.name]) for each in fields(request)])
+    return Signature([_parameter(entry, hints[entry.name]) for entry in fields(request)])
 
 
-def _parameter(of: Field[Any], hint: Any) -> Parameter:
-    default = Parameter.empty if of.default is MISSING else of.default
+def _parameter(entry: Field[Any], hint: Any) -> Parameter:
+    default = Parameter.empty if entry.default is MISSING else entry.default
     if get_origin(hint) is tuple:
         hint = list[get_args(hint)[0]]  # type: ignore[misc]
         default = list(default) if isinstance(default, tuple) else default
-    return Parameter(of.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, of.metadata["info"]])
+    annotation = Annotated[hint, entry.metadata["info"]]
+    return Parameter(entry.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def arguments(request: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values given in Python, read as the command line reads words. UsageError for an unknown name or value."""
-    known = {each.name: each for each in fields(request)}
+    """Values of arguments in Python, read as the command line reads words. UsageError for an unknown name or value."""
+    known = {entry.name: entry for entry in fields(request)}
     if unknown := sorted(values.keys() - known.keys()):
-        raise UsageError(f"{request.__name__.lower()} takes no {unknown[0]!r}; it takes: {', '.join(known)}")
+        raise UsageError(f"{request.__name__.lower()} takes no {unknown[0]!r}; valid names: {', '.join(known)}")
     return {name: _argument(known[name], value) for name, value in values.items()}
 
 
-def _argument(of: Field[Any], value: Any) -> Any:
-    word, read = of.metadata["word"], of.metadata["read"]
-    if isinstance(of.default, tuple):
-        return tuple(read(word, each) if read else each for each in map(_plain, several(value)))
-    if isinstance(of.default, bool) != isinstance(value, bool) or isinstance(value, list | dict):
-        expected = "True or False" if isinstance(of.default, bool) else "one word or number"
+def _argument(entry: Field[Any], value: Any) -> Any:
+    word, read = entry.metadata["word"], entry.metadata["read"]
+    if isinstance(entry.default, tuple):
+        return tuple(read(word, item) if read else item for item in map(_plain, several(value)))
+    if isinstance(entry.default, bool) != isinstance(value, bool) or isinstance(value, list | dict):
+        expected = "True or False" if isinstance(entry.default, bool) else "one word or number"
         raise UsageError(f"{word} expects {expected}, got {value!r:.80}")
     return read(word, _plain(value)) if read and value is not None else _plain(value)
 
@@ -82,25 +83,25 @@ def _plain(value: Any) -> Any:
 
 
 def several(value: Any) -> tuple[Any, ...]:
-    """One value or several as a tuple; None is no value."""
+    """One value or several values as a tuple; None gives an empty one."""
     if value is None:
         return ()
     return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str | os.PathLike) else (value,)
 
 
 def words(request: Any, *names: str) -> list[str]:
-    """The words of a command line that set these options; one with its default needs none."""
+    """The words of a command line that set these options, without those that have their default."""
     chosen: list[str] = []
-    for of in (each for each in fields(request) if each.name in names):
-        value, word = getattr(request, of.name), of.metadata["word"]
+    for entry in (entry for entry in fields(request) if entry.name in names):
+        value, word = getattr(request, entry.name), entry.metadata["word"]
         if value is True:
             chosen.append(word)
-        elif value != of.default:
-            chosen += [part for each in several(value) for part in (word, shown(each))]
+        elif value != entry.default:
+            chosen += [part for item in several(value) for part in (word, _typed(item))]
     return chosen
 
 
-def shown(value: Any) -> str:
+def _typed(value: Any) -> str:
     """A value as it is typed."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -166,7 +167,7 @@ def file(word: str, text: str | Path) -> str:
     if not str(text).strip():
         raise UsageError(f"{word} expects a path, got {str(text)!r}")
     if any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in Path(text).parts):
-        raise UsageError(f"{word}: {str(text)[:40]!r}… is longer than the name of a file may be")
+        raise UsageError(f"{word}: {str(text)[:40]!r}… is longer than a file name may be")
     return str(text)
 
 
@@ -178,6 +179,8 @@ def path(word: str, text: str | Path) -> Path:
 def folder(word: str, text: str | Path) -> Path:
     """The reader of the path of a folder, which need not exist yet."""
     place = path(word, text)
-    if blocking := next((each for each in (place, *place.parents) if each.exists() and not each.is_dir()), None):
-        raise UsageError(f"{word} expects a folder, and {str(blocking)!r} is a file")
+    if blocking := next(
+        (parent for parent in (place, *place.parents) if parent.exists() and not parent.is_dir()), None
+    ):
+        raise UsageError(f"{word} expects a folder, but {str(blocking)!r} is a file")
     return place

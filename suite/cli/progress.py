@@ -1,4 +1,4 @@
-"""How far a command is: a bar of rich on a terminal, else a line now and then; and a line for each result."""
+"""Progress and results on the terminal: a progress bar, or lines at intervals; and lines for each result."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from attnsuite.documents.learning.engine import Watch
 
 FIRST = (10.0, 30.0, 60.0)
-"""Seconds after the start at which a line is printed where there is no bar."""
+"""Seconds after the start at which lines are printed where there is no bar."""
 LATER = 60.0
-"""Seconds between the lines after those: CI services end a job that prints nothing for some minutes."""
+"""Seconds between later lines. CI services end a job that prints nothing for some minutes."""
 COMPILER_LOOK = 3.0
-"""Seconds between two looks at whether a compiler runs."""
+"""Seconds between two searches for a running compiler."""
 COMPILERS = {
     **dict.fromkeys(("cc1", "cc1plus", "g++", "gcc", "c++", "clang", "clang++"), "a C++ compiler"),
     **dict.fromkeys(("nvcc", "cicc", "ptxas"), "a compiler for CUDA"),
 }
-"""What a program compiles with, by the name of its process."""
+"""Names of compilers by the names of their processes."""
 
 
 def compiler_at_work() -> str:
-    """The compiler that a descendant of this process runs right now; empty without any."""
+    """The compiler that a descendant of this process is running; empty without any."""
     with suppress(psutil.Error, OSError):
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
@@ -47,7 +47,7 @@ def compiler_at_work() -> str:
 
 
 class _Activity(TextColumn):
-    """What is tested or timed now, and the compiler that is at work."""
+    """The current test or table, and the compiler that is running."""
 
     def __init__(self) -> None:
         super().__init__("{task.description}")
@@ -61,7 +61,7 @@ class _Activity(TextColumn):
 
 
 class Bar:
-    """A bar of `total` steps on a terminal, which disappears at the end."""
+    """A progress bar of `total` steps on a terminal; it disappears at the end."""
 
     def __init__(self, total: int) -> None:
         columns = (_Activity(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -78,9 +78,9 @@ class Bar:
 
 @dataclass
 class Heartbeat:
-    """Counts tests or tables, and prints on standard error how many of `total` are done, from `start` to `stop`.
+    """Prints on standard error how many of `total` tests or tables are done, from `start` to `stop`.
 
-    Lines come from a thread of their own, so that one test that takes minutes is no silence.
+    A thread prints the lines, so that they appear during a test that takes minutes.
     """
 
     total: int
@@ -115,7 +115,7 @@ class Heartbeat:
             self.slowest = outcome
 
     def line(self, after: float, compiler: str = "") -> str:
-        """How far it is: `12 of 3,367 tests done after 10 s, now attention/mine; …`. `compiler` is one that runs."""
+        """The line, as `12 of 3,367 tests done after 10 s, now attention/mine; …`. `compiler` is a running compiler."""
         done = f"{min(self.done, self.total):,} of {self.total:,} {self.what} done after {after:.0f} s"
         if self.what == "tests" and self.done + self.given_up >= self.total:
             return f"{done}{f', {self.given_up:,} given up' * bool(self.given_up)}; failures are analysed"
@@ -136,25 +136,25 @@ def _ignore(_: Any) -> None:
 
 
 @dataclass
-class Shown:
-    """Shows a check or a benchmark of `total` steps: a bar or a heartbeat on standard error, results on `lines`."""
+class Display:
+    """Displays a check or a benchmark of `total` steps: progress on standard error, results on `lines`."""
 
     total: int
     lines: TextIO | None
-    """Without it nothing is shown."""
+    """Where results are printed; None prints nothing."""
     again: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The words of a command line that name an implementation."""
     reasons: bool = False
-    """Whether lines say why cases were unsupported."""
+    """Whether lines give the reasons of unsupported cases."""
     sampled: Mapping[str, int] = field(default_factory=dict)
-    """The number of all tests of implementations that are tested on a sample."""
+    """The number of all tests of each implementation that is tested on a sample."""
     quiet: bool = False
-    """Whether there is no bar, and only lines of failures."""
+    """Whether only failures are printed, without progress."""
     verbose: bool = False
-    """Whether each bad input that was accepted is a line."""
+    """Whether accepted bad input is listed."""
     what: str = "tests"
     row: Callable[[Any], None] = _ignore
-    """Gets each outcome and each measurement."""
+    """Receives each final outcome and each measurement."""
 
     def __post_init__(self) -> None:
         shows = self.lines is not None and not self.quiet
@@ -171,33 +171,33 @@ class Shown:
         if self._steps:
             self._steps.stop()
 
-    def begins(self, what: str) -> None:
+    def begin(self, what: str) -> None:
         """An implementation or a table is next."""
         if self._steps:
             self._steps.begin(what)
 
-    def introduced(self, line: str) -> None:
-        """Print what an implementation was taken for; a quiet check prints it with its failures."""
+    def introduce(self, line: str) -> None:
+        """Print how an implementation was recognised; a quiet check prints it with the failures."""
         if self.quiet:
             self._introduction = [line]
         else:
             self._print([line])
 
-    def introduced_by(self, outcomes: Iterator[Outcome], signed: Mapping[str, str], name: str) -> Iterator[Outcome]:
-        """The outcomes; before the first of them the signature is printed that its import has shown."""
+    def introduced(self, outcomes: Iterator[Outcome], signed: Mapping[str, str], name: str) -> Iterator[Outcome]:
+        """The outcomes. Before the first one, the signature that its import has determined is printed."""
         first = next(outcomes, None)
         if line := signed.get(name):
-            self.introduced(line)
+            self.introduce(line)
         yield from () if first is None else (first,)
         yield from outcomes
 
-    def asked(self, outcome: Outcome | None = None) -> None:
-        """Count an outcome, of now or of the run that is resumed, or a table."""
+    def count(self, outcome: Outcome | None = None) -> None:
+        """Count a table, or an outcome of this run or of the resumed one."""
         if self._steps:
             self._steps.count(outcome)
 
-    def checked(self, outcomes: Sequence[Outcome]) -> None:
-        """Print the summary of an implementation, and write a row for each outcome, which is final now."""
+    def show_outcomes(self, outcomes: Sequence[Outcome]) -> None:
+        """Print the summary of an implementation, and write a row for each outcome; they are final now."""
         for outcome in outcomes:
             self.row(outcome)
         introduction, self._introduction = self._introduction, []
@@ -205,21 +205,21 @@ class Shown:
             reasons = self.reasons and not self.quiet
             self._print([*introduction, *summary_lines(outcomes, self.again, reasons, self.verbose, self.sampled)])
 
-    def stored(self, outcomes: Iterable[Outcome]) -> None:
+    def show_stored(self, outcomes: Iterable[Outcome]) -> None:
         """Show stored outcomes as if their tests ran now."""
         for _, members in groupby(outcomes, key=lambda outcome: outcome.implementation):
-            self.checked(list(members))
+            self.show_outcomes(list(members))
 
-    def explained(self, explanation: Explanation) -> None:
+    def explain(self, explanation: Explanation) -> None:
         self._print(explanation.lines)
 
-    def timed(self, measurements: Sequence[Measurement], table: Table | None, baseline: str) -> None:
-        """Print a table. Without a table, the rows say why implementations cannot be timed at all."""
+    def show_table(self, measurements: Sequence[Measurement], table: Table | None, baseline: str) -> None:
+        """Print a table. Rows without a table give the reasons why implementations cannot be timed at all."""
         for measurement in measurements:
             self.row(measurement)
         self._print(benchmark_lines(measurements, "" if table is None else table.workload.shape, baseline))
         if table is not None:
-            self.asked()
+            self.count()
 
     def _print(self, lines: Sequence[str]) -> None:
         if isinstance(self._steps, Bar):
@@ -233,7 +233,7 @@ class Shown:
 class Epochs:
     """A bar of epochs on standard error for each training that runs; lines go to standard output.
 
-    Bars are drawn as epochs end, and standard output does not go through them: an attention may print.
+    Bars are drawn when epochs end. Standard output is not redirected through them, because an attention may print.
     """
 
     def __init__(self) -> None:
@@ -252,8 +252,8 @@ class Epochs:
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
-    def begins(self, training: str) -> Watch:
-        """What watches a training that begins. A training that resumes from a checkpoint is a line."""
+    def begin(self, training: str) -> Watch:
+        """Start the bar of a training and return its callback. A line is printed if a checkpoint is resumed."""
         self._tasks[training] = self._bars.add_task(training, total=None)
         begun = False
 
@@ -261,19 +261,19 @@ class Epochs:
             nonlocal begun
             if epoch and not begun:
                 left = f"resumes after epoch {epoch} of {epochs}" if epoch < epochs else "was trained before"
-                self.say(f"{training}: {left}, from its checkpoint", error=True)
+                self.print_line(f"{training}: {left}, from its checkpoint", error=True)
             begun = True
             self._bars.update(self._tasks[training], completed=epoch, total=epochs, refresh=True)
 
         return watch
 
-    def ended(self, training: str, line: str) -> None:
+    def end(self, training: str, line: str) -> None:
         """Print the result of a training."""
         if training in self._tasks:
             self._bars.remove_task(self._tasks.pop(training))
-        self.say(line)
+        self.print_line(line)
 
-    def say(self, line: str, error: bool = False) -> None:
+    def print_line(self, line: str, error: bool = False) -> None:
         """Print a line: above the bars where it goes to the same terminal."""
         if self._is_bar and (error or sys.stdout.isatty()):
             self._bars.console.print(Text(line), soft_wrap=True)

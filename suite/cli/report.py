@@ -1,4 +1,4 @@
-"""`attnsuite report`: results/ → pages and charts, from files alone; other folders are merged first."""
+"""`attnsuite report`: write pages and charts from stored results; merge other folders first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from attnsuite.cli.requests import Report
-from attnsuite.cli.targets import told
+from attnsuite.cli.targets import print_hint
 from attnsuite.model import UsageError, escaped
 from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.report import refuse_foreign_index, write_report
@@ -24,7 +24,7 @@ def run(options: Report) -> None:
     if options.folders:
         merge(options.folders, options.results, options.partial)
     elif options.partial:
-        raise UsageError("--partial goes with folders to merge")
+        raise UsageError("--partial needs folders to merge: attnsuite report DIR... --partial")
     else:
         report(options.results)
 
@@ -37,10 +37,12 @@ def merge(folders: Sequence[Path], into: Path, partial: bool = False) -> None:
     refuse_foreign_index(into)
     result = merged(folders, into, partial)
     for note in result.notes:
-        told(escaped(note))
+        print_hint(escaped(note))
     for run, rows in result.runs:
-        words = f"{request(run)}, shard {run.shard}" if run.shard else request(run)
-        print(escaped(f"{into / run.machine.name}: {words}: {rows} rows, the run {run.id}"))
+        shard = f", shard {run.shard}" if run.shard else ""
+        print(
+            escaped(f"merged {into / run.machine.name / run.id}: {request(run)}{shard}, {rows} row{'s' * (rows != 1)}")
+        )
     report(into, result.machines[0] if len(result.machines) == 1 else "")
 
 

@@ -1,4 +1,4 @@
-"""What each subcommand takes: one request per subcommand, whose fields are its options and its Python arguments.
+"""Requests: a dataclass per subcommand, whose fields are its options and its arguments in Python.
 
 `attnsuite.cli.NAME` carries out the request of the subcommand NAME. The class's docstring is its help.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, dataclass_transform
 
 from attnsuite.cli.options import argument, checked, file, folder, jobs, one_of, option, path, positive, seconds, whole
 from attnsuite.model import PROFILES, RESULTS, Shard, UsageError
@@ -30,11 +30,12 @@ Many = tuple[str, ...]
 T = TypeVar("T")
 
 
-def _own_fields(request: type[T]) -> type[T]:
-    """The class with fields of its own: a dataclass names its fields, and requests share options."""
-    for name in request.__annotations__:
-        setattr(request, name, copy(vars(request)[name]))
-    return request
+@dataclass_transform(frozen_default=True)
+def _request(cls: type[T]) -> type[T]:
+    """Return the class as a frozen dataclass with copies of its fields, which requests share and dataclasses name."""
+    for name in cls.__annotations__:
+        setattr(cls, name, copy(vars(cls)[name]))
+    return dataclass(frozen=True)(cls)
 
 
 def _signature(word: str, text: str) -> str:
@@ -68,26 +69,26 @@ def _share(word: str, text: str | float) -> float:
 
 TARGETS = argument(
     (),
-    "[TARGET]...",
-    "attention/chunked, chunked, file.py, file.py:function, or package.module:function; TARGET+BACKEND uses an "
-    "attention, named in any of these ways, inside another: transformer/eager+chunked; all by default",
+    "TARGET",
+    "an implementation: attention/chunked, chunked, file.py, file.py:function or package.module:function; "
+    "TARGET+BACKEND uses an attention inside another implementation, as transformer/eager+chunked; default: all",
 )
-CONTRACT = option(None, "--contract C", "the contract; of a file it is attention, unless its folder names another")
+CONTRACT = option(None, "--contract C", "the contract; default: attention, or what the file's folder is named after")
 SIGNATURE = option(
     None,
     "--signature S",
     "the library whose signature a file or module has: sdpa, flash_attn, xformers, jax, flashinfer, triton, mlx or "
-    "numpy; by default its parameters tell",
+    "numpy; default: recognised by its parameters",
     _signature,
 )
 SHAPES = option(
     (),
     "--shape SHAPE",
-    "a workload of your own: b=4,h=32,g=8,l=2048,e=128,causal; further s, v, window=LEFT:RIGHT, softcap=C, mask=bool "
+    "a workload of your own, as b=4,h=32,g=8,l=2048,e=128,causal; also s, v, window=LEFT:RIGHT, softcap=C, mask=bool "
     "or mask=float; may be repeated",
     checked(_check_shape),
 )
-WORKLOADS = option((), "--workload PATTERN", "only workloads of this name or group; may be repeated")
+WORKLOADS = option((), "--workload PATTERN", "only workloads with this name or group; may be repeated")
 DTYPES = option(
     (),
     "--dtype D",
@@ -96,59 +97,56 @@ DTYPES = option(
 )
 DEVICE = option("cpu", "--device D", "cpu, cuda or cuda:N", checked(check_name_of_device))
 RESULTS_FOLDER = option(RESULTS, "--results DIR", "the folder of results", folder)
-JOBS = option(None, "--jobs N", "parallel processes; auto, the default: one per core, fewer for few tests", jobs)
+JOBS = option(None, "--jobs N", "number of parallel processes; default: auto, one per core, fewer for few tests", jobs)
 TIME_LIMITS = option(
     TIME_LIMIT,
     "--time-limit SECONDS",
-    f"the timeout of a test in a worker; an import may take {IMPORT_LIMIT:g} at least, and where a compiler is loaded "
-    f"an import and the first call of each shape {COMPILE_LIMIT:g}",
+    f"timeout of a test in a worker; an import gets at least {IMPORT_LIMIT:g}; with a compiler loaded, an import and "
+    f"the first call of each shape get {COMPILE_LIMIT:g}",
     seconds,
 )
 SKIPPED = option((), "--except TARGET", "skip these targets; may be repeated")
 SHARD = option(
-    None, "--shard I/N", "only the part I of N, as 2/8; has its own folder under --results", lambda _, s: Shard.read(s)
+    None, "--shard I/N", "run only part I of N, as 2/8; each part has a folder of its own", lambda _, s: Shard.read(s)
 )
-JSON = option(None, "--json FILE", "write a JSON row per result; - is standard output", file)
-ISOLATE = option(False, "--isolate", "run every implementation in its own process, shipped ones too")
-BACKWARD = option(False, "--backward", "time backward, and forward and backward together, too")
-BUDGET = option(None, "--budget SECONDS", "timed calls per row; more if a verdict needs more rounds", seconds)
-DRY_RUN = option(False, "--dry-run", "print what would run and about how long it takes; start and write nothing")
+JSON = option(None, "--json FILE", "write one JSON row per result; - is standard output", file)
+ISOLATE = option(False, "--isolate", "also run shipped implementations in processes of their own")
+BACKWARD = option(False, "--backward", "also time backward, and forward with backward")
+BUDGET = option(None, "--budget SECONDS", "timed calls per row; longer if a verdict needs more rounds", seconds)
+DRY_RUN = option(False, "--dry-run", "print what would run and for about how long; run and write nothing")
 CHECK_PROFILE = checked(lambda text: check_profile(text, COMBINED))
 BENCH_PROFILE = checked(lambda text: check_profile(text, PROFILES))
 PROCESSES = checked(check_processes, whole)
 SHORT_SEED = checked(check_short_seed, whole)
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class List:
-    """List implementations: what each supports, why some are missing. Or the cases tested, the workloads timed."""
+    """List implementations, test cases or workloads. Shows what each implementation lacks, and why some are missing."""
 
     targets: Many = TARGETS
     contract: str | None = CONTRACT
-    workloads: bool = option(False, "--workloads", "list what `bench` times of each contract instead")
-    cases: bool = option(False, "--cases", "list what `check` tests of each contract instead")
-    patterns: Many = option((), "--case PATTERN", "the same, only cases of this name, family or pattern")
+    workloads: bool = option(False, "--workloads", "list the workloads that `bench` times")
+    cases: bool = option(False, "--cases", "list the cases that `check` tests")
+    patterns: Many = option((), "--case PATTERN", "list only cases with this name, family or pattern")
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class New:
-    """Begin an implementation: a file with the contract's words as comments. One of attention runs at once."""
+    """Write a file that begins an implementation. A file for attention passes its check; others hold the definition."""
 
-    name: str = argument(..., "NAME", "the file to write, NAME.py; a path to another folder, too")
-    contract: str = option("attention", "--contract C", "what it computes; attention by default")
+    name: str = argument(..., "NAME", "the file to write, as kernel or folder/kernel.py")
+    contract: str = option("attention", "--contract C", "the contract of the implementation")
     signature: str | None = SIGNATURE
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class Check:
-    """Is it right? Runs every case in every dtype, and names the mistakes."""
+    """Test implementations against their contracts. Runs every case in every dtype, and names the mistakes."""
 
     targets: Many = TARGETS
     contract: str | None = CONTRACT
-    cases: Many = option((), "--case PATTERN", "only cases of this name, family or pattern; may be repeated")
+    cases: Many = option((), "--case PATTERN", "only cases with this name, family or pattern; may be repeated")
     dtypes: Many = DTYPES
     device: str = DEVICE
     json: str | None = JSON
@@ -156,216 +154,208 @@ class Check:
     time_limit: float = TIME_LIMITS
     jobs: int | None = JOBS
     sample: bool = option(False, "--sample", "test a sample: every feature and every dtype once")
-    profile: str = option(COMBINED[0], "--profile P", "quick: pairs of features; full: triples, too", CHECK_PROFILE)
-    seed: int = option(0, "--seed N", "of inputs and combinations of features", checked(check_seed, whole))
+    profile: str = option(COMBINED[0], "--profile P", "quick: pairs of features; full: also triples", CHECK_PROFILE)
+    seed: int = option(0, "--seed N", "seed of inputs and combinations of features", checked(check_seed, whole))
     except_: Many = SKIPPED
-    results: Path | None = option(None, "--results DIR", "store the outcomes there and write pages; resumes", folder)
+    results: Path | None = option(None, "--results DIR", "store outcomes there and write pages; resumable", folder)
     shard: Shard | None = SHARD
     fail_fast: bool = option(False, "--fail-fast -x", "stop at the first failure that is not a known bug")
     junit: str | None = option(None, "--junit FILE", "write the outcomes as JUnit XML", file)
     signature: str | None = SIGNATURE
-    known_gaps: str | None = option(None, "--known-gaps FILE", "lines `case pattern: reason`: expected failures", file)
-    strict: bool = option(False, "--strict", "fail for bad input that is accepted, as what ships here does")
-    github: bool = option(False, "--github", "in GitHub Actions: annotate files that fail, add to the job's summary")
+    known_gaps: str | None = option(
+        None, "--known-gaps FILE", "expected failures, as lines `case pattern: reason`", file
+    )
+    strict: bool = option(False, "--strict", "fail if bad input is accepted, as shipped implementations do")
+    github: bool = option(False, "--github", "for GitHub Actions: annotate files that fail, append to the job summary")
     quiet: bool = option(False, "--quiet -q", "print failures only")
-    verbose: bool = option(False, "--verbose -v", "list the bad input that is accepted, too")
+    verbose: bool = option(False, "--verbose -v", "also list bad input that is accepted")
 
     @property
     def narrows(self) -> bool:
-        """Whether not all tests of a contract run."""
+        """Whether the options leave out tests of the contract."""
         return bool(self.cases or self.dtypes or self.shard or self.sample)
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class Bench:
-    """How fast, how frugal? Times rounds next to the baseline, stores rows in results/ and writes the pages."""
+    """Measure time and memory, compared with a baseline. Stores rows in results/ and writes the pages."""
 
     targets: Many = TARGETS
     contract: str | None = CONTRACT
     workloads: Many = WORKLOADS
     shapes: Many = SHAPES
     dtypes: Many = DTYPES
-    baseline: str = option("", "--baseline TARGET", "compare with this instead of the contract's baseline")
-    profile: str | None = option(None, "--profile P", "quick, the default, standard, or full (GPUs)", BENCH_PROFILE)
+    baseline: str = option("", "--baseline TARGET", "compare with this target instead of the contract's baseline")
+    profile: str | None = option(None, "--profile P", "quick (default), standard or full (for GPUs)", BENCH_PROFILE)
     device: str = DEVICE
     backward: bool = BACKWARD
-    step: bool = option(False, "--step", "time training steps, too: of models and their blocks")
-    threads: tuple[int, ...] = option((), "--threads N", "threads and cores on a CPU; may be repeated", _threads)
-    cache: str | None = option(None, "--cache C", "hot or cold; cold is flushed before each call", checked(check_cache))
+    step: bool = option(False, "--step", "also time training steps of models and of their blocks")
+    threads: tuple[int, ...] = option((), "--threads N", "number of CPU threads and cores; may be repeated", _threads)
+    cache: str | None = option(None, "--cache C", "hot, or cold: flushed before each call", checked(check_cache))
     budget: float | None = BUDGET
     json: str | None = JSON
-    anew: bool = option(False, "--ask-again", "check conformance again, also where nothing has changed since")
+    recheck: bool = option(False, "--recheck", "test conformance again, even if nothing has changed")
     time_limit: float = TIME_LIMITS
     except_: Many = SKIPPED
     results: Path = RESULTS_FOLDER
     shard: Shard | None = SHARD
     signature: str | None = SIGNATURE
     dry_run: bool = DRY_RUN
-    processes: int | None = option(None, "--processes N", "per implementation, timed in turns", PROCESSES)
+    processes: int | None = option(None, "--processes N", "processes per implementation, timed in turns", PROCESSES)
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class Export:
-    """Write a model as an ONNX file, which is verified, run and compared with the oracle before it is there."""
+    """Write a model as an ONNX file. The file is first verified, run and compared with the oracle."""
 
-    target: str = argument(..., "TARGET", "a model, as transformer, or an export of it")
+    target: str = argument(..., "TARGET", "a model, as transformer, or one of its exports")
     file: Path = argument(..., "FILE", "the ONNX file to write", path)
-    opset: int | None = option(None, "--opset N", "the implementation's own by default", whole)
-    dtype: str = option("float32", "--dtype D", "of the weights and the computation")
-    part: str = option("", "--part P", "full (the default), or encoder and decoder, which keep a cache")
-    config: Path | None = option(None, "--config FILE", "JSON: the settings of the config that differ", path)
-    settings: Many = option((), "--set NAME=VALUE", "the same, one by one; may be repeated")
+    opset: int | None = option(None, "--opset N", "opset version; default: the implementation's own", whole)
+    dtype: str = option("float32", "--dtype D", "dtype of the weights and of the computation")
+    part: str = option("", "--part P", "full (default), encoder, or decoder with its cache")
+    config: Path | None = option(None, "--config FILE", "settings that differ from the default config, as JSON", path)
+    settings: Many = option((), "--set NAME=VALUE", "one such setting; may be repeated")
     weights: Path | None = option(None, "--weights FILE", ".npz, .safetensors or .pt with the contract's names", path)
-    seed: int = option(0, "--seed N", "of random weights; 0 by default", whole)
-    device: str = option("", "--device D", "where the graph is run once: cpu or cuda; by default CUDA if it is there")
+    seed: int = option(0, "--seed N", "seed of random weights", whole)
+    device: str = option("", "--device D", "device for a test run of the graph: cpu or cuda; default: cuda if present")
     force: bool = option(False, "--force", "replace a file that exists")
-    data_above: int | None = option(None, "--data-above BYTES", "larger weights go to FILE.data; 2 GiB", whole)
+    data_above: int | None = option(
+        None, "--data-above BYTES", "write larger weights to FILE.data; default: 2 GiB", whole
+    )
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class Audit:
     """Audit the suite: mutants are killed, correct variants pass. Writes results/audit.md."""
 
-    only: str | None = argument(None, "[CONTRACT]", "only this contract; writes nothing")
+    only: str | None = argument(None, "CONTRACT", "audit only this contract, and write nothing")
     contract: str | None = option(None, "--contract C", "the same as CONTRACT")
     results: Path = RESULTS_FOLDER
     jobs: int | None = JOBS
-    seeds: int = option(0, "--seeds N", "run correct variants with N other seeds, too; each takes minutes", whole)
-    arrays: int = option(0, "--arrays N", "run a correct variant on N other covering arrays, too", whole)
-    benchmark: bool = option(False, "--benchmark", "audit the timer: false verdicts, slow-downs found, other timers")
-    between_runs: int = option(0, "--between-runs N", "time the same code in N more runs", whole)
-    pause: float | None = option(None, "--pause SECONDS", "between two of those runs: 3600 is an hour", seconds)
-    cheats: bool = option(False, "--cheats", "run the exploits instead; writes cheats.md")
+    seeds: int = option(0, "--seeds N", "also run correct variants with N other seeds; each takes minutes", whole)
+    arrays: int = option(0, "--arrays N", "also run a correct variant on N other covering arrays", whole)
+    benchmark: bool = option(False, "--benchmark", "audit the timer instead: false verdicts, slow-downs, other timers")
+    between_runs: int = option(0, "--between-runs N", "time the same code in N more runs instead", whole)
+    pause: float | None = option(None, "--pause SECONDS", "pause between these runs; 3600 is an hour", seconds)
+    cheats: bool = option(False, "--cheats", "run the exploits instead, and write cheats.md")
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class Learn:
-    """Does it learn? Models are trained with an attention as backend (attention/matmul by default), and scored."""
+    """Train models that use an attention, and score them. The default is attention/matmul."""
 
-    targets: Many = argument((), "[TARGET]...", "the attentions to use; without one, all tasks run")
-    tasks: Many = option((), "--task NAME", "only this task, or those of this table; may be repeated; all by default")
-    seeds: tuple[int, ...] = option((), "--seed N", "train from this seed; may be repeated", SHORT_SEED)
-    epochs: int | None = option(None, "--epochs N", "instead of the task's own number", positive)
+    targets: Many = argument((), "TARGET", "attentions to train with; default: all tasks with attention/matmul")
+    tasks: Many = option((), "--task NAME", "only this task or table of tasks; may be repeated")
+    seeds: tuple[int, ...] = option((), "--seed N", "seed of the training; default: 0; may be repeated", SHORT_SEED)
+    epochs: int | None = option(None, "--epochs N", "number of epochs; default: the task's own", positive)
     results: Path = RESULTS_FOLDER
-    checkpoints: Path | None = option(None, "--checkpoints DIR", "by default in the user's cache", folder)
+    checkpoints: Path | None = option(None, "--checkpoints DIR", "default: the user's cache", folder)
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class Claims:
-    """What do the documents claim, and does it hold? Each claim is one number, measured here; a row for each."""
+    """Measure what the source documents claim. Each claim is one number, and the result says whether it holds."""
 
-    patterns: Many = argument((), "[CLAIM]...", "claims of this name, topic or shell pattern; all by default")
+    patterns: Many = argument((), "CLAIM", "claims with this name, topic or pattern; default: all")
     evidence: Many = option((), "--evidence E", "only claims that are exact, drawn or trained; may be repeated")
     results: Path = RESULTS_FOLDER
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class Report:
-    """Write the pages and charts of every machine in results/, after merging other folders of results into it."""
+    """Write the pages and charts of stored results. Folders that are named are merged into the results first."""
 
-    folders: tuple[Path, ...] = argument((), "[DIR]...", "merge these first: shards and machines, at any depth", folder)
-    partial: bool = option(False, "--partial", "merge what is there, and print which shards are missing")
+    folders: tuple[Path, ...] = argument((), "DIR", "folders to merge first, searched at any depth", folder)
+    partial: bool = option(False, "--partial", "merge although shards are missing, and print which")
     results: Path = RESULTS_FOLDER
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class Run:
-    """The main job: test what ships, time it, write the pages. What compiles for minutes is tested on a sample."""
+    """Test and time all implementations, and write the pages. What compiles for minutes is tested on a sample."""
 
     targets: Many = TARGETS
     device: str = DEVICE
     results: Path = RESULTS_FOLDER
     isolate: bool = ISOLATE
     jobs: int | None = JOBS
-    full: bool = option(False, "--full", "test everything, also what compiles for minutes")
+    full: bool = option(False, "--full", "test everything, including what compiles for minutes")
     except_: Many = SKIPPED
     contract: str | None = CONTRACT
     dry_run: bool = DRY_RUN
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class Sweep:
-    """Many shards of `check` and `bench`, listed in a file: started, merged, resumed by the same command."""
+    """Run the shards of `check` and `bench` that a file lists. The same command resumes and merges them."""
 
-    file: Path = argument(..., "FILE.toml", "shards = 8, tables [check] and [bench] with their options, [slurm]", path)
-    launch: str = option("local", "--launch ENGINE", "local, or slurm: a cluster", one_of("local", "slurm"))
-    jobs: int | None = option(None, "--jobs N", "shards at once; those of bench run alone", positive)
-    dry_run: bool = option(False, "--dry-run", "print the commands; start and write nothing")
+    file: Path = argument(..., "FILE.toml", "shards = 8, tables [check] and [bench] of options, [slurm]", path)
+    launch: str = option("local", "--launch ENGINE", "local, or slurm for a cluster", one_of("local", "slurm"))
+    jobs: int | None = option(None, "--jobs N", "number of shards that run at once; those of bench run alone", positive)
+    dry_run: bool = option(False, "--dry-run", "print the commands; run and write nothing")
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class History:
-    """What became slower, larger or wrong, in which run? `history add` stores runs of other folders and of commits."""
+    """Show which run became slower, larger or wrong. `history add` adds runs of other folders and of commits."""
 
     words: Many = argument(
         (),
-        "[TARGET]...|add [RESULTS]...",
-        "implementations, by name or shell pattern, whose series are shown one by one. After `add`: folders, "
-        "or results@COMMIT, whose runs are added",
+        "TARGET",
+        "show the series of implementations with this name or pattern; or `add` and further RESULTS: folders, or "
+        "folders at a commit (results@COMMIT), whose runs are added",
     )
     workloads: Many = WORKLOADS
-    machines: Many = option((), "--machine M", "only machines of this name or shell pattern")
-    baseline: str = option("", "--baseline NAME", "ratios to this implementation; else the contract's own")
-    all: bool = option(False, "--all", "show every series, also those without a step")
+    machines: Many = option((), "--machine M", "only machines with this name or pattern")
+    baseline: str = option("", "--baseline NAME", "show ratios to this; default: the contract's baseline")
+    all: bool = option(False, "--all", "show every series, including those without a step")
     format: str = option("text", "--format F", "text, json or csv", one_of("text", "json", "csv"))
     results: Path = RESULTS_FOLDER
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class Draw:
-    """Draw the documents' figures with our numbers, each as SVG and PNG."""
+    """Draw the documents' figures with measured numbers. Writes SVG and PNG."""
 
-    figures: Many = argument((), "[FIGURE]...", "names of figures, or shell patterns; all by default")
-    to: Path = option(Path("figures"), "--to DIR", "the folder that gets the files", folder)
+    figures: Many = argument((), "FIGURE", "figures with this name or pattern; default: all")
+    to: Path = option(Path("figures"), "--to DIR", "the folder to write to", folder)
     overwrite: bool = option(False, "--overwrite", "replace files that exist")
-    list_figures: bool = option(False, "--list", "list the figures, and draw nothing")
-    sentence: str | None = option(None, "--sentence TEXT", "the sentence of a figure that shows one")
+    list_figures: bool = option(False, "--list", "list the figures and draw nothing")
+    sentence: str | None = option(None, "--sentence TEXT", "the sentence that a figure shows")
     attention: str | None = option(None, "--attention TARGET", "the attention that a figure shows or uses")
-    causal: bool = option(False, "--causal", "no word attends to those after it")
-    seed: int | None = option(None, "--seed N", "for figures with random numbers", SHORT_SEED)
+    causal: bool = option(False, "--causal", "let no word attend to later ones")
+    seed: int | None = option(None, "--seed N", "seed of figures with random numbers", SHORT_SEED)
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class Compare:
-    """What changed from OLD to NEW? Outcomes first, then times and memory as ratios with intervals."""
+    """Compare two sets of results. Lists changed outcomes, then times and memory as ratios with intervals."""
 
     old: str = argument(
         ...,
         "OLD",
-        "a folder of results, as it was at a commit (results@HEAD~3), of one run (results:20260102T03), or of a "
-        "version (torch==2.11.0). With --interleaved: a target, or a target at a commit (kernel.py@main)",
+        "a folder of results, at a commit (results@HEAD~3), of one run (results:20260102T03) or of one version "
+        "(torch==2.11.0); with --interleaved: a target, or a target at a commit (kernel.py@main)",
     )
-    new: str = argument(..., "NEW", "the same, of the other side")
+    new: str = argument(..., "NEW", "the other side, in the same form")
     fail_on: Many = option((), "--fail-on WHAT", "exit with 1 for: slower, failed, memory, unclear", one_of(*FAIL_ON))
-    margin: float = option(MARGIN, "--margin SHARE", "ignore smaller differences: 0.03 is 3 %", _share)
+    margin: float = option(MARGIN, "--margin SHARE", "ignore differences below this share; 0.03 is 3 %", _share)
     json: str | None = JSON
     results: Path = RESULTS_FOLDER
-    interleaved: bool = option(False, "--interleaved", "time both against each other now, in turns, in many processes")
+    interleaved: bool = option(False, "--interleaved", "time both sides now, in turns, in many processes")
     workloads: Many = WORKLOADS
     shapes: Many = SHAPES
     dtypes: Many = DTYPES
-    pairs: int | None = option(None, "--pairs N", "interleaved: pairs of processes, 8 or more; 12 by default", whole)
+    pairs: int | None = option(None, "--pairs N", "number of pairs of processes, at least 8; default: 12", whole)
     contract: str | None = CONTRACT
     device: str = DEVICE
     backward: bool = BACKWARD
-    threads: int = option(1, "--threads N", "interleaved: cores for each", _threads)
+    threads: int = option(1, "--threads N", "number of cores per side", _threads)
     budget: float | None = BUDGET
 
 
-@dataclass(frozen=True)
-@_own_fields
+@_request
 class Verify:
-    """Are these results as they were written? Compares rows, checksums, pages and sources."""
+    """Verify that stored results were not altered. Compares rows, checksums, pages and sources."""
 
-    paths: tuple[Path, ...] = argument((), "[PATH]...", "folders of results; results by default", path)
+    paths: tuple[Path, ...] = argument((), "PATH", "folders of results; default: results", path)

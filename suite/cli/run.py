@@ -1,4 +1,4 @@
-"""`attnsuite run`, the main job: test what ships, time the quick profile, write results/ and the pages."""
+"""`attnsuite run`: test all implementations, time the quick profile, write results/ and the pages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from msgspec import structs
 
 from attnsuite import registry
 from attnsuite.cli import bench, campaign, check
-from attnsuite.cli.progress import Shown
+from attnsuite.cli.progress import Display
 from attnsuite.cli.report import report
 from attnsuite.cli.requests import Check, Run
-from attnsuite.cli.targets import chosen, refuse_broken, say_how_it_starts, single_threaded, told
+from attnsuite.cli.targets import chosen, print_hint, print_start, refuse_broken, single_threaded
 from attnsuite.machine import differs
 from attnsuite.model import Measurement, Outcome, UsageError
 from attnsuite.model.garbage_collection import gc_paused_for_imports
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from attnsuite.conformance.session import Session
 
 START_AND_END = 24.0
-"""Seconds of imports and of what cases need at the start, and of pages, charts and report.html at the end."""
+"""Seconds for imports and cases at the start, and for pages, charts and report.html at the end."""
 SECONDS_PER_TEST = 0.0035
-"""Seconds of a processor for a test of what compiles nothing, its expected values included: 26,000 tests took 90."""
+"""CPU seconds per test of an implementation that compiles nothing, as measured: 26,000 tests took 90."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a run does: the tests of its session, then its benchmarks."""
+    """The work of a run: the tests of its session, then its benchmarks."""
 
     declarations: Sequence[Declaration]
     session: Session
@@ -70,26 +70,26 @@ def run(options: Run) -> int:
     for line in _plan(job):
         print(line, flush=True)
     if options.dry_run:
-        bench.say_plan(job.benchmarks)
+        bench.print_plan(job.benchmarks)
         return 0
     again = check.repeating(Check(isolate=options.isolate, strict=True), declarations)
     facts = structs.replace(campaign.conformance_facts(declarations, again), sampled=job.sampled)
     words = f"run on {options.device}{', in full' if options.full else ''}"
     new = campaign.new_run((*declarations, *job.timed), words, campaign.benchmark_facts(job.benchmarks, facts))
     with open_run(options.results, new) as writer:
-        say_how_it_starts(writer)
+        print_start(writer)
         try:
             outcomes, measurements = _done(job, writer, again)
         except KeyboardInterrupt:
             stored = len(writer.stored(Outcome)) + len(writer.stored(Measurement))
-            told(f"interrupted: results stored: {stored:,}; run the same command to resume")
+            print_hint(f"interrupted: results stored: {stored:,}; run the same command to resume")
             raise
     for line in bench.load_lines(job.benchmarks):
         print(line)
     if differs(options.results):
         name = shlex.quote(str(options.results))
         undo = f"git stash push --include-untracked -- {name}"
-        told(f"{name} now differs from the commit that is checked out; `{undo}` puts the changes aside")
+        print_hint(f"{name} now differs from the commit that is checked out; `{undo}` puts the changes aside")
     report(options.results, writer.run.machine.name)
     alone = bool(options.targets) and len(declarations) == 1
     return max(check.status(outcomes, alone), bench.status(measurements))
@@ -102,9 +102,11 @@ def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
 
     request = CheckRequest(device=options.device, isolate=options.isolate, strict=True)
     if not options.full:
-        request = campaign.sampled(request, [each for each in declarations if each.compiles])
+        request = campaign.sampled(request, [declaration for declaration in declarations if declaration.compiles])
     quick = Request(profile="quick", device=options.device)
-    can_be_timed = any(not each.broken and registry.missing_library(each) is None for each in declarations)
+    can_be_timed = any(
+        not declaration.broken and registry.missing_library(declaration) is None for declaration in declarations
+    )
     named = campaign.with_workloads(declarations)
     timed = campaign.with_baseline(named, options.except_) if can_be_timed else []
     try:
@@ -117,36 +119,40 @@ def _job(options: Run, declarations: Sequence[Declaration]) -> Job:
 
 
 def _plan(job: Job) -> Iterator[str]:
-    """What will be tested and timed, about how long that takes, what compiles, and what is tested on a sample."""
+    """Lines: the number of tests, the estimated duration, which implementations compile, which are sampled."""
     from attnsuite.benchmark.plan import duration, plan_of
 
-    timing = sum(plan_of(each).seconds for each in job.benchmarks)
+    timing = sum(plan_of(benchmark).seconds for benchmark in job.benchmarks)
     about = duration(START_AND_END + SECONDS_PER_TEST * job.tests / job.processes + timing)
     count, cores = len(job.declarations), job.processes
     tests = f"{job.tests:,} tests of {count} implementation{'s' * (count != 1)}"
     yield f"{tests}: about {about} on {cores} core{'s' * (cores != 1)}"
     compiling = [
-        each for each in job.declarations if each.compiles and not each.broken and not registry.missing_library(each)
+        declaration
+        for declaration in job.declarations
+        if declaration.compiles and not declaration.broken and not registry.missing_library(declaration)
     ]
     if compiling:
-        names = ", ".join(each.full_name for each in compiling)
+        names = ", ".join(declaration.full_name for declaration in compiling)
         yield f"compilation takes longer, unless kernels are cached: {names}"
-    if sampled := [each for each in job.declarations if each.full_name in job.sampled]:
-        counts = (f"{job.session.count(each):,} of {job.sampled[each.full_name]:,}" for each in sampled)
+    if sampled := [declaration for declaration in job.declarations if declaration.full_name in job.sampled]:
+        counts = (
+            f"{job.session.count(declaration):,} of {job.sampled[declaration.full_name]:,}" for declaration in sampled
+        )
         names = ", ".join(f"{each.full_name} ({count})" for each, count in zip(sampled, counts, strict=True))
         yield f"tested on a sample, every feature once (--full tests everything): {names}"
 
 
 def _done(job: Job, writer: RunWriter, again: dict[str, list[str]]) -> tuple[list[Outcome], list[Measurement]]:
-    """The outcomes and measurements of a run, which are written at once."""
-    with job.session, Shown(job.tests, sys.stdout, again=again, sampled=job.sampled) as shown:
-        outcomes = campaign.check(job.session, job.declarations, shown, writer)
+    """The outcomes and measurements of a run, each of which is written at once."""
+    with job.session, Display(job.tests, sys.stdout, again=again, sampled=job.sampled) as display:
+        outcomes = campaign.check(job.session, job.declarations, display, writer)
     for benchmark in job.benchmarks:
         benchmark.earlier = campaign.by_implementation(outcomes)
         benchmark.sampled = job.sampled
     tables = sum(len(benchmark.tables()) for benchmark in job.benchmarks)
-    with Shown(tables, sys.stdout, what="tables") as shown:
-        measurements = campaign.bench(job.benchmarks, writer, shown)
-    whole = [each for each in job.declarations if each.full_name not in job.sampled]
+    with Display(tables, sys.stdout, what="tables") as display:
+        measurements = campaign.bench(job.benchmarks, writer, display)
+    whole = [declaration for declaration in job.declarations if declaration.full_name not in job.sampled]
     campaign.finish(writer, job.benchmarks, job.quick, whole, job.session.operators, job.session.lacks)
     return outcomes, measurements

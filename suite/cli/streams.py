@@ -1,4 +1,4 @@
-"""Standard output and error that take every line: a closed stream is opened, and every character can be written."""
+"""Standard output and error: closed streams are opened, and every character can be written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 ERRORS = "attnsuite-ascii"
 """The name of the codec error handler that substitutes characters which an encoding lacks."""
 SUBSTITUTES = {"×": "x", "√": "sqrt ", "−": "-", "–": "-", "…": "...", "→": "->", "·": "*", "≤": "<=", "±": "+-"}
-"""ASCII for the characters that messages use most. Others are escaped with a backslash."""
+"""ASCII for the most frequent characters of messages. Others are escaped with a backslash."""
 
 
 def prepare() -> None:
@@ -26,7 +26,7 @@ def prepare() -> None:
 
 
 def _null(descriptor: int) -> io.TextIOWrapper:
-    """/dev/null, also under the descriptor unless an open file has it: child processes write to it by its number."""
+    """/dev/null, under the descriptor too unless an open file has it, because child processes write to the number."""
     try:
         os.fstat(descriptor)
     except OSError:

@@ -1,7 +1,7 @@
 """`attnsuite sweep`: the shards that a TOML file lists, started by submitit here or on Slurm, and merged.
 
-Each shard is a plain command, `attnsuite check … --shard 3/8 --results …`, which resumes what was interrupted and runs
-nothing again that is complete. So the same sweep command resumes a sweep.
+Each shard is a plain command, `attnsuite check … --shard 3/8 --results …`. It resumes an interrupted shard and does not
+repeat a complete one, so that the same sweep command resumes a sweep.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from attnsuite.cli import requests
 from attnsuite.cli.exit_status import FAILED
 from attnsuite.cli.options import arguments, words
 from attnsuite.cli.report import merge
-from attnsuite.cli.targets import chosen, refuse_broken, told
+from attnsuite.cli.targets import chosen, print_hint, refuse_broken
 from attnsuite.model import Shard, UsageError
 from attnsuite.model.files import read_text
 from attnsuite.report import refuse_foreign_index
@@ -33,11 +33,11 @@ from attnsuite.report import refuse_foreign_index
 COMMANDS: Mapping[str, type[requests.Check | requests.Bench]] = {"check": requests.Check, "bench": requests.Bench}
 """The subcommands whose tables a sweep file may have."""
 EXCLUDED = ("results", "shard", "json", "junit", "github", "quiet", "fail_fast", "seed", "dry_run")
-"""Options that the sweep sets itself, or that have no meaning for a part of a request."""
+"""Options that the sweep sets itself, or that do not apply to shards."""
 DEFAULTS: Mapping[str, Any] = {"shards": 1, "results": "results", "folder": "", "slurm": {}}
 """The keys of a sweep file besides the tables of subcommands."""
 PAUSE = 0.2
-"""Seconds between two looks at the jobs."""
+"""Seconds between two checks of the jobs."""
 SLURM = {"time": 60, "job_name": "attnsuite", "array_parallelism": 256}
 """Options of submitit's executor for Slurm where the file does not set them; the time is in minutes."""
 FOREVER = 10 * 365 * 24 * 60
@@ -58,7 +58,7 @@ class Part:
 
 
 def run(options: requests.Sweep) -> int:
-    """Run the shards and merge them; 1 if a shard failed or was killed. UsageError for what cannot be carried out."""
+    """Run the shards and merge them; 1 if a shard failed or was killed. UsageError for an invalid file."""
     table = read(options.file)
     parts = list(parts_of(table, str(options.file)))
     if options.dry_run:
@@ -74,15 +74,15 @@ def run(options: requests.Sweep) -> int:
         print(f"{part.name} {'was killed' if status is None else f'ended with exit status {status}'}:")
         print(f"  {shlex.join(part.command)}")
     incomplete = {part.folder for part in stopped}
-    if complete := [each for each in dict.fromkeys(part.folder for part in parts) if each not in incomplete]:
+    if complete := [folder for folder in dict.fromkeys(part.folder for part in parts) if folder not in incomplete]:
         merge(complete, results)
     if stopped:
-        print(f"the same command runs what is missing: attnsuite sweep {options.file} --launch {options.launch}")
+        print(f"to run what is missing, repeat: attnsuite sweep {options.file} --launch {options.launch}")
     return FAILED if any(statuses.values()) or stopped else 0
 
 
 def read(file: Path) -> dict[str, Any]:
-    """What a sweep file says. UsageError for an unreadable file, an unknown key, and a value of the wrong type."""
+    """The content of a sweep file. UsageError for an unreadable file, an unknown key and a value of the wrong type."""
     try:
         table = tomllib.loads(read_text(file))
     except OSError as error:
@@ -90,10 +90,10 @@ def read(file: Path) -> dict[str, Any]:
     except ValueError as error:  # neither TOML nor UTF-8
         raise UsageError(f"{file} is not TOML: {error}") from None
     if "versions" in table:
-        raise UsageError(f"{file}: [versions] was removed: a matrix of CI jobs runs a sweep in each environment")
+        raise UsageError(f"{file}: [versions] was removed: run a sweep in each environment, as in a matrix of CI jobs")
     _refuse_unknown(str(file), table, (*DEFAULTS, *COMMANDS))
     if not table.keys() & COMMANDS.keys():
-        raise UsageError(f"{file} lists no request: it needs a table {' or '.join(f'[{name}]' for name in COMMANDS)}")
+        raise UsageError(f"{file} lists nothing to run: add a table {' or '.join(f'[{name}]' for name in COMMANDS)}")
     for key, default in DEFAULTS.items():
         if type(table.get(key, default)) is not type(default):
             kind = {int: "an integer", str: "the name of a folder", dict: "a table"}[type(default)]
@@ -105,7 +105,7 @@ def read(file: Path) -> dict[str, Any]:
 
 def _refuse_unknown(where: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
     if unknown := [key for key in table if key not in known]:
-        raise UsageError(f"{where}: unknown key {unknown[0]!r:.80}; there are: {', '.join(known)}")
+        raise UsageError(f"{where}: unknown key {unknown[0]!r:.80}; valid keys: {', '.join(known)}")
 
 
 def parts_of(table: Mapping[str, Any], file: str) -> Iterator[Part]:
@@ -122,10 +122,10 @@ def parts_of(table: Mapping[str, Any], file: str) -> Iterator[Part]:
 
 
 def _options(where: str, values: Any, request: type[requests.Check | requests.Bench]) -> list[str]:
-    """The words of a command line that a table stands for."""
+    """The options of a table as words of a command line."""
     if not isinstance(values, dict):
         raise UsageError(f"{where} expects a table, got {values!r:.80}")
-    names = {each.name.rstrip("_"): each.name for each in fields(request) if each.name not in EXCLUDED}
+    names = {field.name.rstrip("_"): field.name for field in fields(request) if field.name not in EXCLUDED}
     _refuse_unknown(where, values, list(names))
     try:
         options = request(**arguments(request, {names[key]: value for key, value in values.items()}))
@@ -153,7 +153,7 @@ def _local(parts: Sequence[Part], folder: Path, at_once: int | None, _: Mapping[
 
 
 def run_for(launcher: int, command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command and return its exit status; it ends with its launcher, also if that is killed."""
+    """Run a command and return its exit status. The command is stopped when its launcher ends or is killed."""
     process = subprocess.Popen(command, env=environment)
     while True:
         try:
@@ -166,13 +166,15 @@ def run_for(launcher: int, command: Sequence[str], environment: Mapping[str, str
 def _on_slurm(
     parts: Sequence[Part], folder: Path, at_once: int | None, options: Mapping[str, Any]
 ) -> dict[str, int | None]:
-    """The exit statuses of parts that run on a cluster. Jobs outlive a launcher: the next one waits for them."""
+    """The exit statuses of parts that run on a cluster. Jobs outlive their launcher; the next one waits for them."""
     submitit, noted = _submitit(), folder / "submitted.json"
     try:
         executor = submitit.SlurmExecutor(folder / "logs")
         executor.update_parameters(**{**SLURM, **({"array_parallelism": at_once} if at_once else {}), **options})
     except RuntimeError:
-        raise UsageError("there is no Slurm here: srun is not on the path; --launch local starts processes") from None
+        raise UsageError(
+            "--launch slurm needs srun on the path; --launch local starts processes on this machine"
+        ) from None
     except (ValueError, TypeError, AssertionError) as error:
         raise UsageError(f"[slurm]: {error}") from None
     running: dict[Part, Any] = {}
@@ -192,13 +194,13 @@ def _on_slurm(
 
 
 def _collect(running: dict[Part, Any], statuses: dict[str, int | None], total: int) -> None:
-    """Move the parts that have ended to the statuses; None for a process that was killed."""
+    """Move ended parts from `running` to `statuses`; the status of a killed process is None."""
     for part in [part for part, job in running.items() if job.done()]:
         try:
             statuses[part.name] = running.pop(part).result()
         except Exception:  # whatever submitit finds in place of a result
             statuses[part.name] = None
-        told(f"{part.name}: {len(statuses)} of {total} shards have ended")
+        print_hint(f"{part.name} ended; {len(statuses)} of {total} shards are done")
     time.sleep(PAUSE)
 
 

@@ -1,4 +1,4 @@
-"""Which implementations a command is about, and what commands that test or time have in common."""
+"""The implementations that a command tests or times, and helpers that these commands share."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from attnsuite.model import Measurement, Outcome, UsageError
 from attnsuite.registry import Declaration
 from attnsuite.results import RunWriter
 
-Tell = Callable[[str], None]
-"""Prints a hint that is no result."""
+Hint = Callable[[str], None]
+"""A function that prints a hint, which is not a result."""
 
 
-def told(line: str) -> None:
+def print_hint(line: str) -> None:
     """Print a hint on standard error."""
     print(line, file=sys.stderr, flush=True)
 
@@ -29,16 +29,16 @@ def silent(line: str) -> None:
 def chosen(
     targets: Sequence[str], skipped: Sequence[str] = (), contract: str | None = None, signature: str | None = None
 ) -> list[Declaration]:
-    """The implementations that the targets name (all by default) without the skipped ones.
+    """The implementations that the targets name (by default all), without the skipped ones.
 
-    Several may overlap: `attention/*` and `chunked` are one set. UsageError for a target that is named twice, and for a
-    user's own function whose parameters fit several signatures, where no `signature` is given.
+    Targets may overlap, as `attention/*` and `chunked`. Raises UsageError for a target that is named twice, and for a
+    function whose parameters fit several signatures, if no `signature` is given.
     """
     if repeated := _repeated(targets):
-        raise UsageError(f"the target {repeated!r} is named twice; each is tested once")
+        raise UsageError(f"target {repeated!r} is named twice; name it once")
     every = registry.find(targets, contract, signature=signature or "")
     if not (wanted := registry.without(every, skipped, contract)):
-        raise UsageError(f"nothing is left to test without {', '.join(skipped)}")
+        raise UsageError(f"--except {' --except '.join(skipped)} leaves nothing to test")
     if contract is not None:
         file_of(contract)  # raises for a folder of implementations that is not a contract of the suite
     return wanted
@@ -47,19 +47,19 @@ def chosen(
 def chosen_or_refused(
     targets: Sequence[str], skipped: Sequence[str], contract: str | None, signature: str | None
 ) -> list[Declaration]:
-    """The same; of several targets a file that is refused is a broken declaration with the reason, and no error."""
+    """The same, but a wrong file among several targets becomes a broken declaration with the reason."""
     if len(targets) < 2:
         return chosen(targets, skipped, contract, signature)
-    refused = {target: each for target in targets if (each := _refused(target, contract, signature))}
+    refused = {target: declaration for target in targets if (declaration := _refused(target, contract, signature))}
     others = [target for target in targets if target not in refused]
-    names = {each.full_name for each in refused.values()}
+    names = {declaration.full_name for declaration in refused.values()}
     if len(names) < len(refused):
-        raise UsageError("files of one name cannot be tested together; test them one by one")
+        raise UsageError("files with the same name cannot be tested together; test them one at a time")
     return [*(chosen(others, skipped, contract, signature) if others else ()), *refused.values()]
 
 
 def _refused(target: str, contract: str | None, signature: str | None) -> Declaration | None:
-    """Why a file cannot be tested, as a broken declaration; None where it can be, or is no file."""
+    """A broken declaration with the reason why a file cannot be tested; None for other targets."""
     file = Path(target)
     if file.suffix != ".py" or not file.is_file():
         return None
@@ -82,21 +82,21 @@ def _repeated(targets: Sequence[str]) -> str:
 
 
 def refuse_broken(targets: Sequence[str], declarations: Sequence[Declaration]) -> None:
-    """UsageError where the only target cannot be tested as its source stands; among others it is a row."""
+    """Raise UsageError if the only target has a broken source; among several targets it is a row."""
     if targets and len(declarations) == 1 and (why := declarations[0].broken):
         raise UsageError(f"{declarations[0].full_name} cannot be tested: {why}")
 
 
 def single_threaded() -> None:
-    """Have numpy and torch use one thread, before they are loaded: many small calls take far longer on several."""
+    """Set numpy and torch to one thread before they are loaded; many small calls are slower on several threads."""
     for library in ("OMP", "OPENBLAS", "MKL"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 
-def say_how_it_starts(writer: RunWriter, tell: Tell = told) -> None:
-    """Print what was repaired in results/, and whether an interrupted run is resumed."""
+def print_start(writer: RunWriter, hint: Hint = print_hint) -> None:
+    """Print repairs in results/, and whether an interrupted run is resumed."""
     for line in writer.notes:
-        tell(line)
+        hint(line)
     if writer.resumed:
-        there = f"{len(writer.stored(Outcome))} outcomes and {len(writer.stored(Measurement))} measurements"
-        tell(f"resuming the run of {writer.run.started}: {there} are there already")
+        counts = f"{len(writer.stored(Outcome))} outcomes and {len(writer.stored(Measurement))} measurements"
+        hint(f"resuming the run of {writer.run.started}: {counts} are stored")

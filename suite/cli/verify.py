@@ -1,4 +1,4 @@
-"""`attnsuite verify`: results compared with themselves: rows as they were written, and pages as the rows give them."""
+"""`attnsuite verify`: check that stored rows are as they were written, and that pages match the rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from attnsuite.model.garbage_collection import gc_paused
 from attnsuite.report import outdated_pages, pages
 from attnsuite.results import Recorded, machines, read_machine, verify
 
-NOT_PROVEN = "not proven: that the machine was honest, nor that it was the one that is named"
-"""What no file can prove about itself."""
+NOT_PROVEN = "not verified: that the machine was honest, and that it was the one named"
+"""What files cannot prove about themselves."""
 
 
 @dataclass
 class Findings:
-    """The errors in a folder, what could not be checked, and the rows without an error by machine."""
+    """The errors in a folder, the parts that could not be checked, and the records of each machine without errors."""
 
     errors: list[Refusal] = field(default_factory=list)
     not_checked: list[str] = field(default_factory=list)
@@ -26,18 +26,19 @@ class Findings:
     files: int = 0
 
     def counted(self) -> str:
-        """What was verified, in numbers."""
+        """The numbers of verified things, in words."""
         recorded = self.machines.values()
         counts = {
             "machine": len(recorded),
-            "run": sum(len(each.runs) for each in recorded),
-            "outcome": sum(len(each.rows) for each in recorded),
-            "measurement": sum(len(each.measured) for each in recorded),
-            "training": sum(len(each.trained) for each in recorded),
-            "claim": sum(len(each.examined) for each in recorded),
+            "run": sum(len(record.runs) for record in recorded),
+            "outcome": sum(len(record.rows) for record in recorded),
+            "measurement": sum(len(record.measured) for record in recorded),
+            "training": sum(len(record.trained) for record in recorded),
+            "claim": sum(len(record.examined) for record in recorded),
         }
         words = ", ".join(f"{count:,} {name}{'s' * (count != 1)}" for name, count in counts.items() if count)
-        return f"{words}; {self.files} page{'s' * (self.files != 1)}, tables and charts are what their rows give"
+        pages = f"; {self.files} pages, tables and charts match their rows" if self.files else ""
+        return f"{words}{pages}"
 
 
 @gc_paused()
@@ -48,31 +49,32 @@ def run(options: Verify) -> int:
     """
     refused = 0
     for path in options.paths or (RESULTS,):
-        found = verified(path)
-        refused += len(found.errors)
-        for error in found.errors:
+        findings = verified(path)
+        refused += len(findings.errors)
+        for error in findings.errors:
             print(escaped(str(error)), flush=True)
-        if found.errors:
-            files = len({error.path for error in found.errors})
-            print(f"{path}: refused: {len(found.errors)} in {files} file{'s' * (files > 1)}", flush=True)
+        if findings.errors:
+            files = len({error.path for error in findings.errors})
+            count = len(findings.errors)
+            print(f"{path}: {count} error{'s' * (count > 1)} in {files} file{'s' * (files > 1)}", flush=True)
         else:
-            not_checked = [f"not checked: {'; '.join(found.not_checked)}"] if found.not_checked else []
-            print(escaped(f"{path}: verified: {'; '.join((found.counted(), *not_checked, NOT_PROVEN))}"), flush=True)
+            not_checked = [f"not checked: {'; '.join(findings.not_checked)}"] if findings.not_checked else []
+            print(escaped(f"{path}: verified: {'; '.join((findings.counted(), *not_checked, NOT_PROVEN))}"), flush=True)
     return FAILED if refused else 0
 
 
 def verified(path: Path) -> Findings:
     """The errors of a folder of results: its rows, and where these have none, its pages."""
     if not path.is_dir():
-        raise UsageError(f"there is no folder {path}; `attnsuite verify` takes folders of results")
+        raise UsageError(f"no folder {str(path)!r}; `attnsuite verify` expects folders of results")
     names = machines(path)
     if not names:
         raise UsageError(f"{path} holds no results; `attnsuite run` makes them")
-    found = Findings()
+    findings = Findings()
     for name in names:
-        found.errors += verify(path / name)
-    if not found.errors:
-        found.machines = {name: read_machine(path, name) for name in names}
-        found.errors = [Refusal(str(file), "", why) for file, why in outdated_pages(path, found.machines)]
-        found.files = sum((path / name).exists() for name in pages(path, found.machines))
-    return found
+        findings.errors += verify(path / name)
+    if not findings.errors:
+        findings.machines = {name: read_machine(path, name) for name in names}
+        findings.errors = [Refusal(str(file), "", why) for file, why in outdated_pages(path, findings.machines)]
+        findings.files = sum((path / name).exists() for name in pages(path, findings.machines))
+    return findings

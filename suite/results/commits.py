@@ -33,7 +33,7 @@ def results_at(folder: Path, commit: str) -> Iterator[Path]:
         raise UsageError(f"the commit {commit:.80} of {top} has no folder {inside}")
     packed = _git(top, "archive", "--format=tar", tree)
     if packed.returncode:
-        raise UsageError(f"git cannot give {inside} at {commit:.80}: {_said(packed)}")
+        raise UsageError(f"git cannot read {inside} at {commit:.80}: {_said(packed)}")
     with temporary() as made:
         place = made / (folder.resolve().name or "results")
         place.mkdir()
@@ -72,10 +72,10 @@ def split(word: str) -> tuple[Path, str]:
 
 def _top(folder: Path) -> Path:
     """The folder of the repository in which a folder lies, or lay."""
-    there = next(each for each in (folder.resolve(), *folder.resolve().parents) if each.is_dir())
+    there = next(parent for parent in (folder.resolve(), *folder.resolve().parents) if parent.is_dir())
     found = _git(there, "rev-parse", "--show-toplevel")
     if found.returncode:
-        raise UsageError(f"{folder} lies in no repository of git that can be read ({_said(found)})")
+        raise UsageError(f"{folder} is in no git repository that can be read ({_said(found)})")
     return Path(os.fsdecode(found.stdout.removesuffix(b"\n"))).resolve()
 
 

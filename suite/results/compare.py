@@ -21,8 +21,8 @@ VERSION = re.compile(r"([\w.-]+)==(\S+)")
 """A library and its version, which runs note; `commit==1a2b3c` names runs of a commit."""
 COMMIT = "commit"
 FORMS = (
-    "a folder of results or of a machine, as it was at a commit (results@HEAD~3), of one run (results:20260102T03) "
-    "or of one version of a library (results:torch==2.11.0, or torch==2.11.0 alone)"
+    "a folder of results or of a machine, a folder at a commit (results@HEAD~3), one run (results:20260102T03) or "
+    "the runs of one version of a library (results:torch==2.11.0 or torch==2.11.0)"
 )
 NOT_COMPARED = "times and memory are not compared"
 Row = TypeVar("Row", Outcome, Measurement)
@@ -45,11 +45,11 @@ def side(word: str, results: Path = Path("results")) -> Side:
     wanted = _wanted(meant)
     with results_of(place) as folder:
         folders = list(_machines(folder, word))
-        found = {each.name: read_machine(each.parent, each.name, wanted) for each in folders}
+        found = {folder.name: read_machine(folder.parent, folder.name, wanted) for folder in folders}
         with_runs = {name: recorded for name, recorded in found.items() if recorded.runs}
         if not with_runs:
-            runs = [identity for each in folders for identity in read_machine(each.parent, each.name).runs]
-            raise UsageError(f"{word}: no run in {place} is of {meant!r:.80}; its runs are {', '.join(runs) or 'none'}")
+            runs = [identity for folder in folders for identity in read_machine(folder.parent, folder.name).runs]
+            raise UsageError(f"{word}: no run in {place} matches {meant!r:.80}; its runs: {', '.join(runs) or 'none'}")
     return Side(word, with_runs)
 
 
@@ -77,7 +77,7 @@ def _wanted(meant: str) -> Callable[[Run], bool]:
 def _machines(folder: Path, word: str) -> Iterator[Path]:
     """The machines' folders in a folder of results, or the folder itself where it is a machine's."""
     if not folder.is_dir():
-        raise UsageError(f"{word!r:.120} names no results; it should be {FORMS}")
+        raise UsageError(f"no results at {word!r:.120}; expected {FORMS}")
     folder = folder.resolve()
     there = [each for each in (folder, *sorted(folder.iterdir())) if _is_machine(each)]
     if not there:
@@ -96,9 +96,7 @@ def compared(old: Side, new: Side, margin: float = MARGIN) -> list[RunComparison
         return [_compared((old, next(iter(old.machines))), (new, next(iter(new.machines))), margin)]
     if not names:
         has = (f"{side.word} has {', '.join(side.machines)}" for side in (old, new))
-        raise UsageError(
-            f"both sides have no machine in common: {', '.join(has)}; name a machine's folder on each side"
-        )
+        raise UsageError(f"the sides have no machine in common: {', '.join(has)}; name a machine's folder on each side")
     found = [_compared((old, name), (new, name), margin) for name in names]
     alone = [note for side, other in ((old, new), (new, old)) for note in _alone(side, other)]
     return [*found[:-1], replace(found[-1], notes=(*found[-1].notes, *alone))]
@@ -118,7 +116,7 @@ def _compared(old: tuple[Side, str], new: tuple[Side, str], margin: float) -> Ru
     if not alike:
         notes.insert(0, f"the machines differ ({in_words(mine, other)}): {NOT_COMPARED}")
     elif same := of_one_run(before, after):
-        notes.append(f"{same:,} measurements are of one run on both sides, and not compared")
+        notes.append(f"{same:,} measurements belong to the same run on both sides and are not compared")
     known = spreads(after.repeats) or spreads(before.repeats)
     return RunComparison(
         _named(*old),
@@ -149,7 +147,7 @@ def _differences(old: Run, new: Run) -> Iterator[str]:
     if changed := [f"{name} {before} → {after}" for name, (before, after) in pairs.items() if before != after]:
         yield "; ".join(changed)
     if old.suite != new.suite:
-        yield "the suite's own sources differ: a case may ask something else by the same name"
+        yield "the suite's sources differ: cases of the same name may test something else"
 
 
 def changes(old: Sequence[Row], new: Sequence[Row]) -> list[Change]:

@@ -290,7 +290,7 @@ def _to_baseline(lines: Iterable[Line], baseline: str) -> list[Line]:
     Both ratios to the contract's baseline are divided, so the interval holds with at least twice the doubt of one.
     """
     lines = list(lines)
-    pinned = {(each.run, each.table): each for each in lines if each.implementation == baseline and each.ratio}
+    pinned = {(line.run, line.table): line for line in lines if line.implementation == baseline and line.ratio}
 
     def ratio(mine: float | None, theirs: float | None) -> float | None:
         return mine / theirs if mine and theirs else None
@@ -355,10 +355,10 @@ def _points(line: Line) -> Iterator[tuple[str, Point]]:
 
 def _suspecting(series: Sequence[Series]) -> list[Series]:
     """The series; where many of a table step alike beside one baseline, each step has a mark that says so."""
-    ratios = [each for each in series if each.quantity == "ratio"]
-    members = Counter((each.contract, each.table, each.baseline) for each in ratios)
+    ratios = [member for member in series if member.quantity == "ratio"]
+    members = Counter((ratio.contract, ratio.table, ratio.baseline) for ratio in ratios)
     alike = Counter(
-        (each.contract, each.table, each.baseline, c.run, c.verdict) for each in ratios for c in each.changes
+        (ratio.contract, ratio.table, ratio.baseline, c.run, c.verdict) for ratio in ratios for c in ratio.changes
     )
 
     def suspected(one: Series, change: Change) -> Change:
@@ -369,7 +369,7 @@ def _suspecting(series: Sequence[Series]) -> list[Series]:
         mark = f"{count} of {members[table]} alike: {one.baseline} may be what changed"
         return changed(change, marks=(*change.marks, mark))
 
-    return [changed(each, changes=tuple(suspected(each, change) for change in each.changes)) for each in series]
+    return [changed(member, changes=tuple(suspected(member, change) for change in member.changes)) for member in series]
 
 
 def _events(lines: Sequence[Line]) -> Iterator[Event]:

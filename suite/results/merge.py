@@ -47,7 +47,7 @@ def merge(folders: Sequence[Path], into: Path, partial: bool = False) -> Merged:
     unfinished = [f"{folder}: {request(run)} is not finished" for folder, run in found.items() if not run.finished]
     missing = [*unfinished, *missing_shards([*finished.values(), *stored])]
     if missing and not partial:
-        raise UsageError(f"{'; '.join(missing)}. Nothing is merged; --partial merges the others")
+        raise UsageError(f"{'; '.join(missing)}. Nothing was merged; --partial merges the others")
     rows = {folder: sum(len(read_rows(folder, kind)) for kind in KINDS) for folder in finished}  # damage raises here
     if damaged := [refusal for folder, run in finished.items() for refusal in altered(folder, run)]:
         raise UsageError(str(damaged[0]))
@@ -73,7 +73,7 @@ def missing_shards(runs: Sequence[Run]) -> Iterator[str]:
         if missing:
             more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
             names = f"{', '.join(missing[:LISTED])}{more}"
-            yield f"{request(members[0])} in {total} shards: {len(missing)} of {total} shards are missing: {names}"
+            yield f"{request(members[0])}: {len(missing)} of {total} shards are missing: {names}"
 
 
 def request(run: Run) -> str:
@@ -84,7 +84,9 @@ def request(run: Run) -> str:
 def _below(top: Path) -> list[Path]:
     """The folders of runs in a folder, at any depth. UsageError where there are none or where it cannot be read."""
     if not top.is_dir():
-        raise UsageError(f"there is no folder {top}; report merges folders in which check or bench stored results")
+        raise UsageError(
+            f"no folder {str(top)!r}; `attnsuite report` merges folders in which check or bench stored results"
+        )
     found, seen = list[Path](), {top.resolve()}
     for place_, names, files in os.walk(top, onerror=_refuse, followlinks=True):
         folder = Path(place_)
@@ -94,7 +96,7 @@ def _below(top: Path) -> list[Path]:
         seen |= {*below.values()}
         found += [folder] if RUN in files else []
     if not found:
-        raise UsageError(f"{top} holds no results, at any depth, that could be merged")
+        raise UsageError(f"{top} and the folders in it hold no results to merge")
     return found
 
 

@@ -29,7 +29,7 @@ def place(results: Path, machine: Machine) -> tuple[Machine, str]:
     if name == machine.name:
         return machine, ""
     other = unlike(machine, there.get(machine.name, ()))
-    reason = f"{results / machine.name} is of {in_words(other, machine)}: " if other else ""
+    reason = f"{results / machine.name} belongs to {in_words(other, machine)}; " if other else ""
     return replace(machine, name=name), f"{reason}results of this machine are in {results / name}"
 
 

@@ -21,9 +21,9 @@ from attnsuite.model.rows import METER_ERROR
 from attnsuite.model.statistics import LEVEL, Interval, interval, student
 from attnsuite.results.recorded import Recorded
 
-NO_SPREAD = "how far its runs lie apart is not known: `attnsuite audit --between-runs` measures it"
+NO_SPREAD = "the spread between runs is not known; `attnsuite audit --between-runs` measures it"
 TOO_FEW = "too few rounds"
-TOO_FEW_PAIRS = "too few pairs of processes took part"
+TOO_FEW_PAIRS = "too few pairs of processes"
 FEWEST_RUNS = 5
 """Runs that tell a spread: with fewer, Student's t makes every interval wider than differences of interest."""
 FEWEST_PAIRS = 12
@@ -54,7 +54,7 @@ def judged_together(differences: Sequence[Judgeable], margin: float = MARGIN) ->
     ratios: dict[int, Ratio] = {}
     doubt, still = 1 - LEVEL, True
     by_surprise = sorted(range(len(differences)), key=lambda place: -differences[place].surprise)
-    share = doubt / max(able := sum(not each.why for each in differences), 1)
+    share = doubt / max(able := sum(not difference.why for difference in differences), 1)
     for position, place in enumerate(by_surprise):
         if still and position < able:  # those without a verdict come last
             share = doubt / (able - position)
@@ -297,7 +297,7 @@ def memories(paired: Sequence[Paired], margin: float = MARGIN) -> list[Ratio]:
     """The ratios of peaks, of the pair in the middle of those that were measured."""
     known = ([p for p in each.pairs if p[0].peak is not None and p[1].peak is not None] for each in paired)
     ratios = [sorted((memory(*pair, margin) for pair in pairs), key=lambda ratio: ratio.ratio) for pairs in known]
-    return [each[len(each) // 2] for each in ratios if each]
+    return [ratio[len(ratio) // 2] for ratio in ratios if ratio]
 
 
 def pairs_of(comparisons: int) -> int:

@@ -121,7 +121,7 @@ def read_machine(results: Path, machine: str, wanted: Callable[[Run], bool] = la
 def read(results: Path = RESULTS) -> dict[str, Recorded]:
     """What is recorded of each machine that had a run, by the machine's name."""
     recorded = (read_machine(results, machine) for machine in machines(results))
-    return {each.machine: each for each in recorded if each.runs}
+    return {record.machine: record for record in recorded if record.runs}
 
 
 def ages(runs: Mapping[str, Run]) -> dict[str, int]:
@@ -212,9 +212,9 @@ def load(path: str | Path = RESULTS, kind: str = "conformance") -> pandas.DataFr
     import pandas
 
     if kind not in TABLES:
-        raise UsageError(f"there are no results of the kind {kind!r:.80}; there are {', '.join(TABLES)}")
+        raise UsageError(f"unknown kind of results {kind!r:.80}; valid kinds: {', '.join(TABLES)}")
     if not Path(path).is_dir():
-        raise UsageError(f"there is no folder {path}; `attnsuite run` writes results/ where it is started")
+        raise UsageError(f"no folder {str(path)!r}; `attnsuite run` writes results/ into the current folder")
     row_type = KINDS[TABLES[kind]]
     more = ("median", "low", "high", "peak") if kind == "benchmark" else ()
     names = [field.name for field in structs.fields(row_type)]

@@ -99,7 +99,7 @@ def test_a_shape_is_timed_in_a_dtype_beside_a_baseline_and_again_by_the_printed_
     hold_again(folder, set(timed))
     assert asked(repeated.stdout) == (due, 0, due)
 
-    status = in_this_process(folder, *shlex.split(again), "--ask-again", "--json", "again.json")
+    status = in_this_process(folder, *shlex.split(again), "--recheck", "--json", "again.json")
     printed, said = capsys.readouterr()
     assert status == 0, printed + said
     hold_again(folder, set(timed))

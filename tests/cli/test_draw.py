@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from attnsuite.documents.figures import FIGURES
-
 HOME = Path(__file__).parents[2]
 
 
@@ -23,13 +21,6 @@ def run(*arguments, cwd, path=()):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*path, HOME)))}
     command = [sys.executable, "-m", "attnsuite", "draw", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
-
-
-def refused(capsys, status):
-    """The one line of a request that cannot be carried out."""
-    said = capsys.readouterr()
-    assert (status, said.out, said.err.count("\n")) == (2, "", 1)
-    return said.err
 
 
 @pytest.mark.slow
@@ -57,19 +48,3 @@ def test_without_the_extra_one_line_says_what_to_install(module, tmp_path):
     assert done.stdout == ""
     assert done.stderr == f'attnsuite: drawing needs {package}: python -m pip install "attnsuite[charts]"\n'
     assert not (tmp_path / "figures").exists()
-
-
-def test_an_unknown_figure_is_refused_with_the_list(capsys, status_of):
-    said = refused(capsys, status_of("draw", "identity", "masked_sofmax"))
-
-    assert said.startswith("attnsuite: unknown figure 'masked_sofmax': did you mean masked_softmax? There are: ")
-    assert all(name in said for name in FIGURES)
-    assert refused(capsys, status_of("draw", "nosuch")).startswith("attnsuite: unknown figure 'nosuch'; there are: ")
-
-
-def test_an_option_goes_with_figures_that_take_it(capsys, status_of):
-    said = refused(capsys, status_of("draw", "kernels", "weights", "--causal"))
-    assert said == "attnsuite: kernels takes no --causal; figures that take it: weights\n"
-
-    said = refused(capsys, status_of("draw", "--causal"))
-    assert said == "attnsuite: --causal goes with a figure that is named; figures that take it: weights\n"

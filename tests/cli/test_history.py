@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from builders import MACHINE, RUN, measured, outcome
+from builders import RUN, measured, outcome
 from msgspec.structs import replace
 from stored import record
 
@@ -95,28 +95,3 @@ def test_csv_has_a_row_for_each_point(results, monkeypatch, capsys):
     assert [row["run"] for row in found] == [f"r{day:02}" for day in range(1, 11)]
     assert [row["run"] for row in found if row["verdict"]] == ["r08"]
     assert (found[0]["value"], found[-1]["commit"]) == ("0.5", "c10")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["nothing"], "no implementation 'nothing'; it has attention/loops, attention/matmul"),
-        (["--workload", "nothing"], "no workload 'nothing'; it has vit/b16"),
-        (["--machine", "nothing"], f"no machine 'nothing'; it has {MACHINE.name}"),
-        (["--baseline", "nothing"], "no ratios to attention/nothing"),
-        (["--format", "xml"], "text, json, csv; got 'xml'"),
-        (["--by-commit"], "--by-commit was removed: runs are in the order in which they started"),
-        (["add", "results@v1..v2"], "ranges of commits were removed: run, for each commit of"),
-        (["add", "nowhere"], "nowhere holds no results"),
-        (["add", "nowhere@HEAD"], "no repository"),
-    ],
-)
-def test_what_is_not_there_is_one_line(results, monkeypatch, capsys, arguments, says):
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(results.parent.parent))
-    monkeypatch.chdir(results.parent)
-
-    status, out, err = said(monkeypatch, capsys, *arguments, "--results", results)
-
-    assert (status, out) == (2, "")
-    assert says in err
-    assert err.count("\n") == 1

@@ -77,7 +77,7 @@ def test_a_run_that_was_interrupted_is_resumed(
         run(TWO_SEEDS)
     run(TWO_SEEDS)
 
-    assert "2 of 4 trainings are there already" in capsys.readouterr().err
+    assert "2 of 4 trainings are stored" in capsys.readouterr().err
     assert calls.read_text() == "0\n0\n1\n"
     assert len(learned()) == 4
 
@@ -90,22 +90,3 @@ def test_everything_is_refused_before_any_training(tmp_path: Path, write: Write)
         run(Learn(("matmul", "forward.py"), ("open",)))
 
     assert [path.name for path in tmp_path.iterdir()] == ["forward.py"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("matmul --task toy", "toy uses no attention as a backend: leave the targets out"),
-        ("--task nothing", "unknown task 'nothing'; there are: toy, open"),
-        ("--epochs 0", "--epochs expects an integer of at least 1, got 0"),
-        ("--seed -1", "--seed should lie between 0 and 4294967295, not be -1"),
-        ("nothing", "unknown target 'nothing'"),
-    ],
-)
-def test_requests_that_cannot_be_carried_out_are_one_line(
-    status_of: Callable[..., object], capsys: pytest.CaptureFixture[str], words: str, message: str
-) -> None:
-    assert status_of("learn", *words.split()) == 2
-
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"attnsuite: {message}")

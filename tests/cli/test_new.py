@@ -67,7 +67,7 @@ def test_for_every_contract_a_file_gets_a_verdict(
     status = status_of("check", str(file), "--dtype", "float32", "--case", core)
 
     printed = capsys.readouterr()
-    yours = "" if of == "attention" else " The body of its function is left to you."
+    yours = "" if of == "attention" else " Write the body of its function."
     assert said == f"mine.py is written.{yours} Check it: attnsuite check mine.py\n"
     assert (status, printed.err) == (0 if of == "attention" else 1, "")
     if of != "attention":
@@ -86,47 +86,6 @@ def test_all_of_them_pass_a_linter_and_are_formatted(status_of: StatusOf, tmp_pa
 
     assert checked.returncode == 0, checked.stdout
     assert formatted.returncode == 0, formatted.stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("3rd",), "NAME expects letters, digits and underscores, which Python can import; got '3rd'"),
-        (("class",), "NAME expects letters, digits and underscores, which Python can import; got 'class'"),
-        (("json",), "'json' is the name of a module, which json.py would hide: choose another name"),
-        (("torch",), "'torch' is the name of a module, which torch.py would hide: choose another name"),
-        (("",), "NAME expects letters, digits and underscores, which Python can import; got ''"),
-        (("nowhere/mine",), "'nowhere/mine.py' cannot be written: No such file or directory"),
-        (("mine", "--signature", "flash"), "unknown signature 'flash'; there are: sdpa, flash_attn, "),
-        (("mine", "--contract", "atention"), "unknown contract 'atention'; there are: add_norm, "),
-        (("mine", "--contract", "bleu", "--signature", "jax"), "signatures are those of attention; bleu has one"),
-    ],
-)
-def test_what_cannot_be_written_is_one_line(
-    status_of: StatusOf, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], says: str
-) -> None:
-    status = status_of("new", *words)
-
-    said = capsys.readouterr().err
-    assert status == 2
-    assert said.startswith(f"attnsuite: {says}")
-    assert said.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["mine", "mine.py"])
-def test_a_file_that_exists_is_left_as_it_is(
-    status_of: StatusOf, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    (tmp_path / "mine.py").write_text("precious")
-
-    status = status_of("new", name)
-
-    assert (status, capsys.readouterr().err) == (
-        2,
-        "attnsuite: 'mine.py' exists, and is left as it is: choose another name\n",
-    )
-    assert (tmp_path / "mine.py").read_text() == "precious"
 
 
 def test_an_attention_in_another_contract_s_folder_is_asked_as_an_attention(

@@ -36,7 +36,7 @@ def test_an_interrupted_run_says_how_many_results_are_kept(
     assert status_of(*BLEU) == 130
     assert "interrupted: results stored: 1; run the same command to resume" in capsys.readouterr().err
     assert status_of(*BLEU) == 130
-    assert re.search(r"resuming the run of \S+: 1 outcomes and 0 measurements are there", capsys.readouterr().err)
+    assert re.search(r"resuming the run of \S+: 1 outcomes and 0 measurements are stored", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(("targets", "sampled"), [(["flex", "loops"], "attention/flex ("), (["loops"], "")])

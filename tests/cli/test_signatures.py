@@ -11,7 +11,7 @@ import pytest
 
 from attnsuite import registry
 from attnsuite.cli import campaign
-from attnsuite.cli.progress import Shown
+from attnsuite.cli.progress import Display
 from attnsuite.conformance.parallel import session_of
 from attnsuite.conformance.request import CheckRequest
 from attnsuite.model import Outcome
@@ -49,32 +49,15 @@ def check(status_of: StatusOf, capsys: pytest.CaptureFixture[str]) -> Check:
     return run
 
 
-def test_the_first_line_says_which_signature_was_taken_and_why(check: Check) -> None:
-    status, lines, said = check("flash_with_more", "plain/small", "causal/more_keys")
-
-    assert (status, said) == (0, "")
-    assert lines[0].startswith(f"attention/flash_with_more is tested with the signature {FLASH}")
-    assert lines[1:] == ["attention/flash_with_more  2 of 2 passed"]
-
-
-def test_what_a_function_has_and_nothing_asks_is_said(check: Check, write: Write) -> None:
-    more = "softmax_scale=None, causal=False, softcap=0.0, alibi_slopes=None"
-    write("slopes.py", f"def attention(q, k, v, {more}):\n    return q @ k.mT @ v\n")
-
-    lines = check("./slopes.py", "plain/small").lines
-
-    assert "never given: softcap, alibi_slopes (their meaning was not tested)" in lines
-
-
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_which_signature_was_taken_is_said_before_the_answers_are_there(jobs: int) -> None:
     came: list[str] = []
 
-    class Watching(Shown):
-        def introduced(self, line: str) -> None:
+    class Watching(Display):
+        def introduce(self, line: str) -> None:
             came.append(line)
 
-        def asked(self, outcome: Outcome) -> None:
+        def count(self, outcome: Outcome) -> None:
             came.append(outcome.status)
 
     asked = CheckRequest(("plain/small", "causal/more_keys"), ("float32",))
@@ -122,23 +105,6 @@ def test_a_call_to_paste_shows_the_mistake(check: Check, capsys: pytest.CaptureF
     printed = capsys.readouterr().out.split()
     assert printed[0] == "actual"
     assert printed[1] != printed[printed.index("expected") + 1]
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "says"),
-    [
-        ("either", (), "attention/either: causal fits several signatures: say "),
-        ("flash", ("--signature", "flash"), "unknown signature 'flash'; there are: sdpa, flash_attn, xformers, jax, "),
-        ("attention/matmul", ("--signature", "jax"), "--signature is for files and modules; "),
-        ("flash", ("--signature", "jax", "--contract", "add_norm"), "--signature jax is for functions of attention; "),
-    ],
-)  # fmt: skip
-def test_what_is_not_clear_is_one_line(check: Check, name: str, options: tuple[str, ...], says: str) -> None:
-    status, lines, said = check(name, "plain", options=options)
-
-    assert (status, lines) == (2, [])
-    assert said.startswith(f"attnsuite: {says}")
-    assert said.count("\n") == 1
 
 
 @pytest.mark.slow

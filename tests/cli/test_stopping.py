@@ -120,7 +120,7 @@ def test_a_killed_run_is_resumed_and_repeats_only_what_is_missing(
     outcomes = load_results(tmp_path / "out").to_dict("records")
     tests = Counter((row["case"], row["dtype"]) for row in outcomes)
     assert result.status == 0
-    assert re.search(r"resuming the run of \S+: \d{3,} outcomes and 0 measurements are there already", result.err)
+    assert re.search(r"resuming the run of \S+: \d{3,} outcomes and 0 measurements are stored", result.err)
     assert set(tests.values()) == {1}
     assert set(tests) == {(case.name, dtype) for case in contract("attention").cases() for dtype in case.dtypes}
     again = (tmp_path / "calls").stat().st_size - calls_for(outcomes)

@@ -67,45 +67,7 @@ def test_a_module_is_asked_in_evaluation_mode_and_its_forward_is_the_declaration
     assert lines[3:] == [f"{name} {IS_A_CLASS}; {EVALUATED}", PAIR, NEVER_GIVEN]
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("Made", "Made is a class that is made with width, heads: write an instance below it, mine = Made(width=…, "),
-        ("Raises", "Raises() raises ValueError: 128 is not divisible by 5"),
-        ("Silent", "Silent is a class whose instances cannot be called: give it a method __call__"),
-        ("Applied", "Applied is an autograd Function, which is not called but applied: name Applied.apply"),
-        ("Empty", "Empty is a module without a method forward"),
-        ("empty", "empty is a module without a method forward"),
-    ],
-)
-def test_what_is_not_clear_is_answered_with_what_to_write(check: Check, name: str, says: str) -> None:
-    status, lines, said = check(name)
-
-    assert (status, lines) == (2, [])
-    assert said.startswith(f"attnsuite: {says}")
-    assert said.count("\n") == 1
-
-
-def test_a_module_with_weights_is_answered_with_a_function_to_write(check: Check) -> None:
-    status, lines, said = check("Projects")
-
-    assert (status, lines) == (2, [])
-    first, *code = said.splitlines()
-    assert first.startswith(
-        "attnsuite: Projects has weights of its own (w_query.weight, w_query.bias, w_key.weight and 1 "
-    )
-    assert first.endswith("as below, and name it, FILE.py:multi_head_attention")
-    assert "        weights['w_query.weight'] = w_query.T" in code
-    assert "        weights['w_key.weight'] = w_key.T" in code
-
-
 # Pairs
-
-
-def test_weights_that_come_along_are_judged_too(check: Check) -> None:
-    status, lines, _ = check("pair", "--jobs", "2")
-
-    assert (status, lines) == (0, ["attention/pair  8 of 8 passed", PAIR])
 
 
 def test_a_dictionary_may_name_the_weights(check: Check) -> None:
