@@ -13,7 +13,7 @@ BASELINES = {
     "attention": ContractFacts(baseline="matmul"),
     "vision_transformer": ContractFacts(baseline="eager", is_model=True),
 }
-"""What a run notes of contracts of which only times are of interest."""
+"""The facts of contracts in a run, as far as times need them."""
 RUN = Run(
     *("r1", "2026-01-02T03:04:05+00:00", MACHINE, {"python": "3.12.1", "torch": "2.13.0"}, "abc123", {}, "s"),
     finished="2026-01-02T04:00:00+00:00",
@@ -41,17 +41,17 @@ NASTY = [
     "=1+1",
     "",
 ]
-"""Texts by which a submission might break a page, a spreadsheet or a terminal."""
+"""Texts with which a submission could break a page, a spreadsheet or a terminal."""
 
 
 def run(identity: str, day: str, facts: Facts = RUN.facts, **others: Any) -> Run:
-    """A run of one day, whose torch and commit tell it from others."""
+    """A run of one day, with its own version of torch and its own commit."""
     of_day = {"started": f"{day}T03:00:00+00:00", "finished": f"{day}T04:00:00+00:00", "commit": f"commit-{identity}"}
     return replace(RUN, id=identity, versions={"torch": f"2.{day[-1]}.0"}, facts=facts, **{**of_day, **others})
 
 
 def outcome(case: str = "small/plain", status: str = "passed", name: str = "attention/loops", **others: Any) -> Outcome:
-    """What became of a case, in float32 on the CPU."""
+    """An outcome, in float32 on the CPU."""
     asked = {"dtype": "float32", "device": "cpu", **others}
     return Outcome(name, name.partition("/")[0], case, status=Status(status), **asked)
 
@@ -88,13 +88,13 @@ def measured(
 
 
 def without_time(name: str, status: str, detail: str = "", workload: str = "vit/b16", **others: Any) -> Measurement:
-    """A row that says why there is no time."""
+    """A row without a time, with its reason."""
     bare = {"seconds": (), "calls": 0, "memory": {}, "work": {}, "ceilings": {}, "error_ratio": None, "kernel": ""}
     return measured(name, workload, **{"status": Status(status), "detail": detail, **bare, **others})
 
 
 def recorded(of_runs: Mapping[str, Iterable[Outcome | Measurement]], runs: Iterable[Run] = (RUN,)) -> Recorded:
-    """What results/ would hold of one machine: rows by the id of their run."""
+    """The contents of results/ of one machine: rows by the id of their run."""
     pairs = [(identity, row) for identity, rows in of_runs.items() for row in rows]
     return Recorded(
         MACHINE.name,

@@ -20,7 +20,7 @@ from attnsuite.model import Outcome
 
 
 def pytest_collection_finish() -> None:
-    """Never look for cycles in what collecting has left: it stays to the end, and copies of this process share it."""
+    """Exclude the objects of the collection from garbage collection: they stay, and forked processes share them."""
     gc.collect()
     gc.freeze()
 

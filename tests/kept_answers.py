@@ -1,4 +1,4 @@
-"""Keeps what deviations answer: diagnosis asks hundreds of them the same questions in many tests."""
+"""A cache of mutants' replies: diagnosis calls hundreds of mutants with the same inputs in many tests."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from torch import Tensor
 from attnsuite.cases import Call, Reply, draws
 
 MOST = 20_000
-"""Answers that are kept: some hundred bytes for each of most."""
+"""Cached replies; most take some hundred bytes."""
 Ask = Callable[[Any, Sequence[Call]], tuple[Reply, ...]]
 
 
 class KeptAnswers:
-    """Asks a function of the suite's own the same question once. Where draws are shown, it asks anew.
+    """Calls a mutant once with the same inputs, unless draws are replayed.
 
-    The same question is one of the same numbers, which lie in memory in the same way, and everything else the same.
+    Inputs are the same if their numbers, their layout in memory and all options are equal.
     """
 
     def __init__(self, ask: Ask) -> None:
@@ -29,7 +29,7 @@ class KeptAnswers:
         self._kept: OrderedDict[tuple[int, Any], tuple[Any, tuple[Reply, ...]]] = OrderedDict()
         self._last: tuple[Sequence[Call], Any] = ((), None)
         self._seen: WeakSet[Any] = WeakSet()
-        """Who was asked before. Nothing is kept of two mistakes made together: they are made anew for each question."""
+        """Functions that were called before. Pairs of mistakes are made anew for each call, and are not cached."""
 
     def __call__(self, function: Any, calls: Sequence[Call]) -> tuple[Reply, ...]:
         if draws._REPLAYED or function not in self._seen:
@@ -39,20 +39,23 @@ class KeptAnswers:
         if key in self._kept:
             self._kept.move_to_end(key)
         else:
-            self._kept[key] = function, self._ask(function, calls)  # the function is kept, so that its id stays its own
+            self._kept[key] = (
+                function,
+                self._ask(function, calls),
+            )  # keeps the id unique
             if len(self._kept) > MOST:
                 self._kept.popitem(last=False)
         return self._kept[key][1]
 
     def _of(self, calls: Sequence[Call]) -> Any:
-        """What tells these calls from others. That of the last is kept: all deviations are asked it one by one."""
+        """The key of these calls; the last key is cached, because all mutants get the same calls in turn."""
         if self._last[0] is not calls:
             self._last = calls, told(calls, [])
         return self._last[1]
 
 
 def told(each: Any, storages: list[int]) -> Any:
-    """What tells a call, or a part of it, from others; of a tensor also which of the storages before it shares."""
+    """The key of a call or a part of it; of a tensor also the earlier storage that it shares."""
     if isinstance(each, Tensor):
         where = each.untyped_storage().data_ptr()
         storages.append(where)

@@ -1,4 +1,4 @@
-"""A sweep whose processes are killed at random moments, and what must hold afterwards."""
+"""A sweep whose processes are killed at random moments, and checks of its results."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from attnsuite.results import read
 HOME = Path(attnsuite.__file__).parent.parent
 LAUNCHER = "launcher"
 VICTIMS = (LAUNCHER, "shard", "submitit's process", "submitit's controller")
-"""What is killed: the launcher with all that hangs on it, the command of a shard, or one of the two around that."""
+"""Processes to kill: the launcher with its children, the command of a shard, or one of submitit's two around it."""
 FALLS = 60.0
-"""Seconds in which what was started by a killed launcher has to be gone."""
+"""Seconds within which the children of a killed launcher must end."""
 Row = tuple[str, str, str]
 
 
 @dataclass
 class KilledSweep:
-    """A sweep in a folder, started as a user does; it is killed here and there, and started again."""
+    """A sweep in a folder, started by the command line, killed several times and restarted."""
 
     folder: Path
     shards: int
@@ -38,7 +38,7 @@ class KilledSweep:
     seed: int = 0
     kills: list[str] = field(default_factory=list)
     seen: dict[Row, float | None] = field(default_factory=dict)
-    """How long each answer took that was in a journal at the moment of a kill: asked again, it would take another."""
+    """Seconds of each outcome that was stored before a kill; a repeated test would have other seconds."""
     amiss: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class KilledSweep:
             return subprocess.Popen(self.words, cwd=self.folder, env=around, stdout=lines, stderr=lines)
 
     def carried_out(self, victims: Sequence[str], moments: tuple[float, float], seconds: float) -> int:
-        """Launch, kill these after so many seconds each, and wait: the exit status, or -1 for none in time."""
+        """Launch, kill these processes at random moments, and wait; the exit status, or -1 after `seconds`."""
         until = time.monotonic() + seconds
         launcher = self.launch()
         for victim in victims:
@@ -73,7 +73,7 @@ class KilledSweep:
             return -1
 
     def _kill(self, launcher: subprocess.Popen[bytes], victim: str) -> subprocess.Popen[bytes]:
-        """Kill it, and start the launcher again where it was that; note what was answered by then."""
+        """Kill a process and remember the stored outcomes; restart a killed launcher."""
         self.kills.append(victim)
         if victim == LAUNCHER:
             self._end(launcher)
@@ -90,7 +90,7 @@ class KilledSweep:
         launcher.kill()
         launcher.wait()
         _, alive = psutil.wait_procs(family, timeout=FALLS)
-        self.amiss += [f"the launcher is gone, and {each} is left" for each in alive]
+        self.amiss += [f"{each} outlived the launcher" for each in alive]
 
     def _found(self, launcher: subprocess.Popen[bytes], victim: str) -> list[psutil.Process]:
         if victim == LAUNCHER:
@@ -103,52 +103,52 @@ class KilledSweep:
         return [each for each in family if sign in words_of(each)]
 
     def _remember(self) -> None:
-        """What is in the store now, of shards that are begun and of those that are answered."""
+        """Remember the outcomes in the store, also of unfinished shards."""
         self.seen |= {key: of.seconds for key, of in self.rows(self.folder / "sweep.sweep")}
 
     def rows(self, folder: Path) -> Iterator[tuple[Row, Outcome]]:
-        """The outcomes below a folder, by what was asked."""
+        """The outcomes below a folder, by test."""
         for results in {file.parents[2] for file in folder.rglob("run.json")}:
             for of in stored(results):
                 yield (of.implementation, of.case, of.dtype), of
 
     @property
     def there(self) -> dict[Row, Outcome]:
-        """What the merged results hold, or, of a sweep that did not come to its end, what its shards hold."""
+        """The outcomes of the merged results, or of the shards of an unfinished sweep."""
         merged = self.folder / "results"
         return dict(self.rows(merged if merged.exists() else self.folder / "sweep.sweep"))
 
     def forgotten(self) -> list[str]:
-        """What was answered before a kill, and is not there any more."""
+        """A line per outcome that was stored before a kill and is missing."""
         return [f"{key} is lost" for key in self.seen.keys() - self.there.keys()]
 
     def lost(self, due: Sequence[Outcome]) -> list[str]:
-        """What the results do not hold as an undivided check answered it."""
+        """A line per difference between the results and those of an undivided check."""
         there = self.there
         wanted = {(of.implementation, of.case, of.dtype): of for of in due}
         missing = [f"{key} is lost" for key in wanted if key not in there]
         both = wanted.keys() & there.keys()
         unlike = [f"{key} is {there[key].status}" for key in both if there[key].status != wanted[key].status]
-        return [*missing, *unlike, *(f"{key} was never asked for" for key in there.keys() - wanted.keys())]
+        return [*missing, *unlike, *(f"{key} is no test of the check" for key in there.keys() - wanted.keys())]
 
     def repeated(self) -> list[Row]:
-        """What was answered before a kill and was asked again: it took another time."""
+        """Tests that were stored before a kill and ran again: their seconds changed."""
         there = self.there
         return [key for key, seconds in self.seen.items() if key in there and not _alike(seconds, there[key].seconds)]
 
     @property
     def lines(self) -> str:
-        """All that the launchers said."""
+        """The output of all launchers."""
         return (self.folder / "lines.txt").read_text(errors="replace")
 
     @property
     def started(self) -> int:
-        """Processes of shards that were started."""
+        """The number of started shards."""
         return self.lines.count(": begun")
 
 
 def undivided(folder: Path, words: Sequence[str]) -> list[Outcome]:
-    """What the same check answers where it is neither divided nor killed."""
+    """The outcomes of the same check, undivided and not killed."""
     around = {**os.environ, "PYTHONPATH": str(HOME), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "attnsuite", "check", *words, "--results", "whole", "--quiet"]
     subprocess.run(command, cwd=folder, env=around, check=False, capture_output=True)
@@ -161,7 +161,7 @@ def stored(folder: Path) -> list[Outcome]:
 
 
 def _alike(one: float | None, other: float | None) -> bool:
-    """Whether two times are one, which the store keeps to a few digits."""
+    """Whether two times are equal to the digits of the store."""
     if one is None or other is None:
         return one is other
     return abs(one - other) <= 0.01 * max(one, other)

@@ -1,6 +1,6 @@
-"""Attentions with one mistake each, written as their authors would: the names that they deserve are beside them.
+"""Attentions with one mistake each, in the style of submissions, with the mutants that explain them.
 
-They share no code with the deviations, so that naming them proves more than that a deviation equals itself.
+They share no code with the mutants, so that a diagnosis proves more than that a mutant equals itself.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from torch.nn.functional import softmax
 
 Attention = Callable[..., Tensor]
 MISTAKEN: dict[str, tuple[Attention, frozenset[str]]] = {}
-"""By what is wrong: the attention, and the deviations that may name it."""
+"""By description: the attention, and the mutants that may explain it."""
 
 
 class Textbook:
-    """The formula in a few methods, each of which a mistake overrides."""
+    """The formula in a few methods; a mistake overrides one."""
 
     def __call__(
         self,
@@ -93,7 +93,7 @@ class Textbook:
 
 
 def mistaken(says: str, *names: str, **methods: Any) -> None:
-    """Note an attention in which these methods are wrong; a method gets the textbook's own first."""
+    """Register an attention with these wrong methods; a method gets the correct `Textbook` first."""
     own = Textbook()
 
     def wrong(method: Callable[..., Any]) -> Any:

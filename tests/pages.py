@@ -1,4 +1,4 @@
-"""What tests of reports share: a run that was timed, and what is recorded of it."""
+"""Builders for tests of reports: a timed run and its rows."""
 
 from collections import defaultdict
 
@@ -20,7 +20,7 @@ LATER = replace(TIMED, id="r2", started="2026-02-02T00:00:00+00:00", finished="2
 
 
 def recorded(*rows, runs=(TIMED,)):
-    """What results/ would hold: rows of the first run, or pairs of a run's id and a row."""
+    """The contents of results/: rows of the first run, or pairs of a run's id and a row."""
     found = defaultdict(list)
     for row in rows:
         identity, each = row if isinstance(row, tuple) else (runs[0].id, row)

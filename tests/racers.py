@@ -1,4 +1,4 @@
-"""Participants that are no processes, on a clock that the tests turn, and races between them."""
+"""Fake participants of races, without processes, on a clock that tests advance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of samples as bad machines would take them, and how often verdicts on them claim what is not so."""
+"""Simulated samples of noisy machines, and the shares of wrong and right verdicts on them."""
 
 from __future__ import annotations
 
@@ -11,35 +11,34 @@ from attnsuite.model.faster import Comparison, compare
 from attnsuite.model.statistics import LEVEL
 
 OTHERS = 8
-"""Implementations in a table beside its baseline."""
+"""Implementations in a table besides its baseline."""
 MOST_CLAIMS = 0.02
-"""The share of comparisons of what is one and the same that may claim a difference."""
+"""The largest share of comparisons of equal implementations that may claim a difference."""
 FOUND = 0.90
-"""The share of slowdowns of 5 % that has to be found where rounds are many and processes alike."""
+"""The smallest share of 5 % slow-downs to find, with many rounds and equal processes."""
 
 
 @dataclass(frozen=True, repr=False)
 class Machine:
-    """How samples come about. All are standard deviations of logarithms, or shares.
+    """The distribution of samples. Fields are standard deviations of logarithms, or shares.
 
-    A sample's logarithm is the sum of a disturbance that its round shares, of a drift, of what its process adds, and of
-    noise of its own.
+    A sample's logarithm is the sum of its round's disturbance, a drift, its process's offset, and its own noise.
     """
 
     noise: float = 0.02
-    """Of a sample's own."""
+    """The noise of a sample."""
     following: float = 0.0
     """The autocorrelation of the noise of one implementation, from round to round."""
     heavy: float = 0.0
     """The share of samples that an interruption makes longer by up to half."""
     shared: float = 0.1
-    """Of what all samples of a round have in common."""
+    """The disturbance of a round, common to its samples."""
     drift: float = 0.0
-    """By how much the whole machine becomes slower over the race."""
+    """The slow-down of the whole machine over the race."""
     wandering: float = 0.0
-    """Of how much slower or faster one implementation becomes over the race, beside the others."""
+    """The drift of one implementation over the race, relative to the others."""
     process: float = 0.0
-    """Of what a process adds to all its samples."""
+    """The offset of a process."""
     processes: int = 1
 
     def __repr__(self) -> str:
@@ -71,7 +70,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Counted:
-    """What became of so many tables: shares of tables with a claim, of comparisons with one, and of `slower` ones."""
+    """The shares of tables with a claim, of comparisons with a claim, and of `slower` verdicts."""
 
     tables: float
     claims: float
@@ -79,7 +78,7 @@ class Counted:
 
 
 def counted(machine: Machine, rounds: int, tables: int, seed: int = 0, slower: float = 0.0) -> Counted:
-    """Verdicts of tables in which all that is compared is slower than the baseline by this share."""
+    """The shares over tables whose implementations are slower than the baseline by this share."""
     random = Random(seed)
     found = [list(machine.table(random, rounds, slower).values()) for _ in range(tables)]
     claims = [sum(each.verdict in ("faster", "slower") for each in table) for table in found]
@@ -88,6 +87,6 @@ def counted(machine: Machine, rounds: int, tables: int, seed: int = 0, slower: f
 
 
 def turns(random: Random, processes: int) -> Iterator[int]:
-    """Which process has its turn, round by round: all of them once in random order, then again."""
+    """The process of each round: all of them in random order, repeatedly."""
     while True:
         yield from random.sample(range(processes), processes)

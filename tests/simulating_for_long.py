@@ -1,4 +1,4 @@
-"""How often verdicts claim what is not so, on machines of many kinds: `python tests/simulating_for_long.py --help`."""
+"""Rates of wrong verdicts on many kinds of machines: `python tests/simulating_for_long.py --help`."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ MACHINES = (
     Machine(noise=0.005, process=0.02, processes=2),
 )
 BEYOND = (Machine(following=0.9), Machine(noise=0.15, following=0.9), Machine(process=0.02))
-"""What few rounds or a single process cannot tell: shown, and not judged."""
+"""Machines on which few rounds or one process do not suffice: printed, and not judged."""
 ROUNDS = (12, 40, 120, 360)
 LONG = 120
-"""Rounds from which on slowdowns of 5 % have to be found, where noise is small and processes are alike."""
+"""The fewest rounds that must find slow-downs of 5 %, with small noise and equal processes."""
 EASY = 10
-"""The 5 % slowdown is looked for in one table for so many tables of equals."""
+"""One table with slow-downs of 5 % for this many tables of equal implementations."""
 
 
 def lines(tables: int, seed: int) -> Iterator[tuple[str, bool]]:
-    """A line for each machine and number of rounds, and whether what it says is amiss."""
+    """A line per machine and number of rounds, and whether its rates are too bad."""
     for machine in (*MACHINES, *BEYOND):
         for rounds in ROUNDS:
             equals = counted(machine, rounds, tables, seed)
             found = counted(machine, rounds, max(10, tables // EASY), seed + 1, slower=0.05).slower
             large = counted(machine, rounds, max(10, tables // EASY), seed + 2, slower=1.6).slower
             shares = " ".join(f"{share:7.1%}" for share in (equals.tables, equals.claims, found, large))
-            due = rounds >= LONG and machine.noise <= NOISES[0] and not (machine.process or machine.wandering)
-            missed = due and found < FOUND
-            amiss = machine not in BEYOND and (equals.claims > MOST_CLAIMS or missed)
-            yield f"{machine!r:36} {rounds:4} {shares}{'  amiss' if amiss else ''}", amiss
+            must_find = rounds >= LONG and machine.noise <= NOISES[0] and not (machine.process or machine.wandering)
+            missed = must_find and found < FOUND
+            bad = machine not in BEYOND and (equals.claims > MOST_CLAIMS or missed)
+            yield f"{machine!r:36} {rounds:4} {shares}{'  too bad' if bad else ''}", bad
 
 
 def main() -> int:
-    """Simulate, and say what came of it; 1 where equals are told apart or slowdowns missed too often."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--tables", type=int, default=1000, help="tables of equals for each machine")
-    options.add_argument("--seed", type=int, default=0)
-    asked = options.parse_args()
-    print("claims of equals in so many tables and comparisons, slowdowns found of 5 % and of 2.6 times")
+    """Simulate and print; 1 if too many equal implementations differ, or too many slow-downs are missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=1000, help="tables of equals for each machine")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    print("shares of tables and comparisons of equals with a claim; shares of found slow-downs, 5 % and 2.6 times")
     print(f"{'machine':36} {'rounds':>4} {'tables':>5} {'pairs':>7} {'5 %':>7} {'2.6 ×':>7}")
     status = 0
-    for line, amiss in lines(asked.tables, asked.seed):
+    for line, bad in lines(options.tables, options.seed):
         print(line, flush=True)
-        status |= amiss
+        status |= bad
     return status
 
 

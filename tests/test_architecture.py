@@ -1,4 +1,4 @@
-"""The house is built as ARCHITECTURE.md says: rooms import downwards alone, nothing imports in a circle."""
+"""The packages of suite/ follow ARCHITECTURE.md: imports point to earlier packages, no circles, budgets of lines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PACKAGES = (
 )
 """Each package imports from those before it."""
 ALONE = {"report": {"model", "results"}}
-"""The packages that import from few: pages are made from rows, without torch and without implementations."""
+"""Packages with fewer imports: pages are made from rows, without torch and implementations."""
 
 
 def modules() -> dict[str, Path]:
@@ -40,7 +40,7 @@ def modules() -> dict[str, Path]:
 
 @cache
 def imports() -> dict[str, frozenset[str]]:
-    """What each module imports of suite/, when it is loaded and later; not what is imported for types alone."""
+    """The modules of suite/ that each module imports, except imports for types alone."""
     known = modules()
     return {
         name: frozenset(_imported(ast.parse(file.read_text(encoding="utf-8")), known)) for name, file in known.items()
@@ -61,8 +61,8 @@ def _imported(tree: ast.AST, known: dict[str, Path]) -> Iterator[str]:
             yield from _imported(node, known)
 
 
-def circles() -> set[frozenset[str]]:
-    """Modules that import each other, by way of others too."""
+def import_cycles() -> set[frozenset[str]]:
+    """Sets of modules that import each other, directly or through others."""
     reached: dict[str, set[str]] = {}
     for name in imports():
         found, waiting = set[str](), list(imports()[name] - {name})
@@ -77,12 +77,12 @@ def circles() -> set[frozenset[str]]:
     }
 
 
-def test_no_module_imports_in_a_circle() -> None:
-    assert circles() == set()
+def test_no_modules_import_each_other() -> None:
+    assert import_cycles() == set()
 
 
 def arrows() -> dict[tuple[str, str], str]:
-    """The packages that import each other, with an example of each."""
+    """Pairs of packages with an import from the first to the second, and an example of each."""
     return {
         (name.split(".")[1], to.split(".")[1]): f"{name} imports {to}"
         for name, imported in imports().items()
@@ -93,7 +93,7 @@ def arrows() -> dict[tuple[str, str], str]:
 
 def test_packages_import_from_those_before_them_alone() -> None:
     earlier = {package: ALONE.get(package, {*PACKAGES[:place]}) for place, package in enumerate(PACKAGES)}
-    upwards = {says for (package, to), says in arrows().items() if package in earlier and to not in earlier[package]}
+    upwards = {example for (package, to), example in arrows().items() if to not in earlier.get(package, {to})}
 
     assert upwards == set()
 
@@ -114,7 +114,7 @@ BUDGETS = {
     "export": 560,
     "cli": 3880,
 }
-"""Lines of Python that each package may have. A commit that raises one says why the package grows."""
+"""The largest number of lines of Python per package. A commit that raises one gives the reason."""
 
 
 def test_each_package_keeps_its_budget_of_lines() -> None:
@@ -131,7 +131,7 @@ def test_packages_have_at_most_seventy_arrows() -> None:
 
 
 def functions() -> list[tuple[int, str]]:
-    """The length of every function in lines, decorators aside, and where it stands."""
+    """The length of every function in lines, without decorators, and its name."""
     found = []
     for name, file in modules().items():
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -145,7 +145,7 @@ def test_functions_are_short() -> None:
 
     assert median(lengths) <= 5
     assert quantiles(lengths, n=10)[-1] <= 15
-    assert [where for length, where in functions() if length > 50] == []
+    assert [name for length, name in functions() if length > 50] == []
 
 
 def test_the_page_names_every_package_in_the_order_of_imports() -> None:
@@ -157,7 +157,7 @@ def test_the_page_names_every_package_in_the_order_of_imports() -> None:
     assert folders == {*PACKAGES}
 
 
-def test_what_is_known_of_each_dtype_stands_in_one_table() -> None:
+def test_facts_of_dtypes_are_in_one_table() -> None:
     tables = [
         name
         for name, file in modules().items()
@@ -170,18 +170,18 @@ def test_what_is_known_of_each_dtype_stands_in_one_table() -> None:
 
 
 def test_the_time_limit_is_written_once() -> None:
-    given = [name for name, file in modules().items() if re.search(r"limit\w*(: \w+)? = 60\b", file.read_text(), re.I)]
+    files = [name for name, file in modules().items() if re.search(r"limit\w*(: \w+)? = 60\b", file.read_text(), re.I)]
 
-    assert given == ["attnsuite.model.limits"]
+    assert files == ["attnsuite.model.limits"]
 
 
 @pytest.mark.parametrize("argument", ["is_causal", "enable_gqa", "dropout_p", "window"])
-def test_an_argument_of_attention_is_declared_in_its_feature_s_file(argument: str) -> None:
+def test_an_argument_of_attention_is_declared_in_the_file_of_its_feature(argument: str) -> None:
     declared = re.compile(rf'Argument\(\s*"{argument}"')
-    homes = [name for name, file in modules().items() if declared.search(file.read_text(encoding="utf-8"))]
+    files = [name for name, file in modules().items() if declared.search(file.read_text(encoding="utf-8"))]
 
-    assert len(homes) == 1
-    assert homes[0].startswith("attnsuite.contracts.attention.features.")
+    assert len(files) == 1
+    assert files[0].startswith("attnsuite.contracts.attention.features.")
 
 
 def test_the_page_answers_fifteen_changes_at_least() -> None:
@@ -193,14 +193,14 @@ def test_the_page_answers_fifteen_changes_at_least() -> None:
 
 def test_the_confidence_level_is_written_once() -> None:
     literal = re.compile(r"^(?!\s*(#|\"\"\")).*\b(0\.99|99 %)", re.MULTILINE)
-    rooms = ("model", "benchmark", "report", "cli")
-    given = [
+    packages = ("model", "benchmark", "report", "cli")
+    files = [
         name
         for name, file in modules().items()
-        if name.split(".")[1:2] and name.split(".")[1] in rooms and literal.search(file.read_text(encoding="utf-8"))
+        if name.split(".")[1:2] and name.split(".")[1] in packages and literal.search(file.read_text(encoding="utf-8"))
     ]
 
-    assert given == ["attnsuite.model.statistics"]
+    assert files == ["attnsuite.model.statistics"]
 
 
 @pytest.mark.parametrize("name", ["attention", "add_norm", "transformer"])

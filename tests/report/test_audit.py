@@ -1,4 +1,4 @@
-"""The page of audits: a row per contract, what is amiss, and the details of each contract."""
+"""The page of audits: a row per contract, complaints, and tables of details."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def test_each_contract_has_a_row():
     assert rows == [["attention", 2, 2, 2, 2, 0, 1, 0], ["add_norm", 2, 1, 1, 2, 1, 1, 1]]
 
 
-def test_what_is_amiss_is_said_with_its_contract():
+def test_a_complaint_has_its_contract():
     lines = audit_lines([SOUND, POOR])
 
     assert "attention: mutation score: 2 of 2 mutants killed" in lines
@@ -53,7 +53,7 @@ def test_what_is_amiss_is_said_with_its_contract():
     assert not any(line.startswith("attention: survived") for line in lines)
 
 
-def test_the_page_has_what_is_amiss_and_tables_beside_it_have_the_details_of_each_contract(tmp_path):
+def test_the_page_has_complaints_and_tables_have_the_details(tmp_path):
     page = write_audit(tmp_path, [SOUND, POOR], RUN)
 
     totals, families, variants, mutants = ((tmp_path / name).read_text().splitlines() for name in AUDIT_TABLES)
@@ -68,7 +68,7 @@ def test_the_page_has_what_is_amiss_and_tables_beside_it_have_the_details_of_eac
     assert "add_norm,unmasked,the mask is ignored,," in mutants
 
 
-def test_accusations_with_other_numbers_are_counted_and_named():
+def test_accusations_with_other_seeds_are_counted_and_named():
     accused = outcome("mask/a", "failed", "variants/folded", detail="off by one")
     lucky = replace(SOUND, redrawn=SeedAudit(3, 12345, 1.234))
     unlucky = replace(POOR, redrawn=SeedAudit(3, 100, 0.5, ((2, accused),)))
@@ -103,7 +103,7 @@ def test_hostile_words_are_no_markup():
     assert links == list(AUDIT_TABLES)
 
 
-def test_what_meets_is_shown_and_what_is_missed_there():
+def test_combinations_are_counted_and_survivors_named():
     lines = "\n".join(audit_lines([COMBINED]))
     assert "pairs of features: 9 of 9 are in a case; 99 of 100 mutants that are wrong for one of them alone" in lines
     assert "fused triples of features: 7 of 7 are in a case" in lines

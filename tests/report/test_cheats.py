@@ -1,4 +1,4 @@
-"""The page of cheats: a table for each class, and what got another verdict before them."""
+"""The page of exploits: a list of unexpected verdicts, then a table per class."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_each_class_has_a_table_with_a_row_for_each_command():
     ]
 
 
-def test_what_got_through_stands_first_on_the_page_and_last_in_the_lines():
+def test_unexpected_verdicts_are_first_on_the_page_and_last_in_the_lines():
     audit = an_audit(held=False)
 
     assert "Unexpected verdicts" in sections(cheats_page(audit, RUN))
@@ -38,7 +38,7 @@ def test_what_got_through_stands_first_on_the_page_and_last_in_the_lines():
     assert "\x1b" not in "".join(lines)
 
 
-def test_what_a_submission_says_is_escaped(tmp_path: Path):
+def test_texts_of_a_submission_are_escaped(tmp_path: Path):
     text = write_cheats(tmp_path, an_audit(held=False), RUN).read_text()
 
     assert "\x1b" not in text

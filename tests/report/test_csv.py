@@ -1,4 +1,4 @@
-"""CSV of a table: the columns for programs, one line per row, whatever the cells hold, and no formula."""
+"""CSV of a table: the columns for programs, one line per row, and no formula."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ def rows(of):
     return list(csv.reader(io.StringIO(render(of))))
 
 
-def test_programs_read_values_and_not_how_they_are_said():
+def test_programs_read_values_instead_of_words():
     columns = (Column("time", "seconds"), Column("only for readers"), Column(key="length"), Column("name", "name"))
     of = table(
         columns, [(number(0.05, "50.0 ms", "s"), "x", 16, code("a")), (number(None), "y", None, text("b" * 900, 60))]
@@ -37,5 +37,5 @@ def test_a_text_is_one_cell_of_one_line_and_no_formula(words):
     assert not found[1][0].startswith(("=", "+", "-", "@"))
 
 
-def test_a_negative_number_stays_a_number():
+def test_a_negative_number_is_no_formula():
     assert render(table((Column(key="a"),), [(-1.5,)])) == "a\n-1.5\n"

@@ -1,4 +1,4 @@
-"""Pages as files: written whole, never over a file that attnsuite did not write."""
+"""Pages as files: atomic writes, and no foreign file replaced."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_foreign_file_refuses_the_whole_write(tmp_path, there):
     assert (tmp_path / "b.md").read_text() == there
 
 
-def test_a_link_that_leads_nowhere_is_refused(tmp_path):
+def test_a_link_without_a_target_is_refused(tmp_path):
     (tmp_path / "t.md").symlink_to(tmp_path / "nowhere")
 
     with pytest.raises(UsageError, match="is a link that leads nowhere: remove it"):

@@ -1,4 +1,4 @@
-"""A chart comes out the same whatever fonts the system has."""
+"""Charts do not depend on the fonts of the system."""
 
 import os
 import subprocess
@@ -72,17 +72,17 @@ def drawn(program, **surroundings):
     return done.stdout
 
 
-def test_the_system_s_fonts_change_what_the_library_draws_by_itself(system):
+def test_the_system_s_fonts_change_charts_of_the_library(system):
     assert drawn(DRAWS) != drawn(DRAWS, **system)
 
 
-def test_they_change_no_chart(system):
+def test_they_change_no_chart_of_the_suite(system):
     program = f"from attnsuite.report.charting import load_fonts\nload_fonts()\n{DRAWS}"
 
     assert drawn(program) == drawn(program, **system)
 
 
-def test_they_change_no_chart_where_they_lie_in_the_user_s_home(tmp_path, system):
+def test_fonts_in_the_user_s_home_change_no_chart(tmp_path, system):
     program = f"from attnsuite.report.charting import load_fonts\nload_fonts()\n{DRAWS}"
     (tmp_path / ".local" / "share").mkdir(parents=True)
     (tmp_path / "fonts").rename(tmp_path / ".local" / "share" / "fonts")
@@ -90,7 +90,7 @@ def test_they_change_no_chart_where_they_lie_in_the_user_s_home(tmp_path, system
     assert drawn(program) == drawn(program, HOME=str(tmp_path))
 
 
-def test_a_configuration_of_fonts_is_left_as_it_was(system):
+def test_a_configuration_of_fonts_is_restored(system):
     program = (
         "import os\nfrom attnsuite.report.charting import load_fonts\n"
         "load_fonts()\nprint(os.environ.get('FONTCONFIG_FILE'))"

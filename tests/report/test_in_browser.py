@@ -67,7 +67,7 @@ def opened(browser, file):
 
 
 @pytest.mark.parametrize(("width", "height"), WIDTHS)
-def test_the_answer_is_on_the_first_screen_and_nothing_scrolls_sideways(opened, width, height):
+def test_the_recommendation_is_on_the_first_screen_and_nothing_scrolls_sideways(opened, width, height):
     tab = opened("", width, height)
 
     box = tab.locator(".answer p").first.bounding_box()
@@ -193,7 +193,7 @@ def test_the_page_is_useful_without_scripts(opened):
     assert tab.locator(".matrix table").first.is_visible()
 
 
-def test_the_audits_say_how_far_to_trust_the_page_in_four_numbers(opened):
+def test_the_audits_have_four_numbers(opened):
     numbers = [text for text in opened().locator("#trust li").all_inner_texts() if re.match(r"[\d,]+ of [\d,]+ ", text)]
 
     assert len(numbers) == 4

@@ -1,4 +1,4 @@
-"""report.html: its sentences, its marks of what is right, its numbers, and that nothing in it can break out of it."""
+"""report.html: its sentences, verdicts and numbers, and escaped texts of submissions."""
 
 import base64
 import csv
@@ -42,7 +42,7 @@ PASSED = [outcome(name=f"attention/{name}") for name in ("flash", "matmul")]
 KNOWN = outcome("mask/b", "failed", "attention/flash", known="B-1")
 
 
-def test_the_fastest_that_passes_every_test_is_the_whole_answer():
+def test_the_fastest_that_passes_every_test_is_the_only_recommendation():
     assert answer(FAST, SLOW, *PASSED) == ["Use flash, 50.0 ms, 3.94 MiB: it passes all 1 tests, and is the fastest."]
 
 
@@ -57,24 +57,24 @@ def test_the_fastest_that_passes_every_test_is_the_whole_answer():
         (PASSED[1:], "not tested on this machine"),
     ],
 )
-def test_the_fastest_without_a_doubt_comes_before_the_fastest(rows, doubt):
+def test_the_fastest_without_a_failure_comes_before_the_fastest(rows, doubt):
     first, second = answer(FAST, SLOW, *rows)
 
     assert first == "Use matmul, 100 ms, 3.94 MiB: it passes all 1 tests."
     assert second.startswith(f"Fastest: flash, 50.0 ms, 3.94 MiB; {doubt}")
 
 
-def test_ones_whose_intervals_overlap_are_named_with_their_memory():
+def test_implementations_with_overlapping_intervals_are_named_with_their_memory():
     close = measured("chunked", "ladder/16k", 0.0501)
 
     assert answer(FAST, SLOW, close, *PASSED)[1] == "Intervals overlap with: chunked (3.94 MiB)."
 
 
-def test_where_each_has_a_doubt_the_page_says_so():
+def test_the_page_says_so_where_each_has_a_failure():
     assert answer(FAST, SLOW)[0].startswith("Each implementation has a known bug")
 
 
-def test_a_table_without_a_time_says_why():
+def test_a_row_without_a_time_has_its_reason():
     absent = without_time("flash", "out_of_memory", "17 GB", "ladder/16k")
 
     (table,) = data(page(SLOW, absent))["machines"][0]["tables"]
@@ -92,7 +92,7 @@ def test_a_table_has_ten_rows_and_names_the_slower_ones_below():
     assert table["absent"] == "Slower: a10, a11."
 
 
-def test_the_page_without_results_says_what_to_run():
+def test_the_page_without_results_names_the_command():
     text = report_text({}, {}, Path("nowhere"))
 
     assert "<code>attnsuite run</code>" in text

@@ -1,4 +1,4 @@
-"""What a check ends with and what a benchmark prints after each table: aligned, in words, free of control codes."""
+"""The lines of a check and of a benchmark: aligned, in words, without control characters."""
 
 from builders import NASTY, measured, outcome, without_time
 
@@ -34,29 +34,29 @@ def test_summary_has_a_line_each_and_failures_in_groups():
     ]
 
 
-def test_what_was_not_asked_comes_last_and_has_no_command():
-    says = "timeout: skipped, because the 4 answers before it did not come"
+def test_skipped_tests_come_last_and_have_no_command():
+    says = "timeout: skipped after 4 timeouts in a row"
     outcomes = [
-        outcome("c/0", "timeout", detail="timeout: no answer within 1 s"),
+        outcome("c/0", "timeout", detail="timeout: no reply within 1 s"),
         *(outcome(f"c/{number}", "timeout", detail=says, reason=Reason.SKIPPED) for number in range(1, 4)),
     ]
 
     assert summary_lines(outcomes) == [
         "attention/loops  0 of 4 passed, 4 timeouts",
-        "  1 × timeout: no answer within 1 s",
+        "  1 × timeout: no reply within 1 s",
         "      attnsuite check attention/loops --case c/0 --dtype float32",
         f"  3 × {says}",
     ]
 
 
-ACCEPTED = "input validation: 9 keys beside 7 values was accepted; the contract requires an error"
+ACCEPTED = "input validation: 9 keys with 7 values was accepted; the contract requires an error"
 
 
 def accepted(case="bad_input/keys", **others):
     return outcome(case, "failed", **{"detail": ACCEPTED, "reason": Reason.LENIENT, **others})
 
 
-def test_input_validation_is_a_line_of_its_own_below_wrong_numbers():
+def test_input_validation_has_its_own_line_below_wrong_results():
     outcomes = [
         outcome("ok"),
         *(outcome(f"bad_input/{number}") for number in range(2)),
@@ -73,11 +73,11 @@ def test_input_validation_is_a_line_of_its_own_below_wrong_numbers():
     ]
     assert summary_lines(outcomes, verbose=True)[-2:] == [
         "  input validation: 2 of 3 bad inputs are refused",
-        "      9 keys beside 7 values was accepted; the contract requires an error (bad_input/keys)",
+        "      9 keys with 7 values was accepted; the contract requires an error (bad_input/keys)",
     ]
 
 
-def test_where_accepted_input_fails_it_stands_below_wrong_numbers():
+def test_accepted_bad_input_that_fails_is_below_wrong_results():
     outcomes = [
         *(accepted(f"bad_input/{number}", reason=Reason.NONE) for number in range(3)),
         outcome("c", "failed", detail="output[0] is 1, should be 2"),
@@ -100,20 +100,20 @@ def test_several_implementations_that_refuse_all_bad_input_have_no_line_for_it()
     ]
 
 
-def test_where_bad_input_alone_was_given_that_is_the_outcome():
+def test_the_outcome_of_bad_input_alone_is_input_validation():
     assert summary_lines([outcome("bad_input/a"), accepted()]) == [
         "attention/loops  1 of 2 tests of input validation passed",
         "  input validation: 1 of 2 bad inputs are refused (-v lists the others)",
     ]
 
 
-def test_what_passed_comes_before_what_was_declined_where_only_input_validation_was_tested():
+def test_passed_input_validation_comes_before_unsupported_tests():
     first, *_ = summary_lines([outcome("bad_input/a"), accepted(), outcome("bad_input/c", "unsupported")])
 
     assert first == "attention/loops  1 of 2 tests of input validation passed; 1 more unsupported"
 
 
-def test_a_lone_implementation_says_what_it_declined_and_why():
+def test_reasons_of_unsupported_tests_are_listed():
     outcomes = [
         outcome("ok"),
         *(outcome(f"m/{number}", "unsupported", detail="takes no attn_mask") for number in range(3)),
@@ -137,7 +137,7 @@ def test_summary_names_the_device_where_there_are_several():
     assert [line.split("  ")[0] for line in lines] == ["attention/loops on cpu", "attention/loops on cuda", "2 in all"]
 
 
-def test_summary_obeys_no_control_codes():
+def test_summary_has_no_control_characters():
     text = "\n".join(summary_lines([outcome(case, "failed", case, detail=case) for case in NASTY if case]))
 
     assert not any(not c.isprintable() for c in text.replace("\n", ""))
@@ -178,14 +178,14 @@ def test_a_time_that_is_not_bounded_says_so_below_its_line():
     ]
 
 
-def test_an_interval_to_one_side_is_shown_as_it_is():
+def test_an_asymmetric_interval_has_two_distances():
     lines = benchmark_lines([measured(seconds=[0.01] * 6 + [0.02] * 10)])
 
     assert lines[1].split()[:4] == ["attention/matmul", "20.0", "ms", "−50"]
     assert "  −50 % +0 %  " in lines[1]
 
 
-def test_what_was_too_slow_says_so_and_is_not_called_declined():
+def test_too_slow_is_not_called_unsupported():
     said = "too slow to time here: a call takes 13 s, more than 5.5 s"
     slow = without_time("attention/loops", "unsupported", said, reason=Reason.TOO_SLOW)
 
@@ -194,7 +194,7 @@ def test_what_was_too_slow_says_so_and_is_not_called_declined():
     assert wording.absence(without_time("attention/loops", "unsupported", "takes no scale")) == "unsupported"
 
 
-def test_what_speaks_of_all_workloads_is_a_line_without_a_heading():
+def test_a_row_about_all_workloads_has_no_heading():
     assert benchmark_lines([JAX]) == ["attention/jax_nn  missing: No module named 'jax'"]
     assert benchmark_lines([]) == []
 
@@ -209,7 +209,7 @@ def test_two_tables_have_two_headings():
     ]
 
 
-def test_terminal_lines_obey_no_control_codes():
+def test_terminal_lines_have_no_control_characters():
     rows = [
         row
         for place, words in enumerate(NASTY)
@@ -225,7 +225,7 @@ def test_terminal_lines_obey_no_control_codes():
     assert all(character.isprintable() for line in lines for character in line)
 
 
-def test_of_a_long_message_the_explanation_is_cut_and_the_number_stays():
+def test_a_long_message_loses_its_explanation_and_keeps_its_number():
     number = "output[0, 1] is 1.5, should be 0 within 2e-07 (error inf bounds; 3 of 300 elements)"
     detail = f'equals "unscaled": {"the scores are not divided by the root of the width, " * 10}; {number}'
 
@@ -236,7 +236,7 @@ def test_of_a_long_message_the_explanation_is_cut_and_the_number_stays():
     assert len(line) <= 410
 
 
-def test_tests_that_do_not_run_are_counted_apart():
+def test_unsupported_tests_are_counted_separately():
     assert summary_lines([outcome("a", "unsupported"), outcome("b", "unsupported")]) == [
         "attention/loops  2 unsupported"
     ]

@@ -1,4 +1,4 @@
-"""Outcomes counted and grouped: what a cell says, and what one line of failures stands for."""
+"""Counts of outcomes, and groups of failures."""
 
 import pytest
 from builders import outcome
@@ -8,7 +8,7 @@ from attnsuite.report.tally import MOST_GROUPS, count, groups, pattern
 UNSCALED = {"detail": "output[0] is -0.68, should be -0.69", "diagnosis": ("unscaled",)}
 
 
-def test_declined_and_missing_are_neither_passed_nor_asked():
+def test_unsupported_and_missing_tests_did_not_run():
     counts = count(
         [
             outcome("a"),
@@ -70,11 +70,11 @@ def test_a_submission_whose_messages_all_differ_cannot_fill_the_page():
     assert sum(group.count for group in found) == 500
 
 
-def test_another_device_is_named_where_to_ask_again():
+def test_the_command_that_runs_again_has_the_device():
     assert groups([outcome(status="failed", device="cuda")])[0].rerun.endswith("--dtype float32 --device cuda")
 
 
-def test_what_has_no_registered_name_is_asked_again_by_the_words_that_found_it():
+def test_an_unregistered_implementation_is_run_again_by_its_target():
     again = {"attention/loops": ["my loops.py:f", "--contract", "attention"]}
 
     (group,) = groups([outcome("c", "failed", device="cuda:1")], again)
@@ -83,11 +83,11 @@ def test_what_has_no_registered_name_is_asked_again_by_the_words_that_found_it()
     assert group.rerun == command
 
 
-def test_a_status_that_the_detail_names_is_not_named_twice():
+def test_a_status_in_the_detail_is_not_repeated():
     assert groups([outcome(status="crashed", detail="crashed: SIGSEGV")])[0].message == "crashed: SIGSEGV"
 
 
-def test_what_has_no_name_in_one_dtype_belongs_to_the_mistake_that_has_one_in_another():
+def test_a_failure_without_a_diagnosis_joins_the_group_of_its_case_in_another_dtype():
     halves = ("float16", "bfloat16")
     outcomes = [
         outcome("a", "failed", **UNSCALED, dtype="float64"),
@@ -106,7 +106,7 @@ def test_what_has_no_name_in_one_dtype_belongs_to_the_mistake_that_has_one_in_an
     ]
 
 
-def test_mistakes_that_have_a_name_come_first():
+def test_groups_with_a_diagnosis_come_first():
     unnamed = [outcome(f"a/{place}", "failed", detail="output[0] is 3, should be 5") for place in range(3)]
 
     first, second = groups([*unnamed, outcome("b", "failed", **UNSCALED)])
@@ -115,7 +115,7 @@ def test_mistakes_that_have_a_name_come_first():
     assert second.count == 3
 
 
-def test_failures_that_the_same_deviations_explain_are_one_kind_whatever_their_numbers():
+def test_failures_with_the_same_diagnosis_are_one_group():
     one, other = ({"detail": detail, "diagnosis": ("a", "b")} for detail in ("output[0] is 1", "the gradient is nan"))
     outcomes = [outcome("x", "failed", **one), outcome("y", "failed", **other), outcome("z", "failed", **UNSCALED)]
 

@@ -1,4 +1,4 @@
-"""Which rows were measured together, and who is faster there."""
+"""Tables of rows that were timed together, and their comparisons."""
 
 import pytest
 from builders import BASELINES, measured, without_time
@@ -59,7 +59,7 @@ def test_all_comparisons_of_a_table_are_corrected_together():
     assert _row(together, "a").verdict == "unclear"  # eight rounds are too few for thirty-one claims
 
 
-def test_rows_of_other_tables_are_no_part_of_the_correction():
+def test_rows_of_other_tables_do_not_change_the_correction():
     eight = [0.1 + 1e-4 * number for number in range(8)]
     others = [
         measured("chunked", seconds=[each / 2 for each in eight], **setting)
@@ -91,7 +91,7 @@ def test_without_a_time_of_the_baseline_there_are_no_verdicts():
     assert timed.absence(_row(table, "matmul").measurement) == "out of memory"
 
 
-def test_the_baseline_of_another_contract_is_none():
+def test_a_contract_has_its_own_baseline():
     other = measured("add_norm/matmul")
 
     found = tables([("r", other), ("r", measured("chunked"))], BASELINES)
@@ -100,13 +100,13 @@ def test_the_baseline_of_another_contract_is_none():
     assert _row(found[0], "chunked").verdict == ""
 
 
-def test_a_name_that_only_ends_like_the_baseline_is_none():
+def test_a_name_that_ends_like_the_baseline_is_not_the_baseline():
     (table,) = tables([("r", measured("quick_matmul", seconds=0.05)), ("r", measured())], BASELINES)
 
     assert [row.verdict for row in table.rows] == ["baseline", "faster"]
 
 
-def test_what_is_missing_stands_in_every_table_of_its_device():
+def test_a_missing_implementation_is_in_every_table_of_its_device():
     rows = [
         measured(),
         measured(workload="ladder/1k"),
@@ -121,7 +121,7 @@ def test_what_is_missing_stands_in_every_table_of_its_device():
     assert _row(on_cuda, "jax_nn") is None
 
 
-def test_what_was_measured_after_all_is_not_called_missing():
+def test_a_measured_implementation_is_not_missing():
     (table,) = tables([("r1", about_all()), ("r2", measured("jax_nn"))], BASELINES)
 
     assert [row.measurement.status for row in table.rows] == ["measured"]

@@ -1,4 +1,4 @@
-"""Numbers as readers see them."""
+"""Numbers with units."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_a_number_has_three_digits_and_no_exponent(value, text):
     ("bytes_", "text"),
     [(0, "0 B"), (48, "48 B"), (2**16, "64.0 KiB"), (3 * 2**29, "1.50 GiB"), (None, "–"), (float("inf"), "–")],
 )
-def test_bytes_have_the_unit_that_suits(bytes_, text):
+def test_bytes_have_a_fitting_unit(bytes_, text):
     assert units.size(bytes_) == text
 
 
@@ -33,12 +33,12 @@ def test_a_speed_up_is_never_below_one(ratio, text):
     ("low", "high", "text"),
     [(1.22, 1.4, "1.22–1.40"), (0.8, 0.95, "1.05–1.25"), (0.97, 1.05, "1.03× slower–1.05× faster")],
 )
-def test_an_interval_of_speed_ups_has_its_lower_end_first_and_says_where_it_holds_both(low, high, text):
+def test_an_interval_of_speed_ups_starts_with_its_lower_end(low, high, text):
     assert units.speeds(low, high) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.5, "0.50 s"), (59, "59 s"), (112.4, "1 min 52 s"), (7260, "2 h 1 min")]
 )
-def test_a_wait_is_told_in_minutes(seconds, text):
+def test_a_long_duration_is_in_minutes(seconds, text):
     assert units.duration(seconds) == text
