@@ -27,7 +27,7 @@ from attnsuite.model import Figures
 class Attention(Formula):
     """The contract as a formula, whose oracle is not written in `Rounded` numbers."""
 
-    def due(self, call: Call, conventions: Conventions, **told: Any) -> WithinBounds:
+    def expected_output(self, call: Call, conventions: Conventions, **known: Any) -> WithinBounds:
         return expected_result(call, conventions, decided=True)
 
 
