@@ -60,7 +60,7 @@ myst_heading_anchors = 3
 myst_enable_extensions: list[str] = []
 suppress_warnings = ["misc.highlighting_failure"]  # sessions and abridged listings are in no language
 autodoc_member_order = "bysource"
-autodoc_typehints = "description"
+autodoc_typehints = "signature"
 
 
 def link(page: Path, found: re.Match[str]) -> str:

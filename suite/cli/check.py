@@ -114,6 +114,11 @@ def check(
     `results`.
 
     Raises UsageError for an unknown target, contract, dtype, device, case or option.
+
+    >>> from torch.nn.functional import scaled_dot_product_attention
+    >>> outcomes = check(scaled_dot_product_attention, cases="plain/small", dtypes="float32")
+    >>> [(outcome.case, outcome.dtype, outcome.status.value) for outcome in outcomes]
+    [('plain/small', 'float32', 'passed')]
     """
     names = [str(dtype).removeprefix("torch.") for dtype in several(dtypes)]
     # more processes only where the caller wants them: they are forked

@@ -32,7 +32,11 @@ TO_DEVIATION = 1.4826
 
 
 def student(freedom: int, tail: float) -> float:
-    """The value that a quantity with Student's t distribution exceeds with this probability."""
+    """The value that a quantity with Student's t distribution exceeds with this probability.
+
+    >>> round(student(4, 0.025), 3)
+    2.776
+    """
     from scipy.special import stdtrit  # 0.1 s, which commands without statistics need not wait for
 
     return -float(stdtrit(freedom, tail))

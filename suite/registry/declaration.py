@@ -141,6 +141,11 @@ def implementation(function: Callable[..., Any] | None = None, /, **arguments: A
     - `contract` names its contract, where the file is in no folder of that name.
     - `compiles` says what it compiles for new shapes or features, where that takes seconds each time: `attnsuite run`
       then tests it on a sample.
+
+    >>> @implementation(variant="plain", lacks={"dropout": "weights are never dropped"})
+    ... def attention(query, key, value): ...
+    >>> attention.__attnsuite__["variant"]
+    'plain'
     """
     declared = implementation_arguments(**arguments)
 

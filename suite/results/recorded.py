@@ -208,6 +208,10 @@ def load(path: str | Path = RESULTS, kind: str = "conformance") -> pandas.DataFr
     `low` and `high`, all in seconds, and in `peak` the memory of one call in bytes; NaN where there is none.
 
     Raises UsageError for another kind, for a missing folder, and for a file that cannot be read.
+
+    >>> load("there/is/none")
+    Traceback (most recent call last):
+    attnsuite.model.words.UsageError: there is no folder there/is/none; ...
     """
     import pandas
 
