@@ -45,7 +45,7 @@ def _module(file: Path) -> str:
 
 
 def contract(name: str) -> Contract:
-    """The contract of that name. UsageError if there is none."""
+    """The contract of this name. UsageError if it does not exist."""
     declared: Contract = import_module(_module(file_of(name))).CONTRACT
     return declared
 

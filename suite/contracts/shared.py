@@ -43,9 +43,9 @@ def _with_dropout(attention: Attention, heads: Heads, options: Options) -> Tenso
 CALLS_OF_BACKEND = {
     "plug_scaled_twice": Mutation("queries are divided by √p before the backend divides by it again", _scaled_before),
     "plug_given_idle_mask": Mutation("the backend gets a mask that hides nothing", _idle_mask),
-    "plug_given_dropout": Mutation("the backend is called with dropout although there is none", _with_dropout),
+    "plug_given_dropout": Mutation("the backend is called with dropout of 0.1 instead of 0", _with_dropout),
 }
-"""Mutants of the step `ask`, which calls the backend with heads and options."""
+"""Mutants of the step `call_backend`, which calls the backend with heads and options."""
 
 
 def through_identity(attend: Callable[[Tensor], Tensor], value: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ OF_WEIGHTS = {
         with_result(lambda weights: (weights * 1000).round() / 1000),
     ),
 }
-"""Mutants of the step `shown`, which returns the weights, b h l s."""
+"""Mutants of the step `returned`, which returns the weights, b h l s."""
 FAINT_WEIGHTS = {
     "shows_faint_weights_of_hidden_keys": Mutation(
         "hidden keys have a returned weight of 10⁻⁹", with_result(lambda weights: weights.clamp_min(1e-9))

@@ -1,4 +1,4 @@
-"""The softmax of several contracts' computations, in which a row may be empty, and mistakes in it."""
+"""The softmax of several contracts' computations, with zeros for empty rows, and mistakes in it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def fill(number: float, *, but_empty_rows: bool = False) -> Callable[[Tensor, Te
     """The mistake of another number than −∞ for masked scores; `but_empty_rows` keeps −∞ in rows masked as a whole."""
 
     def mask(scores: Tensor, allowed: Tensor) -> Tensor:
-        found = scores.masked_fill(~allowed, number)
-        return found.masked_fill(~allowed.any(-1, keepdim=True), -math.inf) if but_empty_rows else found
+        filled = scores.masked_fill(~allowed, number)
+        return filled.masked_fill(~allowed.any(-1, keepdim=True), -math.inf) if but_empty_rows else filled
 
     return mask

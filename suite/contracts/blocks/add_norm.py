@@ -135,7 +135,7 @@ def cases() -> list[Case]:
 
 def documented() -> Iterator[Case]:
     """The documents' examples: a normalisation is a residual connection to zeros."""
-    for example in documents.of("normalization", "add_norm"):
+    for example in documents.examples_of("normalization", "add_norm"):
         if example.kind == "values":
             options = {"norm": "batch"} if example.parameters.get("type") == "batch" else {}
             inputs = _example_inputs(example)

@@ -115,7 +115,7 @@ def cases() -> list[Case]:
 
 def documented() -> Iterator[Case]:
     """The documents' examples."""
-    for example in documents.of("vision_transformer"):
+    for example in documents.examples_of("vision_transformer"):
         inputs, parameters = example.inputs, example.parameters
         if parameters.get("part") != "patch embedding":
             continue

@@ -53,10 +53,10 @@ EXPONENT_ROUNDINGS = 3.0
 def oracle(x: Rounded, *, offset: int = 0, base: float = 10000.0) -> Rounded:
     """x plus the sines and cosines of its positions, b l e."""
     _, length, width = x.shape
-    one = np.ones((), dtype=x.value.dtype)
-    positions = one * np.arange(offset, offset + length)[:, None]  # l 1
-    exponents = one * (np.arange(width) // 2 * 2) / width  # e
-    angles = positions / (one * base) ** exponents  # l e
+    unit = np.ones((), dtype=x.value.dtype)
+    positions = unit * np.arange(offset, offset + length)[:, None]  # l 1
+    exponents = unit * (np.arange(width) // 2 * 2) / width  # e
+    angles = positions / (unit * base) ** exponents  # l e
     encoding = np.where(np.arange(width) % 2 == 0, np.sin(angles), np.cos(angles))
     error = _roundings(exponents.astype(np.float64), base) * x.precision.accumulator * angles.astype(np.float64)
     return x + Rounded(encoding, error, x.precision).rounded()
@@ -68,8 +68,8 @@ def _roundings(exponents: Array, base: float) -> Array:
     Roundings of an exponent c count ln(base) · c times in the power. Then follow the power's own, a reciprocal, a
     position beyond the accumulator's integers, and the product.
     """
-    of_exponents: Array = EXPONENT_ROUNDINGS * abs(np.log(base)) * exponents
-    return of_exponents + LIBRARY + 3.0
+    roundings: Array = EXPONENT_ROUNDINGS * abs(np.log(base)) * exponents
+    return roundings + LIBRARY + 3.0
 
 
 def draw(random: Generator, *, shape: tuple[int, ...] = (2, 5, 8), zeros: bool = False) -> Inputs:
@@ -109,7 +109,7 @@ def cases() -> list[Case]:
 
 def documented() -> Iterator[Case]:
     """The documents' examples: rows and columns of the encoding of zeros."""
-    for example in documents.of("positional_encoding"):
+    for example in documents.examples_of("positional_encoding"):
         if example.kind == "shape":
             zeros = case(*example.named(), shape=tuple(example.inputs["x_shape"]), zeros=True)
             yield DocumentedShape(zeros, example.at(), example.output_shape)

@@ -106,19 +106,19 @@ def cases() -> list[Case]:
 
 def documented() -> Iterator[Case]:
     """The documents' examples: outputs, hidden numbers read through an identity, and shapes of unseeded draws."""
-    for example in documents.of("positionwise_ffn"):
+    for example in documents.examples_of("positionwise_ffn"):
         if example.kind == "shape":
             *lead, width = example.inputs["x_shape"]
             hidden, out = example.parameters["ffn_num_hiddens"], example.parameters["ffn_num_outputs"]
-            of_ones = case(*example.named(), lead=tuple(lead), width=width, hidden=hidden, out=out, ones=True)
-            yield DocumentedShape(of_ones, example.at(), example.output_shape)
+            ones = case(*example.named(), lead=tuple(lead), width=width, hidden=hidden, out=out, ones=True)
+            yield DocumentedShape(ones, example.at(), example.output_shape)
             continue
         inputs = example.numbers(POSITIONAL)
         options = {} if example.parameters["activation"] == "relu" else {"activation": "gelu"}
         identity = {"w2": np.eye(len(inputs["b1"])), "b2": np.zeros(len(inputs["b1"]))}
         for quantity, changed in (("hidden", identity), ("output", {})):
-            given = case.with_inputs(*example.named(quantity), {**inputs, **changed}, **options)
-            yield DocumentedNumbers(given, example.gives(quantity))
+            case_of_quantity = case.with_inputs(*example.named(quantity), {**inputs, **changed}, **options)
+            yield DocumentedNumbers(case_of_quantity, example.gives(quantity))
 
 
 class Network(Steps):

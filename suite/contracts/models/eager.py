@@ -118,7 +118,7 @@ class Blocks(Steps):
         """The heads' outputs, b h l p."""
         scores = query @ key.mT * self.factor(query.shape[-1], query.shape[1])  # b h l s
         weights = self.softmax(scores if allowed is None else self.mask(scores, allowed))
-        self.record(name, lambda: self.shown(weights, scores))
+        self.record(name, lambda: self.returned(weights, scores))
         return weights @ value
 
     def record(self, name: str, weights: Callable[[], Tensor]) -> None:
@@ -130,7 +130,7 @@ class Blocks(Steps):
         """The same computation with this backend, if there is one."""
         model = copy(self)
         if attention is not None:
-            model.attend = self.plug(model.attend, partial(model.attend_by_backend, attention))  # type: ignore[method-assign]
+            model.attend = self.choose(model.attend, partial(model.attend_by_backend, attention))  # type: ignore[method-assign]
         return model
 
     def attend_by_backend(
@@ -139,14 +139,14 @@ class Blocks(Steps):
         """The backend's output. Its weights are its outputs for values that are columns of the identity."""
 
         def output(value: Tensor) -> Tensor:
-            return self.ask(attention, (query, key, value), options)
+            return self.call_backend(attention, (query, key, value), options)
 
         options = self.needed(allowed)
         mixed = output(value)
         self.record(name, lambda: self.read(output, value))
         return mixed
 
-    shown = formula(lambda weights, scores: weights)  # the returned weights, b h l s
+    returned = formula(lambda weights, scores: weights)  # the returned weights, b h l s
     read = staticmethod(through_identity)
 
     @staticmethod
@@ -158,10 +158,10 @@ class Blocks(Steps):
     named = staticmethod(lambda weights: weights)  # the weights by name
     recalled = staticmethod(lambda weights, storage: weights)
 
-    plug = staticmethod(lambda own, backend: backend)  # what attends instead of the model's own attention
+    choose = staticmethod(lambda own, backend: backend)  # what attends instead of the model's own attention
     # the backend's arguments: no mask that hides nothing
     needed = staticmethod(lambda allowed: {} if allowed is None or bool(allowed.all()) else {"attn_mask": allowed})
-    ask = formula(lambda attention, heads, options: attention(*heads, **options))
+    call_backend = formula(lambda attention, heads, options: attention(*heads, **options))
 
     def feed_forward(self, x: Tensor, weights: Part) -> Tensor:
         inner = self.activate(x @ weights["w1"] + weights["b1"])

@@ -67,7 +67,7 @@ class Translating:
     read_tokens = formula(lambda tokens: tokens)
     pick = formula(lambda logits: logits.argmax(-1))
     enough = staticmethod(lambda ended: bool(ended.all()))
-    # the weights of steps, b … t s, of which some are over, b t
+    # the weights of steps, b … t s, with zeros in those behind the end, b t
     behind = formula(lambda rows, over: rows.masked_fill(over.reshape(len(over), *[1] * (rows.dim() - 3), -1, 1), 0.0))
 
     @staticmethod

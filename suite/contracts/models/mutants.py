@@ -112,7 +112,7 @@ def shared(first: str, second: str) -> Callable[[Part], dict[str, Tensor]]:
     return change
 
 
-def of_other_names(weights: Part, other: Callable[[str], str]) -> dict[str, Tensor]:
+def renamed_weights(weights: Part, other: Callable[[str], str]) -> dict[str, Tensor]:
     """Each tensor is replaced by the one of another name, if that has its shape."""
     others = {name: weights.get(other(name), tensor) for name, tensor in weights.items()}
     return {name: others[name] if others[name].shape == tensor.shape else tensor for name, tensor in weights.items()}
@@ -191,7 +191,7 @@ def mutants_of_blocks(computation: type[Blocks]) -> list[Mutant]:
         "named": {"shows_next_layer": next_layer},
         "recalled": RECALLED_WEIGHTS,
     }
-    return mutants(computation, widened=widened, ask=CALLS_OF_BACKEND, **HEADS, **LAYERS, **returned)
+    return mutants(computation, widened=widened, call_backend=CALLS_OF_BACKEND, **HEADS, **LAYERS, **returned)
 
 
 def _rms_norm(x: Tensor, weights: Part) -> Tensor:
@@ -219,7 +219,7 @@ HEADS = {
             "documents, E30",
         )
     },
-    "plug": {"ignores_the_plug": Mutation("the backend is not called", lambda own, backend: own)},
+    "choose": {"ignores_the_plug": Mutation("the backend is not called", lambda own, backend: own)},
     "softmax": {
         "softmax_over_queries": Mutation(
             "the softmax runs over the queries", lambda scores: scores.clamp_min(-1e9).softmax(-2)

@@ -23,7 +23,7 @@ Attentions = Mapping[str, Attention]
 def part(weights: Part, name: str) -> Part:
     """The tensors below a name, by the rest of their names: `encoder.0.ffn` gives w1, b1, w2, b2."""
     below = f"{name}."
-    return {whole[len(below) :]: tensor for whole, tensor in weights.items() if whole.startswith(below)}
+    return {full[len(below) :]: tensor for full, tensor in weights.items() if full.startswith(below)}
 
 
 def multi_head(

@@ -42,7 +42,7 @@ class TranslatingCase(ModelCase):
     """A case of sources that are translated, with the weights that were chosen with them."""
 
     def calls(self, dtype: str) -> Calls:
-        return self.calls_of_one_model(sources_of(self.model, self.config).weights, dtype)
+        return self.calls_of_one_model(chosen_sources(self.model, self.config).weights, dtype)
 
 
 def translating(
@@ -58,7 +58,7 @@ def translating(
     """A case whose calls translate these numbers of sources; `unusual` are options of greedy decoding, and `steps`."""
 
     def calls(random: Generator) -> Sequence[Inputs]:
-        sources = sources_of(model, config)
+        sources = chosen_sources(model, config)
         places = iter(_with_mixed_ends(sources.ends, sum(items)))
         chosen = [[next(places) for _ in range(count)] for count in items]
         return [{"source": sources.tokens[rows], "lengths": sources.lengths[rows]} for rows in chosen]
@@ -69,7 +69,7 @@ def translating(
     return TranslatingCase(**vars(case))
 
 
-def sources_of(model: Model, config: Config) -> Sources:
+def chosen_sources(model: Model, config: Config) -> Sources:
     """The weights and sources of models of a config."""
     return _sources(model, tuple(sorted(config.items())), seeded())
 

@@ -68,7 +68,7 @@ class TrainedWorkload(cases.Workload):
     def eager(self, call: Call) -> Tensor:
         """The output of a correct computation in the dtype of the call."""
 
-    def of_round(self, dtype: str, direction: str, number: int) -> Call:
+    def call_of_round(self, dtype: str, direction: str, number: int) -> Call:
         """The call of a round."""
         call = self.call(dtype, direction)
         return replace(call, tensors={**call.tensors, **self.tensors_of_round(call, number)})
@@ -104,7 +104,7 @@ def _output(workload: TrainedWorkload, dtype: str, number: int, item: int) -> Ex
 @lru_cache(maxsize=1)
 def _learned(workload: TrainedWorkload, dtype: str, number: int) -> ExpectedStep:
     """The expected step of a round, the same for all implementations."""
-    return expected_step(workload.eager, workload.loss, workload.of_round(dtype, STEP, number), dtype)
+    return expected_step(workload.eager, workload.loss, workload.call_of_round(dtype, STEP, number), dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +185,7 @@ class ModelWorkload(TrainedWorkload):
         return expected.relative(found["output"])
 
     def expected(self, dtype: str, number: int, item: int) -> NearInNorm:
-        call = self.of_round(dtype, "forward", number)
+        call = self.call_of_round(dtype, "forward", number)
         alone = {name: tensor[item : item + 1] for name, tensor in call.tensors.items()}
         (expected,) = self.model.expected_results([replace(call, tensors=alone)])
         rows = expected.value.reshape(-1, expected.value.shape[-1])

@@ -187,14 +187,14 @@ def cases() -> list[Case]:
 
 def documented() -> Iterator[Case]:
     """The documents' examples: shapes of unseeded draws, outputs, and weights read through identity values."""
-    for example in documents.of("additive_attention", kind="shape"):
+    for example in documents.examples_of("additive_attention", kind="shape"):
         batch, keys, key_width = example.inputs["key_shape"]
         _, queries, query_width = example.inputs["query_shape"]
         sizes = {"batch": batch, "queries": queries, "keys": keys, "query_width": query_width, "key_width": key_width}
         sizes |= {"value_width": example.inputs["value_shape"][2], "features": example.parameters["num_hiddens"]}
         shaped = case(*example.named(), **sizes, mask=of_lengths(example.inputs["valid_lens"], keys))
         yield DocumentedShape(shaped, example.at(), example.output_shape)
-    for example in documents.of("additive_attention", kind="values"):
+    for example in documents.examples_of("additive_attention", kind="values"):
         theirs = (*POSITIONAL[:-1], "w_v")
         inputs = dict(zip(POSITIONAL, example.numbers(theirs).values(), strict=True))
         items, keys = inputs["key"].shape[:2]

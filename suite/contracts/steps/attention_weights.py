@@ -304,7 +304,7 @@ def documented() -> Iterator[Case]:
             if after
             else DocumentedNumbers(numeric, figures, select, where_decided=decided)
         )
-    for example in documents.of("masked_softmax", kind="shape"):
+    for example in documents.examples_of("masked_softmax", kind="shape"):
         shape = tuple(example.inputs["scores_shape"])
         shaped = case(*example.named(), shape=shape, lengths=example.inputs["valid_lens"])
         yield DocumentedShape(shaped, example.at(), example.output_shape)
@@ -316,7 +316,7 @@ Given = tuple[Excerpt, str, dict[str, Array], dict[str, Any], Select]
 
 
 def _examples() -> Iterator[Given]:
-    for example in documents.of("masked_softmax", kind="values"):
+    for example in documents.examples_of("masked_softmax", kind="values"):
         if "scores" in example.inputs:
             yield example, "weights", _scores(example), {}, np.asarray
         elif "mask" in example.expected and "n" in example.inputs:
@@ -329,7 +329,7 @@ def _examples() -> Iterator[Given]:
             steps = ("masked_weights", "row_sums", "renormalised", "renormalised_row_sums")
             for quantity in steps if "renormalised" in example.expected else ("weights",):
                 yield example, quantity, scores, {"is_causal": True}, _sums if "sums" in quantity else np.asarray
-    for example in documents.of("attention"):
+    for example in documents.examples_of("attention"):
         inputs = example.inputs
         if example.parameters.get("normaliser") == "divide by the sum":
             given = inputs.get("unnormalised")

@@ -189,7 +189,7 @@ class Curve(DocumentedNumbers):
 def documented() -> Iterator[Case]:
     """The documents' small examples: estimates, weights read through identity values, and the kernels' curves."""
     alone = documents.examples()[NO_SUPPORT]
-    for example in (*documents.of("kernel_pooling", kind="values"), alone):
+    for example in (*documents.examples_of("kernel_pooling", kind="values"), alone):
         if "u" in example.inputs:
             u = numbers(example.inputs["u"])
             inputs = {"query": u, "key": np.concatenate([[0.0], u]), "value": np.eye(len(u) + 1)}

@@ -454,7 +454,7 @@ def cases() -> list[Case]:
 
 def documented() -> Iterator[Derived]:
     """The document's rates, as shares of all tokens, and as counts of its 2,000."""
-    for excerpt in documents.of("token_masking"):
+    for excerpt in documents.examples_of("token_masking"):
         tokens = excerpt.inputs.get("num_tokens", 28_000)
         of_all = proportions(excerpt.parameters["select"])
         total = tokens if "num_tokens" in excerpt.inputs else 1

@@ -60,7 +60,7 @@ def printed_examples() -> list[DocumentedNumbers | DocumentedShape]:
 
 
 def _printed() -> Iterator[DocumentedNumbers]:
-    for example in documents.of("attention", kind="values"):
+    for example in documents.examples_of("attention", kind="values"):
         if example.parameters.get("stage", POOLING) == POOLING or example.id in EXPRESSIBLE:
             for quantity in ("output", "weights"):
                 if quantity in example.expected:
@@ -118,7 +118,7 @@ def _saturated() -> KeyGradient:
 
 
 def _shaped() -> Iterator[DocumentedShape]:
-    for example in documents.of("attention", kind="shape"):
+    for example in documents.examples_of("attention", kind="shape"):
         if "query_shape" in example.inputs:
             yield _unseeded(example)
 

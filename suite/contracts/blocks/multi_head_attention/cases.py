@@ -71,7 +71,7 @@ def sizes() -> Iterator[Case]:
     """Heads, widths, biases and output maps."""
     everything: dict[str, Any] = {"batch": 1, "num_heads": 12, "head_width": 2, "value_head_width": 3, "key_width": 5}
     everything |= {"queries": 66, "keys": 67, "out_width": 5, "biases": BIASES}
-    one_input = case("bias/one_input", "self-attention of one tensor", keys=5, biases=INPUT_BIASES)
+    self_attention = case("bias/one_input", "self-attention of one tensor", keys=5, biases=INPUT_BIASES)
     yield case("heads/many", "more heads than a head has columns", num_heads=12, head_width=2)
     yield case(
         "heads/many_masked",
@@ -84,7 +84,7 @@ def sizes() -> Iterator[Case]:
     yield case("widths/query", "queries wider than all heads together", query_width=18)
     yield case("widths/all", "three different widths", query_width=6, key_width=5, value_width=3)
     yield case("widths/wide_values", "value heads wider than those of queries and keys", value_head_width=9)
-    yield LayoutCase(one_input, as_one_tensor)
+    yield LayoutCase(self_attention, as_one_tensor)
     yield case("bias/all", "all four biases", out_width=5, biases=BIASES)
     yield case("output_map/square", "a square map", out_width=8)
     yield case("output_map/square_biased", "a square map with a bias", out_width=8, biases=("b_output",))
@@ -93,7 +93,7 @@ def sizes() -> Iterator[Case]:
 def masks() -> Iterator[Case]:
     """Boolean masks, is_causal, and large scores."""
     low = {"peak": 3e10, "size": np.array([3e-3, 1.0])[:, None, None]}
-    one = {"queries": 1, "num_heads": 1, "head_width": 8}
+    single = {"queries": 1, "num_heads": 1, "head_width": 8}
     low_scores = "visible scores below −10⁴ in one item, below −10⁹ in the other"
     yield case("mask/whole", "a mask for each query of each head of each item", mask=random_mask(2, 2, 5, 7))
     yield case("mask/by_item", "lengths: the same for all heads and queries", mask=lambda _: valid([3, 6], 7)[:, None])
@@ -103,10 +103,10 @@ def masks() -> Iterator[Case]:
     )
     yield case("mask/square", "a square mask", queries=7, mask=random_mask(2, 1, 7, 7))
     yield case("mask/all", "a mask that hides nothing", mask=lambda _: np.ones((2, 1, 5, 7), bool))
-    yield case("mask/one_query", "a single query and head", PRECISE, batch=3, mask=random_mask(3, 1, 1, 7), **one)
+    yield case("mask/one_query", "a single query and head", PRECISE, batch=3, mask=random_mask(3, 1, 1, 7), **single)
     yield case("mask/empty_rows", "queries without visible keys give zeros", mask=with_empty_rows)
     yield case("causal/square", "as many keys as queries", queries=6, keys=6, is_causal=True)
-    yield case("causal/one_query", "a single query sees the first key only", PRECISE, is_causal=True, **one)
+    yield case("causal/one_query", "a single query sees the first key only", PRECISE, is_causal=True, **single)
     yield case("causal/long", "67 queries and 70 keys", batch=1, queries=67, keys=70, is_causal=True)
     yield case("causal/low_scores", low_scores, PRECISE, queries=3, is_causal=True, **low)
     yield case(
@@ -235,7 +235,7 @@ def backend() -> Iterator[BackendCase]:
     cross: dict[str, Any] = {"queries": 4, "key_width": 5, "value_width": 3, "value_head_width": 3, "num_heads": 3}
     mask, shown = random_mask(2, 1, 5, 7), {"need_weights": True}
     dropped = case("dropout/plugged", "dropout of 0.4", ("float32",), dropout_p=0.4, **EIGHT)
-    plugged: list[Case] = [
+    cases: list[Case] = [
         case("plug/called", "called once, for all heads of all items, in the query's dtype"),
         case(
             "plug/masked", "a mask, biases and an output map", mask=random_mask(2, 2, 5, 7), out_width=5, biases=BIASES
@@ -257,7 +257,7 @@ def backend() -> Iterator[BackendCase]:
         ),
         DropoutCase(ShowingWeights(dropped), DroppedInHeads()),
     ]
-    return (BackendCase(each, scripts) for each in plugged)
+    return (BackendCase(case, scripts) for case in cases)
 
 
 def bad_input() -> Iterator[BadInputCase]:
@@ -352,7 +352,7 @@ class Workload(TrainedWorkload):
         return {"attended": flops, "convention": flops, "bytes": activations + weights, "tokens": float(tokens)}
 
     def expected(self, dtype: str, number: int, item: int) -> WithinBounds:
-        call = self.of_round(dtype, "forward", number)
+        call = self.call_of_round(dtype, "forward", number)
         alone = {name: call.tensors[name][item : item + 1] for name in POSITIONAL[:3]}
         expected = case.expected_output(replace(call, tensors={**call.tensors, **alone}), {})
         value, bound = (array.reshape(-1, self.width) for array in (expected.output.value, expected.output.bound))

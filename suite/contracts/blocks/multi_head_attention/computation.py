@@ -163,7 +163,7 @@ class MultiHead(Steps):
         bias = None if b_value is None else self.split(b_value[None, None], num_heads)  # 1 h 1 v
         options = {"attn_mask": attn_mask, "is_causal": is_causal, "dropout_p": dropout_p}
         attend, read = self.attend_without_backend, through_whole_identity
-        if backend := self.plug(attention):
+        if backend := self.choose(attention):
             attend, read = partial(self.attend_by_backend, backend, dtype), self.read
         output = self.merge(self.with_bias(attend, heads, bias, options).to(wide))  # b l c
         if w_output is not None:
@@ -172,11 +172,11 @@ class MultiHead(Steps):
         if not need_weights:
             return output
         weights = read(lambda values: attend((*heads[:2], values), self.options_to_read(options)), heads[2])
-        return output, self.recalled(self.shown(weights).to(dtype))
+        return output, self.recalled(self.returned(weights).to(dtype))
 
     def attend_by_backend(self, backend: Attention, dtype: torch.dtype, heads: Heads, options: Options) -> Tensor:
         """The output of every head, b h l v, in the dtype of the inputs."""
-        return self.ask(backend, self.to_plug(heads, dtype), self.needed(options))
+        return self.call_backend(backend, self.to_backend(heads, dtype), self.needed(options))
 
     def attend_without_backend(self, heads: Heads, options: Options) -> Tensor:
         """The output of every head, b h l v."""
@@ -232,9 +232,9 @@ class MultiHead(Steps):
         query, key, value = heads
         return attend((query, key, value if bias is None else value + bias), options)
 
-    ask = formula(lambda attention, heads, options: attention(*heads, **options))
-    plug = staticmethod(lambda attention: attention)  # the backend
-    to_plug = staticmethod(lambda heads, dtype: tuple(tensor.to(dtype) for tensor in heads))  # in the inputs' dtype
+    call_backend = formula(lambda attention, heads, options: attention(*heads, **options))
+    choose = staticmethod(lambda attention: attention)  # the backend
+    to_backend = staticmethod(lambda heads, dtype: tuple(tensor.to(dtype) for tensor in heads))  # in the inputs' dtype
     # the backend's arguments: a probability of 0 and False are left out
     needed = staticmethod(lambda options: {name: o for name, o in options.items() if isinstance(o, Tensor) or o})
     options_to_read = staticmethod(lambda options: {**options, "dropout_p": 0.0})  # when weights are read
@@ -246,5 +246,5 @@ class MultiHead(Steps):
     merge = formula(lambda heads: heads.transpose(1, 2).flatten(2))  # b h l v → b l (h v)
     to_output = formula(mapped)
     finish = formula(lambda output, p: output)
-    shown = formula(lambda weights: weights)  # the returned weights, b h l s
-    recalled = formula(lambda shown: shown)
+    returned = formula(lambda weights: weights)  # the returned weights, b h l s
+    recalled = formula(lambda weights: weights)

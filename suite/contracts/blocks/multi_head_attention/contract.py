@@ -7,9 +7,9 @@
     head_i = dropout(softmax((query w_query + b_query)_i (key w_key + b_key)_iᵀ / √p)) (value w_value + b_value)_i
     output = [head_1 … head_h] w_output + b_output
 
-Axes: `b l q` query, `b s k` key, `b s v` value, `q d` w_query, `k d` w_key, `v c` w_value, `c o` w_output, `d` b_query
-and b_key, `c` b_value, `o` b_output, `b l o` output (b batch, l queries, s keys, h heads, p = d/h head width). Vaswani
-and others, "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
+Axes of inputs: `b l q` query, `b s k` key, `b s v` value, `b l o` output. Axes of weights: `q d` w_query, `k d` w_key,
+`v c` w_value, `c o` w_output, `d` b_query and b_key, `c` b_value, `o` b_output. Letters: b batch, l queries, s keys,
+h heads, p = d/h head width. Vaswani et al., "Attention is all you need" (arXiv 1706.03762), section 3.2.2.
 
     weights          (in, out): the transpose of what linear layers store
     heads            (…)_i are the columns i·p to (i+1)·p; for values i·c/h to (i+1)·c/h, which may be another width
@@ -66,7 +66,7 @@ FEATURES = {
     "output_map": "a map of the heads' outputs",
     "weights": "returned attention weights",
 }
-"""Features of the heads have the names of the contract `attention`: a backend takes its unsupported ones along."""
+"""Features of the heads have the names of the contract `attention`, so that those a backend lacks count here too."""
 PARAMETERS = {
     "attn_mask": ("bool_mask",),
     "is_causal": ("causal",),

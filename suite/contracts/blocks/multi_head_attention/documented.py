@@ -41,7 +41,7 @@ def documented() -> list[Case]:
 
 
 def _values() -> Iterator[DocumentedNumbers]:
-    for excerpt in documents.of("attention", "multi_head_attention", kind="values"):
+    for excerpt in documents.examples_of("attention", "multi_head_attention", kind="values"):
         if "w_query" in excerpt.inputs and "stage" not in excerpt.parameters:
             heads, causal = excerpt.parameters.get("num_heads", 1), bool(excerpt.parameters["causal"])
             yield from _quantities(excerpt, _inputs(excerpt), heads, causal)
@@ -78,7 +78,7 @@ def _heads_alone() -> Iterator[DocumentedNumbers]:
 
 
 def _refused() -> Iterator[BadInputCase]:
-    for excerpt in documents.of("multi_head_attention", kind="property"):
+    for excerpt in documents.examples_of("multi_head_attention", kind="property"):
         width, heads = excerpt.inputs["d_feat"], excerpt.inputs["num_heads"]
         name, _ = excerpt.named()
         why = f"{heads} heads for {width} columns, the defaults in {excerpt.document}, section {excerpt.section}"
@@ -156,7 +156,7 @@ OF_BACKEND: dict[str, Callable[[Shapes], Sequence[int]]] = {
 
 def _shapes() -> Iterator[Case]:
     """The shape of every example's output, and for one of them those of the steps."""
-    for excerpt in documents.of("multi_head_attention", kind="shape"):
+    for excerpt in documents.examples_of("multi_head_attention", kind="shape"):
         yield DocumentedShape(_shaped(excerpt), excerpt.at(), excerpt.output_shape)
         if "scores_shape" in excerpt.expected:
             yield from _steps(excerpt)

@@ -333,7 +333,7 @@ RETURNED_WEIGHTS = mutants(
         ),
         "shows_unmasked_weights": Mutation("the returned attention weights ignore all masks", lambda options: {}),
     },
-    shown=OF_WEIGHTS | FAINT_WEIGHTS,
+    returned=OF_WEIGHTS | FAINT_WEIGHTS,
     recalled={
         "shows_first_call": Mutation(
             "later calls return the attention weights of the first call of a shape", with_result(_Buffers().first)
@@ -341,13 +341,13 @@ RETURNED_WEIGHTS = mutants(
         "shows_in_one_place": Mutation(
             "the next call overwrites the returned attention weights of its shape", with_result(_Buffers().overwritten)
         ),
-        "shows_a_dictionary": Mutation("attention weights are in a dictionary", lambda shown: {"weights": shown}),
+        "shows_a_dictionary": Mutation("attention weights are in a dictionary", lambda weights: {"weights": weights}),
     },
 )
 BACKEND = mutants(
     MultiHead,
-    plug={"ignores_the_plug": Mutation("the backend is not called", lambda attention: None)},
-    to_plug={
+    choose={"ignores_the_plug": Mutation("the backend is not called", lambda attention: None)},
+    to_backend={
         "widens_for_the_plug": Mutation(
             "the backend gets float32 for half types", lambda heads, dtype: heads, dtypes=("float16",)
         )
@@ -357,7 +357,7 @@ BACKEND = mutants(
         "plug_without_causal": Mutation("the backend is called without is_causal", without_argument("is_causal")),
         "plug_without_mask": Mutation("the backend is called without the mask", without_argument("attn_mask")),
     },
-    ask=CALLS_OF_BACKEND,
+    call_backend=CALLS_OF_BACKEND,
     read=READING,
 )
 

@@ -78,7 +78,7 @@ def usual(**changed: Any) -> Config:
     return {**USUAL, **changed}
 
 
-def three_and_one(name: str, why: str, **changed: Any) -> Case:
+def batches_of_3_and_1(name: str, why: str, **changed: Any) -> Case:
     """Three items of several lengths, then one."""
 
     def inputs(random: Generator) -> Sequence[Inputs]:
@@ -126,12 +126,12 @@ def attention() -> Iterator[Case]:
     )
     yield model("score/dot", "dot products", usual(score="dot"))
     yield model("score/scaled_dot", "dot products divided by √d", usual(score="scaled_dot"))
-    yield three_and_one("score/dot_window", "dot products in a window", score="dot", window=1)
-    yield three_and_one("score/dot_lengths", "dot products with hidden keys", score="dot")
+    yield batches_of_3_and_1("score/dot_window", "dot products in a window", score="dot", window=1)
+    yield batches_of_3_and_1("score/dot_lengths", "dot products with hidden keys", score="dot")
     yield model("window/usual", "three positions, fewer at the source's ends", usual(window=1), target=7)
     yield model("window/zero", "the step's own position", usual(window=0))
-    yield three_and_one("window/lstm", "an LSTM with a window", cell="lstm", window=2)
-    yield three_and_one(
+    yield batches_of_3_and_1("window/lstm", "an LSTM with a window", cell="lstm", window=2)
+    yield batches_of_3_and_1(
         "window/scaled_dot", "scaled dot products, windows beyond a length", score="scaled_dot", window=1
     )
 
@@ -140,7 +140,9 @@ def cells() -> Iterator[Case]:
     """LSTMs, and several layers."""
     yield model("cell/lstm", "four gates, and two parts of a state", usual(cell="lstm"))
     yield model("cell/lstm_layers", "each layer hands on its own memory cell", usual(cell="lstm", layers=2))
-    yield three_and_one("cell/lstm_lengths", "LSTMs run over the padding, which gives no keys", cell="lstm", layers=2)
+    yield batches_of_3_and_1(
+        "cell/lstm_lengths", "LSTMs run over the padding, which gives no keys", cell="lstm", layers=2
+    )
     yield model("layers/two", "the top layer is attended to, and has the query", usual(layers=2))
     yield model(
         "layers/square", "two layers of one size, which could share their weights", {**SQUARE, "layers": 2}, PRECISE
@@ -243,7 +245,7 @@ SMALL = 2.0**-20
 
 def documented() -> Iterator[Case]:
     """The documents' examples. States are tokens whose embeddings lead to them; the last one is the query."""
-    for example in documents.of("seq2seq_attention", kind="shape"):
+    for example in documents.examples_of("seq2seq_attention", kind="shape"):
         yield _shaped(example)
         yield from _states(example)
     step = documents.examples()["doc-004/11.4-one-step"]
@@ -293,9 +295,9 @@ def _states(example: Excerpt) -> Iterator[DocumentedShape]:
     quantity, alone = "encoder_outputs_in_state_shape", {**config, "window": 0}
     case = model.with_inputs(*example.named(quantity), alone, inputs, {**drawn, **_repeating(alone)})
     yield DocumentedShape(case, example.at(quantity), example.expected[quantity], lambda output, weights: output)
-    quantity, (batch, one, keys) = "step_weights_shape", example.derived["step_weights_shape"]
+    quantity, (batch, steps, keys) = "step_weights_shape", example.derived["step_weights_shape"]
     case = model.with_inputs(*example.named(quantity), *_config_and_tokens(example), factory_options=WATCHED)
-    shape = (batch, one * example.derived["num_steps"], keys)
+    shape = (batch, steps * example.derived["num_steps"], keys)
     yield DocumentedShape(case, example.at(quantity), shape, lambda output, weights: weights["attention"])
 
 
@@ -356,8 +358,8 @@ def _four_tokens(valid: list[int]) -> Inputs:
     return {"source": np.arange(4)[None], "lengths": np.array(valid), "target": np.zeros((1, 1), np.int64)}
 
 
-def _columns(those: slice, output: Array) -> Array:
-    return output[..., those]
+def _columns(columns: slice, output: Array) -> Array:
+    return output[..., columns]
 
 
 # Workloads

@@ -20,7 +20,7 @@ documents, section 11.4: the encoder reads in one direction, and the decoder beg
                      second exercise of documents, section 11.4, has it. Dot products have no weights
     cell             "gru": r, z = σ(x W + b + s U + c), n = tanh(x W + b + r ⊙ (s U + c)), s ← (1 − z) ⊙ n + z ⊙ s;
                      "lstm": i, f, o = σ(x W + b + s U + c), g = tanh(the same), m ← f ⊙ m + i ⊙ g, s ← o ⊙ tanh(m).
-                     Columns in the order r z n and i f g o, each with two biases: b beside W, c beside U
+                     Columns in the order r z n and i f g o, each with two biases: b with W, c with U
     gates            the reset gate is applied after the product with U, and to its bias; the update gate keeps the old
                      state: both as PyTorch and cuDNN have it, unlike the paper's appendix
     query            the decoder's state of the previous step (documents, E28), of the top layer, exactly; in an LSTM s,

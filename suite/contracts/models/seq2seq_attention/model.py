@@ -145,8 +145,8 @@ class Recurrent(Translating, Steps):
             logits.append(self.logits(states[-1, 0], context, weights))
             rows.append(row)
         storage["states"] = states
-        shown = self.recalled({"attention": self.in_rows(rows).to(dtype)}, storage)
-        return self.finish(torch.stack(logits, 1)).to(dtype), shown
+        weights_by_name = self.recalled({"attention": self.in_rows(rows).to(dtype)}, storage)
+        return self.finish(torch.stack(logits, 1)).to(dtype), weights_by_name
 
     def allowed(self, config: Config, lengths: Tensor, length: int, number: int) -> Tensor:
         """The positions of the memory that a step may attend to."""
@@ -179,7 +179,7 @@ class Recurrent(Translating, Steps):
         row = self.softmax(scores, allowed)
         context = self.mix(row, memory)  # b d
         after = self.stack(config, part(weights, "decoder"), self.join(context, embedding), states)
-        return after, context, self.shown(row, scores, allowed)
+        return after, context, self.returned(row, scores, allowed)
 
     def score(self, score: str, query: Tensor, memory: Tensor, weights: Part) -> Tensor:
         """The scores of a query, b s."""
@@ -242,7 +242,7 @@ class Recurrent(Translating, Steps):
     weigh = formula(lambda features, w_score: features @ w_score)
     factor = staticmethod(lambda score, width: 1 / math.sqrt(width) if score == "scaled_dot" else 1.0)
     softmax = formula(lambda scores, allowed: softmax(masked(scores, allowed)))
-    shown = formula(lambda weights, scores, allowed: weights)  # the returned weights of a step, b s
+    returned = formula(lambda weights, scores, allowed: weights)  # the returned weights of a step, b s
     in_rows = staticmethod(lambda steps: torch.stack(steps, 1))
     recalled = staticmethod(lambda weights, storage: weights)
     mix = formula(lambda weights, memory: (weights[:, None] @ memory)[:, 0])

@@ -261,7 +261,7 @@ CELLS = mutants(
 GREEDY = mutants(Recurrent, **greedy.MUTANTS)
 RETURNED_WEIGHTS = mutants(
     Recurrent,
-    shown={
+    returned={
         "shows_faint_weights_of_hidden_keys": Mutation(
             "hidden positions have a returned weight of 10⁻⁹", with_result(lambda weights: weights.clamp_min(1e-9))
         ),
@@ -295,8 +295,8 @@ def _in_branch(mutant: Mutant, key: str, value: str) -> Mutant:
     """The mutant whose mistake is made only where the config has this value."""
 
     def factory(config: Config, weights: Part, **making: Any) -> Callable[..., Any]:
-        made: Callable[..., Any] = mutant.function if config[key] == value else Recurrent()
-        model: Callable[..., Any] = made(config, weights, **making)
+        chosen: Callable[..., Any] = mutant.function if config[key] == value else Recurrent()
+        model: Callable[..., Any] = chosen(config, weights, **making)
         return model
 
     says = f"{mutant.says} if the {key} is {value}"

@@ -63,7 +63,7 @@ def _tensor(name: str, shape: tuple[int, ...], random: Generator) -> Array:
     return size * random.normal(size=shape) + ("norm" in name and name.endswith("weight"))
 
 
-def _far_apart(config: Config, random: Generator) -> Weights:
+def _large_scores(config: Config, random: Generator) -> Weights:
     """Weights for scores of tens of thousands in the first head and of billions in the others, of either sign."""
     sizes = np.where(np.arange(config["width"]) < config["width"] // config["heads"], 3e4, 3e10)
     weights = draw_weights(config, random)
@@ -79,7 +79,7 @@ def draw(
     target: int = 5,
     lengths: Sequence[int] | None = None,
 ) -> Inputs:
-    """Tokens, and lengths, of which the first is the whole source."""
+    """Tokens, and lengths; the first length is that of the source."""
     inputs = {
         "source": random.integers(config["source_vocab"], size=(batch, source)),
         "lengths": np.array(lengths) if lengths else np.append(source, random.integers(1, source + 1, size=batch - 1)),
@@ -127,7 +127,7 @@ def padding() -> Iterator[Case]:
         changed = np.where(beyond, (first["source"] + 1) % USUAL["source_vocab"], first["source"])
         return [first, {**first, "source": changed}]
 
-    low_scores = _far_apart(USUAL, generator("padding/low_scores"))
+    low_scores = _large_scores(USUAL, generator("padding/low_scores"))
     yield model("padding/none", "whole sources", lengths=(7, 7, 7))
     yield model("padding/one_item", "a single padded source", dtypes=PRECISE, batch=1, lengths=(4,))
     yield model(
@@ -163,7 +163,7 @@ def sizes() -> Iterator[Case]:
             draw(random, batch=batch, source=length, target=length) for batch in (1, 7) for length in (1, 5, 33, 128)
         ]
 
-    far = model(
+    far_positions = model(
         "sizes/far",
         "6000 positions: beyond usual tables and half-precision angles",
         {**ENCODER, "encoder_blocks": 0},
@@ -175,7 +175,7 @@ def sizes() -> Iterator[Case]:
     )
     yield model("sizes/several", "batches of 1 and 7, lengths of 1, 5, 33 and 128", calls=several)
     yield model("sizes/long", "sources beyond 128 tokens, targets beyond 256", batch=1, source=150, target=300)
-    yield FarPositions(far)
+    yield FarPositions(far_positions)
 
 
 def three_calls(random: Generator) -> Sequence[Inputs]:
@@ -228,7 +228,7 @@ def greedy() -> Iterator[Case]:
 def backend() -> Iterator[BackendCase]:
     """A backend that records how it is called."""
     square: dict[str, Any] = {"batch": 4, "source": 4, "target": 4, "lengths": (4, 2, 3, 1)}
-    made = (
+    cases = (
         model("plug/called", "called in every layer, for all heads, in the weights' dtype", lengths=LENGTHS),
         model("cached/plugged", "called when decoding token by token", CACHED, PRECISE, lengths=LENGTHS),
         model("plug/whole", "whole sources need no mask", dtypes=PRECISE, lengths=(7, 7, 7)),
@@ -241,7 +241,7 @@ def backend() -> Iterator[BackendCase]:
             factory_options=WATCHED,
         ),
     )
-    return (BackendCase(case, scripts) for case in made)
+    return (BackendCase(case, scripts) for case in cases)
 
 
 def scripts(call: Call, first: Call) -> list[Script]:
@@ -259,13 +259,13 @@ def scripts(call: Call, first: Call) -> list[Script]:
     cross = partial(attends, keys=source, hides="padding", may_attend=within)
     length, blocks = call.tensors["target"].shape[1], config["decoder_blocks"]
     causal = attends(length, length, "what comes after a token", np.tri(length, dtype=bool))
-    whole = [*encoder, *[causal, cross(length)] * blocks]
+    all_calls = [*encoder, *[causal, cross(length)] * blocks]
     if call.need_weights:
-        return [[again for one in whole for again in [one] * (1 + -(-one.key[2] // one.value[3]))]]
+        return [[again for call in all_calls for again in [call] * (1 + -(-call.key[2] // call.value[3]))]]
     if config["decoding"] != "cached":
-        return [whole]
+        return [all_calls]
     steps = [attends(1, step + 1, spare_keys=True) for step in range(length)]
-    return [whole, [*encoder, *(one for step in steps for _ in range(blocks) for one in (step, cross(1)))]]
+    return [all_calls, [*encoder, *(call for step in steps for _ in range(blocks) for call in (step, cross(1)))]]
 
 
 def _attends(
@@ -321,9 +321,9 @@ def bad_input() -> Iterator[BadInputCase]:
 
 def documented() -> Iterator[Case]:
     """The documents' examples. Numbers in place of tokens become tables of embeddings."""
-    for example in documents.of("transformer", kind="shape"):
+    for example in documents.examples_of("transformer", kind="shape"):
         yield _shaped(example)
-    for example in documents.of("transformer", kind="values"):
+    for example in documents.examples_of("transformer", kind="values"):
         if "x" in example.inputs:
             yield _numbers(example)
     yield from _weights_of_a_sentence(documents.examples()["doc-004/11.7.6-attention-shapes"])
@@ -450,7 +450,7 @@ def workloads() -> list[ModelWorkload]:
         sizes=sizes,
         learns=loss,
     )
-    ten, long = "ten words a sentence, as the documents train it", "longer sentences, of which half are padded"
+    ten, long = "ten words a sentence, as the documents train it", "longer sentences, every second one padded"
     return [
         translator(name="translator/10", why=ten, batch=128, length=10, profiles=TRAINED),
         translator(name="translator/128", why=long, batch=8, length=128, profiles=TRAINED_IN_FULL),

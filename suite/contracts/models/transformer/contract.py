@@ -11,8 +11,8 @@ An encoder block is x ← norm1(x + attention(x, x)), then x ← norm2(x + ffn(x
 causal attention(x, x)), x ← norm2(x + attention(x, states)), x ← norm3(x + ffn(x)). Vaswani et al., "Attention is all
 you need" (arXiv 1706.03762), as built in the documents, section 11.7.
 
-Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, the number of visible source tokens; `b t v` logits
-(b batch, s source length, t target length, v target vocabulary, d width, f width of the ffn, p = d/heads).
+Axes: `b s` source and `b t` target, tokens as int64; `b` lengths, the number of visible source tokens; `b t v` logits.
+Letters: b batch, s source length, t target length, v target vocabulary, d width, f width of the ffn, p = d/heads.
 
     config           source_vocab, target_vocab, width, heads, ffn_width, encoder_blocks, decoder_blocks, decoding
     weights          plain tensors of one floating dtype by name, as in `shapes(config)`. y = x W + b

@@ -22,7 +22,7 @@ from attnsuite.contracts.models.mutants import (
     CHECK_WEIGHTS,
     first_of_shape,
     mutants_of_blocks,
-    of_other_names,
+    renamed_weights,
     shared,
     transposed,
 )
@@ -51,17 +51,17 @@ def _last_sixteen(cache: Cache, name: str, x: Tensor) -> None:
     cache[name] = torch.cat([cache[name], x], 1)[:, -16:] if name in cache else x
 
 
-def _of_encoder(weights: Part) -> dict[str, Tensor]:
-    return of_other_names(
+def _encoder_weights(weights: Part) -> dict[str, Tensor]:
+    return renamed_weights(
         weights, lambda name: name.replace("decoder", "encoder").replace("self_attention", "attention")
     )
 
 
-def _of_first_decoder(weights: Part) -> dict[str, Tensor]:
-    return of_other_names(weights, lambda name: re.sub(r"^decoder[.]\d+", "decoder.0", name))
+def _first_decoder_weights(weights: Part) -> dict[str, Tensor]:
+    return renamed_weights(weights, lambda name: re.sub(r"^decoder[.]\d+", "decoder.0", name))
 
 
-def _of_several_items(within: Tensor) -> Tensor:
+def _several_items_only(within: Tensor) -> Tensor:
     """The mask of padding, which hides nothing for a single item."""
     return torch.ones_like(within) if len(within) == 1 else within
 
@@ -124,10 +124,10 @@ BLOCKS = mutants(
             with_arguments(weights=shared("target_embedding", "w_logits")),
         ),
         "encoder_for_decoder": Mutation(
-            "the decoder's self-attention has the encoder's weights", with_arguments(weights=_of_encoder)
+            "the decoder's self-attention has the encoder's weights", with_arguments(weights=_encoder_weights)
         ),
         "one_decoder_block": Mutation(
-            "all blocks of the decoder have the first one's weights", with_arguments(weights=_of_first_decoder)
+            "all blocks of the decoder have the first one's weights", with_arguments(weights=_first_decoder_weights)
         ),
         "transposed_logits": Mutation(
             "the logits' weights are transposed where they are square", with_arguments(weights=transposed("w_logits"))
@@ -140,7 +140,7 @@ MASKS = mutants(
     within={
         "sees_padding": Mutation("padding is attended to", with_result(torch.ones_like)),
         "sees_padding_of_one_item": Mutation(
-            "padding is attended to in a batch of one", with_result(_of_several_items)
+            "padding is attended to in a batch of one", with_result(_several_items_only)
         ),
         "sees_padding_beyond_64": Mutation(
             "padding is attended to in sources of more than 64 tokens",
@@ -180,19 +180,19 @@ MASKS = mutants(
         ),
         "cached_steps_see_padding_of_one_item": Mutation(
             "cached steps attend to the padding of the source in a batch of one",
-            with_arguments(within=_of_several_items),
+            with_arguments(within=_several_items_only),
         ),
     },
     full={
         "whole_targets_see_padding_of_one_item": Mutation(
             "a whole target attends to the padding of the source in a batch of one",
-            with_arguments(within=_of_several_items),
+            with_arguments(within=_several_items_only),
         )
     },
 )
 BACKEND = mutants(
     Transformer,
-    plug={
+    choose={
         "plugged_into_self_attention_alone": Mutation(
             "the backend is not called where queries and keys differ in number",
             lambda own, backend: (
@@ -221,7 +221,7 @@ RETURNED_WEIGHTS = mutants(
             "cached decoding returns the weights of the last step only", lambda parts: parts[-1]
         )
     },
-    shown={
+    returned={
         "shows_unmasked_weights": Mutation(
             "the returned attention weights ignore all masks", lambda weights, scores: scores.softmax(-1)
         ),

@@ -132,14 +132,14 @@ def cases() -> list[Case]:
 
 def backend() -> Iterator[BackendCase]:
     """A backend that records how it is called."""
-    made = (
+    cases = (
         model("plug/called", "called once in every block for all heads, in the weights' dtype, without options"),
         model(
             "plug/again", "batches of 4 and 1, without a class token", MEAN, PRECISE, calls=batches(4, 1, config=MEAN)
         ),
         model("plug/weights", "the backend's weights are read off it", dtypes=PRECISE, factory_options=WATCHED),
     )
-    return (BackendCase(case, scripts) for case in made)
+    return (BackendCase(case, scripts) for case in cases)
 
 
 def scripts(call: Call, first: Call) -> list[Script]:
@@ -186,16 +186,16 @@ def bad_input() -> Iterator[BadInputCase]:
 
 def documented() -> Iterator[Case]:
     """The documents' examples. A sequence becomes an image of one row whose patches are numbers of many channels."""
-    made: dict[str, Callable[[Excerpt], Case]] = {
+    makers: dict[str, Callable[[Excerpt], Case]] = {
         "image": _patches,
         "x": _block,
         "image_shape": _shaped,
         "x_shape": _shaped_block,
         "patches": _figure,
     }
-    for example in documents.of("vision_transformer"):
-        if name := next((name for name in made if name in example.inputs), ""):
-            yield made[name](example)
+    for example in documents.examples_of("vision_transformer"):
+        if name := next((name for name in makers if name in example.inputs), ""):
+            yield makers[name](example)
 
 
 def _patches(example: Excerpt) -> DocumentedNumbers:
@@ -277,9 +277,9 @@ def workloads() -> list[ModelWorkload]:
 def _workload(name: str, why: str, config: Config, batch: int, **training: Any) -> ModelWorkload:
     length, side, blocks = shapes(config)["positions"][0], config["image_height"], config["blocks"]
     sizes = f"{side} × {config['image_width']}, {blocks} blocks of width {config['width']}, {config['heads']} heads"
-    of_model: dict[str, Any] = {"model": model, "shapes": shapes, "inputs": _images, "flops": _flops}
+    common: dict[str, Any] = {"model": model, "shapes": shapes, "inputs": _images, "flops": _flops}
     return ModelWorkload(
-        name=name, why=why, config=config, batch=batch, length=length, sizes=sizes, **of_model, **training
+        name=name, why=why, config=config, batch=batch, length=length, sizes=sizes, **common, **training
     )
 
 

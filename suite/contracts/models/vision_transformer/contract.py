@@ -17,7 +17,7 @@ the mlp, p = d/heads).
     config           image_height, image_width, patch, channels, width, heads, mlp_width, blocks, classes, pooling
     weights          plain tensors of one floating dtype by name, as in `shapes(config)`. y = x W + b
     patches          from the upper left, row by row; the rows of w_patch are channel, row, column within a patch
-    pooling          "class": the class token, first in the sequence, is classified. "mean": there is none, and the mean
+    pooling          "class": the class token, first in the sequence, is classified. "mean": without one, the mean
                      of all positions is classified (documents, 11.8, an exercise)
     heads            head i has columns i·p to (i+1)·p − 1 of w_query, w_key and w_value; scores are divided by √p
     biases           none in the attention

@@ -7,7 +7,7 @@
 - doc-004: Dive into Deep Learning 1.0.0-beta0, chapter 11 and section 9.7, an annotated copy
 
 A mutant whose source is E1, E2 and so on is an erratum in a document. `nadaraya_watson.json` has the data of doc-004,
-section 11.2. `conformance/coverage.py` lists the cases of each example, or the reason why there are none.
+section 11.2. `conformance/coverage.py` lists the cases of each example, or the reason for having no case.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Excerpt:
 
     def gives(self, quantity: str, values: Any = None) -> Figures:
         """A quantity in the document's numbers, or in `values` that are computed from them."""
-        given = self.quantities[quantity] if values is None else values
-        return Figures(self.at(quantity), given, self.printed_decimals.get(quantity))
+        numbers = self.quantities[quantity] if values is None else values
+        return Figures(self.at(quantity), numbers, self.printed_decimals.get(quantity))
 
     def named(self, quantity: str = "", remark: str = "", name: str = "") -> tuple[str, str]:
         """The name and the reason of a case of a quantity, or of the shape.
@@ -98,7 +98,7 @@ def examples() -> dict[str, Excerpt]:
     return {example["id"]: Excerpt(**example) for example in loaded["examples"]}
 
 
-def of(*contracts: str, kind: str = "") -> Iterator[Excerpt]:
+def examples_of(*contracts: str, kind: str = "") -> Iterator[Excerpt]:
     """The examples of these contracts in order, all or of one kind."""
     for contract in contracts:
         for example in examples().values():
