@@ -186,7 +186,7 @@ def mutants_of_blocks(computation: type[Blocks]) -> list[Mutant]:
     }
     next_layer = Mutation("each attention returns the weights of the next one of its shape", _rotated)
     returned = {
-        "shown": OF_WEIGHTS,
+        "returned": OF_WEIGHTS,
         "read": READING,
         "named": {"shows_next_layer": next_layer},
         "recalled": RECALLED_WEIGHTS,
