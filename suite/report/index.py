@@ -10,7 +10,7 @@ from attnsuite.report.cells import NOTHING, Span, code, joined
 from attnsuite.report.files import page_opening, refuse_foreign
 from attnsuite.report.page import Block, Note, Page, Section, Table, blocks, note, section, table
 from attnsuite.report.report_page import REPORT
-from attnsuite.report.tally import by_implementation, correctness, count
+from attnsuite.report.tally import breakdown, by_implementation, correctness, count
 from attnsuite.report.timed import ATTENTION, BASELINE, TimedTable, verdict
 from attnsuite.results import Recorded
 
@@ -80,10 +80,11 @@ def _attention(recorded: Recorded, tables: Sequence[TimedTable]) -> Table:
     sampled = facts.sampled(recorded)
 
     def cells(name: str) -> Iterator[object]:
-        counts = count(correctness(tested.get(name, ())))
+        outcomes = correctness(tested.get(name, ()))
+        counts = count(outcomes)
         yield code(name.partition("/")[2])
         yield (f"{counts.passed:,}/{counts.run:,}" + " (a sample)" * (name in sampled)) if counts.run else NOTHING
-        yield f"{counts.failures} failed" if counts.failures else f"{counts.known} known" if counts.known else NOTHING
+        yield breakdown(outcomes) or (f"{counts.known} known" if counts.known else NOTHING)
         for timed_table, rows in zip(timed_tables, rows_by_table, strict=True):
             row = rows.get(name)
             compared = "" if row is None or row.verdict == BASELINE or not verdict(row) else f", {verdict(row)}"

@@ -194,3 +194,11 @@ def test_the_index_links_to_what_exists_alone(tmp_path):
     assert "audit.md" not in text
     assert f"[cases.html]({MACHINE}/cases.html)" in text
     assert "| `flash` | 1/1 | – | 50.0 ms, 2.00× faster |" in text
+
+
+def test_the_index_names_the_status_of_failures(tmp_path):
+    rows = [outcome("*", "error", "attention/mine"), outcome("a", "failed", "attention/mine")]
+
+    text = pages(tmp_path, {MACHINE: recorded({"r1": rows}, [HERE])})["README.md"]
+
+    assert "| `mine` | 0/2 | 1 failed, 1 error |" in text
