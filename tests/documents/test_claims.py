@@ -1,4 +1,4 @@
-"""Claims: the verdict of a measurement, the table, and measuring functions that see what they should."""
+"""Claims: verdicts of measurements, the table of claims, and the measuring functions."""
 
 from __future__ import annotations
 
@@ -84,9 +84,7 @@ def test_an_exact_number_holds_or_does_not(expected: Range, value: float, holds:
     ],
     ids=["inside", "outside", "across", "across, turned", "too few samples"],
 )
-def test_samples_hold_where_their_interval_lies_inside(
-    samples: list[float], expected: Range, holds: ClaimStatus
-) -> None:
+def test_samples_hold_if_their_interval_is_inside(samples: list[float], expected: Range, holds: ClaimStatus) -> None:
     row = claim(lambda: sampled(samples), expected).examine()
 
     assert (row.holds, row.samples) == (holds, tuple(samples))
@@ -99,7 +97,7 @@ def test_samples_hold_where_their_interval_lies_inside(
         (ModuleNotFoundError("No module named 'absent'"), ClaimStatus.MISSING, "No module named 'absent'"),
     ],
 )
-def test_an_exception_is_reported_and_an_absent_library_is_no_failure(
+def test_an_exception_is_reported_and_a_missing_library_is_no_failure(
     error: Exception, holds: ClaimStatus, detail: str
 ) -> None:
     def measure() -> MeasuredValue:
@@ -113,7 +111,7 @@ def test_an_exception_is_reported_and_an_absent_library_is_no_failure(
 # The table
 
 
-def test_claims_have_names_of_their_own_and_topics_in_order_which_the_page_names() -> None:
+def test_names_of_claims_are_unique_and_the_page_lists_their_topics() -> None:
     topics = list(dict.fromkeys(claim.topic for claim in all_claims()))
     page = Path(__file__).parents[2] / "docs" / "documents.md"
 
@@ -140,7 +138,7 @@ def test_claims_are_chosen_by_name_topic_pattern_and_evidence() -> None:
         (["normalisation"], ["trained"], "no claim of normalisation has the evidence trained"),
     ],
 )
-def test_a_pattern_without_a_claim_is_one_line(patterns: list[str], evidence: list[str], message: str) -> None:
+def test_a_pattern_without_a_claim_is_refused(patterns: list[str], evidence: list[str], message: str) -> None:
     with pytest.raises(UsageError) as raised:
         claims(patterns, evidence)
     assert str(raised.value).startswith(message)
@@ -151,7 +149,7 @@ WRONG = {
     "kernels/similar", "normalisation/layer", "notes/channels", "notes/feed_forward", "notes/masked", "notes/sines",
     "softmax/never_vanishes", "unscaled_scores/same",
 }  # fmt: skip
-"""Claims of the documents that do not hold."""
+"""Claims that do not hold."""
 OPPOSITE: Mapping[str, Range] = {
     **{f"complexity/{layer}_{variable}_flops": power(other) for layer, variable, other in (
         ("convolution", "length", 2), ("convolution", "width", 1), ("convolution", "kernel", 2),
@@ -186,17 +184,17 @@ OPPOSITE: Mapping[str, Range] = {
     "truncation/vanishing": at_least(1), "truncation/variance": exactly(0),
     "unscaled_scores/causal_ways": at_least(0.01), "unscaled_scores/same": at_least(0.01),
 }  # fmt: skip
-"""A range for the opposite of each claim."""
+"""For each claim, a range in which it would be wrong."""
 COUNTED = [claim for claim in all_claims() if claim.evidence in (Evidence.EXACT, Evidence.DRAWN)]
 
 
-def test_every_exact_or_drawn_claim_has_its_opposite_here() -> None:
+def test_every_exact_or_drawn_claim_has_an_opposite() -> None:
     assert set(OPPOSITE) == {claim.name for claim in COUNTED}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", COUNTED, ids=lambda claim: claim.name)
-def test_a_claim_has_its_known_verdict_and_its_opposite_has_the_other(claim: Claim) -> None:
+def test_a_claim_has_its_known_verdict_and_its_opposite_the_other(claim: Claim) -> None:
     wrong, row = claim.name in WRONG, claim.examine()
 
     assert row.holds == (ClaimStatus.DOES_NOT if wrong else ClaimStatus.HOLDS), row
@@ -206,7 +204,7 @@ def test_a_claim_has_its_known_verdict_and_its_opposite_has_the_other(claim: Cla
 
 
 @pytest.mark.parametrize("name", ["kernels/constant", "scoring/additive_memory", "kernels/narrow"])
-def test_an_exact_or_drawn_number_is_the_same_each_time(name: str) -> None:
+def test_an_exact_or_drawn_number_is_reproducible(name: str) -> None:
     (claim,) = claims([name])
 
     assert claim.measure() == claim.measure()
@@ -224,7 +222,7 @@ def test_layers_have_the_flops_of_the_document_s_table() -> None:
     }
 
 
-def test_the_longest_chain_counts_the_products_that_wait_for_each_other() -> None:
+def test_the_longest_chain_counts_dependent_products() -> None:
     x, late = (torch.eye(3, requires_grad=True) for _ in range(2))
     total = x
     for _ in range(1500):
@@ -241,7 +239,7 @@ def shifted(x: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(x[:1]), x[:-1]])
 
 
-def test_dependence_is_where_the_jacobian_is_not_zero_and_multiplies_along_layers() -> None:
+def test_dependence_is_the_nonzero_jacobian_and_multiplies_along_layers() -> None:
     sizes, ones = Sizes(length=9, width=2), torch.ones(4, 2, dtype=torch.float64)
     layer, x = LAYERS["convolution"](sizes, torch.float64), inputs(sizes, torch.float64)
     once = dependence(layer, x).double()
@@ -251,14 +249,14 @@ def test_dependence_is_where_the_jacobian_is_not_zero_and_multiplies_along_layer
     assert torch.equal(once @ once > 0, dependence(lambda x: layer(layer(x)), x))
 
 
-def test_layers_are_counted_until_the_dependence_is_reached_or_given_up() -> None:
+def test_layers_are_counted_until_the_dependence_is_reached() -> None:
     x = torch.ones(5, 2, dtype=torch.float64)
 
     assert layers_until(lambda sees: bool(sees.all()), lambda x: x + shifted(x), x, most=8) == 9
     assert layers_until(lambda sees: bool(sees[4, 0]), lambda x: x + shifted(x), x, most=8) == 4
 
 
-def test_the_largest_tensor_counts_where_it_is_an_intermediate_result() -> None:
+def test_the_largest_tensor_may_be_an_intermediate_result() -> None:
     assert largest_bytes(lambda: (torch.ones(10, 3) @ torch.ones(3, 10)).sum()) == 10 * 10 * 4
 
 
@@ -273,7 +271,7 @@ def test_a_training_step_lowers_the_loss_of_its_own_batch() -> None:
     assert losses[-1] < losses[0]
 
 
-def test_both_decoders_give_a_row_for_each_step_and_only_one_waits_for_the_context() -> None:
+def test_decoders_give_a_row_per_step_and_one_waits_for_the_context() -> None:
     waits, follows = (decoder(choice, steps=4)() for choice in (True, False))
     _, steps, width = waits.shape
 
@@ -285,7 +283,7 @@ def test_both_decoders_give_a_row_for_each_step_and_only_one_waits_for_the_conte
 
 
 @pytest.mark.slow
-def test_a_shift_is_learned_with_positions_and_not_without() -> None:
+def test_a_shift_is_learned_with_positions_only() -> None:
     shares = {}
     for positions in ("none", "sinusoids"):
         with seeded(0) as random:
@@ -296,7 +294,7 @@ def test_a_shift_is_learned_with_positions_and_not_without() -> None:
     assert shares["none"] < 0.5 < 0.9 < shares["sinusoids"]
 
 
-def test_the_same_seed_makes_the_same_training_and_leaves_torch_s_generator_alone() -> None:
+def test_a_seed_determines_the_training_and_torch_s_generator_is_unchanged() -> None:
     torch.manual_seed(5)
     expected, curves = torch.rand(1), []
     torch.manual_seed(5)
@@ -310,7 +308,7 @@ def test_the_same_seed_makes_the_same_training_and_leaves_torch_s_generator_alon
 
 @pytest.mark.parametrize("positions", ["none", "learned", "relative", "sinusoids"])
 @pytest.mark.parametrize("norms", ["pre", "post"])
-def test_every_model_takes_twice_the_length_and_has_the_gradients_of_its_kind(positions: str, norms: str) -> None:
+def test_every_model_takes_twice_the_length_and_has_gradients_for_its_weights(positions: str, norms: str) -> None:
     with seeded(3) as random:
         model = Model(SmallConfig(positions, norms, blocks=2))
         loss(model, sequences(random, 2 * LENGTH, count=3)).backward()
@@ -326,8 +324,7 @@ CONFIG = {"source_vocab": 11, "target_vocab": 13, "width": 16, "heads": 4, "ffn_
 
 
 @pytest.mark.parametrize("head", range(4))
-def test_a_head_that_is_taken_out_mixes_nothing_into_the_output(head: int) -> None:
-    """The same as an attention whose head gives zeros."""
+def test_a_removed_head_adds_nothing_to_the_output(head: int) -> None:
     source, lengths, target = torch.tensor([[1, 2, 3]]), torch.tensor([3]), torch.tensor([[4, 5]])
     random, calls = torch.Generator().manual_seed(1), []
     weights = {name: torch.randn(*shape, generator=random) for name, shape in shapes(CONFIG).items()}
@@ -351,7 +348,7 @@ def test_every_head_is_listed_once_with_the_name_of_its_weights() -> None:
 
 
 def importance(*changes: tuple[float, float]) -> Importance:
-    """Heads whose losses change by these means, of choosing and of held-out sentences."""
+    """Heads with these mean changes of the losses: of choosing sentences, and of held-out ones."""
     spread = torch.linspace(-0.001, 0.001, 20)
     return {("a", place): (spread + known, spread * (place + 1) + held) for place, (known, held) in enumerate(changes)}
 
@@ -365,7 +362,7 @@ def importance(*changes: tuple[float, float]) -> Importance:
     ],
     ids=["one can be pruned", "alike", "held-out sentences disagree"],
 )
-def test_heads_are_chosen_by_some_sentences_and_judged_by_others(
+def test_heads_are_chosen_and_judged_by_different_sentences(
     changes: list[tuple[float, float]], least: ClaimStatus, differs: ClaimStatus
 ) -> None:
     heads = importance(*changes)

@@ -1,4 +1,4 @@
-"""What the committed trainings reached: the promises of docs/documents.md, held against the rows in results/."""
+"""Scores of the committed trainings, as docs/documents.md promises them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def trainings() -> pd.DataFrame:
 
 @pytest.fixture(params=MACHINES)
 def rows(request: pytest.FixtureRequest, trainings: pd.DataFrame) -> pd.DataFrame:
-    """One row per score of a training on this machine, with the scores of simpler methods beside them."""
+    """One row per score of a training on this machine, and of its simpler baselines."""
     of_machine = trainings[trainings["machine"] == request.param]
     return pd.DataFrame(
         {"task": row.task, "implementation": row.implementation, "seed": row.seed, "score": score, "value": value}

@@ -52,7 +52,7 @@ def shown(name, place=0):
 
 
 def assert_printed(actual, printed, relative=False):
-    """Equal to a step of the fourth decimal, or of the fifth significant digit."""
+    """Equal to the fourth decimal, or to the fifth significant digit."""
     printed = torch.tensor(printed, dtype=torch.float64)
     tolerance = 1.1e-4 * printed.abs() + 1e-12 if relative else 1.1e-4
     assert torch.all((actual - printed).abs() <= tolerance), (actual - printed).abs().max()
@@ -94,23 +94,17 @@ def test_regressions_and_the_corners_of_their_weights_are_printed_in_the_documen
     assert_printed(corners, printed["attention_weights"], printed["attention_weights_format"] == "sci4")
 
 
-@pytest.mark.parametrize("width", [0.99, 1.01])
-def test_a_width_that_is_one_percent_off_is_not_what_the_document_prints(width):
-    with pytest.raises(AssertionError):
-        assert_printed(figures.estimate("gaussian", width), PRINTED["gaussian"]["y_hat"])
-
-
 def test_a_map_of_weights_shows_each_to_a_step_of_its_colours():
     for place, choice in enumerate(figures.BY_WIDTH):
         error = (shown("width_weights", place) - figures.kernel_matrix(*choice)).abs().max()
         assert error <= 0.5 / figures.SHADES + 5e-6
 
 
-def test_a_regression_is_drawn_with_the_truth_and_the_training_points():
-    estimate, truth, points = FIGURES["kernel_regressions"].picture().panels[0].series
+def test_a_regression_is_drawn_with_the_true_function_and_the_training_points():
+    estimate, true_function, points = FIGURES["kernel_regressions"].picture().panels[0].series
 
     assert_printed(torch.tensor([y for _, y in estimate.points]), PRINTED["gaussian"]["y_hat"])
-    assert truth.points[10] == (1.0, pytest.approx(2 * math.sin(1) + 1, abs=5e-5))
+    assert true_function.points[10] == (1.0, pytest.approx(2 * math.sin(1) + 1, abs=5e-5))
     assert (len(points.points), points.points[0]) == (40, (0.5508, 0.69766))
 
 
@@ -125,7 +119,7 @@ def test_positions_are_encoded_as_in_the_document():
         torch.testing.assert_close(torch.tensor([y for _, y in column.points]).double(), printed, rtol=1e-5, atol=1e-5)
 
 
-def test_dropout_doubles_what_it_keeps_and_the_document_s_draw_is_shown_next_to_ours():
+def test_dropout_doubles_kept_weights_and_the_document_s_draw_is_next_to_ours():
     before, ours, printed = (shown("dropout_mask", place) for place in range(3))
     keep = torch.tensor(examples()["doc-003/3.5.2-dropout-weights"].inputs["keep"])
     kept = ours != 0
@@ -135,7 +129,7 @@ def test_dropout_doubles_what_it_keeps_and_the_document_s_draw_is_shown_next_to_
     assert_printed(2 * before * keep, printed.tolist())
 
 
-def test_drawing_random_numbers_leaves_torch_s_generator_alone():
+def test_random_figures_leave_torch_s_generator_unchanged():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -146,19 +140,19 @@ def test_drawing_random_numbers_leaves_torch_s_generator_alone():
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_a_query_finds_its_own_key():
+def test_each_query_has_the_weight_one_for_its_key():
     assert torch.equal(shown("identity"), torch.eye(10).double())
 
 
 @pytest.mark.parametrize(("place", "example"), [(0, "11.3.3-dot-product-shape"), (1, "11.3.4-additive-shape")])
-def test_scores_weigh_the_keys_that_the_document_says(place, example):
+def test_scores_give_weights_to_the_document_s_keys(place, example):
     actual = shown("scoring", place)
 
     assert torch.equal((actual > 0).long(), expected(f"doc-004/{example}", "nonzero")[:, 0].long())
     torch.testing.assert_close(actual.sum(1), torch.ones(2).double(), rtol=1e-4, atol=0)
 
 
-def test_gradients_flow_to_all_steps_before_to_the_last_few_or_to_those_that_a_draw_leaves():
+def test_gradients_flow_to_all_earlier_steps_to_the_last_few_or_to_random_ones():
     full, truncated, randomised = (
         computing.flow(12, **scheme) for scheme in ({}, {"truncate": 2}, {"keep": 0.5, "seed": 3})
     )
@@ -186,7 +180,7 @@ def test_errors_of_gradients_end_at_zero_a_mean_is_closer_and_the_page_quotes_th
 
 @pytest.mark.parametrize("name", ["chunked", "loops", "einsum_numpy", "torch_sdpa.math"])
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}])
-def test_the_weights_of_an_attention_are_read_whatever_width_its_values_have(name, options):
+def test_the_weights_of_an_attention_do_not_depend_on_the_width_of_its_values(name, options):
     query, key = torch.randn(2, 1, 3, 7, 4, generator=torch.Generator().manual_seed(0))
     allowed = torch.ones(7, 7).tril() if options else torch.ones(7, 7)
 
@@ -196,7 +190,7 @@ def test_the_weights_of_an_attention_are_read_whatever_width_its_values_have(nam
     torch.testing.assert_close(actual, scores.softmax(-1), rtol=1e-5, atol=1e-6)
 
 
-def test_other_words_are_drawn_from_the_seed_and_equal_words_are_equal_vectors():
+def test_vectors_of_words_depend_on_the_seed_and_the_word():
     draw = FIGURES["weights"].picture
     first, again, other = (draw(sentence="a cat sees a cat", seed=seed) for seed in (1, 1, 2))
     rows = first.maps[0].rows
@@ -207,10 +201,10 @@ def test_other_words_are_drawn_from_the_seed_and_equal_words_are_equal_vectors()
     assert [row[1] for row in rows] == [row[4] for row in rows]
 
 
-# Translations, by models that have learned nothing: shapes, masks and rows are alike
+# Translations, by untrained models: shapes, masks and sums of rows
 
 
-def test_every_layer_and_head_is_there_without_padding_and_later_words():
+def test_every_layer_and_head_has_weights_without_padding_and_later_words():
     of = translate("transformer", untrained(), "I'm home.")
     length = len(of.target)
 
@@ -250,13 +244,13 @@ def test_the_bahdanau_model_has_a_row_of_weights_for_each_step():
         ("go . . . . . .", "expected a sentence of 1 to 6 tokens, got 7"),
     ],
 )
-def test_a_sentence_that_cannot_be_translated_is_one_line(sentence, message):
+def test_a_sentence_that_cannot_be_translated_is_refused(sentence, message):
     with pytest.raises(UsageError) as refused:
         translate("transformer", untrained(), sentence)
     assert str(refused.value).startswith(message)
 
 
-def test_an_attention_that_raises_is_one_line(write):
+def test_an_attention_that_raises_is_refused(write):
     file = write("mine.py", "def attention(query, key, value, **options):\n    raise OSError('no')\n")
 
     with pytest.raises(UsageError, match=r"transformer/eager\+.*mine.py gave no weights: OSError: no"):
@@ -277,7 +271,7 @@ def texts(root):
 
 
 def has_its_cells(root, picture):
-    """A rectangle for each run of equal numbers, in colours as different as these, and the numbers if written."""
+    """A rectangle for each run of equal numbers, a colour per number, and the numbers."""
     colours = {}
     for group, one in zip(marks(root, "rect"), picture.maps, strict=True):
         values = [value for row in one.rows for value, _ in groupby(row)]
@@ -327,7 +321,7 @@ def test_a_figure_is_drawn_with_a_mark_for_each_number(name, tmp_path):
 
 
 def test_a_curve_goes_through_its_points():
-    """Between 0 and 1, a panel of 200 pixels: heights are read back from the file to a hundredth of a pixel."""
+    """The panel has 200 pixels for 0 to 1; the file has heights to a hundredth of a pixel."""
     picture = FIGURES["kernels"].picture()
 
     path = marks(ElementTree.fromstring(drawing.svg("kernels", picture)), "line")[0][0].get("d")
@@ -349,9 +343,9 @@ def test_a_grid_shares_its_axes_and_its_colour_bar():
     maps = (HeatMap(((0.5, 0.25), (0.0, 1.0))),) * 6
     picture = HeatMaps("s", maps, Axis("key", ("a", "b")), Axis("query", ("c", "d")), 3, numbers=False)
 
-    said = texts(ElementTree.fromstring(drawing.svg("t", picture)))
+    labels = texts(ElementTree.fromstring(drawing.svg("t", picture)))
 
-    assert [said.count(word) for word in ("key", "a", "query", "c", "weight")] == [3, 3, 2, 2, 1]
+    assert [labels.count(word) for word in ("key", "a", "query", "c", "weight")] == [3, 3, 2, 2, 1]
 
 
 def test_hostile_words_of_a_sentence_are_text():

@@ -1,4 +1,4 @@
-"""Training: one seed gives one curve, a kill costs one epoch, faults end it in a line."""
+"""Training: a seed determines the curve, a kill costs at most one epoch, faults are errors of one line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from attnsuite.documents.learning.engine import (
     Checkpoint,
     Task,
     TrainedModel,
-    deterministic,
     first_line,
     generator,
     train,
@@ -36,7 +35,7 @@ HOME = Path(attnsuite.__file__).parent.parent
 
 
 class Killed(Exception):
-    """Stands for a process that ends."""
+    """A stand-in for the end of the process."""
 
 
 def nothing(*_: object, **__: object) -> torch.Tensor:
@@ -52,7 +51,7 @@ def trained(folder: Path | None = None, task: Task = TOY, **options: Any) -> Tra
 
 
 def with_loss(change: Callable[..., Any], task: Task = TOY) -> Task:
-    """The task with another loss, of the original loss's value and the weights."""
+    """The task with another loss, a function of the original value and the weights."""
 
     def prepare(config: Any, seed: int, attention: Any) -> Any:
         training = TOY.prepare(config, seed, attention)
@@ -76,12 +75,12 @@ def failing_at(call: int, error: Exception) -> Task:
 # One seed, one curve
 
 
-def test_a_seed_gives_the_same_bits_whatever_torch_s_own_generator_was() -> None:
+def test_a_seed_determines_all_bits_whatever_torch_s_own_generator_is() -> None:
     torch.manual_seed(1)
     first = train(TOY, 3, nothing)
     drawn = torch.rand(3)
     torch.manual_seed(1)
-    assert torch.equal(drawn, torch.rand(3)), "torch's own generator comes back"
+    assert torch.equal(drawn, torch.rand(3)), "torch's own generator is restored"
 
     again, other = train(TOY, 3, nothing), train(TOY, 4, nothing)
 
@@ -108,7 +107,7 @@ def test_gradients_are_clipped_together() -> None:
     assert moved(None).norm() > 2 * moved(0.5).norm()
 
 
-def test_a_learning_rate_may_fall_to_nothing_after_the_last_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_learning_rate_may_fall_to_zero_after_the_last_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     rates, step = list[float](), torch.optim.Adam.step
 
     def watched(self: torch.optim.Adam, *arguments: Any, **options: Any) -> Any:
@@ -122,28 +121,12 @@ def test_a_learning_rate_may_fall_to_nothing_after_the_last_epoch(monkeypatch: p
     assert rates == pytest.approx([0.1] * 3 + [0.075] * 3 + [0.05] * 3 + [0.025] * 3)
 
 
-def test_deterministic_restores_everything() -> None:
-    threads = torch.get_num_threads()
-    with deterministic():
-        assert torch.are_deterministic_algorithms_enabled()
-        assert torch.get_num_threads() == 1
-
-    assert not torch.are_deterministic_algorithms_enabled()
-    assert torch.get_num_threads() == threads
-
-
-def test_generators_of_two_purposes_or_seeds_differ() -> None:
-    drawn = {float(torch.rand((), generator=generator(seed, purpose))) for seed in (0, 1) for purpose in ("a", "b")}
-
-    assert len(drawn) == 4
-
-
 # Checkpoints
 
 
 @pytest.mark.parametrize("epoch", [1, 4, 6])
 @pytest.mark.parametrize("config", [{}, {"rate_falls": True}], ids=["constant rate", "falling rate"])
-def test_ended_after_an_epoch_and_started_again_it_has_the_same_bits(tmp_path: Path, epoch: int, config: Any) -> None:
+def test_a_resumed_training_has_the_same_bits(tmp_path: Path, epoch: int, config: Any) -> None:
     task, seen = TOY.changed(**config), list[int]()
     whole = trained(task=task)
 
@@ -160,7 +143,7 @@ def test_ended_after_an_epoch_and_started_again_it_has_the_same_bits(tmp_path: P
     assert torch.equal(resumed.weights["slope"], whole.weights["slope"])
 
 
-def test_ended_within_an_epoch_it_begins_that_epoch_again(tmp_path: Path) -> None:
+def test_an_interrupted_epoch_is_repeated(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         trained(tmp_path, failing_at(7, Killed()))
 
@@ -168,7 +151,7 @@ def test_ended_within_an_epoch_it_begins_that_epoch_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_killed_by_the_system_it_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+def test_a_killed_training_resumes_to_the_same_bits(tmp_path: Path) -> None:
     program = (
         "from pathlib import Path; from test_training import TOY, at, nothing, train\n"
         f"train(TOY.changed(epochs=2000), 0, nothing, checkpoint=at(Path({str(tmp_path)!r})))"
@@ -185,7 +168,7 @@ def test_killed_by_the_system_it_goes_on_to_the_same_bits(tmp_path: Path) -> Non
     assert trained(tmp_path, TOY.changed(epochs=done + 3)).curve == trained(task=TOY.changed(epochs=done + 3)).curve
 
 
-def test_a_finished_checkpoint_is_not_trained_again_and_is_alone_in_its_folder(tmp_path: Path) -> None:
+def test_a_finished_training_is_not_repeated_and_leaves_one_file(tmp_path: Path) -> None:
     first, before = trained(tmp_path), at(tmp_path).path.read_bytes()
     again = trained(tmp_path)
 
@@ -193,7 +176,7 @@ def test_a_finished_checkpoint_is_not_trained_again_and_is_alone_in_its_folder(t
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [before]
 
 
-def test_scores_that_draw_are_the_same_behind_a_checkpoint(tmp_path: Path) -> None:
+def test_random_scores_are_the_same_after_a_checkpoint(tmp_path: Path) -> None:
     def drawing(config: Any, seed: int, attention: Any) -> Any:
         return replace(TOY.prepare(config, seed, attention), scores=lambda: {"drawn": float(torch.rand(()))})
 
@@ -202,7 +185,7 @@ def test_scores_that_draw_are_the_same_behind_a_checkpoint(tmp_path: Path) -> No
     assert trained(tmp_path, task).scores == trained(tmp_path, task).scores != train(task, 1, nothing).scores
 
 
-def test_a_checkpoint_of_another_configuration_is_refused_and_left(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_configuration_is_refused_and_unchanged(tmp_path: Path) -> None:
     trained(tmp_path)
     before, other = at(tmp_path).path.read_bytes(), TOY.changed(learning_rate=0.5)
 
@@ -238,7 +221,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_or_foreign_checkpoint_is_named_and_left(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_or_foreign_checkpoint_is_refused_and_unchanged(tmp_path: Path, damage: str) -> None:
     trained(tmp_path)
     at(tmp_path).path.write_bytes(damaged := DAMAGES[damage](at(tmp_path).path.read_bytes()))
 
@@ -248,7 +231,7 @@ def test_a_damaged_or_foreign_checkpoint_is_named_and_left(tmp_path: Path, damag
     assert at(tmp_path).path.read_bytes() == damaged
 
 
-def test_where_no_checkpoint_can_be_read_or_written_nothing_is_trained(tmp_path: Path) -> None:
+def test_an_unusable_checkpoint_is_an_error_before_training(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     at(tmp_path).path.mkdir()
 
@@ -257,7 +240,7 @@ def test_where_no_checkpoint_can_be_read_or_written_nothing_is_trained(tmp_path:
             trained(folder, watch=nothing)
 
 
-def test_each_training_has_a_file_of_its_own_with_a_valid_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_each_training_has_its_own_file_with_a_valid_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ATTNSUITE_CACHE", str(tmp_path))
     one, other = (Checkpoint.within(None, "a/b", {"seed": seed}).path for seed in (0, 1))
     names = ["a/b", "a/b c", "a/b:c", "a/b-c", "a/é", "a/è", "a/" + 300 * "n", "a/" + 300 * "n" + "m"]
@@ -294,7 +277,7 @@ class Stuck(torch.autograd.Function):
     ],
     ids=["loss", "gradient", "backward pass"],
 )
-def test_a_loss_or_gradient_that_is_not_finite_ends_it_and_the_checkpoint_stays(
+def test_a_loss_or_gradient_that_is_not_finite_is_an_error_and_the_checkpoint_stays(
     tmp_path: Path, change: Callable[..., Any], message: str
 ) -> None:
     trained(tmp_path, TOY.changed(epochs=2))
@@ -306,7 +289,7 @@ def test_a_loss_or_gradient_that_is_not_finite_ends_it_and_the_checkpoint_stays(
     assert at(tmp_path).path.read_bytes() == before
 
 
-def test_the_message_of_an_attention_has_the_epoch_and_the_batch(tmp_path: Path) -> None:
+def test_an_error_of_an_attention_names_epoch_and_batch(tmp_path: Path) -> None:
     error = UsageError("attention/odd raised in training: ValueError: no")
 
     with pytest.raises(

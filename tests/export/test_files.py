@@ -1,4 +1,4 @@
-"""Files of an export: replaced atomically, with the weights and config of the request, or refused in one line."""
+"""Files of an export: atomic replacement, weights and configs, and refusals."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ def request_(tmp_path: Path) -> Request:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same graph is exported once: PyTorch's exporter takes seconds."""
+    """Export equal graphs once: PyTorch's exporter takes seconds."""
     original = _export.Exports.graph
 
     def graph(self: Any, config: Any, dtype: Any, opset: int, part: str) -> Any:
         key = repr((self.shapes(config), config, dtype, opset, part))
-        if key not in KEPT:
-            KEPT[key] = original(self, config, dtype, opset, part)
+        if key not in CACHE:
+            CACHE[key] = original(self, config, dtype, opset, part)
         found = onnx.ModelProto()
-        found.CopyFrom(KEPT[key].model)
-        return KEPT[key]._replace(model=found)
+        found.CopyFrom(CACHE[key].model)
+        return CACHE[key]._replace(model=found)
 
     monkeypatch.setattr(_export.Exports, "graph", graph)
 
 
-KEPT: dict[str, Any] = {}
+CACHE: dict[str, Any] = {}
 
 
 def refused(request: Request) -> str:
-    """The line with which it is refused; nothing is left beside what was there."""
+    """The message of a refused request, which leaves the folder unchanged."""
     before = contents(request.file.parent)
     with pytest.raises(UsageError) as caught:
         export(request)
@@ -87,7 +87,7 @@ def logits(file: Path) -> np.ndarray[Any, Any]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
-def test_a_file_that_exists_is_replaced_by_force_alone(request_: Request) -> None:
+def test_an_existing_file_is_replaced_with_force_only(request_: Request) -> None:
     request_.file.write_bytes(b"something dear")
 
     assert refused(request_) == f"{request_.file} exists; --force replaces it"
@@ -140,7 +140,7 @@ def test_a_wrong_refused_or_interrupted_graph_leaves_the_former_files(
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("name", [NEW, BEFORE])
-def test_a_graph_may_be_called_as_the_folders_are_that_it_is_moved_through(request_: Request, name: str) -> None:
+def test_a_graph_may_have_the_name_of_a_temporary_folder(request_: Request, name: str) -> None:
     named = replace(request_, file=request_.file.with_name(name), data_above=0)
     export(named)
     export(replace(named, force=True, seed=1))
@@ -150,8 +150,8 @@ def test_a_graph_may_be_called_as_the_folders_are_that_it_is_moved_through(reque
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("moving", [False, True])
-def test_what_a_killed_export_has_left_is_removed_by_the_next(request_: Request, moving: bool) -> None:
-    """Unless it was killed while it moved files: then what lay there before may be in it."""
+def test_files_of_a_killed_export_are_removed_by_the_next(request_: Request, moving: bool) -> None:
+    """Unless it was killed while moving files: then its folder may have the former files."""
     folder = request_.file.parent
     program = (
         f"from pathlib import Path; from attnsuite.export.files import replacing\n"
@@ -163,7 +163,7 @@ def test_what_a_killed_export_has_left_is_removed_by_the_next(request_: Request,
         process.stdout.readline()
         (used,) = folder.iterdir()
         export(request_)
-        assert contents(folder).keys() == {"model.onnx", used.name}, "what is in use stays"
+        assert contents(folder).keys() == {"model.onnx", used.name}, "a folder in use stays"
         process.kill()
     if moving:
         (used / BEFORE).mkdir()
@@ -176,8 +176,8 @@ def test_what_a_killed_export_has_left_is_removed_by_the_next(request_: Request,
 
 
 @pytest.mark.usefixtures("quick")
-def test_many_weights_lie_in_a_file_beside_the_graph_s(request_: Request) -> None:
-    """What is 2 GiB in earnest is 1,000 bytes here."""
+def test_many_weights_have_their_own_file(request_: Request) -> None:
+    """The limit is 1,000 bytes here instead of 2 GiB."""
     said = export(replace(request_, data_above=1000))
     beside, whole = contents(request_.file.parent), request_.file.with_name("whole.onnx")
     export(replace(request_, file=whole))
@@ -193,7 +193,7 @@ def test_many_weights_lie_in_a_file_beside_the_graph_s(request_: Request) -> Non
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("above", [[0, 0], [0, 10**6], [10**6, 0]], ids=["both", "only before", "only after"])
-def test_graph_and_numbers_are_replaced_together(request_: Request, above: list[int]) -> None:
+def test_graph_and_weights_are_replaced_together(request_: Request, above: list[int]) -> None:
     export(replace(request_, data_above=above[0]))
     before = logits(request_.file)
 
@@ -204,9 +204,7 @@ def test_graph_and_numbers_are_replaced_together(request_: Request, above: list[
 
 
 @pytest.mark.usefixtures("quick")
-def test_where_the_second_of_two_files_cannot_be_moved_both_stay(
-    request_: Request, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_files_stay_if_one_cannot_be_moved(request_: Request, monkeypatch: pytest.MonkeyPatch) -> None:
     export(replace(request_, data_above=0))
     before, moved, original = contents(request_.file.parent), list[str](), Path.replace
 
@@ -235,7 +233,7 @@ def test_where_the_second_of_two_files_cannot_be_moved_both_stay(
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("suffix", [".npz", ".pt", ".safetensors"])
-def test_weights_come_from_files_of_each_format(request_: Request, suffix: str) -> None:
+def test_weights_are_read_from_each_format(request_: Request, suffix: str) -> None:
     if suffix == ".safetensors":
         pytest.importorskip("safetensors")
     file = saved(request_.file.with_name(f"weights{suffix}"), drawn_weights(SHAPES, 7, "float32"))
@@ -280,7 +278,7 @@ def saved(file: Path, weights: dict[str, torch.Tensor]) -> Path:
     ],
     ids=["missing", "misshapen", "extra", "integers", "sparse", "meta", "NaN", "infinity"],
 )
-def test_weights_that_are_not_those_of_the_config_are_named(
+def test_weights_that_do_not_fit_the_config_are_refused(
     tmp_path: Path, change: Callable[[Any], Any], said: str
 ) -> None:
     file = saved(tmp_path / "weights.pt", change(drawn_weights(SHAPES, 0, "float32")))
@@ -346,20 +344,20 @@ def test_a_file_that_would_run_code_is_refused(tmp_path: Path) -> None:
     ],
     ids=lambda given: "-".join(map(str, given.values())) if isinstance(given, dict) else "",
 )  # fmt: skip
-def test_what_cannot_be_exported_is_one_line(request_: Request, changed: dict[str, Any], said: str) -> None:
+def test_an_impossible_request_is_refused(request_: Request, changed: dict[str, Any], said: str) -> None:
     assert refused(replace(request_, **changed)).startswith(said)
 
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.skipif("CUDAExecutionProvider" in onnxruntime.get_available_providers(), reason="there is CUDA")
-def test_a_device_that_is_not_there_is_no_cpu(request_: Request) -> None:
+def test_a_missing_device_is_refused(request_: Request) -> None:
     said = refused(replace(request_, device="cuda"))
 
     assert said.startswith("the graph cannot be run on cuda: onnxruntime ")
     assert "has no CUDAExecutionProvider; it has " in said
 
 
-def test_a_folder_in_place_of_a_file_and_a_folder_that_is_absent_are_one_line(tmp_path: Path) -> None:
+def test_a_folder_as_file_and_a_missing_folder_are_refused(tmp_path: Path) -> None:
     assert "is a folder" in refused(Request("vision_transformer", tmp_path / "."))
     with pytest.raises(UsageError, match="cannot be written: No such file or directory"):
         export(Request("vision_transformer", tmp_path / "absent" / "model.onnx"))
@@ -375,7 +373,7 @@ def test_a_folder_in_place_of_a_file_and_a_folder_that_is_absent_are_one_line(tm
         (None, ["width"], "--set expects name=value, as --set width=64, got 'width'"),
     ],
 )
-def test_a_config_that_cannot_be_read_is_one_line(
+def test_a_config_that_cannot_be_read_is_refused(
     tmp_path: Path, text: str | None, settings: list[str], said: str
 ) -> None:
     file = tmp_path / "config.json"
@@ -390,7 +388,7 @@ def test_a_config_that_cannot_be_read_is_one_line(
         read_config(tmp_path / "absent.json", [])
 
 
-def test_settings_come_after_the_file_and_are_json_or_a_word(tmp_path: Path) -> None:
+def test_settings_change_the_file_s_config_and_are_json_or_a_word(tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(json.dumps({"width": 8, "window": 3}))
 
@@ -399,7 +397,7 @@ def test_settings_come_after_the_file_and_are_json_or_a_word(tmp_path: Path) -> 
     assert found == {"width": 16, "window": None, "score": "dot"}
 
 
-def test_a_contract_s_name_means_the_newest_opset_that_keeps_the_contract() -> None:
+def test_a_contract_s_name_means_its_newest_opset() -> None:
     assert find_exporter("transformer").declaration.name == "onnx_export.opset23"
     assert find_exporter("seq2seq_attention").declaration.name == "onnx_export"
     assert find_exporter("transformer/onnx_export.int8").exports.quantised
@@ -418,7 +416,7 @@ def attnsuite(*arguments: object, path: Path | None = None) -> subprocess.Comple
 
 
 @pytest.mark.slow
-def test_the_command_says_what_was_written_and_how_it_answered(tmp_path: Path) -> None:
+def test_the_command_prints_the_file_and_its_errors(tmp_path: Path) -> None:
     file = tmp_path / "model.onnx"
     small = [f"--set={name}={value}" for name, value in CONFIG.items()]
 

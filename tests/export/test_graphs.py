@@ -1,4 +1,4 @@
-"""What a written graph is: its names, its answers in onnxruntime, and decoding with what it keeps."""
+"""Written graphs: names, outputs in onnxruntime, and decoding with a cache."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def written(folder: Path) -> Any:
-    """Writes a graph once, and returns its file with what was said of it."""
+    """Exports a graph once, and returns its file and the result."""
 
     @cache
     def once(target: str, part: str, opset: int | None, more: str) -> tuple[Path, ExportedModel]:
@@ -69,10 +69,10 @@ def tokens(name: str, shape: tuple[int, ...], vocabulary: int) -> Array:
     return generator(name).integers(vocabulary, size=shape)
 
 
-def asked(target: int = 5) -> dict[str, Array]:
+def inputs_of(target: int = 5) -> dict[str, Array]:
     """Two sentences of 9 tokens, the second one padded."""
-    source, answer = tokens("source", (2, 9), 11), tokens("target", (2, target), 13)
-    return {"source": source, "lengths": np.array([9, 4]), "target": answer}
+    source, translation = tokens("source", (2, 9), 11), tokens("target", (2, target), 13)
+    return {"source": source, "lengths": np.array([9, 4]), "target": translation}
 
 
 def test_inputs_outputs_and_axes_have_the_contract_s_names_and_weights_are_constants(written: Any) -> None:
@@ -90,7 +90,7 @@ def test_inputs_outputs_and_axes_have_the_contract_s_names_and_weights_are_const
     assert "torch" not in str(graph), "the exporter's notes of its own sources are left out"
 
 
-def test_a_graph_says_whose_it_is_and_what_it_was_made_of(written: Any) -> None:
+def test_a_graph_has_metadata_of_its_origin(written: Any) -> None:
     file, said = written("transformer")
     model = onnx.load(file)
     entries = {each.key: each.value for each in model.metadata_props}
@@ -105,7 +105,7 @@ def test_a_graph_says_whose_it_is_and_what_it_was_made_of(written: Any) -> None:
     assert f"torch {torch.__version__.partition('+')[0]}" in entries["made with"]
 
 
-def test_the_opset_is_the_one_that_was_asked_for(written: Any) -> None:
+def test_the_opset_is_the_requested_one(written: Any) -> None:
     file, said = written("vision_transformer", opset=18)
     (actual,) = (each.version for each in onnx.load(file).opset_import if not each.domain)
 
@@ -113,13 +113,13 @@ def test_the_opset_is_the_one_that_was_asked_for(written: Any) -> None:
     assert axes(session(file).get_inputs()) == {"images": ["batch", 1, 8, 8]}
 
 
-def test_any_batch_and_any_length_has_the_eager_model_s_answer(written: Any) -> None:
+def test_any_batch_and_length_has_the_eager_model_s_output(written: Any) -> None:
     from attnsuite.implementations.transformer.eager import transformer
 
     file, _ = written("transformer")
     config = json.loads({e.key: e.value for e in onnx.load(file).metadata_props}["config"])
     model = transformer(config, drawn_weights(shapes(config), 0, "float32"))
-    given = asked(target=3)
+    given = inputs_of(target=3)
 
     (logits,) = session(file).run(None, given)
 
@@ -128,15 +128,14 @@ def test_any_batch_and_any_length_has_the_eager_model_s_answer(written: Any) -> 
     assert np.linalg.norm(logits - expected) < 1e-5 * np.linalg.norm(expected)
 
 
-# Decoding with what is kept
+# Decoding with a cache
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [[1, 1, 1, 1, 1], [3, 2], [5], [4, 1]], ids=str)
 def test_tokens_decoded_with_a_cache_have_the_logits_of_the_whole_target(written: Any, steps: list[int]) -> None:
-    """However many are added at once."""
     whole, encoder, decoder = (session(written("transformer", part)[0]) for part in ("full", "encoder", "decoder"))
-    given = asked()
+    given = inputs_of()
     (expected,) = whole.run(None, given)
 
     sources = named(encoder, given)
@@ -155,9 +154,9 @@ def test_tokens_decoded_with_a_cache_have_the_logits_of_the_whole_target(written
 
 @pytest.mark.slow
 def test_a_cache_of_other_tokens_gives_other_logits(written: Any) -> None:
-    """So that the test above would see a graph that does not read what is kept."""
+    """Otherwise the test above could not fail for a graph that ignores its cache."""
     encoder, decoder = (session(written("transformer", part)[0]) for part in ("encoder", "decoder"))
-    given, logits = asked(), []
+    given, logits = inputs_of(), []
     sources = named(encoder, given)
     for size in (0.0, 1.0):
         past = {name.replace("source", "past"): np.full((2, 4, 3, 4), size, np.float32) for name in sources}
@@ -167,23 +166,12 @@ def test_a_cache_of_other_tokens_gives_other_logits(written: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_axes_of_a_cache_are_named(written: Any) -> None:
-    file, _ = written("transformer", "decoder")
-    inputs, outputs = axes(session(file).get_inputs()), axes(session(file).get_outputs())
-
-    assert inputs["past_key.0"] == inputs["past_value.1"] == ["batch", 4, "past_length", 4]
-    assert inputs["source_key.0"] == ["batch", 4, "source_length", 4]
-    assert outputs["present_key.0"] == ["batch", 4, "present_length", 4]
-    assert outputs["logits"] == ["batch", "target_length", 13]
-
-
-@pytest.mark.slow
 def test_a_recurrent_model_is_one_graph_or_two_that_decode_token_by_token(written: Any) -> None:
     more = '{"cell": "lstm", "layers": 2, "window": 2}'
     whole, encoder, decoder = (
         session(written("seq2seq_attention", part, more=more)[0]) for part in ("full", "encoder", "decoder")
     )
-    given = asked()
+    given = inputs_of()
     (expected,) = whole.run(None, given)
 
     kept, found = named(encoder, given), []
@@ -214,7 +202,7 @@ def named(run: onnxruntime.InferenceSession, given: Mapping[str, Array]) -> dict
 
 
 @pytest.mark.slow
-def test_the_errors_of_8_bits_are_measured_and_promised_by_nobody(written: Any) -> None:
+def test_the_errors_of_8_bits_are_measured_without_a_limit(written: Any) -> None:
     more = '{"width": 64, "heads": 4, "mlp_width": 64}'
     file, rounded = written("vision_transformer/onnx_export.int8", more=more)
     whole, exact = written("vision_transformer", opset=18, more=more)
@@ -227,7 +215,7 @@ def test_the_errors_of_8_bits_are_measured_and_promised_by_nobody(written: Any) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["transformer", "vision_transformer"])
-def test_8_bits_neither_keep_the_contract_nor_break_it(name: str) -> None:
+def test_8_bits_are_unsupported_by_the_contract(name: str) -> None:
     module = import_module(f"attnsuite.implementations.{name}.onnx_export")
     outcomes = attnsuite.check(module.int8, name, "float32", cases=("plain", "bad_input", "sizes"))
 
@@ -240,7 +228,7 @@ def test_8_bits_neither_keep_the_contract_nor_break_it(name: str) -> None:
     assert says - {"takes no attention"} == {"no limit of its errors is promised: accuracy is measured"}
 
 
-def test_who_promises_nothing_cannot_decline_the_core_by_any_other_word() -> None:
+def test_another_implementation_cannot_use_that_reason_for_the_core() -> None:
     def transformer(config: Any, weights: Any) -> Any:
         raise NotImplementedError("no limit of its errors is promised: accuracy is measured")
 
@@ -250,7 +238,7 @@ def test_who_promises_nothing_cannot_decline_the_core_by_any_other_word() -> Non
 
 
 @pytest.mark.slow
-def test_a_model_of_another_dtype_is_not_quantised_and_says_so() -> None:
+def test_a_model_of_another_dtype_is_not_quantised() -> None:
     from attnsuite.implementations.vision_transformer import onnx_export
 
     case = next(each for each in contract("vision_transformer").cases() if each.name == "plain/usual")
@@ -266,7 +254,7 @@ def test_a_model_of_another_dtype_is_not_quantised_and_says_so() -> None:
 
 
 @pytest.mark.slow
-def test_bfloat16_is_run_by_onnx_itself_where_onnxruntime_cannot(folder: Path) -> None:
+def test_bfloat16_runs_in_onnx_s_reference_evaluator(folder: Path) -> None:
     file = folder / "bfloat16.onnx"
 
     config = {**SMALL["transformer"], "decoder_blocks": 1}  # the reference evaluator is slow
@@ -280,7 +268,7 @@ def test_bfloat16_is_run_by_onnx_itself_where_onnxruntime_cannot(folder: Path) -
     }
 
 
-def test_the_shapes_that_implementations_ask_for_are_the_contract_s() -> None:
+def test_implementations_have_the_contract_s_shapes() -> None:
     from attnsuite.implementations.seq2seq_attention._checks import shapes as own_shapes
 
     config = {**SMALL["seq2seq_attention"], "score": "additive", "cell": "lstm", "window": None}
@@ -290,7 +278,7 @@ def test_the_shapes_that_implementations_ask_for_are_the_contract_s() -> None:
 
 @pytest.mark.slow
 def test_numbers_between_operators_are_as_precise_as_the_graph() -> None:
-    """PyTorch's exporter rounds Python's numbers to float32; the root of the width of a head is none of these."""
+    """PyTorch's exporter rounds Python numbers to float32; √d must not be one."""
     found = attnsuite.check("seq2seq_attention/onnx_export", cases="score/scaled_dot", dtypes="float64")
 
     assert [outcome.status for outcome in found] == ["passed"]
