@@ -81,18 +81,20 @@ SHAPES = {
 }
 """Features of the contract that belong to no single feature file."""
 
-FEATURES = {word: says for each in features() for word, says in each.vocabulary.items()} | SHAPES | COMMON
-CONVENTIONS = {point: choices for each in features() for point, choices in each.conventions.items()} | REPEATED_CALLS
+FEATURES = {word: says for feature in features() for word, says in feature.vocabulary.items()} | SHAPES | COMMON
+CONVENTIONS = {
+    point: choices for feature in features() for point, choices in feature.conventions.items()
+} | REPEATED_CALLS
 """The conventions that may be declared; the first is the contract's own. empty_row may be given per kind of mask."""
-ALIASES = {word: family for each in features() for word, family in each.aliases.items()}
+ALIASES = {word: family for feature in features() for word, family in feature.aliases.items()}
 """Other names of features, each with the family of cases that is meant."""
-PARAMETERS = {each.argument.name: tuple(each.vocabulary) for each in features() if each.argument}
+PARAMETERS = {feature.argument.name: tuple(feature.vocabulary) for feature in features() if feature.argument}
 
 
 def page() -> str:
     """The contract's documentation: its signature and every decision."""
-    options = ", ".join(f"{each.name}={each.default}" for each in arguments())
-    decisions = {point: says for each in features() for point, says in each.decisions.items()} | DECISIONS
+    options = ", ".join(f"{feature.name}={feature.default}" for feature in arguments())
+    decisions = {point: says for feature in features() for point, says in feature.decisions.items()} | DECISIONS
     return PAGE.format(options=options, decisions=_table(decisions), not_tested=_table(NOT_TESTED))
 
 
@@ -112,14 +114,14 @@ def needs(calls: Calls) -> frozenset[str]:
 def _shapes(call: Call) -> frozenset[str]:
     query, key, value = (call.tensors[name] for name in ("query", "key", "value"))
     products = query.numel() * key.shape[-2] + query.shape[:-1].numel() * key.shape[-2] * value.shape[-1]
-    found = {
+    needed = {
         "gradient": bool(call.gradient_of),
         "no_keys": 0 in query.shape or 0 in key.shape,
         "value_width": value.shape[-1] != query.shape[-1],
         f"rank{query.dim()}": query.dim() < 4,
         "large": products > LARGE,
     }
-    return frozenset(word for word, needed in found.items() if needed) | {str(query.dtype).removeprefix("torch.")}
+    return frozenset(word for word, needed in needed.items() if needed) | {str(query.dtype).removeprefix("torch.")}
 
 
 def undefined_reason(case: Case, needed: frozenset[str], conventions: Conventions) -> str:

@@ -189,9 +189,9 @@ def _rounder(tensor: Tensor) -> Iterator[Tensor]:
     units = (torch.arange(tensor.numel()) % 2).to(tensor.dtype).view(tensor.shape)  # 0 and 1: neighbours differ
     rounded = (tensor.clamp(-1, 1).round(), tensor.round(), (tensor * 10).round() / 10)
     for numbers in (torch.zeros_like(tensor), torch.ones_like(tensor), units, *rounded):
-        found = torch.where(tensor.isfinite(), numbers + 0.0, tensor)  # no −0
-        if len(_literal(found)) < len(_literal(tensor)) or _plainness(found) < _plainness(tensor):
-            yield found.contiguous() if 0 in tensor.stride() else _like(tensor, found)
+        rounded_tensor = torch.where(tensor.isfinite(), numbers + 0.0, tensor)  # no −0
+        if len(_literal(rounded_tensor)) < len(_literal(tensor)) or _plainness(rounded_tensor) < _plainness(tensor):
+            yield rounded_tensor.contiguous() if 0 in tensor.stride() else _like(tensor, rounded_tensor)
 
 
 def _plainness(tensor: Tensor) -> int:
@@ -210,12 +210,12 @@ def _like(tensor: Tensor, numbers: Tensor) -> Tensor:
     """Other numbers, laid out as a tensor is, with junk in its gaps."""
     if _is_plain(tensor) or not tensor.numel():
         return numbers.contiguous()
-    strides, size = _room(tensor)
+    strides, size = _extent(tensor)
     junk = torch.full((size,), JUNK).to(tensor.dtype)
     return junk.as_strided(tensor.shape, strides, tensor.storage_offset()).copy_(numbers)
 
 
-def _room(tensor: Tensor) -> tuple[tuple[int, ...], int]:
+def _extent(tensor: Tensor) -> tuple[tuple[int, ...], int]:
     """The strides of a tensor, 1 where they are 0, and the numbers that a storage needs to hold it."""
     strides = tuple(stride or 1 for stride in tensor.stride())
     reach = sum((n - 1) * by for n, by in zip(tensor.shape, strides, strict=True))
@@ -229,7 +229,7 @@ def _as_text(tensor: Tensor, drawn: bool) -> str:
     stored = tensor[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())]
     if stored.shape != tensor.shape and not drawn:
         return f"{_as_text(stored.contiguous(), drawn)}.expand{tuple(tensor.shape)}"
-    strides, size = _room(tensor)
+    strides, size = _extent(tensor)
     place = f"{tuple(tensor.shape)}, {strides}, {tensor.storage_offset()}"
     return f"torch.full(({size},), {JUNK}{_dtype(tensor, '.')}).as_strided({place}).copy_({_values(tensor, drawn)})"
 
@@ -420,5 +420,5 @@ class GivenCalls(PerCallCase):
 def reproducing() -> Reproducer:
     """How the smallest failing call of attention is found and written."""
     simpler = (plainer_ways, fewer_options, fewer_gradients, contiguous, smaller_sizes, fewer_axes, simpler_numbers)
-    said = frozenset(point for feature in features() if feature.visible for point in feature.conventions)
-    return Reproducer(GivenCalls, simpler, written, said, blank)
+    conventions = frozenset(point for feature in features() if feature.visible for point in feature.conventions)
+    return Reproducer(GivenCalls, simpler, written, conventions, blank)

@@ -35,7 +35,7 @@ def read(text: str) -> tuple[dict[str, int], dict[str, Any]]:
     heads = sizes.get("h", 1)
     if heads % sizes.get("g", heads):
         raise UsageError(f"--shape {text!r}: h={heads} query heads cannot share g={sizes['g']} key heads evenly")
-    values = {name: _value(name, each, words[name]) for name, each in typed().items() if name in words}
+    values = {name: _value(name, syntax, words[name]) for name, syntax in typed().items() if name in words}
     if {"causal", "mask"} <= set(values):
         raise UsageError(f"--shape {text!r}: what causal and a mask mean together is not defined; name one of them")
     return sizes, values
@@ -49,20 +49,20 @@ def typed() -> Mapping[str, Syntax]:
 
 def _words(text: str) -> dict[str, str]:
     """What stands in a text, by name: what comes after the equals sign, or empty."""
-    found: dict[str, str] = {}
+    words: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if name not in SIZES and name not in typed():
             raise UsageError(_unknown(text, name))
-        if name in found:
+        if name in words:
             raise UsageError(f"--shape {text!r} names {name} twice")
-        due = SIZES.get(name) or typed()[name].expects
-        if due and not value:
-            raise UsageError(f"--shape {text!r}: {name} takes a value, {name}=…: {due}")
-        if equals and not due:
+        expects = SIZES.get(name) or typed()[name].expects
+        if expects and not value:
+            raise UsageError(f"--shape {text!r}: {name} takes a value, {name}=…: {expects}")
+        if equals and not expects:
             raise UsageError(f"--shape {text!r}: {name} stands alone, without {value!r}")
-        found[name] = value
-    return found
+        words[name] = value
+    return words
 
 
 def _unknown(text: str, name: str) -> str:
@@ -73,8 +73,8 @@ def _unknown(text: str, name: str) -> str:
         return f"--shape {text!r}: the dtype is an option of its own, --dtype"
     close = get_close_matches(name, there, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
-    said = f"there is no {name!r} in a shape" if name else "a word is missing between two commas"
-    return f"--shape {text!r}: {said}; {hint}there are: {', '.join(there)}"
+    problem = f"there is no {name!r} in a shape" if name else "a word is missing between two commas"
+    return f"--shape {text!r}: {problem}; {hint}there are: {', '.join(there)}"
 
 
 def _size(name: str, text: str) -> int:
@@ -83,8 +83,8 @@ def _size(name: str, text: str) -> int:
     return int(text)
 
 
-def _value(name: str, of: Syntax, text: str) -> Any:
+def _value(name: str, syntax: Syntax, text: str) -> Any:
     try:
-        return of.parse(text or name)
+        return syntax.parse(text or name)
     except ValueError:
-        raise UsageError(f"--shape: {name} is {of.expects}, not {text!r}") from None
+        raise UsageError(f"--shape: {name} is {syntax.expects}, not {text!r}") from None

@@ -186,7 +186,7 @@ def _maximum_residual(forward: ForwardPass, dp: Array, g: Array, mean: Array, pr
     split = _split(forward.precision, width) + _split(forward.precision, 1)  # dO·V, and p V of few keys
     fixed = (a * (2 * width + 8) + split + stored) * products + a * (width + 8) * outputs + 2 * stored * dp
     per_key = a * (1.5 * products + g + 1.5 * mean)
-    fixed, per_key, weights = (np.where(allowed, each, 0) for each in (fixed, per_key, double(forward.weights)))
+    fixed, per_key, weights = (np.where(allowed, array, 0) for array in (fixed, per_key, double(forward.weights)))
     scores = np.where(allowed, double(forward.scores), -np.inf)
     low, high = scores - forward.score_error, scores + forward.score_error
     run = runs(low, high)
@@ -270,11 +270,11 @@ def _reach(lowest: Array, highest: Array) -> Array:
     largest = [np.roll(lowest, -1, -1)]  # of the next 1, 2, 4 … keys
     while 2 ** len(largest) < keys:
         largest.append(np.maximum(largest[-1], np.roll(largest[-1], -(2 ** (len(largest) - 1)), -1)))
-    found = np.zeros(lowest.shape, dtype=np.int64)
+    reached = np.zeros(lowest.shape, dtype=np.int64)
     for power, of_next in reversed([*enumerate(largest)]):
-        place = (np.arange(keys) + found) % max(keys, 1)
-        found += (np.take_along_axis(of_next, place, -1) <= highest) * 2**power
-    return found
+        place = (np.arange(keys) + reached) % max(keys, 1)
+        reached += (np.take_along_axis(of_next, place, -1) <= highest) * 2**power
+    return reached
 
 
 def over(run: Runs, terms: Array) -> Array:

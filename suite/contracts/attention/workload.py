@@ -78,9 +78,9 @@ class Workload(asking.Workload):
         return type(self)(**(fields | self.values | changes))
 
     def under(self, conventions: Conventions) -> Workload:
-        known = {point for each in feature.features() for point in each.conventions}
-        found = {point: chosen for point, chosen in conventions.items() if point in known}
-        return self if found == self.conventions else self.but(conventions=found)
+        known = {point for known_feature in feature.features() for point in known_feature.conventions}
+        declared = {point: chosen for point, chosen in conventions.items() if point in known}
+        return self if declared == self.conventions else self.but(conventions=declared)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(self) == vars(other)
@@ -95,8 +95,8 @@ class Workload(asking.Workload):
 
     @property
     def key_heads(self) -> int:
-        found: int = self.values.get("key_heads") or self.heads
-        return found
+        key_heads: int = self.values.get("key_heads") or self.heads
+        return key_heads
 
     @property
     def sizes(self) -> Sizes:
@@ -105,8 +105,8 @@ class Workload(asking.Workload):
     @property
     def features(self) -> list[tuple[Feature, Any]]:
         """The features that are on, each with its value."""
-        found = [(each, self.values.get(each.key)) for each in feature.features()]
-        return [(each, value) for each, value in found if value is not None and value is not False]
+        pairs = [(item, self.values.get(item.key)) for item in feature.features()]
+        return [(item, value) for item, value in pairs if value is not None and value is not False]
 
     @property
     def shape(self) -> str:
@@ -137,20 +137,20 @@ class Workload(asking.Workload):
             for name, size in sizes.items()
         }
         upstream = tensors.pop("output", None)
-        given = self._given(dtype, device)
-        tensors |= {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
-        options = {name: value for name, value in given.items() if name not in tensors}
+        arguments = self._arguments(dtype, device)
+        tensors |= {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+        options = {name: value for name, value in arguments.items() if name not in tensors}
         call = Call(tensors, options, gradient_of=GRADIENTS if backward else (), output_gradient=upstream)
         return feature.adapted(call, self.conventions)
 
-    def _given(self, dtype: str, device: str) -> dict[str, Any]:
+    def _arguments(self, dtype: str, device: str) -> dict[str, Any]:
         """The features' arguments."""
         random = None if device == "meta" else generator(self.name)
         return feature.draw_arguments(self.values, DrawContext(random, self.sizes, getattr(torch, dtype)))
 
     def tensors_of_round(self, call: Call, number: int) -> Mapping[str, Tensor]:
-        found = {name: moved(call.tensors[name], number, place) for place, name in enumerate(GRADIENTS)}
-        return {**found, "query": grown(found["query"], number)}
+        inputs = {name: moved(call.tensors[name], number, place) for place, name in enumerate(GRADIENTS)}
+        return {**inputs, "query": grown(inputs["query"], number)}
 
     def work(self, dtype: str, direction: str) -> Mapping[str, float]:
         times = {"forward": 1.0, "backward": BACKWARD_FLOPS, "forward_backward": 1 + BACKWARD_FLOPS}[direction]
@@ -176,23 +176,23 @@ class Workload(asking.Workload):
         ]
         if direction == "forward":
             return {"output": rows}
-        found: dict[str, Sequence[int]] = (
+        chosen: dict[str, Sequence[int]] = (
             {"query": rows} if direction == "backward" else {"output": rows, "query": rows}
         )
         if self.groups * self.queries * self.keys <= VERIFIED_SCORES:
             head = random.randrange(self.batch * self.key_heads)
             keys = [head * self.keys + row for row in random.sample(range(self.keys), min(ROWS, self.keys))]
-            found |= {"key": keys, "value": keys}
-        return found
+            chosen |= {"key": keys, "value": keys}
+        return chosen
 
     def verdict(
-        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], found: Mapping[str, Tensor]
+        self, dtype: str, direction: str, number: int, rows: Mapping[str, Sequence[int]], reply: Mapping[str, Tensor]
     ) -> Verdict:
-        if absent := set(rows) - set(found):
+        if absent := set(rows) - set(reply):
             return Verdict(Status.FAILED, f"{' and '.join(sorted(absent))} missing from the reply", np.inf)
         for name, places in rows.items():
             shape = (len(places), self.value_width if name in ("output", "value") else self.width)
-            if complaint := unlike(f"rows of {name}", found[name], shape, getattr(torch, dtype)):
+            if complaint := unlike(f"rows of {name}", reply[name], shape, getattr(torch, dtype)):
                 return Verdict(Status.FAILED, complaint, np.inf)
         call = _turned(self.under({}), dtype, direction, number)
         pairs = []
@@ -200,31 +200,31 @@ class Workload(asking.Workload):
         for pair in sorted({row // self.queries for row in drawn}):
             place = [at for at, row in enumerate(drawn) if row // self.queries == pair]
             inside = [drawn[at] % self.queries for at in place]
-            truth = self._truth(call, dtype, pair, inside, ("query",) if "query" in rows else ())
+            expected_result = self._oracle_result(call, dtype, pair, inside, ("query",) if "query" in rows else ())
             where = f"[{', '.join(map(str, divmod(pair, self.heads)))}], {len(inside)} sampled rows"
             if "output" in rows:
                 batch, head = divmod(pair, self.heads)
                 value = compare.numbers(call.tensors["value"][batch, head // self.groups])
-                expected = self.bounded(truth, value, found["output"].numel())
-                pairs.append((f"output{where}", compare.numbers(found["output"][place]), expected, ACCEPT_OUTPUT))
+                expected = self.bounded(expected_result, value, reply["output"].numel())
+                pairs.append((f"output{where}", compare.numbers(reply["output"][place]), expected, ACCEPT_OUTPUT))
             if "query" in rows:
-                actual = compare.numbers(found["query"][place])
-                pairs.append((f"gradient of query{where}", actual, truth.gradients["query"], ACCEPT_GRADIENT))
+                actual = compare.numbers(reply["query"][place])
+                pairs.append((f"gradient of query{where}", actual, expected_result.gradients["query"], ACCEPT_GRADIENT))
         for name in ("key", "value"):
             if name in rows:
                 head = rows[name][0] // self.keys
                 inside = [row % self.keys for row in rows[name]]
-                of = _group_gradients(self, dtype, direction, number, head)[name]
-                due = Bounded(of.value[0, 0, inside], of.bound[0, 0, inside])
+                gradient = _group_gradients(self, dtype, direction, number, head)[name]
+                expected = Bounded(gradient.value[0, 0, inside], gradient.bound[0, 0, inside])
                 where = f"[{', '.join(map(str, divmod(head, self.key_heads)))}]"
-                pairs.append((f"gradient of {name}{where}", compare.numbers(found[name]), due, ACCEPT_GRADIENT))
+                pairs.append((f"gradient of {name}{where}", compare.numbers(reply[name]), expected, ACCEPT_GRADIENT))
         return closest(pairs)
 
     def bounded(self, expected: oracle.OracleResult, value: oracle.Array, numbers: int) -> Bounded:
         """The expected output with its bound: of `numbers` that are judged in all, with values s v."""
         return expected.output
 
-    def _truth(
+    def _oracle_result(
         self, call: Call, dtype: str, pair: int, rows: Sequence[int], gradient_of: tuple[str, ...]
     ) -> oracle.OracleResult:
         """The oracle on some query rows of one batch item and head."""
@@ -280,15 +280,15 @@ def _options(call: Call, batch: int, heads: slice) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def _pairs(workload: Workload) -> float:
     """How many pairs of a query and a key attend, in all items and heads."""
-    given = workload._given("float32", "cpu")
-    options = {name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in given.items()}
-    found, every = 0.0, workload.batch * workload.heads
+    arguments = workload._arguments("float32", "cpu")
+    options = {name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in arguments.items()}
+    attended, every = 0.0, workload.batch * workload.heads
     for start in range(0, workload.queries, BLOCK):
         rows = range(start, min(start + BLOCK, workload.queries))
         pairs = every * len(rows) * workload.keys
         seen = feature.visible(options, Grid.make(workload.queries, workload.keys, rows), workload.conventions)
-        found += pairs if seen is None else int(seen.sum()) * (pairs / max(seen.size, 1))
-    return found
+        attended += pairs if seen is None else int(seen.sum()) * (pairs / max(seen.size, 1))
+    return attended
 
 
 @lru_cache(maxsize=4)

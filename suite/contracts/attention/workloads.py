@@ -61,13 +61,13 @@ def _decode() -> list[Workload]:
 def _ladder() -> list[Workload]:
     """On CPUs from 8k on also on all cores, 32k on them alone: one of them would take minutes for a call."""
     trained = {"standard": (*FORWARD, *TOGETHER), "full": (*FORWARD, *TOGETHER)}
-    found = []
+    made = []
     for thousands in (1, 2, 4, 8, 16, 32, 64):
         length = thousands * 1024
         why = "one head of width 64: how time and memory grow with the length"
         profiles = EVERY if thousands < 4 else {"full": (*FORWARD, *TOGETHER)} if thousands > 32 else trained
         cores = {"standard": (1,) if thousands < 8 else (ALL_CORES,) if thousands > 16 else (1, ALL_CORES)}
-        found.append(
+        made.append(
             Workload(
                 f"ladder/{thousands}k",
                 why,
@@ -78,24 +78,24 @@ def _ladder() -> list[Workload]:
                 dtypes={"cpu": CPU, "cuda": LARGE},
             )
         )
-    return found
+    return made
 
 
 def _grid() -> list[Workload]:
     """FlashAttention's grid for GPUs, and one sixty-fourth of its work for CPUs."""
-    found = []
+    made = []
     for (batch, length), width, causal in product(
         ((32, 512), (16, 1024), (8, 2048), (4, 4096), (2, 8192), (1, 16384)), (64, 128), (False, True)
     ):
         name = f"flash/{_thousands(length)}-e{width}" + "-causal" * causal
         why = "FlashAttention's grid: 16,384 tokens, heads times width 2,048"
-        found.append(Workload(name, why, length, length, width, 2048 // width, batch=batch, causal=causal, profiles={"full": (*FORWARD, *TOGETHER)}, dtypes={"cuda": LARGE}))  # fmt: skip
+        made.append(Workload(name, why, length, length, width, 2048 // width, batch=batch, causal=causal, profiles={"full": (*FORWARD, *TOGETHER)}, dtypes={"cuda": LARGE}))  # fmt: skip
     for (batch, length), width, causal in product(((4, 512), (2, 1024), (1, 2048)), (64, 128), (False, True)):
         name = f"flash-small/{_thousands(length)}-e{width}" + "-causal" * causal
         why = "FlashAttention's grid made small for CPUs: 2,048 tokens, heads times width 256"
         directions = PASSES if (length, width) == (2048, 64) else FORWARD
-        found.append(Workload(name, why, length, length, width, 256 // width, batch=batch, causal=causal, profiles={"standard": directions}, dtypes={"cpu": CPU}))  # fmt: skip
-    return found
+        made.append(Workload(name, why, length, length, width, 256 // width, batch=batch, causal=causal, profiles={"standard": directions}, dtypes={"cpu": CPU}))  # fmt: skip
+    return made
 
 
 def _thousands(length: int) -> str:
@@ -110,8 +110,8 @@ def shaped(text: str) -> Workload:
     sizes, values = read(text)
     batch, heads, queries = sizes.get("b", 1), sizes.get("h", 1), sizes["l"]
     key_heads, keys, width = sizes.get("g", heads), sizes.get("s", queries), sizes.get("e", WIDTH)
-    given = {each.key: values[each.name] for each in features() if each.name in values}
-    kind = DropoutWorkload if given.get("dropout_p") else Workload
+    arguments = {f.key: values[f.name] for f in features() if f.name in values}
+    kind = DropoutWorkload if arguments.get("dropout_p") else Workload
     return kind(
         SHAPE + _plain(sizes, values),
         "a shape of one's own",
@@ -122,7 +122,7 @@ def shaped(text: str) -> Workload:
         batch=batch,
         value_width=sizes.get("v", width),
         profiles=dict.fromkeys(("quick", "standard", "full"), PASSES[:1]),
-        **(given if key_heads == heads else {"key_heads": key_heads, **given}),
+        **(arguments if key_heads == heads else {"key_heads": key_heads, **arguments}),
     )
 
 
@@ -136,7 +136,7 @@ def _plain(sizes: Mapping[str, int], values: Mapping[str, Any]) -> str:
             if name in every and every[name] != usual.get(name):
                 yield f"{name}={every[name]}"
         for name, value in values.items():
-            of = typed()[name]
-            yield f"{name}={of.format(value)}" if of.expects else name
+            syntax = typed()[name]
+            yield f"{name}={syntax.format(value)}" if syntax.expects else name
 
     return ",".join(parts())

@@ -17,7 +17,7 @@ from attnsuite.contracts.attention.feature import features
 def cases() -> list[Case]:
     """All cases, family by family, the plainest first."""
     first = [*one_call.plain(), *printed_examples()]
-    of_features = [*masks.cases(), *(case for each in features() for case in each.cases()), *dropout.cases()]
+    of_features = [*masks.cases(), *(case for feature in features() for case in feature.cases()), *dropout.cases()]
     general = [
         *one_call.cases(),
         *metamorphic(),

@@ -67,9 +67,9 @@ def under_options() -> list[Case]:
     one = {"query": (2, 4, 1, 8)}
     return [
         *(BadInput(f"bad_input/widths_differ_with_{name}", f"a query of width 8 and keys of width 12, with {name}",
-            wider, given) for name, given in options.items()),
-        *(BadInput(f"bad_input/lengths_differ_with_{name}", f"9 keys with 7 values, with {name}", longer, given)
-            for name, given in options.items()),
+            wider, passed) for name, passed in options.items()),
+        *(BadInput(f"bad_input/lengths_differ_with_{name}", f"9 keys with 7 values, with {name}", longer, passed)
+            for name, passed in options.items()),
         BadInput("bad_input/widths_differ_with_a_mask", "a query of width 8 and keys of width 12, with a mask",
             {**wider, "attn_mask": (5, 7)}),
         BadInput("bad_input/lengths_differ_with_a_mask", "9 keys with 7 values, with a mask",

@@ -18,9 +18,9 @@ from attnsuite.cases.expected import Form, PerCallCase, WithinBounds
 from attnsuite.cases.layouts import INPUTS, LAYOUTS
 from attnsuite.cases.returned_weights import identity_values_of
 from attnsuite.cases.tensors import HALF, Array, as_tensor, dtype_of
-from attnsuite.contracts.attention import feature, oracle
+from attnsuite.contracts.attention import oracle
 from attnsuite.contracts.attention.cases.draws import Sizes, drawn
-from attnsuite.contracts.attention.feature import DrawContext
+from attnsuite.contracts.attention.feature import DrawContext, arguments, draw_arguments, features
 from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, Bounded, widest
@@ -93,11 +93,11 @@ class AttentionCase(PerCallCase):
         precision = getattr(torch, dtype)
         arrays, upstream, random = drawn(self.name, self.draw, self.sizes, dtype)
         tensors = {name: as_tensor(array, dtype) for name, array in zip(INPUTS, arrays, strict=True)}
-        given = feature.draw_arguments(self.values, DrawContext(random, self.sizes, precision))
-        options = self.defaults | {name: value for name, value in given.items() if not isinstance(value, Tensor)}
+        passed = draw_arguments(self.values, DrawContext(random, self.sizes, precision))
+        options = self.defaults | {name: value for name, value in passed.items() if not isinstance(value, Tensor)}
         leading = (slice(None),) * 4 if self.rank == 4 else (0,) * (4 - self.rank)
         tensors = {name: tensor[leading] for name, tensor in tensors.items()}
-        tensors |= {name: value for name, value in given.items() if isinstance(value, Tensor)}
+        tensors |= {name: value for name, value in passed.items() if isinstance(value, Tensor)}
         gradient = as_tensor(upstream, dtype)[leading] if self.gradient_of else None
         return Call(
             {name: self._laid(name, tensor) for name, tensor in tensors.items()},
@@ -106,7 +106,7 @@ class AttentionCase(PerCallCase):
             output_gradient=None if gradient is None else self._laid("output_gradient", gradient),
             grad_mode=self.grad_mode,
             inference=self.inference,
-            seed=1 if any(each.seeded and each.key in self.values for each in feature.features()) else None,
+            seed=1 if any(feature.seeded and feature.key in self.values for feature in features()) else None,
         )
 
     def _laid(self, name: str, tensor: Tensor) -> Tensor:
@@ -117,8 +117,8 @@ class AttentionCase(PerCallCase):
         """The options to pass although they are at their defaults; tensors have none."""
         if not self.spelled_out:
             return {}
-        known = [each for each in feature.arguments() if each.place is not None]
-        return {each.name: each.default for each in known if each.name != "attn_mask"}
+        known = [feature for feature in arguments() if feature.place is not None]
+        return {feature.name: feature.default for feature in known if feature.name != "attn_mask"}
 
     def expected(self, calls: Calls, conventions: Conventions) -> tuple[WithinBounds, ...]:
         return tuple(expected_result(call, conventions) for call in calls)
@@ -154,20 +154,22 @@ def expected_result(
     `kept` are the weights that dropout kept. With `decided`, the result marks empty rows, where the contract decides
     and not a document.
     """
-    dtype, of, problem = dtype_of(call), form(call), as_problem(call, conventions, kept)
+    dtype, form_of_reply, problem = dtype_of(call), form(call), as_problem(call, conventions, kept)
     rows = None if call.gradient_of else sampled_rows(problem, dtype)
-    truth = _oracle_result(problem if rows is None else on_rows(problem, rows), dtype)
-    empty = truth.weights.astype(np.float64).sum(-1, keepdims=True) == 0 if decided else None
+    result = _oracle_result(problem if rows is None else on_rows(problem, rows), dtype)
+    empty = result.weights.astype(np.float64).sum(-1, keepdims=True) == 0 if decided else None
     return WithinBounds(
-        of,
-        truth.output,
+        form_of_reply,
+        result.output,
         ACCEPT_OUTPUT,
-        {name: _reshaped(truth.gradients[name], of.gradients[name]) for name in call.gradient_of},
+        {name: _reshaped(result.gradients[name], form_of_reply.gradients[name]) for name in call.gradient_of},
         rows,
         size=_largest(problem.value),
-        loose=truth.loose,
-        wholes=truth.wholes,
-        decided=None if empty is None else np.broadcast_to(empty, truth.output.value.shape).reshape(of.shape),
+        loose=result.loose,
+        wholes=result.wholes,
+        decided=None
+        if empty is None
+        else np.broadcast_to(empty, result.output.value.shape).reshape(form_of_reply.shape),
         weights=None if call.options.get("dropout_p") else partial(_weights, problem, rows, dtype),
     )
 
@@ -252,11 +254,17 @@ DIVISORS = (2, 4, 8, 16, 32, 64, 128)
 
 def traits(case: AttentionCase, dtype: str) -> Traits:
     """The unusual properties of a case in a dtype, by factor."""
-    found: dict[str, Sequence[str]] = {name: tuple(phrases) for name, phrases in _of_sizes(case.sizes).items()}
-    for each in feature.features():
-        value = case.values.get(each.key)
-        found |= {} if value is None else each.traits(value, case.sizes) if each.traits else {each.key: (each.name,)}
-    return found | {
+    properties: dict[str, Sequence[str]] = {name: tuple(phrases) for name, phrases in _of_sizes(case.sizes).items()}
+    for feature in features():
+        value = case.values.get(feature.key)
+        properties |= (
+            {}
+            if value is None
+            else feature.traits(value, case.sizes)
+            if feature.traits
+            else {feature.key: (feature.name,)}
+        )
+    return properties | {
         "rank": (f"rank {case.rank}",) if case.rank < 4 else (),
         "draw": () if case.draw == "peaked" else (case.draw.replace("_", " "),),
         "layout": tuple(_layouts(case)),

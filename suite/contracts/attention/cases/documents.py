@@ -69,11 +69,11 @@ def _printed() -> Iterator[DocumentedNumbers]:
 
 def _quantity(example: Excerpt, quantity: str) -> DocumentedNumbers:
     """An output as it is, or weights read through identity values."""
-    asked, printed = arrays(example), numbers(example.expected[quantity])
+    tensors, printed = arrays(example), numbers(example.expected[quantity])
     if quantity == "weights":
-        *lead, keys, _ = asked["key"].shape
-        asked["value"] = np.broadcast_to(np.eye(keys), (*lead, keys, keys)).copy()
-    case = attention.with_inputs(*example.named(quantity), asked, **options(example))
+        *lead, keys, _ = tensors["key"].shape
+        tensors["value"] = np.broadcast_to(np.eye(keys), (*lead, keys, keys)).copy()
+    case = attention.with_inputs(*example.named(quantity), tensors, **options(example))
     fill = FILL if "mask_fill" in example.parameters else ""
     return DocumentedNumbers(
         case, example.gives(quantity), lambda output: output.reshape(printed.shape), where_decided=fill
@@ -89,8 +89,8 @@ class KeyGradient(DocumentedNumbers):
 
     def calls(self, dtype: str) -> Calls:
         (call,) = self.base.calls(dtype)
-        due = torch.ones(*call.tensors["query"].shape[:-1], 1, dtype=call.tensors["query"].dtype)
-        return (replace(call, gradient_of=("key",), output_gradient=due),)
+        ones = torch.ones(*call.tensors["query"].shape[:-1], 1, dtype=call.tensors["query"].dtype)
+        return (replace(call, gradient_of=("key",), output_gradient=ones),)
 
     def printed_part(self, replies: Replies) -> Array:
         gradient = replies[0].gradients["key"]
@@ -98,9 +98,9 @@ class KeyGradient(DocumentedNumbers):
         return self.select(compare.numbers(gradient))
 
     def oracle_part(self, expected: Sequence[Expected]) -> Array:
-        (due,) = expected
-        assert isinstance(due, WithinBounds)
-        return self.select(due.gradients["key"].value.astype(np.float64))
+        (result,) = expected
+        assert isinstance(result, WithinBounds)
+        return self.select(result.gradients["key"].value.astype(np.float64))
 
     def tolerance(self, expected: Expected, dtype: str) -> Array:
         assert isinstance(expected, WithinBounds)
@@ -112,8 +112,8 @@ def _saturated() -> KeyGradient:
     """How little one weight changes with the other's score, 100 below: a gradient that vanishes, but not to 0."""
     example = documents.examples()[SATURATED]
     (quantity,), scores = example.expected, numbers(example.inputs["scores"])
-    asked = {"query": np.ones((1, 1)), "key": scores[:, None], "value": np.eye(len(scores))[:, :1]}
-    case = attention.with_inputs(*example.named(quantity), asked)
+    tensors = {"query": np.ones((1, 1)), "key": scores[:, None], "value": np.eye(len(scores))[:, :1]}
+    case = attention.with_inputs(*example.named(quantity), tensors)
     return KeyGradient(case, example.gives(quantity), lambda gradient: gradient.reshape(-1)[1])
 
 
@@ -139,27 +139,27 @@ def arrays(example: Excerpt) -> dict[str, Array]:
     if parameters.get("stage") == POOLING:
         return pooling(inputs)
     if "x" in inputs:
-        asked = {name: numbers(inputs["x"]) @ numbers(inputs[f"w_{name}"]) for name in INPUTS}
+        tensors = {name: numbers(inputs["x"]) @ numbers(inputs[f"w_{name}"]) for name in INPUTS}
     else:
-        asked = {name: numbers(inputs[name]) for name in INPUTS if name in inputs}
+        tensors = {name: numbers(inputs[name]) for name in INPUTS if name in inputs}
     if "m" in inputs:
-        asked["query"] = asked["query"] @ numbers(inputs["m"])
+        tensors["query"] = tensors["query"] @ numbers(inputs["m"])
     if parameters.get("score") == "-||q-k||^2/2":
-        asked["attn_mask"] = -(asked["key"] ** 2).sum(-1)[None] / 2  # the query's norm drops out of the softmax
+        tensors["attn_mask"] = -(tensors["key"] ** 2).sum(-1)[None] / 2  # the query's norm drops out of the softmax
     if parameters.get("additive_mask") is not None:
-        asked["attn_mask"] = numbers(parameters["additive_mask"])
+        tensors["attn_mask"] = numbers(parameters["additive_mask"])
     if "keep_mask" in inputs:
-        asked["attn_mask"] = np.asarray(inputs["keep_mask"], dtype=bool)
+        tensors["attn_mask"] = np.asarray(inputs["keep_mask"], dtype=bool)
     if "valid_lens" in inputs:
-        asked["attn_mask"] = valid(inputs["valid_lens"], asked["key"].shape[-2])
-    return asked
+        tensors["attn_mask"] = valid(inputs["valid_lens"], tensors["key"].shape[-2])
+    return tensors
 
 
 def pooling(inputs: Mapping[str, Any]) -> dict[str, Array]:
     """Scores, or the logarithms of weights, as a float mask; the query is zero, so that the mask alone decides."""
-    value, given = numbers(inputs["value"]), next(iter({"scores", "weights", "unnormalised"} & set(inputs)))
-    mask = numbers(inputs[given])
-    if given != "scores":
+    value, source = numbers(inputs["value"]), next(iter({"scores", "weights", "unnormalised"} & set(inputs)))
+    mask = numbers(inputs[source])
+    if source != "scores":
         with np.errstate(divide="ignore"):  # a weight of zero is a score of −∞
             mask = np.log(mask)
     return {"query": np.zeros((1, value.shape[1])), "key": np.zeros_like(value), "value": value, "attn_mask": mask}

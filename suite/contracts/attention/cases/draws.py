@@ -42,8 +42,8 @@ def draw(function: Draw) -> Draw:
 
 def drawn(name: str, draw: str, sizes: Sizes, dtype: str) -> tuple[Triple, Array, Generator]:
     """A case's query, key and value, the output's gradient (b h l v), and its random numbers from there on."""
-    found, upstream, state = _drawn(name, seeded(), draw, sizes, dtype if draw in BY_DTYPE else "")
-    return found, upstream, continued(state)
+    triple, upstream, state = _drawn(name, seeded(), draw, sizes, dtype if draw in BY_DTYPE else "")
+    return triple, upstream, continued(state)
 
 
 @lru_cache(maxsize=1)  # a case runs in one dtype after the other
@@ -113,9 +113,9 @@ def cancelling_products(random: Generator, sizes: Sizes, dtype: str) -> Triple:
     return _alternating(query, 32.0 * signs), _alternating(key, large), value
 
 
-def _alternating(one: Array, other: Array) -> Array:
+def _alternating(first: Array, second: Array) -> Array:
     """Components of one and the other array by turns, twice as wide."""
-    return np.stack([one, np.broadcast_to(other, one.shape)], -1).reshape(*one.shape[:-1], -1)
+    return np.stack([first, np.broadcast_to(second, first.shape)], -1).reshape(*first.shape[:-1], -1)
 
 
 @draw

@@ -78,9 +78,9 @@ def _grid(call: Call) -> Grid:
     return Grid(torch.arange(queries), torch.arange(keys), queries, keys)
 
 
-def kept(name: str, why: str, of: AttentionCase, dtypes: tuple[str, ...] = DTYPES) -> DropoutCase:
+def kept(name: str, why: str, base: AttentionCase, dtypes: tuple[str, ...] = DTYPES) -> DropoutCase:
     """A case over identity values, whose output shows which weights were kept."""
-    return DropoutCase(of.but(name, why, dtypes=dtypes), KeptWeights())
+    return DropoutCase(base.but(name, why, dtypes=dtypes), KeptWeights())
 
 
 def counted(
@@ -98,11 +98,11 @@ def counted(
     **values: Any,
 ) -> CountedCase:
     """A case with many draws, judged by statistics of the patterns of kept weights."""
-    of = AttentionCase(
+    base = AttentionCase(
         name, why, batch=batch, heads=heads, queries=queries or size, keys=size, width=size, draw="uniform_identity",
         dropout_p=p, dtypes=dtypes, **values,
     )  # fmt: skip
-    return CountedCase(of, form, KeptWeights().count(judge, p, seeds), seeds)
+    return CountedCase(base, form, KeptWeights().count(judge, p, seeds), seeds)
 
 
 class CodedValues(AttentionCase):
@@ -117,7 +117,7 @@ class CodedValues(AttentionCase):
         columns = self.keys // BITS
         codes = torch.eye(columns).repeat_interleave(BITS, 0) * (2.0 ** torch.arange(BITS)).repeat(columns)[:, None]
         query = torch.zeros(*lead, self.queries, columns, dtype=precision)
-        key, value = (each.to(precision).expand(*lead, -1, -1) for each in (torch.zeros(self.keys, columns), codes))
+        key, value = (tensor.to(precision).expand(*lead, -1, -1) for tensor in (torch.zeros(self.keys, columns), codes))
         return Call({"query": query, "key": key, "value": value}, {"dropout_p": self.values["dropout_p"]}, seed=SEED)
 
 
@@ -134,15 +134,15 @@ class KeptOfCodedValues(KeptWeights):
 
 def of_many(name: str, why: str, judge: Judge, p: float, dtypes: tuple[str, ...] = ("float32",)) -> CountedCase:
     """The draw over 1,024 keys in 32 heads."""
-    of = CodedValues(name, why, batch=2, heads=32, queries=2, keys=1024, dropout_p=p, dtypes=dtypes)
-    return CountedCase(of, form, KeptOfCodedValues().count(judge, p, (SEED,)))
+    base = CodedValues(name, why, batch=2, heads=32, queries=2, keys=1024, dropout_p=p, dtypes=dtypes)
+    return CountedCase(base, form, KeptOfCodedValues().count(judge, p, (SEED,)))
 
 
 class InterleavedPasses(DropoutCase):
     """Two draws of a case, whose backward passes run after both forward passes."""
 
-    def __init__(self, name: str, why: str, of: AttentionCase) -> None:
-        super().__init__(of.but(name, why), KeptWeights())
+    def __init__(self, name: str, why: str, base: AttentionCase) -> None:
+        super().__init__(base.but(name, why), KeptWeights())
 
     def calls(self, dtype: str) -> Calls:
         (call,) = self.base.calls(dtype)
@@ -187,21 +187,21 @@ KEPT = case("dropout/base", "", length=8, width=8, draw="identity_values", dropo
 
 def cases() -> Sequence[Case]:
     """p = 0 and p = 1 exactly, masks read back exactly, and the statistics of many draws."""
-    of = KEPT
-    tiled = of.but(batch=1, heads=1, queries=24, keys=140, width=140)
+    base = KEPT
+    tiled = base.but(batch=1, heads=1, queries=24, keys=140, width=140)
     return [
         case("dropout/zero", "p = 0 is exact", dropout_p=0.0),
         gradients("dropout/zero_gradient", "p = 0 is exact backwards too", dropout_p=0.0),
         case("dropout/one", "p = 1 gives zeros", dropout_p=1.0),
         gradients("dropout/one_gradient", "p = 1 gives zero gradients", dropout_p=1.0),
-        kept("dropout/kept", "kept weights are multiplied by 1/(1 − p)", of),
-        kept("dropout/kept_masked", "the same under a mask", of.but(mask=Mask())),
-        kept("dropout/kept_grouped", "the same with grouped heads", of.but(heads=4, key_heads=2)),
-        kept("dropout/kept_empty_rows", "the same with empty rows", of.but(mask=Mask(pattern="empty_rows"))),
+        kept("dropout/kept", "kept weights are multiplied by 1/(1 − p)", base),
+        kept("dropout/kept_masked", "the same under a mask", base.but(mask=Mask())),
+        kept("dropout/kept_grouped", "the same with grouped heads", base.but(heads=4, key_heads=2)),
+        kept("dropout/kept_empty_rows", "the same with empty rows", base.but(mask=Mask(pattern="empty_rows"))),
         case("dropout/one_masked", "p = 1 gives zeros under a mask", dropout_p=1.0, mask=Mask()),
         case("dropout/one_value_width", "p = 1 gives zeros of the values' width", dropout_p=1.0, value_width=3),
         kept("dropout/kept_tiled", "across tiles", tiled),
-        kept("dropout/gradient", "the backward pass uses the forward's mask", of.but(gradient_of=INPUTS)),
+        kept("dropout/gradient", "the backward pass uses the forward's mask", base.but(gradient_of=INPUTS)),
         kept("dropout/gradient_tiled", "the forward's mask across tiles", tiled.but(gradient_of=INPUTS), FAST),
         *(_many(f"dropout/share_{p}", "as many are kept as should be", patterns.kept, p) for p in (0.1, 0.5)),
         *(_many(f"dropout/variance_rows_{p}", "independent within a row", rows_vary, p) for p in (0.1, 0.5)),
@@ -239,12 +239,12 @@ def meetings() -> Sequence[Case]:
         "grouped": {"key_heads": 2},
         "one_query": {"queries": 1, "batch": 16, "size": 64},
     }
-    one = KEPT.but(queries=1, keys=16, width=16)
+    one_query = KEPT.but(queries=1, keys=16, width=16)
     return [
         *(counted(f"dropout/drawn_{name}", f"as many are kept, and each for itself: {name.replace('_', ' ')}",
             share_and_neighbours, 0.5, **{"size": 24} | unusual) for name, unusual in met.items()),
-        kept("dropout/kept_one_query", "a single query", one),
-        kept("dropout/gradient_one_query", "the same mask backwards for a single query", one.but(gradient_of=INPUTS)),
+        kept("dropout/kept_one_query", "a single query", one_query),
+        kept("dropout/gradient_one_query", "the same mask backwards for a single query", one_query.but(gradient_of=INPUTS)),
         kept("dropout/gradient_grouped", "the same mask backwards with grouped heads",
             KEPT.but(heads=4, key_heads=2, gradient_of=INPUTS)),
         LayoutCase(kept("dropout/kept_without_grad_mode", "under no_grad dropout drops as well", KEPT),
@@ -255,9 +255,9 @@ def meetings() -> Sequence[Case]:
 def training() -> Sequence[Case]:
     """The generator moves on from call to call where gradients are wanted, and no backward pass turns it back."""
     learning = AttentionCase("", "", batch=4, heads=4, length=16, width=16, draw="uniform_identity", dropout_p=0.5, gradient_of=INPUTS, dtypes=("float32",))  # fmt: skip
-    one, between = "dropout/successive_training", "dropout/backward_between"
+    successive, between = "dropout/successive_training", "dropout/backward_between"
     return [
-        TrainingSteps(learning.but(one, "each step of a training draws anew"), one_by_one),
+        TrainingSteps(learning.but(successive, "each step of a training draws anew"), one_by_one),
         InterleavedPasses("order/dropout", "forward A, forward B, backward A, backward B: each drops what it dropped",
             KEPT.but(gradient_of=INPUTS)),
         TrainingSteps(learning.but(between, "a backward pass does not turn the generator back"), backward_between),

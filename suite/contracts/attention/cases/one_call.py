@@ -197,15 +197,15 @@ def backward_passes() -> list[AttentionCase]:
 
 def gradient_numerics() -> list[Case]:
     """The backward pass is as stable as the forward one: it subtracts the same maximum, and sums as wide."""
-    of = gradients("gradient_numerics/plain", "", queries=6, keys=20)
-    tiled = of.but(queries=70, keys=130, width=16, batch=1, dtypes=FAST)
+    base = gradients("gradient_numerics/plain", "", queries=6, keys=20)
+    tiled = base.but(queries=70, keys=130, width=16, batch=1, dtypes=FAST)
     return [
-        of.but("gradient_numerics/far_below_zero", "logits near −200: their maximum is subtracted backward too",
+        base.but("gradient_numerics/far_below_zero", "logits near −200: their maximum is subtracted backward too",
             draw="opposite_logits"),
-        of.but("gradient_numerics/abysmal", "logits near −23,000", draw="abysmal_logits"),
+        base.but("gradient_numerics/abysmal", "logits near −23,000", draw="abysmal_logits"),
         tiled.but("gradient_numerics/far_below_zero_tiled", "logits near −200 across tiles", draw="opposite_logits"),
-        of.but("gradient_numerics/uneven_sizes", "large queries, small keys", draw="uneven_sizes"),
-        LayoutCase(of.but("gradient_numerics/large_upstream", "values near 1,000 and output gradients near 100: their products exceed float16, what is left of them does not", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
+        base.but("gradient_numerics/uneven_sizes", "large queries, small keys", draw="uneven_sizes"),
+        LayoutCase(base.but("gradient_numerics/large_upstream", "values near 1,000 and output gradients near 100: their products exceed float16, what is left of them does not", draw="offset_values", gradient_of=("query", "key")), _hundredfold),
         LayoutCase(tiled.but("gradient_numerics/large_upstream_tiled", "the same across tiles", draw="offset_values",
             gradient_of=("query", "key")), _hundredfold),
     ]  # fmt: skip

@@ -81,9 +81,13 @@ class RepeatedCall(ChangedCase):
 
     def verdict(self, calls: Calls, replies: Replies, expected: tuple[Any, bool]) -> Verdict:
         due, promised = expected
-        found = self.base.verdict(calls, replies, due)
-        said = differing(replies) if promised and found.status == Status.PASSED else ""
-        return Verdict(Status.FAILED, f"{said}; repeated_calls is declared to be equal_bits") if said else found
+        verdict = self.base.verdict(calls, replies, due)
+        complaint = differing(replies) if promised and verdict.status == Status.PASSED else ""
+        return (
+            Verdict(Status.FAILED, f"{complaint}; repeated_calls is declared to be equal_bits")
+            if complaint
+            else verdict
+        )
 
     def counts(self, expected: tuple[Any, bool]) -> bool:
         return self.base.counts(expected[0])
@@ -120,11 +124,11 @@ def behaviour() -> list[Case]:
             repeat(tiled, 3))),
         RepeatedCall(CallSequence("behaviour/repeated_gradient", "a second backward pass", repeat(learning, 2))),
         CallSequence("behaviour/alternating_shapes", "shapes A, B, A: nothing stale is used",
-            each(SMALL, other, SMALL)),
+            in_turn(SMALL, other, SMALL)),
         CallSequence("behaviour/alternating_keys", "only the number of keys alternates",
-            each(SMALL, SMALL.but(keys=4), SMALL)),
+            in_turn(SMALL, SMALL.but(keys=4), SMALL)),
         CallSequence("behaviour/other_numbers", "the same shape with other numbers",
-            each(SMALL, SMALL.but(name="behaviour/small_too"))),
+            in_turn(SMALL, SMALL.but(name="behaviour/small_too"))),
         CallSequence("behaviour/same_pointers", "other numbers behind the same pointers", same_storage(SMALL)),
         CallSequence("behaviour/one_tensor", "one tensor is given as query, key and value", one_tensor(SMALL)),
         CallSequence("behaviour/second_thread", "another thread", two_threads(SMALL)),
@@ -140,7 +144,7 @@ def repeat(case: AttentionCase, times: int) -> MakeCalls:
     return lambda draw: (draw(case),) * times
 
 
-def each(*cases: AttentionCase) -> MakeCalls:
+def in_turn(*cases: AttentionCase) -> MakeCalls:
     return lambda draw: tuple(draw(case) for case in cases)
 
 
@@ -247,17 +251,17 @@ class SharedTensor(PerCallCase):
         return tuple(self._summed(call, conventions) for call in calls)
 
     def _summed(self, call: Call, conventions: Conventions) -> WithinBounds:
-        apart = expected_result(replace(call, gradient_of=INPUTS), conventions)
+        separate = expected_result(replace(call, gradient_of=INPUTS), conventions)
         unit = PRECISIONS[dtype_of(call)].unit
-        gradients = {name: each for name, each in apart.gradients.items() if name in call.gradient_of}
-        gradients[self.roles[0]] = total([apart.gradients[role] for role in self.roles], unit)
-        return replace(apart, form=due_form(apart, call), gradients=gradients)
+        gradients = {name: gradient for name, gradient in separate.gradients.items() if name in call.gradient_of}
+        gradients[self.roles[0]] = total([separate.gradients[role] for role in self.roles], unit)
+        return replace(separate, form=requested_form(separate, call), gradients=gradients)
 
 
-def due_form(apart: WithinBounds, call: Call) -> Form:
+def requested_form(separate: WithinBounds, call: Call) -> Form:
     """The form of the reply, with the requested gradients."""
-    shapes = {name: shape for name, shape in apart.form.gradients.items() if name in call.gradient_of}
-    return replace(apart.form, gradients=shapes)
+    shapes = {name: shape for name, shape in separate.form.gradients.items() if name in call.gradient_of}
+    return replace(separate.form, gradients=shapes)
 
 
 def total(parts: Sequence[Bounded], unit: float) -> Bounded:
@@ -309,7 +313,7 @@ def _on(count: int) -> Callable[[Call], Call]:
 
 def together(case: AttentionCase, count: int) -> MakeCalls:
     calls = [case.but(name=f"{case.name}_{number}") for number in range(count)]
-    return lambda draw: tuple(replace(draw(each), at_once=True) for each in calls)
+    return lambda draw: tuple(replace(draw(item), at_once=True) for item in calls)
 
 
 MET: dict[str, dict[str, Any]] = {
@@ -395,13 +399,13 @@ class Relation(Case):
     def expected(self, calls: Calls, conventions: Conventions) -> list[OracleResult]:
         return [oracle_result(call, conventions) for call in calls]
 
-    def verdict(self, calls: Calls, replies: Replies, truth: list[OracleResult]) -> Verdict:
+    def verdict(self, calls: Calls, replies: Replies, results: list[OracleResult]) -> Verdict:
         for call, reply in zip(calls, replies, strict=True):
             if complaint := form(call).unfit(reply):
                 return complaint
         outputs = [four_axes(compare.numbers(reply.output)) for reply in replies if reply.output is not None]
         _, compared = self._related(dtype_of(calls[0]))
-        actual, expected, bound = compared(outputs, truth)
+        actual, expected, bound = compared(outputs, results)
         verdict = closest([("output", actual, Bounded(expected, bound), ACCEPT_OUTPUT)])
         return replace(verdict, detail=f"{self.why}, but {verdict.detail}") if verdict.detail else verdict
 
@@ -428,7 +432,7 @@ def same(
     """The first output after `left` equals the second after `right`."""
 
     def compared(outputs: list[Array], truths: list[OracleResult]) -> Comparison:
-        bounds = [truth.output.bound for truth in truths]
+        bounds = [results.output.bound for results in truths]
         return right(outputs[1]), left(outputs[0]), left(bounds[0]) + right(bounds[1])
 
     return compared

@@ -313,8 +313,8 @@ class Tiled(Computation):
         for start, stop in self.key_bounds(*keys, self.key_tile):
             products = Dense.products(query[..., first:last, :], key[..., start:stop, :])
             scores = self.score(products, call, call.grid(rows, (start, stop)))
-            kept = keep if isinstance(keep, float) else keep[..., first:last, start:stop]
-            part = self.step(part, Tile(scores, value[..., start:stop, :], kept))
+            factors = keep if isinstance(keep, float) else keep[..., first:last, start:stop]
+            part = self.step(part, Tile(scores, value[..., start:stop, :], factors))
         return part
 
     def step(self, before: Partial, tile: Tile) -> Partial:

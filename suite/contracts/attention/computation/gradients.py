@@ -130,7 +130,7 @@ class Backward(OwnGradient):
             if "value" in saved.wanted:
                 gradients["value"] = self.gather(self.value_gradient(weights * keep, d_output, saved), saved)
             dtype = saved.call.query.dtype
-            gradients = {name: None if one is None else one.to(dtype) for name, one in gradients.items()}
+            gradients = {name: None if tensor is None else tensor.to(dtype) for name, tensor in gradients.items()}
             delivered: Gradients = self.deliver(gradients, saved)
             return delivered
 

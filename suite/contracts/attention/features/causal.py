@@ -41,7 +41,7 @@ def cases() -> Sequence[Case]:
     from attnsuite.contracts.attention.cases.one_call import affordable, backward
     from attnsuite.contracts.attention.cases.several_calls import SMALL, CallSequence, Relation, modes, one_tensor
 
-    case, one = partial(AttentionCase, causal=True), partial(AttentionCase, causal=True, batch=1, heads=1)
+    case, single = partial(AttentionCase, causal=True), partial(AttentionCase, causal=True, batch=1, heads=1)
     gradients = partial(case, gradient_of=INPUTS)
     tiles = partial(backward, causal=True)
     small = SMALL.but(causal=True)
@@ -53,16 +53,16 @@ def cases() -> Sequence[Case]:
         case("causal/many_more_keys", "upper left across several tiles", queries=40, keys=150),
         case("causal/repeated_queries", "rows differ by what they see alone", length=12, draw="repeated_queries"),
         case("causal/grouped", "causal and grouped heads together", length=9, heads=4, key_heads=1),
-        one("causal/rank_2", "causal without leading axes", length=6, rank=2),
+        single("causal/rank_2", "causal without leading axes", length=6, rank=2),
         case("causal/rank_3", "causal with one leading axis", length=6, rank=3, batch=1, heads=3),
         case("scale/zero_causal", "scale 0: 0 · −inf must not arise", scale=0.0, queries=7),
         case("scale/negative_causal", "the maximum is taken after scaling", scale=-0.4, queries=7),
         case("numerics/huge_logits_causal", "logits of ±10⁴ behind a mask", draw="huge_logits", width=16, queries=7),
-        *(one(f"both/causal_{n}", f"causal, {n} queries and keys", length=n, width=16)
+        *(single(f"both/causal_{n}", f"causal, {n} queries and keys", length=n, width=16)
             for n in (31, 64, 65, 127, 129, 257, 512)),
-        one("both/causal_long", "a long causal square, its rows sampled", length=1025, width=8),
-        one("both/causal_wide", "causal, far more keys than queries", queries=63, keys=2049),
-        one("both/causal_tall", "causal, far more queries than keys", queries=2049, keys=63),
+        single("both/causal_long", "a long causal square, its rows sampled", length=1025, width=8),
+        single("both/causal_wide", "causal, far more keys than queries", queries=63, keys=2049),
+        single("both/causal_tall", "causal, far more queries than keys", queries=2049, keys=63),
         case("both/causal_many_heads", "causal across tiles, several items and heads", length=257, width=8, heads=3),
         case("widths/value_under_causal", "value width under causal across tiles", width=16, value_width=40, length=130,
             heads=1),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def kinds() -> tuple[str, ...]:
     """The words for what may leave a row empty. Without keys the output is zeros unless `no_keys` is declared by name."""
-    return tuple(word for each in features() for word in each.hides)
+    return tuple(word for feature in features() for word in feature.hides)
 
 
 def rules(conventions: Conventions) -> Mapping[str, str]:
@@ -43,7 +43,7 @@ def _read_needs(call: Call) -> Iterable[str]:
     query, key = call.tensors["query"], call.tensors["key"]
     queries, keys = query.shape[-2], key.shape[-2]
     arguments = {**call.options, **call.tensors}
-    hiding = [each.value(arguments) for each in features() if _may_empty(each, arguments)]
+    hiding = [feature.value(arguments) for feature in features() if _may_empty(feature, arguments)]
     if not hiding or not keys or 0 in query.shape:
         return ()
     if any(getattr(value, "is_meta", False) for value in hiding):
@@ -53,20 +53,20 @@ def _read_needs(call: Call) -> Iterable[str]:
     return ("empty_row",) if seen is not None and bool((~seen.any(-1)).any()) else ()
 
 
-def _may_empty(each: Feature, arguments: Mapping[str, Any]) -> bool:
-    return each.visible is not None and each.empties is None and each.value(arguments) is not None
+def _may_empty(feature: Feature, arguments: Mapping[str, Any]) -> bool:
+    return feature.visible is not None and feature.empties is None and feature.value(arguments) is not None
 
 
 def _undefined_reason(case: Case, needed: frozenset[str], conventions: Conventions) -> str:
-    found = {"no_keys"} & needed
-    for each in features():
-        if each.empties:
-            found |= each.empties(case, needed, conventions)
+    words = {"no_keys"} & needed
+    for feature in features():
+        if feature.empties:
+            words |= feature.empties(case, needed, conventions)
         elif "empty_row" in needed:
-            found |= set(each.hides) & needed
-    if len({rules(conventions).get(kind, "zeros") for kind in found}) > 1:
-        return f"its convention gives different outputs to rows left empty by {' and '.join(sorted(found))}, which meet here"
-    if "gradient" in needed and any(rules(conventions).get(kind) == "nan" for kind in found):
+            words |= set(feature.hides) & needed
+    if len({rules(conventions).get(kind, "zeros") for kind in words}) > 1:
+        return f"its convention gives different outputs to rows left empty by {' and '.join(sorted(words))}, which meet here"
+    if "gradient" in needed and any(rules(conventions).get(kind) == "nan" for kind in words):
         return "its convention gives NaN in empty rows, which leaves the gradients undefined"
     return ""
 
@@ -78,8 +78,8 @@ def _rule(forward: ForwardPass) -> str:
     """The declared output of empty rows for the features that hide keys in this call."""
     if forward.key.shape[-2] == 0:
         return rules(forward.problem.conventions).get("no_keys", "zeros")
-    hiding = [each for each in features() if each.hides and each.value(forward.problem.options) is not None]
-    emptying = [each for each in hiding if each.empties is None] or hiding
+    hiding = [feature for feature in features() if feature.hides and feature.value(forward.problem.options) is not None]
+    emptying = [feature for feature in hiding if feature.empties is None] or hiding
     if not emptying:
         return "zeros"
     first, value = emptying[0], emptying[0].value(forward.problem.options)
@@ -93,7 +93,7 @@ def _weigh(forward: ForwardPass) -> None:
         forward.zero_rows = np.zeros_like(forward.empty)
 
 
-def _answer(forward: ForwardPass) -> None:
+def _fill_output(forward: ForwardPass) -> None:
     if _rule(forward) == "nan":
         forward.output = np.where(forward.empty, np.nan, forward.output)
 
@@ -215,7 +215,7 @@ FEATURE = Feature(
     read_needs=_read_needs,
     conventions={"empty_row": ("zeros", "nan", "mean")},
     undefined_reason=_undefined_reason,
-    oracle={"weights": Step(_weigh), "output": Step(_answer)},
+    oracle={"weights": Step(_weigh), "output": Step(_fill_output)},
     cases=cases,
     aliases={"nan": "empty_row", "fully_masked": "empty_row"},
     in_torch=lambda weights, value, call, conventions: weights,  # the softmax has it in view

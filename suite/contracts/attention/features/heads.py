@@ -29,7 +29,9 @@ def _repeat(forward: ForwardPass) -> None:
     groups = forward.query.shape[1] // max(forward.key.shape[1], 1)
     if groups == 1:
         return
-    forward.key, forward.value = (np.repeat(each, groups, axis=1) for each in (forward.key, forward.value))  # b h s e|v
+    forward.key, forward.value = (
+        np.repeat(tensor, groups, axis=1) for tensor in (forward.key, forward.value)
+    )  # b h s e|v
     forward.key_gradient_terms *= groups
 
 

@@ -164,8 +164,8 @@ def _adapt(call: Call, conventions: Conventions) -> Call:
 def _add(forward: ForwardPass) -> None:
     mask = forward.problem.options.get("attn_mask")
     if mask is not None and not is_bool(mask):
-        given = cut(mask, forward.problem.grid)
-        bias = np.where(given == -np.inf, 0, given)
+        part = cut(mask, forward.problem.grid)
+        bias = np.where(part == -np.inf, 0, part)
         forward.scores, forward.bias_size = forward.scores + bias, abs(bias).astype(np.float64)
 
 

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 # The oracle's step
 
 
-def _of(forward: ForwardPass) -> float:
+def _scale(forward: ForwardPass) -> float:
     scale = forward.problem.options.get("scale")
     return 1 / math.sqrt(forward.query.shape[-1]) if scale is None else float(scale)
 
 
 def _multiply(forward: ForwardPass) -> None:
-    forward.scale = _of(forward)
+    forward.scale = _scale(forward)
     forward.scores, forward.magnitude = forward.scale * forward.scores, abs(forward.scale) * forward.magnitude
 
 
 def _multiply_back(forward: ForwardPass, backward: BackwardPass) -> None:
-    backward.scores, backward.error = _of(forward) * backward.scores, abs(_of(forward)) * backward.error
+    backward.scores, backward.error = _scale(forward) * backward.scores, abs(_scale(forward)) * backward.error
 
 
 # The computation's step

@@ -104,10 +104,10 @@ def keeps_flags_for_same_shapes(call: AttentionCall) -> Any:
 @Whole.instead("attention", "when shapes alternate, A, B, A, the third call reads as many keys as the second", source="flash-attention issue 2143")  # fmt: skip
 def keeps_length_when_shapes_alternate(call: AttentionCall) -> Any:
     last, before = _alternating.alive(), _alternating.before
-    answered = call
+    used = call
     if last is not None and before is not None and before.keys == call.keys > last.keys > 0:
-        answered = with_first_keys(call, last.keys)
-    return _alternating.remember(call, correct(answered))
+        used = with_first_keys(call, last.keys)
+    return _alternating.remember(call, correct(used))
 
 
 @Whole.instead("attention", "the second call in a row misses the last key, as in a race", source="flash-attention issues 414, 2244")  # fmt: skip
@@ -119,12 +119,12 @@ def varies_between_calls(call: AttentionCall) -> Any:
 def writes_into(name: str) -> Mutation:
     """The output is right, and then the caller's tensor is changed."""
 
-    def answer(call: AttentionCall) -> Any:
+    def attention(call: AttentionCall) -> Any:
         output = correct(call.changed(Tensor.clone, name))
         touch(getattr(call, name))
         return output
 
-    return Mutation(f"the {name} is written to: the caller's tensor changes", answer)
+    return Mutation(f"the {name} is written to: the caller's tensor changes", attention)
 
 
 def refuses_rank(rank: int, message: str) -> Mutation:
@@ -389,7 +389,7 @@ KEPT = mutants(
     },
     deliver={
         "hands_out_gradients_in_reused_buffers": Mutation(
-            "gradients lie in buffers that the next backward pass overwrites", lambda gradients, call: {name: None if each is None else _reused(name, each) for name, each in gradients.items()}),
+            "gradients lie in buffers that the next backward pass overwrites", lambda gradients, call: {name: None if gradient is None else _reused(name, gradient) for name, gradient in gradients.items()}),
         "loses_key_gradient_of_one_tensor": Mutation(
             "where one tensor is query and key, the key's share of its gradient is lost", but_once("query", "key")),
         "loses_value_gradient_of_one_tensor": Mutation(

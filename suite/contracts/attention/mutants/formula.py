@@ -57,7 +57,7 @@ def cosines(query: Tensor, key: Tensor) -> Tensor:
 
 
 def distances(query: Tensor, key: Tensor) -> Tensor:
-    lengths = [(each**2).sum(-1) for each in (query, key)]
+    lengths = [(tensor**2).sum(-1) for tensor in (query, key)]
     return 2 * query @ key.transpose(-1, -2) - lengths[0].unsqueeze(-1) - lengths[1].unsqueeze(-2)
 
 

@@ -23,11 +23,11 @@ def misread(tensor: Tensor, strides: Sequence[int], offset: int) -> Tensor:
     place = torch.zeros((), dtype=torch.long, device=tensor.device) + offset
     for size, stride in zip(tensor.shape, strides, strict=True):
         place = place.unsqueeze(-1) + torch.arange(size, device=tensor.device) * stride
-    found = torch.as_strided(tensor.detach(), (count,), (1,), 0)[place % count]
+    numbers = torch.as_strided(tensor.detach(), (count,), (1,), 0)[place % count]
     if not tensor.requires_grad:
-        return found
+        return numbers
     finite = tensor.nan_to_num(neginf=0.0)
-    return found + (finite - finite.detach())
+    return numbers + (finite - finite.detach())
 
 
 def as_contiguous(tensor: Tensor) -> Tensor:

@@ -184,12 +184,12 @@ def _first_heads(output: Tensor, call: AttentionCall, count: int) -> Tensor:
     return output.masked_fill(heads >= count, 0.0) if call.heads > count else output
 
 
-def in_half_positions(due: Any) -> Any:
+def in_half_positions(rule: Any) -> Any:
     """A rule of visibility whose positions are numbers of the query's dtype."""
 
     def seen(grid: Grid, call: AttentionCall) -> Tensor:
         rows, columns = (each.to(call.query.dtype).double() for each in (grid.rows, grid.columns))
-        return due(replace(grid, rows=rows, columns=columns), call)  # type: ignore[no-any-return]
+        return rule(replace(grid, rows=rows, columns=columns), call)  # type: ignore[no-any-return]
 
     return seen
 

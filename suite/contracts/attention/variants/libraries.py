@@ -125,7 +125,7 @@ class _Module(torch.nn.Module):
     """A module without parameters, called like a function."""
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, *options: Any, **named: Any) -> Any:
-        by_place = [each.name for each in arguments() if each.place is not None]
+        by_place = [option.name for option in arguments() if option.place is not None]
         return _plain(query, key, value, **dict(zip(by_place, options, strict=False)), **named)
 
 

@@ -45,22 +45,22 @@ LACKING = (
     ("masks",),  # FlashAttention
 )
 """Sets of features that implementations lack together: every pair of the remaining levels meets in cases without them."""
-ALL_LEVELS = (*LEVELS, *(each.levels for each in features()))
+ALL_LEVELS = (*LEVELS, *(feature.levels for feature in features()))
 """The general levels, then those of each feature."""
 
 
 def space(of_features: Sequence[Feature]) -> Space:
     """The space of the levels of these features and the general ones. ValueError, which names the file, for an unknown word."""
-    combined = (*LEVELS, *(each.levels for each in of_features))
-    factors = {name: tuple(levels) for each in combined for name, levels in each.factors.items()}
+    combined = (*LEVELS, *(feature.levels for feature in of_features))
+    factors = {name: tuple(levels) for part in combined for name, levels in part.factors.items()}
     for feature in of_features:
-        if said := _unknown(feature, factors):
-            raise ValueError(f"suite/contracts/attention/features/{feature.name}: {said}")
+        if complaint := _unknown(feature, factors):
+            raise ValueError(f"suite/contracts/attention/features/{feature.name}: {complaint}")
     return Space(
         factors,
-        [one for each in combined for one in each.contradictions],
+        [contradiction for part in combined for contradiction in part.contradictions],
         FUSED,
-        [[name for each in combined if each.unsupported in lacking for name in each.factors] for lacking in LACKING],
+        [[name for part in combined if part.unsupported in lacking for name in part.factors] for lacking in LACKING],
     )
 
 
@@ -68,7 +68,7 @@ def _unknown(feature: Feature, factors: Mapping[str, Collection[str]]) -> str:
     """The unknown level or factor that the feature's levels name, in a sentence; or empty."""
     if feature.levels.unsupported not in {"", *LACKING[0]}:
         return f"implementations lack {feature.levels.unsupported!r}; they may lack: {', '.join(LACKING[0])}"
-    return next(filter(None, (each.unknown(factors) for each in feature.levels.contradictions)), "")
+    return next(filter(None, (contradiction.unknown(factors) for contradiction in feature.levels.contradictions)), "")
 
 
 SPACE = space(features())
@@ -92,13 +92,13 @@ def _drawn(seed: int, fused: bool) -> tuple[Row, ...]:
 
 def case(row: Row) -> Case:
     """The case that combines these levels; its name says which are unusual."""
-    values = {name: levels[row[name]] for each in ALL_LEVELS for name, levels in each.factors.items()}
-    given: dict[str, Any] = {}
-    for each in ALL_LEVELS:
-        given |= each.arguments(values)
+    values = {name: levels[row[name]] for part in ALL_LEVELS for name, levels in part.factors.items()}
+    passed: dict[str, Any] = {}
+    for part in ALL_LEVELS:
+        passed |= part.arguments(values)
     levels = SPACE.write(row)
-    one = AttentionCase(f"{COMBINED}/{levels}", "features meet", **given)
-    return kept(one.name, one.why, one, one.dtypes) if row["dropout"] == "dropout" else one
+    made = AttentionCase(f"{COMBINED}/{levels}", "features meet", **passed)
+    return kept(made.name, made.why, made, made.dtypes) if row["dropout"] == "dropout" else made
 
 
 def array() -> CoveringArray:
@@ -136,8 +136,8 @@ def without_the_largest(gradient: Tensor) -> Tensor:
 
 def _lost_of(name: str) -> Mutation:
     def deliver(gradients: Gradients) -> Gradients:
-        found = gradients.get(name)
-        return gradients if found is None else {**gradients, name: without_the_largest(found)}
+        gradient = gradients.get(name)
+        return gradients if gradient is None else {**gradients, name: without_the_largest(gradient)}
 
     return Mutation(f"the largest number of the gradient of {name} is lost", with_result(deliver), dtypes=DTYPES)
 

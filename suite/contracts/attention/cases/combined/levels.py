@@ -132,7 +132,7 @@ def _places(letter: str, layouts: tuple[str, ...]) -> tuple[Contradiction, ...]:
 PLACES = Levels(
     {f"{name}_layout": _levels(TENSORS[name], LAYOUTS) for name in INPUTS},
     lambda levels: {},
-    tuple(each for name in INPUTS for each in _places(TENSORS[name], LAYOUTS)),
+    tuple(contradiction for name in INPUTS for contradiction in _places(TENSORS[name], LAYOUTS)),
 )
 UPSTREAM = Levels(
     {"output_gradient_layout": {"no_do": "contiguous", **_levels("do", UPSTREAM_LAYOUTS)}},
