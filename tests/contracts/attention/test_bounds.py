@@ -102,22 +102,25 @@ def some_case(seed: int, dtype: str, **changes: Any) -> AttentionCase:
     return AttentionCase(f"honest/{seed}", "", **options | changes)
 
 
-def answers(function: Callable[..., Tensor], call: Call) -> dict[str, Array]:
+def results(function: Callable[..., Tensor], call: Call) -> dict[str, Array]:
     """The output and the gradients, by PyTorch's own differentiation."""
     tensors = {name: tensor.clone().requires_grad_(name in call.gradient_of) for name, tensor in call.tensors.items()}
     inputs, mask = [tensors[name] for name in INPUTS], tensors.get("attn_mask")
     output = function(*inputs, **call.options, **({} if mask is None else {"attn_mask": mask}))
     if call.output_gradient is not None:
         output.backward(call.output_gradient)
-    gradients = {of: compare.numbers(tensors[of].grad) for of in call.gradient_of}  # type: ignore[arg-type]
+    gradients = {name: compare.numbers(tensors[name].grad) for name in call.gradient_of}  # type: ignore[arg-type]
     return {"output": compare.numbers(output), **gradients}
 
 
-def ratios(found: dict[str, Array], truth: WithinBounds) -> tuple[float, float]:
+def ratios(actual: dict[str, Array], expected: WithinBounds) -> tuple[float, float]:
     """The largest errors of the output and of the gradients, in bounds."""
-    output = found["output"] if truth.rows is None else found["output"][..., truth.rows, :]
-    forward = compare.error_ratio(output, truth.output.value, truth.output.bound)
-    backward = [compare.error_ratio(found[of], due.value, due.bound) for of, due in truth.gradients.items()]
+    output = actual["output"] if expected.rows is None else actual["output"][..., expected.rows, :]
+    forward = compare.error_ratio(output, expected.output.value, expected.output.bound)
+    backward = [
+        compare.error_ratio(actual[name], gradient.value, gradient.bound)
+        for name, gradient in expected.gradients.items()
+    ]
     return forward, max(backward, default=0.0)
 
 
@@ -126,9 +129,9 @@ def test_honest_computations_stay_within_one_bound(dtype: str) -> None:
     for seed in range(40):
         case = some_case(seed, dtype)
         call = case.call(dtype)
-        truth = expected_result(call, {})
+        expected = expected_result(call, {})
         for function in HONEST:
-            assert ratios(answers(function, call), truth)[0] < 1, (case, function)
+            assert ratios(results(function, call), expected)[0] < 1, (case, function)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -138,9 +141,9 @@ def test_honest_gradients_stay_within_half_a_bound(dtype: str) -> None:
         if "mask" in case.values and case.values["mask"].kind == "float":
             case = case.but(gradient_of=(*INPUTS, "attn_mask"))
         call = case.call(dtype)
-        truth = expected_result(call, {})
+        expected = expected_result(call, {})
         for function in HONEST:
-            forward, backward = ratios(answers(function, call), truth)
+            forward, backward = ratios(results(function, call), expected)
             assert forward < 1, (case, function)
             assert backward < 0.5, (case, function)
 
@@ -155,21 +158,21 @@ def test_one_dropped_key_of_1024_stands_above_the_bound(dtype: str, multiple: fl
     case = AttentionCase("mistakes/dropped_key", "", batch=1, queries=12, keys=1024, width=16)
     call = case.call(dtype)
 
-    found = wider(*(t if name == "query" else t[..., :-1, :] for name, t in call.tensors.items()))
+    actual = wider(*(t if name == "query" else t[..., :-1, :] for name, t in call.tensors.items()))
 
-    assert ratios({"output": compare.numbers(found)}, expected_result(call, {}))[0] > multiple * ACCEPT_OUTPUT
+    assert ratios({"output": compare.numbers(actual)}, expected_result(call, {}))[0] > multiple * ACCEPT_OUTPUT
 
 
 @pytest.mark.parametrize("of", INPUTS)
 @pytest.mark.parametrize(("keys", "dtype"), [(9, "float64"), (9, "float32"), (100, "float32"), (400, "float32")])
-def test_a_gradient_one_percent_off_stands_above_the_bound(of: str, keys: int, dtype: str) -> None:
+def test_a_gradient_one_percent_off_stands_above_the_bound(name: str, keys: int, dtype: str) -> None:
     case = AttentionCase("mistakes/one_percent", "", batch=1, queries=12, keys=keys, gradient_of=INPUTS)
     call = case.call(dtype)
-    found = answers(wider, call)
+    actual = results(wider, call)
 
-    found[of] = found[of] * 1.01
+    actual[name] = actual[name] * 1.01
 
-    assert ratios(found, expected_result(call, {}))[1] > 2 * ACCEPT_GRADIENT
+    assert ratios(actual, expected_result(call, {}))[1] > 2 * ACCEPT_GRADIENT
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -180,15 +183,15 @@ def test_a_gradient_without_its_row_mean_stands_above_the_bound(dtype: str, keys
     query, key, value = (call.tensors[name].double() for name in INPUTS)
     assert call.output_gradient is not None
     weights = (query @ key.mT / 8**0.5).softmax(-1)
-    of_scores = weights * (call.output_gradient.double() @ value.mT)  # should subtract its mean
+    score_gradient = weights * (call.output_gradient.double() @ value.mT)  # should subtract its mean
 
-    found = {
+    actual = {
         "output": (weights @ value).numpy(),
-        "query": (of_scores @ key / 8**0.5).numpy(),
-        "key": (of_scores.mT @ query / 8**0.5).numpy(),
+        "query": (score_gradient @ key / 8**0.5).numpy(),
+        "key": (score_gradient.mT @ query / 8**0.5).numpy(),
     }
 
-    assert ratios(found, expected_result(call, {}))[1] > 2 * ACCEPT_GRADIENT
+    assert ratios(actual, expected_result(call, {}))[1] > 2 * ACCEPT_GRADIENT
 
 
 # Sampled rows
@@ -212,26 +215,26 @@ def test_a_gradient_without_its_row_mean_stands_above_the_bound(dtype: str, keys
     ids=lambda case: case.name,
 )
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_sampled_rows_have_the_truth_of_the_whole(case: AttentionCase, dtype: str) -> None:
+def test_sampled_rows_have_the_results_of_the_whole(case: AttentionCase, dtype: str) -> None:
     call = case.call(dtype)
 
     some, everything = expected_result(call, {}), oracle_result(call, {})
 
     assert some.rows is not None
     assert {0, 1, 2, case.queries - 3, case.queries - 2, case.queries - 1} <= set(some.rows.tolist())
-    found, whole = some.output, everything.output
-    np.testing.assert_allclose(found.value, whole.value[..., some.rows, :], rtol=1e-9, atol=1e-14)
-    np.testing.assert_allclose(found.bound, whole.bound[..., some.rows, :], rtol=1e-5)
+    actual, whole = some.output, everything.output
+    np.testing.assert_allclose(actual.value, whole.value[..., some.rows, :], rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(actual.bound, whole.bound[..., some.rows, :], rtol=1e-5)
 
 
 def test_kept_weights_are_sampled_with_their_rows() -> None:
-    asked = as_problem(AttentionCase("rows/kept", "", batch=1, heads=1, queries=600, keys=300).call("float32"), {})
+    problem = as_problem(AttentionCase("rows/kept", "", batch=1, heads=1, queries=600, keys=300).call("float32"), {})
     kept = np.random.default_rng(3).random((1, 1, 600, 300)) < 0.5
-    asked = replace(asked, kept=kept, options={"dropout_p": 0.5})
-    rows = sampled_rows(asked, "float32")
+    problem = replace(problem, kept=kept, options={"dropout_p": 0.5})
+    rows = sampled_rows(problem, "float32")
     assert rows is not None
 
-    some, everything = (attention(one, PRECISIONS["float32"]) for one in (on_rows(asked, rows), asked))
+    some, everything = (attention(part, PRECISIONS["float32"]) for part in (on_rows(problem, rows), problem))
 
     np.testing.assert_allclose(some.output.value, everything.output.value[..., rows, :], rtol=1e-9, atol=1e-14)
 
@@ -249,7 +252,7 @@ def test_gradients_through_a_maximum_stay_within_half_a_bound(style: str, dtype:
             gradient_of=("query", "key"),
         )  # fmt: skip
         call = case.call(dtype)
-        assert ratios(answers(attention_of(MAXIMA[style][1]), call), expected_result(call, {}))[1] < 0.5, case.name
+        assert ratios(results(attention_of(MAXIMA[style][1]), call), expected_result(call, {}))[1] < 0.5, case.name
 
 
 @pytest.mark.parametrize("keys", [1, 2, 3, 5, 8, 13])

@@ -29,7 +29,6 @@ from attnsuite.contracts.attention.oracle import Problem
 from attnsuite.contracts.attention.tolerance import ACCEPT_OUTPUT
 from attnsuite.judging import compare
 from attnsuite.judging.precision import PRECISIONS, widest
-from attnsuite.judging.verdicts import Verdict
 from attnsuite.model import DTYPES
 from attnsuite.worker import run_calls
 
@@ -47,11 +46,6 @@ def every_case() -> dict[str, asking.Case]:
 
 def plain_cases() -> list[AttentionCase]:
     return [case for case in every_case().values() if isinstance(case, AttentionCase)]
-
-
-def answered(case: asking.Case, function: Callable[..., Tensor], dtype: str) -> Verdict:
-    calls = case.calls(dtype)
-    return case.verdict(calls, run_calls(function, calls), case.expected(calls, {}))
 
 
 # Building
@@ -108,13 +102,13 @@ def test_calls_are_the_same_in_every_process_and_leave_the_global_generator_alon
 
 
 def test_numbers_depend_on_the_name_alone_and_a_narrower_dtype_rounds_them() -> None:
-    one, other = AttentionCase("some/name", "one reason"), AttentionCase("some/other", "one reason")
-    query = one.call("float64").tensors["query"]
+    made, other = AttentionCase("some/name", "one reason"), AttentionCase("some/other", "one reason")
+    query = made.call("float64").tensors["query"]
 
-    assert torch.equal(query, one.but(why="another").call("float64").tensors["query"])
+    assert torch.equal(query, made.but(why="another").call("float64").tensors["query"])
     assert not torch.equal(query, other.call("float64").tensors["query"])
     for dtype in DTYPES:
-        assert torch.equal(one.call(dtype).tensors["query"], query.to(getattr(torch, dtype)))
+        assert torch.equal(made.call(dtype).tensors["query"], query.to(getattr(torch, dtype)))
 
 
 def test_only_what_is_unusual_is_passed() -> None:
@@ -127,20 +121,20 @@ def test_only_what_is_unusual_is_passed() -> None:
 # Inputs are sensitive
 
 
-def mistakes(asked: Problem) -> Iterator[tuple[str, Problem]]:
+def mistakes(problem: Problem) -> Iterator[tuple[str, Problem]]:
     """The problem with one mistake of indexing each."""
-    if asked.key.shape[2] > 1:
-        yield "drops the last key", replace(asked, key=asked.key[:, :, :-1], value=asked.value[:, :, :-1])
-        yield "shifts the values by one", replace(asked, value=np.roll(asked.value, 1, axis=2))
-        yield "leaves the scores unscaled", replace(asked, options={"scale": 1.0})
-        yield "drops the last column", replace(asked, query=asked.query[..., :-1], key=asked.key[..., :-1])
-        if asked.query.shape[1] > 1:
-            yield "swaps the heads", replace(asked, query=asked.query[:, ::-1])
-        if asked.query.shape[2] > 1:
-            yield "shifts the queries by one", replace(asked, query=np.roll(asked.query, 1, axis=2))
+    if problem.key.shape[2] > 1:
+        yield "drops the last key", replace(problem, key=problem.key[:, :, :-1], value=problem.value[:, :, :-1])
+        yield "shifts the values by one", replace(problem, value=np.roll(problem.value, 1, axis=2))
+        yield "leaves the scores unscaled", replace(problem, options={"scale": 1.0})
+        yield "drops the last column", replace(problem, query=problem.query[..., :-1], key=problem.key[..., :-1])
+        if problem.query.shape[1] > 1:
+            yield "swaps the heads", replace(problem, query=problem.query[:, ::-1])
+        if problem.query.shape[2] > 1:
+            yield "shifts the queries by one", replace(problem, query=np.roll(problem.query, 1, axis=2))
             yield (
                 "shifts the last query",
-                replace(asked, query=asked.query[:, :, [*range(asked.query.shape[2] - 1), 0]]),
+                replace(problem, query=problem.query[:, :, [*range(problem.query.shape[2] - 1), 0]]),
             )
 
 
@@ -153,11 +147,11 @@ def test_mistakes_of_indexing_stand_far_above_the_bound_at_every_size(dtype: str
     for case in plain_cases():
         if case.family not in ("keys", "queries"):
             continue
-        asked = as_problem(case.call(dtype), {})
-        for mistake, changed in mistakes(asked):
-            rows = sampled_rows(asked, dtype)
-            pair = (asked, changed) if rows is None else (on_rows(asked, rows), on_rows(changed, rows))
-            right, actual = (oracle.attention(one, PRECISIONS[dtype], widest(dtype)).output for one in pair)
+        problem = as_problem(case.call(dtype), {})
+        for mistake, changed in mistakes(problem):
+            rows = sampled_rows(problem, dtype)
+            pair = (problem, changed) if rows is None else (on_rows(problem, rows), on_rows(changed, rows))
+            right, actual = (oracle.attention(made, PRECISIONS[dtype], widest(dtype)).output for made in pair)
             ratio = compare.error_ratio(actual.value.astype(np.float64), right.value, right.bound)
             found.setdefault(mistake, []).append(ratio > far)
 
@@ -206,13 +200,13 @@ def test_a_reply_is_judged_by_what_it_is_before_its_numbers(changes: dict[str, A
 
 def test_wrong_numbers_are_measured_in_bounds_and_open_to_diagnosis() -> None:
     call = AttentionCase("some/reply", "", gradient_of=("key",)).call("float32")
-    reply, truth = reply_to(call), expected_result(call, {})
+    reply, expected = reply_to(call), expected_result(call, {})
     assert reply.output is not None
     assert reply.gradients["key"] is not None
 
-    passed = truth.verdict(reply)
-    output = truth.verdict(replace(reply, output=reply.output * 1.01))
-    gradient = truth.verdict(replace(reply, gradients={"key": reply.gradients["key"] * 1.01}))
+    passed = expected.verdict(reply)
+    output = expected.verdict(replace(reply, output=reply.output * 1.01))
+    gradient = expected.verdict(replace(reply, gradients={"key": reply.gradients["key"] * 1.01}))
 
     assert passed.error_ratio is not None
     assert 0 < passed.error_ratio < 1
@@ -226,14 +220,14 @@ def test_wrong_numbers_are_measured_in_bounds_and_open_to_diagnosis() -> None:
 
 def test_nan_never_passes_not_even_in_rows_that_are_not_sampled() -> None:
     call = AttentionCase("some/long", "", batch=1, heads=1, queries=700, keys=300).call("float32")
-    reply, truth = reply_to(call), expected_result(call, {})
+    reply, expected = reply_to(call), expected_result(call, {})
     assert reply.output is not None
-    assert truth.rows is not None
-    assert truth.verdict(reply).status == "passed"
+    assert expected.rows is not None
+    assert expected.verdict(reply).status == "passed"
 
-    for row in (0, next(row for row in range(700) if row not in truth.rows)):
+    for row in (0, next(row for row in range(700) if row not in expected.rows)):
         spoilt = reply.output.clone()
         spoilt[0, 0, row, 3] = torch.nan
-        verdict = truth.verdict(replace(reply, output=spoilt))
+        verdict = expected.verdict(replace(reply, output=spoilt))
         assert verdict.status == "failed"
         assert verdict.output_wrong

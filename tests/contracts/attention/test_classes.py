@@ -75,13 +75,13 @@ CAUGHT = {
 
 
 @cache
-def named(of: Any) -> dict[str, Any]:
-    return {each.name: each for each in of()}
+def named(make: Any) -> dict[str, Any]:
+    return {item.name: item for item in make()}
 
 
 def caught(case: Case, deviation: Mutant) -> bool:
-    asked = [case.calls(dtype) for dtype in case.dtypes if dtype in deviation.dtypes]
-    return any(audit.kills_mutant(case, calls, case.expected(calls, {}), deviation) for calls in asked)
+    calls = [case.calls(dtype) for dtype in case.dtypes if dtype in deviation.dtypes]
+    return any(audit.kills_mutant(case, calls, case.expected(calls, {}), deviation) for calls in calls)
 
 
 @pytest.mark.parametrize(("deviation", "case"), CAUGHT.items())
@@ -121,13 +121,13 @@ def test_the_gradient_of_one_tensor_is_the_sum_of_its_roles() -> None:
     assert isinstance(case, SharedTensor)
     (call,) = case.calls("float64")
 
-    (truth,) = case.expected((call,), {})
+    (expected,) = case.expected((call,), {})
 
-    assert set(truth.gradients) == set(truth.form.gradients) == {"query", "value"}
-    apart = expected_result(replace(call, gradient_of=("query", "key")), {}).gradients
-    summed = apart["query"].value + apart["key"].value
-    assert (truth.gradients["query"].value == summed).all()
-    assert (truth.gradients["query"].bound > apart["query"].bound + apart["key"].bound).all()
+    assert set(expected.gradients) == set(expected.form.gradients) == {"query", "value"}
+    separate = expected_result(replace(call, gradient_of=("query", "key")), {}).gradients
+    summed = separate["query"].value + separate["key"].value
+    assert (expected.gradients["query"].value == summed).all()
+    assert (expected.gradients["query"].bound > separate["query"].bound + separate["key"].bound).all()
 
 
 # Equal bits

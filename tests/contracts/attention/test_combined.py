@@ -78,9 +78,9 @@ def sample(count: int) -> list[Row]:
 
 def test_each_mistake_is_caught_by_some_row_and_some_rows_miss_one() -> None:
     caught = [killed_by(CONTRACT, row) for row in sample(40)]
-    names = {each.mutant.name for each in ARRAY.mistakes()}
+    names = {part.mutant.name for part in ARRAY.mistakes()}
     assert frozenset().union(*caught) == names
-    assert any(each < names for each in caught)
+    assert any(part < names for part in caught)
 
 
 def test_a_row_that_fails_a_right_computation_catches_nothing() -> None:
@@ -95,7 +95,7 @@ def only_where(meeting: dict[str, str], mistaken: Any, row: Row) -> Any:
 
 def test_an_implementation_wrong_only_where_two_levels_meet_fails_there_alone() -> None:
     """The audit says so of each pair from what single rows catch; here the implementation itself is asked."""
-    mistakes = {each.mutant.name: each.mutant.function for each in ARRAY.mistakes()}
+    mistakes = {part.mutant.name: part.mutant.function for part in ARRAY.mistakes()}
     meeting = {"width": "e65", "causal": "causal"}
     failed = []
     for row in ROWS[:120]:
@@ -127,26 +127,26 @@ def test_a_factor_has_a_usual_level_and_another() -> None:
 
 def test_a_contradiction_that_names_an_unknown_level_is_refused() -> None:
     unknown = Contradiction("why not", {"causal": ("causal",), "window": ("nonesuch",)})
-    (window,) = (each for each in features() if each.name == "window")
+    (window,) = (part for part in features() if part.name == "window")
     broken = replace(window, levels=replace(window.levels, contradictions=(unknown,)))
     with pytest.raises(
         ValueError, match="features/window: 'why not' names the level 'nonesuch' of window; there are: no_w"
     ):
-        combined.space([broken if each is window else each for each in features()])
+        combined.space([broken if part is window else part for part in features()])
 
 
 def test_lacking_what_no_implementation_lacks_is_refused() -> None:
-    (window,) = (each for each in features() if each.name == "window")
+    (window,) = (part for part in features() if part.name == "window")
     broken = replace(window, levels=replace(window.levels, unsupported="widnows"))
     with pytest.raises(ValueError, match="features/window: implementations lack 'widnows'; they may lack: gradients, "):
-        combined.space([broken if each is window else each for each in features()])
+        combined.space([broken if part is window else part for part in features()])
 
 
 @pytest.mark.parametrize("lacked", ["windows", "masks"])
 def test_who_lacks_windows_or_masks_is_asked_about_every_other_pair(lacked: str) -> None:
-    theirs = {name for each in combined.ALL_LEVELS if each.unsupported == lacked for name in each.factors}
-    asked = [row for row in combined.rows(QUICK) if all(row[name] == SPACE.usual[name] for name in theirs)]
-    unmet = SPACE.coverage(asked, fused=False).unmet
+    theirs = {name for part in combined.ALL_LEVELS if part.unsupported == lacked for name in part.factors}
+    rows = [row for row in combined.rows(QUICK) if all(row[name] == SPACE.usual[name] for name in theirs)]
+    unmet = SPACE.coverage(rows, fused=False).unmet
     assert not [met for met in unmet if theirs.isdisjoint(dict(met)) and _met_without(theirs, met)]
 
 

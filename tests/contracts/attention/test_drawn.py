@@ -91,13 +91,13 @@ def test_what_lies_between_the_numbers_is_junk_that_shows(layout: str) -> None:
 
 
 def test_cases_ask_every_layout_of_every_tensor() -> None:
-    asked = {
+    tested = {
         (name, layout) for case in plain_cases() for name, layout in case.layout.items() if case.family == "layout"
     }
 
     strange = set(LAYOUTS) - {"contiguous", "padded", "expanded_everywhere"}
-    assert {(name, layout) for name in ("query", "key", "value", "attn_mask") for layout in strange} <= asked
-    assert {("output_gradient", layout) for layout in {*strange, "expanded_everywhere"}} <= asked
+    assert {(name, layout) for name in ("query", "key", "value", "attn_mask") for layout in strange} <= tested
+    assert {("output_gradient", layout) for layout in {*strange, "expanded_everywhere"}} <= tested
 
 
 # Masks
@@ -195,6 +195,6 @@ def test_peaked_queries_look_at_the_last_keys_at_their_own_and_at_all_places(siz
 def test_a_peaked_softmax_is_peaked_at_every_size() -> None:
     for case in plain_cases():
         if case.family == "keys" and case.keys > 1:
-            truth = oracle_result(case.call("float32"), {})
-            assert truth.weights.max() > 0.3, case.name
-            assert truth.weights.max() * case.keys > 1.5
+            expected = oracle_result(case.call("float32"), {})
+            assert expected.weights.max() > 0.3, case.name
+            assert expected.weights.max() * case.keys > 1.5

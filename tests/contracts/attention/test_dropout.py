@@ -50,7 +50,9 @@ def reply_to(call: Call, function: Callable[..., Tensor] = correct_dense) -> Rep
 
 @pytest.mark.parametrize(("other", "equal"), [("unscaled", True), ("divides_by_width", False), ("correct", False)])
 def test_of_two_draws_the_weights_that_both_kept_are_compared(other: str, equal: bool) -> None:
-    functions = {each.name: each.function for each in contract("attention").mutants()} | {"correct": correct_dense}
+    functions = {mutant.name: mutant.function for mutant in contract("attention").mutants()} | {
+        "correct": correct_dense
+    }
     case = kept("dropout/kept", "", SMALL)
     calls = case.calls("float32")
     ours = run_calls(functions["unscaled"], calls)
@@ -61,7 +63,7 @@ def test_of_two_draws_the_weights_that_both_kept_are_compared(other: str, equal:
 
 
 def test_right_weights_of_two_draws_and_of_none_that_is_dropped_tell_nothing() -> None:
-    functions = {each.name: each.function for each in contract("attention").mutants()}
+    functions = {mutant.name: mutant.function for mutant in contract("attention").mutants()}
     case = kept("dropout/kept", "", SMALL)
     calls = case.calls("float32")
     one, two = (run_calls(correct_dense, tuple(replace(call, seed=seed) for call in calls)) for seed in (1, 7))
@@ -102,10 +104,10 @@ def chance(case: CountedCase) -> float:
 def complaint(case: CountedCase, patterns: list[Array]) -> str | None:
     """The complaint about outputs that keep these weights."""
     forward = tuple(call for call in calls(case.name) if call.backward_of is None)
-    return shares.complaint(case.count(forward, [shown(case, pattern) for pattern in patterns]))
+    return shares.complaint(case.count(forward, [output_of(case, pattern) for pattern in patterns]))
 
 
-def shown(case: CountedCase, pattern: Array) -> Array:
+def output_of(case: CountedCase, pattern: Array) -> Array:
     """An output that shows these weights as kept."""
     if not isinstance(case.base, CodedValues):
         return pattern
@@ -190,17 +192,17 @@ def of_any_size(case: CountedCase) -> bool:
 
 
 def _size(case: CountedCase) -> tuple[int, ...]:
-    of = inner(case)
-    return (of.batch, of.heads, of.queries, of.keys)
+    inner_case = inner(case)
+    return (inner_case.batch, inner_case.heads, inner_case.queries, inner_case.keys)
 
 
 def test_a_run_of_all_that_ships_runs_no_more_statistical_tests_than_share_the_level() -> None:
-    asked = 0
+    count = 0
     for name in names():
         drawn = [case for case in contract(name).cases() if isinstance(case, CountedCase | DropoutCase | Randomised)]
-        asked += sum(len(case.dtypes) for case in drawn) * len(find([f"{name}/*"]))
+        count += sum(len(case.dtypes) for case in drawn) * len(find([f"{name}/*"]))
 
-    assert MAX_TESTS / 8 < asked <= MAX_TESTS
+    assert MAX_TESTS / 8 < count <= MAX_TESTS
 
 
 def _by(axis: int) -> Drawn:

@@ -78,15 +78,15 @@ def powers_of_two_in_tiles(query: Tensor, key: Tensor, value: Tensor, is_causal:
 STYLES = (all_in_float32, everything_stored, root_of_scale_stored, powers_of_two_in_tiles)
 
 
-def answer(style: Style, call: Call) -> Any:
+def numbers_of(style: Style, call: Call) -> Any:
     return compare.numbers(style(*(call.tensors[name] for name in INPUTS), **call.options))
 
 
-def ratio(style: Style, call: Call, truth: WithinBounds) -> float:
+def ratio(style: Style, call: Call, expected: WithinBounds) -> float:
     """The largest part of a limit that an answer's errors come to together."""
-    actual = answer(style, call)
-    actual = actual if truth.rows is None else actual[..., truth.rows, :]
-    return compare.together(actual, truth.output.value, truth.wholes["output"])[1]
+    actual = numbers_of(style, call)
+    actual = actual if expected.rows is None else actual[..., expected.rows, :]
+    return compare.together(actual, expected.output.value, expected.wholes["output"])[1]
 
 
 # The innocent
@@ -105,26 +105,26 @@ def test_honest_roundings_never_reach_the_limits(dtype: str, style: Style, seed:
         causal=bool(random.integers(2)), dtypes=HALF,
     )  # fmt: skip
     call = case.call(dtype)
-    truth = expected_result(call, {})
+    expected = expected_result(call, {})
 
-    if "output" in truth.wholes:
-        assert ratio(style, call, truth) < 0.8
+    if "output" in expected.wholes:
+        assert ratio(style, call, expected) < 0.8
 
 
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("case", HALF_CASES, ids=lambda case: case.name)
 def test_every_control_and_stranger_stays_far_within_the_limits(case: AttentionCase, dtype: str) -> None:
     calls = case.calls(dtype)
-    truth = case.expected(calls, {})
+    expected = case.expected(calls, {})
     attention = contract("attention")
     controls = list(attention.controls().values())
     strangers = [stranger.function for stranger in attention.variants() if not stranger.requires]
 
-    assert truth[0].wholes
+    assert expected[0].wholes
     for function in controls + strangers:
         replies = run_calls(function, calls)
         if not any(reply.unsupported or reply.error for reply in replies):
-            assert case.verdict(calls, replies, truth).status == Status.PASSED, function
+            assert case.verdict(calls, replies, expected).status == Status.PASSED, function
 
 
 # The guilty
@@ -150,35 +150,35 @@ SEEN = {
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("name", SEEN)
 def test_mistakes_smaller_than_a_rounding_are_seen(name: str, dtype: str) -> None:
-    deviation = next(each for each in contract("attention").mutants() if each.name == name)
-    case = next(each for each in HALF_CASES if each.name == SEEN[name])
+    deviation = next(item for item in contract("attention").mutants() if item.name == name)
+    case = next(item for item in HALF_CASES if item.name == SEEN[name])
     calls = case.calls(dtype)
-    truth = case.expected(calls, {})
+    expected = case.expected(calls, {})
 
-    assert case.verdict(calls, run_calls(deviation.function, calls), truth).status == Status.FAILED
+    assert case.verdict(calls, run_calls(deviation.function, calls), expected).status == Status.FAILED
 
 
 def test_the_complaint_names_the_key_that_was_left_out() -> None:
-    case = next(each for each in HALF_CASES if each.name == "half/one_key_of_many")
+    case = next(item for item in HALF_CASES if item.name == "half/one_key_of_many")
     calls = case.calls("bfloat16")
     dropped = next(d for d in contract("attention").mutants() if d.name == "drops_one_key_of_1024_in_half")
 
-    said = case.verdict(calls, run_calls(dropped.function, calls), case.expected(calls, {})).detail
+    detail = case.verdict(calls, run_calls(dropped.function, calls), case.expected(calls, {})).detail
 
-    assert said.startswith("output as a whole is off by ")
-    assert "in the direction of one key left out or counted twice (key 700), " in said
+    assert detail.startswith("output as a whole is off by ")
+    assert "in the direction of one key left out or counted twice (key 700), " in detail
 
 
 def test_a_mistake_found_by_errors_together_is_like_itself_and_unlike_the_truth() -> None:
-    case = next(each for each in HALF_CASES if each.name == "half/one_key_of_many")
+    case = next(item for item in HALF_CASES if item.name == "half/one_key_of_many")
     calls = case.calls("bfloat16")
-    truth = case.expected(calls, {})
-    by_name = {each.name: each.function for each in contract("attention").mutants()}
+    expected = case.expected(calls, {})
+    by_name = {item.name: item.function for item in contract("attention").mutants()}
     dropped = run_calls(by_name["drops_one_key_of_1024_in_half"], calls)
 
-    assert case.alike(calls, dropped, dropped, truth)
-    assert not case.alike(calls, dropped, run_calls(all_in_float32, calls), truth)
-    assert not case.alike(calls, dropped, run_calls(by_name["counts_one_key_of_1024_twice_in_half"], calls), truth)
+    assert case.alike(calls, dropped, dropped, expected)
+    assert not case.alike(calls, dropped, run_calls(all_in_float32, calls), expected)
+    assert not case.alike(calls, dropped, run_calls(by_name["counts_one_key_of_1024_twice_in_half"], calls), expected)
 
 
 # Where nothing is judged together
@@ -257,12 +257,12 @@ def test_wider_types_are_judged_by_their_bounds_alone(dtype: str) -> None:
 
 def test_a_run_judges_fewer_answers_together_than_its_share_of_chance_allows() -> None:
     tensors = sum(
-        len(getattr(each, "wholes", {}))
+        len(getattr(item, "wholes", {}))
         for case, dtype in list_tests(cases(), "cpu", HALF)
         if case.family in ("half", "gradient_sizes")
-        for each in case.expected(case.calls(dtype), {})
+        for item in case.expected(case.calls(dtype), {})
     )
-    asked = len(list_tests(cases(), "cpu", HALF))
+    tests = len(list_tests(cases(), "cpu", HALF))
 
     assert tensors > 0
-    assert 20 * (asked + tensors) < JUDGEMENTS
+    assert 20 * (tests + tensors) < JUDGEMENTS

@@ -23,7 +23,7 @@ def by_hand(
     *,
     softmax: Callable[[Tensor, Tensor], Tensor] = lambda p, dp: p * (dp - mean(p * dp)),
     scale: Callable[[float, Tensor], float] = lambda scale, query: scale,
-    given: Callable[[Tensor, Tensor, Tensor, Tensor], Any] = lambda p, do, dq, dk: (dq, dk, p.mT @ do),
+    gradients: Callable[[Tensor, Tensor, Tensor, Tensor], Any] = lambda p, do, dq, dk: (dq, dk, p.mT @ do),
 ) -> Callable[..., Tensor]:
     """Attention whose backward pass has the textbook's five lines, some of which are changed."""
 
@@ -42,14 +42,14 @@ def by_hand(
         def backward(ctx: Any, do: Tensor) -> Any:
             query, key, value, p = ctx.saved_tensors
             ds = softmax(p, do @ value.mT) * scale(ctx.factor, query)
-            return (*given(p, do, ds @ key, ds.mT @ query), None, None)
+            return (*gradients(p, do, ds @ key, ds.mT @ query), None, None)
 
     def attention(
         query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool = False, scale: float | None = None
     ) -> Tensor:
         factor = query.shape[-1] ** -0.5 if scale is None else scale
-        found: Tensor = ByHand.apply(query, key, value, is_causal, factor)  # type: ignore[no-untyped-call]
-        return found
+        output: Tensor = ByHand.apply(query, key, value, is_causal, factor)  # type: ignore[no-untyped-call]
+        return output
 
     return attention
 
@@ -67,12 +67,12 @@ def by_hand(
         (by_hand(softmax=lambda p, dp: p * (1 - p) * dp), "gradient_takes_diagonal_of_softmax"),
         (by_hand(softmax=lambda p, dp: (dp - mean(p * dp)) * (p > 0)), "scores_gradient_lacks_weights"),
         (by_hand(softmax=lambda p, dp: dp * (p > 0)), "gradient_skips_softmax"),
-        (by_hand(given=lambda p, do, dq, dk: (-dq, dk, p.mT @ do)), "negates_query_gradient"),
-        (by_hand(given=lambda p, do, dq, dk: (dq, 2 * dk, p.mT @ do)), "doubles_key_gradient"),
-        (by_hand(given=lambda p, do, dq, dk: (dq, dk, -p.mT @ do)), "negates_value_gradient"),
-        (by_hand(given=lambda p, do, dq, dk: (dq, dk, 2 * p.mT @ do)), "doubles_value_gradient"),
+        (by_hand(gradients=lambda p, do, dq, dk: (-dq, dk, p.mT @ do)), "negates_query_gradient"),
+        (by_hand(gradients=lambda p, do, dq, dk: (dq, 2 * dk, p.mT @ do)), "doubles_key_gradient"),
+        (by_hand(gradients=lambda p, do, dq, dk: (dq, dk, -p.mT @ do)), "negates_value_gradient"),
+        (by_hand(gradients=lambda p, do, dq, dk: (dq, dk, 2 * p.mT @ do)), "doubles_value_gradient"),
     ],
-    ids=lambda given: given if isinstance(given, str) else "",
+    ids=lambda gradients: gradients if isinstance(gradients, str) else "",
 )  # fmt: skip
 def test_every_wrong_gradient_has_the_name_of_what_is_wrong(attention: Callable[..., Tensor], name: str) -> None:
     cases = ("gradients/plain", "gradients/scaled", "gradients/causal_tall", "gradients/value_width")
@@ -84,11 +84,11 @@ def test_every_wrong_gradient_has_the_name_of_what_is_wrong(attention: Callable[
 @pytest.mark.parametrize(
     ("attention", "name"),
     [
-        (by_hand(given=lambda p, do, dq, dk: (dk, dq, p.mT @ do)), "swaps_gradients_of_query_and_key"),
-        (by_hand(given=lambda p, do, dq, dk: (dq, dk, do.clone())), "passes_output_gradient_to_value"),
-        (by_hand(given=lambda p, do, dq, dk: (dq, dk, p @ do)), "does_not_turn_weights_for_value_gradient"),
+        (by_hand(gradients=lambda p, do, dq, dk: (dk, dq, p.mT @ do)), "swaps_gradients_of_query_and_key"),
+        (by_hand(gradients=lambda p, do, dq, dk: (dq, dk, do.clone())), "passes_output_gradient_to_value"),
+        (by_hand(gradients=lambda p, do, dq, dk: (dq, dk, p @ do)), "does_not_turn_weights_for_value_gradient"),
     ],
-    ids=lambda given: given if isinstance(given, str) else "",
+    ids=lambda gradients: gradients if isinstance(gradients, str) else "",
 )
 def test_what_fits_only_as_many_keys_as_queries_is_named_there(attention: Callable[..., Tensor], name: str) -> None:
     (outcome,) = attnsuite.check(attention, cases="gradients/causal", dtypes="float32")
@@ -185,17 +185,21 @@ def forgets_to_rescale(query: Tensor, key: Tensor, value: Tensor, *, dropout_p: 
 @pytest.mark.slow
 def test_ignored_dropout_is_named_nearly_everywhere_and_as_one_mistake() -> None:
     wrong = [
-        each for each in attnsuite.check(ignores_dropout, cases=CASES, dtypes="float32") if each.status == "failed"
+        outcome
+        for outcome in attnsuite.check(ignores_dropout, cases=CASES, dtypes="float32")
+        if outcome.status == "failed"
     ]
 
     named = Counter("ignores_dropout" in outcome.diagnosis for outcome in wrong)
-    assert named[True] >= 0.95 * named.total(), [each.detail for each in wrong if not each.diagnosis]
+    assert named[True] >= 0.95 * named.total(), [outcome.detail for outcome in wrong if not outcome.diagnosis]
     assert any("dropped nothing" in outcome.detail for outcome in wrong if outcome.diagnosis)
 
 
 @pytest.mark.slow
 def test_another_mistake_in_dropout_is_not_named_so() -> None:
-    wrong = [each for each in attnsuite.check(forgets_to_rescale, cases="dropout", dtypes="float32") if each.fails]
+    wrong = [
+        outcome for outcome in attnsuite.check(forgets_to_rescale, cases="dropout", dtypes="float32") if outcome.fails
+    ]
 
     assert wrong
     assert not any("ignores_dropout" in outcome.diagnosis for outcome in wrong)

@@ -10,7 +10,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings, value
 from hypothesis import strategies as st
 
 from attnsuite.cases.expected import WithinBounds
@@ -47,18 +47,18 @@ ARITHMETIC = [
 # The definition, spelled out
 
 
-def by_definition(asked: Problem) -> Output:
+def by_definition(problem: Problem) -> Output:
     """output[b, h, i, v] = Σ_j dropped(softmax_j(scale · q_i k_j + bias_ij)) v_jv, number by number."""
-    batch, heads, queries, _ = asked.query.shape
-    key_heads, keys, value_width = asked.key.shape[1], asked.key.shape[2], asked.value.shape[3]
+    batch, heads, queries, _ = problem.query.shape
+    key_heads, keys, value_width = problem.key.shape[1], problem.key.shape[2], problem.value.shape[3]
     shape = (batch, heads, queries, keys)
-    mask, scale = asked.options.get("attn_mask"), asked.options.get("scale", asked.query.shape[-1] ** -0.5)
+    mask, scale = problem.options.get("attn_mask"), problem.options.get("scale", problem.query.shape[-1] ** -0.5)
     mask = None if mask is None else np.broadcast_to(mask, shape)
     bias, allowed = (None, mask) if mask is not None and mask.dtype == bool else (mask, None)
-    shift = keys - queries if asked.conventions.get("causal") == "lower_right" else 0
-    ahead = shift if asked.options.get("is_causal") else keys
-    p = asked.options.get("dropout_p", 0.0)
-    kept = None if asked.kept is None else np.broadcast_to(asked.kept, shape)
+    shift = keys - queries if problem.conventions.get("causal") == "lower_right" else 0
+    ahead = shift if problem.options.get("is_causal") else keys
+    p = problem.options.get("dropout_p", 0.0)
+    kept = None if problem.kept is None else np.broadcast_to(problem.kept, shape)
     output: Output = {}
     for b, h, i in np.ndindex(batch, heads, queries):
         g = h // (heads // key_heads)
@@ -66,26 +66,26 @@ def by_definition(asked: Problem) -> Output:
         for j in range(keys):
             seen = j <= i + ahead and (allowed is None or allowed[b, h, i, j])
             if seen and (bias is None or bias[b, h, i, j] != -np.inf):
-                score = fifty.mpf(scale) * fifty.fdot(zip(asked.query[b, h, i], asked.key[b, g, j], strict=True))
+                score = fifty.mpf(scale) * fifty.fdot(zip(problem.query[b, h, i], problem.key[b, g, j], strict=True))
                 powers[j] = fifty.exp(score if bias is None else score + bias[b, h, i, j])
-        if not powers and asked.conventions.get("empty_row") == "mean":
-            powers = dict.fromkeys(range(keys), fifty.one)
+        if not powers and problem.conventions.get("empty_row") == "mean":
+            powers = dict.fromkeys(range(keys), fifty.part)
         weights = {j: power / sum(powers.values()) for j, power in powers.items()}
         if kept is not None:
             weights = {j: w / (1 - fifty.mpf(p)) for j, w in weights.items() if kept[b, h, i, j]}
         for v in range(value_width):
-            output[b, h, i, v] = sum((w * asked.value[b, g, j, v] for j, w in weights.items()), fifty.zero)
+            output[b, h, i, v] = sum((w * problem.value[b, g, j, v] for j, w in weights.items()), fifty.zero)
     return output
 
 
-def slopes(asked: Problem, of: str) -> Array:
+def slopes(problem: Problem, name: str) -> Array:
     """The gradient of Σ output · output_gradient by central differences, whose error in fifty digits is 1e-30."""
-    assert asked.output_gradient is not None
+    assert problem.output_gradient is not None
     exact = np.vectorize(fifty.mpf, otypes=[object])
-    asked = replace(asked, **{name: exact(getattr(asked, name)) for name in INPUTS})
-    given = asked.options[of] if of == "attn_mask" else getattr(asked, of)
-    array, step = exact(given), fifty.mpf(10) ** -15
-    found = np.zeros(array.shape, dtype=object)
+    problem = replace(problem, **{name: exact(getattr(problem, name)) for name in INPUTS})
+    value = problem.options[name] if name == "attn_mask" else getattr(problem, name)
+    array, step = exact(value), fifty.mpf(10) ** -15
+    actual = np.zeros(array.shape, dtype=object)
     for index in np.ndindex(array.shape):
         if not fifty.isfinite(array[index]):
             continue  # a forbidden score stays forbidden
@@ -93,11 +93,13 @@ def slopes(asked: Problem, of: str) -> Array:
         for moved in (array[index] + step, array[index] - step):
             changed = array.copy()
             changed[index] = moved
-            options = {**asked.options, of: changed}
-            output = by_definition(replace(asked, **({"options": options} if of == "attn_mask" else {of: changed})))
-            ends.append(fifty.fsum(output[place] * asked.output_gradient[place] for place in output))
-        found[index] = (ends[0] - ends[1]) / (2 * step)
-    return found
+            options = {**problem.options, name: changed}
+            output = by_definition(
+                replace(problem, **({"options": options} if name == "attn_mask" else {name: changed}))
+            )
+            ends.append(fifty.fsum(output[place] * problem.output_gradient[place] for place in output))
+        actual[index] = (ends[0] - ends[1]) / (2 * step)
+    return actual
 
 
 def as_array(output: Output, shape: tuple[int, ...]) -> Array:
@@ -111,8 +113,8 @@ def distance(actual: Array, expected: Array) -> float:
     """The largest difference, taken in fifty digits, relative to the size of the expected numbers."""
     assert actual.shape == expected.shape
     size = max([1.0, *(abs(float(number)) for number in expected.flat)])
-    apart = [abs(_exactly(a) - b) for a, b in zip(actual.flat, expected.flat, strict=True)]
-    return float(max(apart, default=0)) / size
+    distances = [abs(_exactly(a) - b) for a, b in zip(actual.flat, expected.flat, strict=True)]
+    return float(max(distances, default=0)) / size
 
 
 def _exactly(number: Any) -> Any:
@@ -124,11 +126,11 @@ def _exactly(number: Any) -> Any:
 # Small problems
 
 
-def problem(
+def small_problem(
     queries: int = 3, keys: int = 4, heads: int = 2, key_heads: int = 2, scale: float = 0.6, **changes: Any
 ) -> Problem:
     random = np.random.default_rng(queries * 100 + keys * 10 + heads)
-    asked = Problem(
+    problem = Problem(
         random.normal(size=(2, heads, queries, 3)),
         random.normal(size=(2, key_heads, keys, 3)),
         random.normal(size=(2, key_heads, keys, 2)) + 0.5,
@@ -137,7 +139,7 @@ def problem(
     )
     drawn = {name: change(random) if callable(change) else change for name, change in changes.items()}
     fields = {name: drawn.pop(name) for name in ("kept", "conventions") if name in drawn}
-    return replace(asked, options={**asked.options, **drawn}, **fields)
+    return replace(problem, options={**problem.options, **drawn}, **fields)
 
 
 def bias(*shape: int, hidden: float = 0.0) -> Callable[[np.random.Generator], Array]:
@@ -160,53 +162,53 @@ EMPTY = np.array([[True, False, True, True], [False] * 4, [True] * 4])
 EMPTY_BIAS = np.where(EMPTY, 0.5, -np.inf)
 
 PROBLEMS = {
-    "plain": problem(),
-    "negative_scale": problem(scale=-1.3),
-    "scale_zero": problem(scale=0.0),
-    "one_key": problem(keys=1),
-    "one_query": problem(queries=1),
-    "grouped": problem(heads=4, key_heads=2),
-    "multi_query": problem(heads=3, key_heads=1),
-    "bias": problem(attn_mask=bias(2, 2, 3, 4)),
-    "bias_with_hidden": problem(attn_mask=bias(2, 2, 3, 4, hidden=0.2)),
-    "bias_l_s": problem(attn_mask=bias(3, 4)),
-    "bias_s": problem(attn_mask=bias(4, hidden=0.3)),
-    "bias_b_1_1_s": problem(attn_mask=bias(2, 1, 1, 4, hidden=0.3)),
-    "bias_b_h_l_1": problem(attn_mask=bias(2, 2, 3, 1)),
-    "bias_h_l_s": problem(attn_mask=bias(2, 3, 4)),
-    "bias_grouped": problem(heads=4, attn_mask=bias(1, 4, 3, 4)),
-    "allowed": problem(attn_mask=boolean(2, 2, 3, 4)),
-    "allowed_l_s": problem(attn_mask=boolean(3, 4)),
-    "allowed_b_1_1_s": problem(attn_mask=boolean(2, 1, 1, 4)),
-    "causal_with_bias": problem(is_causal=True, attn_mask=bias(2, 2, 3, 4, hidden=0.2)),
-    "causal_more_keys": problem(queries=3, keys=5, is_causal=True),
-    "causal_more_queries": problem(queries=5, keys=3, is_causal=True),
-    "causal_lower_right": problem(queries=3, keys=5, is_causal=True, conventions={"causal": "lower_right"}),
-    "causal_lower_right_with_empty_rows": problem(
+    "plain": small_problem(),
+    "negative_scale": small_problem(scale=-1.3),
+    "scale_zero": small_problem(scale=0.0),
+    "one_key": small_problem(keys=1),
+    "one_query": small_problem(queries=1),
+    "grouped": small_problem(heads=4, key_heads=2),
+    "multi_query": small_problem(heads=3, key_heads=1),
+    "bias": small_problem(attn_mask=bias(2, 2, 3, 4)),
+    "bias_with_hidden": small_problem(attn_mask=bias(2, 2, 3, 4, hidden=0.2)),
+    "bias_l_s": small_problem(attn_mask=bias(3, 4)),
+    "bias_s": small_problem(attn_mask=bias(4, hidden=0.3)),
+    "bias_b_1_1_s": small_problem(attn_mask=bias(2, 1, 1, 4, hidden=0.3)),
+    "bias_b_h_l_1": small_problem(attn_mask=bias(2, 2, 3, 1)),
+    "bias_h_l_s": small_problem(attn_mask=bias(2, 3, 4)),
+    "bias_grouped": small_problem(heads=4, attn_mask=bias(1, 4, 3, 4)),
+    "allowed": small_problem(attn_mask=boolean(2, 2, 3, 4)),
+    "allowed_l_s": small_problem(attn_mask=boolean(3, 4)),
+    "allowed_b_1_1_s": small_problem(attn_mask=boolean(2, 1, 1, 4)),
+    "causal_with_bias": small_problem(is_causal=True, attn_mask=bias(2, 2, 3, 4, hidden=0.2)),
+    "causal_more_keys": small_problem(queries=3, keys=5, is_causal=True),
+    "causal_more_queries": small_problem(queries=5, keys=3, is_causal=True),
+    "causal_lower_right": small_problem(queries=3, keys=5, is_causal=True, conventions={"causal": "lower_right"}),
+    "causal_lower_right_with_empty_rows": small_problem(
         queries=5, keys=3, is_causal=True, conventions={"causal": "lower_right"}
     ),
-    "dropout": problem(kept=boolean(2, 2, 3, 4), dropout_p=0.4),
-    "dropout_masked": problem(kept=boolean(2, 2, 3, 4), dropout_p=0.1, attn_mask=boolean(2, 2, 3, 4)),
-    "dropout_grouped": problem(heads=4, kept=boolean(2, 4, 3, 4), dropout_p=0.7),
-    "everything_dropped": problem(kept=np.zeros((), dtype=bool), dropout_p=1.0),
-    "empty_row": problem(attn_mask=EMPTY),
-    "empty_row_bias": problem(attn_mask=EMPTY_BIAS),
-    "empty_row_mean": problem(attn_mask=EMPTY, conventions={"empty_row": "mean"}),
-    "empty_row_mean_bias": problem(attn_mask=EMPTY_BIAS, conventions={"empty_row": "mean"}),
-    "nothing_allowed": problem(attn_mask=np.zeros((1, 1), dtype=bool)),
+    "dropout": small_problem(kept=boolean(2, 2, 3, 4), dropout_p=0.4),
+    "dropout_masked": small_problem(kept=boolean(2, 2, 3, 4), dropout_p=0.1, attn_mask=boolean(2, 2, 3, 4)),
+    "dropout_grouped": small_problem(heads=4, kept=boolean(2, 4, 3, 4), dropout_p=0.7),
+    "everything_dropped": small_problem(kept=np.zeros((), dtype=bool), dropout_p=1.0),
+    "empty_row": small_problem(attn_mask=EMPTY),
+    "empty_row_bias": small_problem(attn_mask=EMPTY_BIAS),
+    "empty_row_mean": small_problem(attn_mask=EMPTY, conventions={"empty_row": "mean"}),
+    "empty_row_mean_bias": small_problem(attn_mask=EMPTY_BIAS, conventions={"empty_row": "mean"}),
+    "nothing_allowed": small_problem(attn_mask=np.zeros((1, 1), dtype=bool)),
 }
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize(("arithmetic", "tolerance"), ARITHMETIC)
 def test_output_is_the_definition_in_fifty_digits(name: str, arithmetic: type, tolerance: float) -> None:
-    asked = PROBLEMS[name]
-    expected = as_array(by_definition(asked), (*asked.query.shape[:-1], asked.value.shape[-1]))
+    problem = PROBLEMS[name]
+    expected = as_array(by_definition(problem), (*problem.query.shape[:-1], problem.value.shape[-1]))
 
-    found = attention(asked, FLOAT64, arithmetic).output
+    actual = attention(problem, FLOAT64, arithmetic).output
 
-    assert distance(found.value, expected) < tolerance
-    assert found.bound.shape == found.value.shape
+    assert distance(actual.value, expected) < tolerance
+    assert actual.bound.shape == actual.value.shape
 
 
 @pytest.mark.parametrize(
@@ -217,14 +219,14 @@ def test_output_is_the_definition_in_fifty_digits(name: str, arithmetic: type, t
     ],
 )
 def test_gradients_are_the_slopes_of_the_definition(name: str) -> None:
-    asked = PROBLEMS[name]
-    expected = {of: slopes(asked, of) for of in INPUTS}
+    problem = PROBLEMS[name]
+    expected = {name: slopes(problem, name) for name in INPUTS}
 
     for arithmetic, tolerance in ((np.float64, 1e-13), (widest("float64"), 2e-17), (np.object_, 1e-28)):
-        found = attention(replace(asked, gradient_of=INPUTS), FLOAT64, arithmetic).gradients
-        assert set(found) == set(INPUTS)
-        for of in INPUTS:
-            assert distance(found[of].value, expected[of]) < tolerance, (of, arithmetic)
+        actual = attention(replace(problem, gradient_of=INPUTS), FLOAT64, arithmetic).gradients
+        assert set(actual) == set(INPUTS)
+        for name in INPUTS:
+            assert distance(actual[name].value, expected[name]) < tolerance, (name, arithmetic)
 
 
 @pytest.mark.parametrize(
@@ -236,15 +238,15 @@ def test_gradients_are_the_slopes_of_the_definition(name: str) -> None:
     ],
 )
 def test_the_gradient_of_a_bias_is_its_slope_summed_where_it_was_broadcast(name: str) -> None:
-    asked = PROBLEMS[name]
-    if asked.conventions.get("empty_row") == "mean":
-        asked = replace(asked, conventions={})
-    expected = slopes(asked, "attn_mask")
+    problem = PROBLEMS[name]
+    if problem.conventions.get("empty_row") == "mean":
+        problem = replace(problem, conventions={})
+    expected = slopes(problem, "attn_mask")
 
     for arithmetic, tolerance in ((np.float64, 1e-13), (np.object_, 1e-28)):
-        found = attention(replace(asked, gradient_of=("attn_mask",)), FLOAT64, arithmetic).gradients["attn_mask"]
-        assert distance(found.value, expected) < tolerance
-        assert found.bound.shape == found.value.shape
+        actual = attention(replace(problem, gradient_of=("attn_mask",)), FLOAT64, arithmetic).gradients["attn_mask"]
+        assert distance(actual.value, expected) < tolerance
+        assert actual.bound.shape == actual.value.shape
 
 
 # Empty rows and no keys
@@ -252,46 +254,48 @@ def test_the_gradient_of_a_bias_is_its_slope_summed_where_it_was_broadcast(name:
 
 @pytest.mark.parametrize("arithmetic", [np.float64, np.object_])
 def test_an_empty_row_is_exactly_zero_and_so_are_its_gradients(arithmetic: type) -> None:
-    asked = replace(PROBLEMS["empty_row_bias"], gradient_of=(*INPUTS, "attn_mask"))
+    problem = replace(PROBLEMS["empty_row_bias"], gradient_of=(*INPUTS, "attn_mask"))
 
-    truth = attention(asked, FLOAT64, arithmetic)
+    result = attention(problem, FLOAT64, arithmetic)
 
-    assert (truth.output.value[:, :, 1] == 0).all()
-    assert (truth.output.bound[:, :, 1] == 0).all()
-    assert (truth.gradients["query"].value[:, :, 1] == 0).all()
-    assert (truth.gradients["attn_mask"].value[1] == 0).all()
+    assert (result.output.value[:, :, 1] == 0).all()
+    assert (result.output.bound[:, :, 1] == 0).all()
+    assert (result.gradients["query"].value[:, :, 1] == 0).all()
+    assert (result.gradients["attn_mask"].value[1] == 0).all()
 
 
 @pytest.mark.parametrize("arithmetic", [np.float64, np.object_])
 def test_an_empty_row_may_be_nan_but_its_gradients_never_are(arithmetic: type) -> None:
-    asked = replace(PROBLEMS["empty_row"], conventions={"empty_row": "nan"}, gradient_of=INPUTS)
+    problem = replace(PROBLEMS["empty_row"], conventions={"empty_row": "nan"}, gradient_of=INPUTS)
 
-    truth = attention(asked, FLOAT64, arithmetic)
+    result = attention(problem, FLOAT64, arithmetic)
 
-    assert np.isnan(truth.output.value.astype(float)[:, :, 1]).all()
-    assert not np.isnan(truth.output.value.astype(float)[:, :, ::2]).any()
-    assert not np.isnan(truth.output.bound).any()
-    assert all(np.isfinite(truth.gradients[of].value.astype(float)).all() for of in INPUTS)
+    assert np.isnan(result.output.value.astype(float)[:, :, 1]).all()
+    assert not np.isnan(result.output.value.astype(float)[:, :, ::2]).any()
+    assert not np.isnan(result.output.bound).any()
+    assert all(np.isfinite(result.gradients[name].value.astype(float)).all() for name in INPUTS)
 
 
 @pytest.mark.parametrize("rule", ["zeros", "nan"])
 @pytest.mark.parametrize("arithmetic", [np.float64, np.object_])
 def test_without_keys_every_row_is_empty(rule: str, arithmetic: type) -> None:
-    asked = replace(problem(keys=0), conventions={"empty_row": {"no_keys": rule}}, gradient_of=INPUTS)
+    problem = replace(small_problem(keys=0), conventions={"empty_row": {"no_keys": rule}}, gradient_of=INPUTS)
 
-    truth = attention(asked, FLOAT64, arithmetic)
+    result = attention(problem, FLOAT64, arithmetic)
 
-    assert truth.output.value.shape == (2, 2, 3, 2)
-    assert (truth.output.value == 0).all() if rule == "zeros" else np.isnan(truth.output.value.astype(float)).all()
-    assert (truth.output.bound == 0).all()
-    assert truth.gradients["key"].value.shape == (2, 2, 0, 3)
-    assert (truth.gradients["query"].value == 0).all()
+    assert result.output.value.shape == (2, 2, 3, 2)
+    assert (result.output.value == 0).all() if rule == "zeros" else np.isnan(result.output.value.astype(float)).all()
+    assert (result.output.bound == 0).all()
+    assert result.gradients["key"].value.shape == (2, 2, 0, 3)
+    assert (result.gradients["query"].value == 0).all()
 
 
 @pytest.mark.parametrize("arithmetic", [np.float64, np.object_])
 def test_without_queries_or_items_the_output_is_empty(arithmetic: type) -> None:
-    nobody = replace(problem(queries=0), gradient_of=INPUTS)
-    nothing = replace(problem(), **{name: getattr(problem(), name)[:0] for name in (*INPUTS, "output_gradient")})
+    nobody = replace(small_problem(queries=0), gradient_of=INPUTS)
+    nothing = replace(
+        small_problem(), **{name: getattr(small_problem(), name)[:0] for name in (*INPUTS, "output_gradient")}
+    )
 
     assert attention(nobody, FLOAT64, arithmetic).output.value.shape == (2, 2, 0, 2)
     assert (attention(nobody, FLOAT64, arithmetic).gradients["value"].value == 0).all()
@@ -309,7 +313,7 @@ def test_float64_is_judged_in_more_digits_than_it_has(monkeypatch: pytest.Monkey
 
     assert widest("float64") is np.object_
     third = widened(np.ones(1), np.object_) / 3
-    assert abs(fifty.mpf(third[0]) - fifty.one / 3) < 1e-33, "mpmath itself defaults to the digits of float64"
+    assert abs(fifty.mpf(third[0]) - fifty.part / 3) < 1e-33, "mpmath itself defaults to the digits of float64"
 
 
 def test_mpmath_numbers_judge_every_kind_of_case(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,28 +335,31 @@ def test_mpmath_numbers_judge_every_kind_of_case(monkeypatch: pytest.MonkeyPatch
 
     for case in small:
         call = case.call("float64")
-        truth = oracle_result(call, {})
-        assert not disagreement(truth, expected[case.name], 0.51), case.name  # longdouble itself errs by 2⁻¹¹ bounds
-        assert disagreement(truth, wrong(expected[case.name]), ACCEPT_OUTPUT), case.name
+        result = oracle_result(call, {})
+        assert not disagreement(result, expected[case.name], 0.51), case.name  # longdouble itself errs by 2⁻¹¹ bounds
+        assert disagreement(result, wrong(expected[case.name]), ACCEPT_OUTPUT), case.name
     assert len({case.family for case in small}) > 10
 
 
-def disagreement(truth: OracleResult, other: OracleResult, accept: float) -> list[str]:
-    pairs = [(truth.output, other.output), *((truth.gradients[of], other.gradients[of]) for of in truth.gradients)]
+def disagreement(result: OracleResult, other: OracleResult, accept: float) -> list[str]:
+    pairs = [
+        (result.output, other.output),
+        *((result.gradients[name], other.gradients[name]) for name in result.gradients),
+    ]
     complaints = (
-        compare.difference(its.value.astype(np.float64), one.value, one.bound, accept=accept) for one, its in pairs
+        compare.difference(its.value.astype(np.float64), part.value, part.bound, accept=accept) for part, its in pairs
     )
     return [complaint for complaint in complaints if complaint]
 
 
-def wrong(truth: OracleResult) -> OracleResult:
-    return replace(truth, output=replace(truth.output, value=truth.output.value * (1 + 1e-12) + 1e-250))
+def wrong(result: OracleResult) -> OracleResult:
+    return replace(result, output=replace(result.output, value=result.output.value * (1 + 1e-12) + 1e-250))
 
 
 # Bounds
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.sampled_from([0.0, 1e-3, 1.0, 1e4]))
+@value(st.integers(0, 2**32 - 1), st.integers(1, 60), st.sampled_from([0.0, 1e-3, 1.0, 1e4]))
 @settings(max_examples=100, deadline=None)
 def test_spread_bounds_the_sum_of_distances(seed: int, keys: int, offset: float) -> None:
     random = np.random.default_rng(seed)
@@ -361,11 +368,11 @@ def test_spread_bounds_the_sum_of_distances(seed: int, keys: int, offset: float)
     weights = random.dirichlet(np.ones(keys), size=(2, 3))
     output = weights @ value
 
-    found = Spread(value, output).by(coefficients)
+    actual = Spread(value, output).by(coefficients)
 
     exact = (coefficients[..., None] * abs(value[:, None] - output[:, :, None])).sum(-2)
     noise = 1e-7 * coefficients.sum(-1, keepdims=True) * abs(value - value.mean(-2, keepdims=True)).max(initial=1e-9)
-    assert (found >= exact - noise).all()
+    assert (actual >= exact - noise).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -375,16 +382,16 @@ def test_bounds_of_every_draw_are_numbers_and_none_is_negative(draw: str, dtype:
     for mask in masks:
         for rule in ("zeros", "nan", "mean"):
             case = AttentionCase("bounds/any", "", draw=draw, mask=mask, gradient_of=INPUTS)
-            truth = oracle_result(case.call(dtype), {"empty_row": rule})
-            for found in (truth.output, *truth.gradients.values()):
-                assert np.isfinite(found.bound).all()
-                assert (found.bound >= 0).all()
-                assert found.bound.dtype == np.float64
-            assert all(np.isfinite(each.value.astype(float)).all() for each in truth.gradients.values())
+            result = oracle_result(case.call(dtype), {"empty_row": rule})
+            for actual in (result.output, *result.gradients.values()):
+                assert np.isfinite(actual.bound).all()
+                assert (actual.bound >= 0).all()
+                assert actual.bound.dtype == np.float64
+            assert all(np.isfinite(item.value.astype(float)).all() for item in result.gradients.values())
 
 
 def test_every_case_has_finite_bounds() -> None:
-    assert [asked for asked, (misjudged, _) in seen().items() if misjudged] == []
+    assert [problem for problem, (misjudged, _) in seen().items() if misjudged] == []
 
 
 @pytest.mark.slow
@@ -392,54 +399,57 @@ def test_every_case_has_finite_bounds_under_every_other_convention() -> None:
     for case in cases():
         calls = case.calls(case.dtypes[-1])
         for conventions in ({"causal": "lower_right"}, {"empty_row": "mean"}, {"empty_row": "nan"}):
-            found = truths(case.expected(calls, conventions))
-            assert not any(is_misjudged(conventions, truth) for truth in found), (case.name, conventions)
+            actual = truths(case.expected(calls, conventions))
+            assert not any(is_misjudged(conventions, result) for result in actual), (case.name, conventions)
 
 
-def is_misjudged(conventions: dict[str, str], truth: OracleResult | WithinBounds) -> bool:
+def is_misjudged(conventions: dict[str, str], result: OracleResult | WithinBounds) -> bool:
     """Whether a bound is infinite, negative, or of another shape than its numbers, or a number is no number."""
     return any(
-        not np.isfinite(found.bound).all()
-        or not (found.bound >= 0).all()
-        or found.bound.shape != found.value.shape
-        or (conventions.get("empty_row") != "nan" and not np.isfinite(found.value.astype(float)).all())
-        for found in (truth.output, *truth.gradients.values())
+        not np.isfinite(actual.bound).all()
+        or not (actual.bound >= 0).all()
+        or actual.bound.shape != actual.value.shape
+        or (conventions.get("empty_row") != "nan" and not np.isfinite(actual.value.astype(float)).all())
+        for actual in (result.output, *result.gradients.values())
     )
 
 
 @cache
 def seen() -> dict[tuple[str, str], tuple[bool, bool]]:
     """Of each case and dtype whether its truths are misjudged, and whether one of them is loose: made once for both."""
-    found = {}
+    actual = {}
     for case in cases():
         for dtype in case.dtypes:
-            each = truths(case.expected(case.calls(dtype), {}))
-            found[case.name, dtype] = any(is_misjudged({}, truth) for truth in each), any(truth.loose for truth in each)
-    return found
+            item = truths(case.expected(case.calls(dtype), {}))
+            actual[case.name, dtype] = (
+                any(is_misjudged({}, result) for result in item),
+                any(result.loose for result in item),
+            )
+    return actual
 
 
-def truths(found: Any) -> list[OracleResult | WithinBounds]:
+def truths(actual: Any) -> list[OracleResult | WithinBounds]:
     """The oracle's answers in whatever a case keeps as its truth."""
-    each = found if isinstance(found, tuple | list) else []
-    return [one for one in each if isinstance(one, OracleResult | WithinBounds)]
+    item = actual if isinstance(actual, tuple | list) else []
+    return [part for part in item if isinstance(part, OracleResult | WithinBounds)]
 
 
 def test_a_hidden_key_moves_neither_output_nor_bound() -> None:
-    plain = problem(is_causal=True)
+    plain = small_problem(is_causal=True)
     value = plain.value.copy()
     value[:, :, 3] = 1e30  # seen by nobody
 
-    found, due = attention(replace(plain, value=value), FLOAT64), attention(plain, FLOAT64)
+    actual, expected = attention(replace(plain, value=value), FLOAT64), attention(plain, FLOAT64)
 
-    assert (found.output.value == due.output.value).all()
-    assert (found.output.bound <= due.output.bound * 1.001).all()
+    assert (actual.output.value == expected.output.value).all()
+    assert (actual.output.bound <= expected.output.bound * 1.001).all()
 
 
 # Loose bounds
 
 
 def test_huge_logits_in_half_precision_are_bounded_by_the_range_of_the_values() -> None:
-    loose = {asked for asked, (_, loose) in seen().items() if loose}
+    loose = {problem for problem, (_, loose) in seen().items() if loose}
 
     for name in ("huge_logits", "huge_equal_logits", "scores_beyond_float16", "allowed_below_fill"):
         assert {(f"numerics/{name}", "float16"), (f"numerics/{name}", "bfloat16")} <= loose
@@ -453,20 +463,20 @@ def test_huge_logits_in_half_precision_are_bounded_by_the_range_of_the_values() 
 def test_a_loose_bound_reaches_every_value_of_its_row(dtype: str) -> None:
     case = AttentionCase("loose/any", "", draw="huge_logits", width=16)
     call = case.call(dtype)
-    truth = oracle_result(call, {})
+    result = oracle_result(call, {})
     value = compare.numbers(call.tensors["value"])
 
-    assert truth.loose
+    assert result.loose
     assert not case.counts([expected_result(call, {})])
-    rows = truth.output.bound / abs(value[:, :, None] - truth.output.value[:, :, :, None]).max(-2)
+    rows = result.output.bound / abs(value[:, :, None] - result.output.value[:, :, :, None]).max(-2)
     assert (rows.max(-1) >= 1).all()
 
 
 def test_a_score_that_cannot_matter_loosens_nothing() -> None:
     call = AttentionCase("loose/never", "", keys=4).call("bfloat16")
-    asked = as_problem(call, {})
-    far = asked.key.copy()
-    far[:, :, 1:] = asked.query.mean(-2, keepdims=True) * -200  # negligible weights, wherever rounding puts them
-    near = replace(asked, query=np.broadcast_to(asked.query.mean(-2, keepdims=True), asked.query.shape), key=far)
+    problem = as_problem(call, {})
+    far = problem.key.copy()
+    far[:, :, 1:] = problem.query.mean(-2, keepdims=True) * -200  # negligible weights, wherever rounding puts them
+    near = replace(problem, query=np.broadcast_to(problem.query.mean(-2, keepdims=True), problem.query.shape), key=far)
 
     assert not attention(near, PRECISIONS["bfloat16"]).loose

@@ -27,8 +27,8 @@ attention = as_attention(Dense())
 
 def printed(call: Call, reply: Reply | None = None) -> dict[str, Any]:
     """What is known after the lines were run beside a right attention."""
-    (answer,) = run_calls(attention, (call,)) if reply is None else (reply,)
-    lines = reproducing().script(call, answer, expected_result(call, {}), {})
+    (result,) = run_calls(attention, (call,)) if reply is None else (reply,)
+    lines = reproducing().script(call, result, expected_result(call, {}), {})
     assert lines
     known: dict[str, Any] = {"torch": torch, "attention": attention}
     with contextlib.redirect_stdout(io.StringIO()):
@@ -65,8 +65,8 @@ def test_what_is_due_is_what_the_oracle_says(unusual: dict[str, Any], dtype: str
 
     known = printed(call)
 
-    truth = expected_result(call, {})
-    assert compare.difference(known["expected"].numpy(), truth.numbers, truth.slack) is None
+    expected = expected_result(call, {})
+    assert compare.difference(known["expected"].numpy(), expected.numbers, expected.slack) is None
     assert torch.equal(known["query"], call.tensors["query"])
     assert 0 in known["key"].shape or known["key"].stride() == call.tensors["key"].stride()
 
@@ -111,7 +111,9 @@ def test_what_is_simpler_is_still_a_call_that_attention_takes() -> None:
 def test_as_many_queries_as_keys_become_fewer_together() -> None:
     call = AttentionCase("test/reproduction", "", queries=7, keys=7, mask=Mask(axes="ls")).call("float32")
 
-    shapes = {tuple(each.tensors["attn_mask"].shape) for each in simpler(call) if "attn_mask" in each.tensors}
+    shapes = {
+        tuple(candidate.tensors["attn_mask"].shape) for candidate in simpler(call) if "attn_mask" in candidate.tensors
+    }
 
     assert {(1, 1), (3, 3), (6, 6), (1, 7), (7, 1)} <= shapes
 

@@ -34,10 +34,10 @@ CONTRACT = contract("attention")
     ],
 )
 def test_a_shape_is_a_workload_under_a_plain_name_that_makes_it_again(typed: str, name: str) -> None:
-    found = CONTRACT.workload_of_shape(typed)
+    workload = CONTRACT.workload_of_shape(typed)
 
-    assert found.name == name
-    assert CONTRACT.workload(name) == found
+    assert workload.name == name
+    assert CONTRACT.workload(name) == workload
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_shapes_are_verified_with_all_their_features(typed: str, direction: str)
 
     assert judged(workload, direction=direction).status == "passed"  # type: ignore[arg-type]
 
-    def off(found: dict[str, torch.Tensor]) -> None:
-        found["output"] += 0.1
+    def off(workload: dict[str, torch.Tensor]) -> None:
+        workload["output"] += 0.1
 
     assert judged(workload, direction=direction, spoil=off).status == "failed"  # type: ignore[arg-type]
 
@@ -93,8 +93,8 @@ def test_dropout_is_held_against_what_is_drawn_seldom() -> None:
     assert workload.directions == ("forward",)
     assert judged(workload).status == "passed"  # type: ignore[arg-type]
 
-    def unscaled(found: dict[str, torch.Tensor]) -> None:
-        found["output"] *= 0.1
+    def unscaled(workload: dict[str, torch.Tensor]) -> None:
+        workload["output"] *= 0.1
 
     assert judged(workload, spoil=unscaled).status == "failed"  # type: ignore[arg-type]
 
@@ -163,12 +163,12 @@ def test_a_convention_that_is_declared_counts_where_an_own_shape_is_timed(
         return aligned(query, key, value, is_causal)
 
     named = declared(kernel, conventions=declares)
-    of = Benchmark(
+    benchmark = Benchmark(
         CONTRACT, [named], Request(shapes=("h=2,l=8,s=32,causal",), budget=0.005),
         {"attention/kernel": passed("attention/kernel")}, ceilings={("float32", 1): {"flops": 1e18, "bytes": 1e9}},
     )  # fmt: skip
 
-    (row,) = [row for _, rows in of.run() for row in rows]
+    (row,) = [row for _, rows in benchmark.run() for row in rows]
 
     if declares:
         assert row.status == "measured", row.detail

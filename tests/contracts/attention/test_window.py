@@ -16,8 +16,8 @@ def call(**changes: object) -> Call:
     return AttentionCase("contract/any", "", **changes).call("float32")
 
 
-def seen(asked: Call) -> np.ndarray:
-    return oracle_result(asked, {}).weights[0, 0] > 0
+def seen(made: Call) -> np.ndarray:
+    return oracle_result(made, {}).weights[0, 0] > 0
 
 
 @pytest.mark.parametrize("window", [(0, 0), (2, 0), (0, 3), (2, 1), (None, 1), (3, None), (None, None)])
@@ -27,9 +27,9 @@ def test_a_query_sees_the_keys_between_both_ends(
 ) -> None:
     left, right = (10**6 if width is None else width for width in window)
 
-    found = seen(call(queries=queries, keys=keys, window=window))
+    visible = seen(call(queries=queries, keys=keys, window=window))
 
-    assert found.tolist() == [[i - left <= j <= i + right for j in range(keys)] for i in range(queries)]
+    assert visible.tolist() == [[i - left <= j <= i + right for j in range(keys)] for i in range(queries)]
 
 
 def test_a_workload_counts_the_pairs_inside_its_window() -> None:
