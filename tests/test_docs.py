@@ -15,6 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
+
+from attnsuite.cli.app import application
 
 HOME = Path(__file__).parent.parent
 PAGES = [HOME / "README.md", *sorted((HOME / "docs").glob("*.md"))]
@@ -83,6 +86,18 @@ def test_the_example_that_opens_a_page_prints_what_it_shows(page: Path, tmp_path
     assert results, f"{page.name} opens with a session"
     for command, shown, actual in results:
         assert re.fullmatch(pattern(shown), comparable(actual)), f"{command}\n{actual}"
+
+
+def test_commands_and_options_of_the_documents_exist() -> None:
+    commands = get_command(application()).commands  # type: ignore[attr-defined]
+    pages = [*PAGES, HOME / "CONTRIBUTING.md", HOME / "ARCHITECTURE.md"]
+    line = re.compile(r"(?:^|`|\$ |= )attnsuite ([a-z]+)(.*?)(?:  +#.*)?(?:`|$)", re.MULTILINE)
+    unknown = []
+    for name, words in (found for page in pages for found in line.findall(page.read_text(encoding="utf-8"))):
+        known = {option for parameter in commands[name].params for option in parameter.opts}
+        unknown += [f"{name} {option}" for option in re.findall(r"(?<!\S)--?[a-z][\w-]*", words) if option not in known]
+
+    assert unknown == []
 
 
 def test_the_documents_are_few_and_short() -> None:
