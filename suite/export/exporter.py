@@ -52,11 +52,8 @@ def _exporters(declarations: Iterable[Declaration]) -> list[Exporter]:
     exporters = []
     for declaration in declarations:
         is_model = declaration.contract in contract_names() and contract_named(declaration.contract).is_model
-        if (
-            declaration.backend is not None
-            or not is_model
-            or ("onnx" not in declaration.requires and declaration.module)
-        ):
+        may_export = is_model and ("onnx" in declaration.requires or not declaration.module)
+        if declaration.backend is not None or not may_export:
             continue  # not worth importing
         loaded = registry.load(declaration)
         if not isinstance(loaded, Loaded):

@@ -82,7 +82,6 @@ def report_text(machines: Mapping[str, Recorded], tables: Mapping[str, Sequence[
     data = {
         "bugs": [bug.key for bug in bugs],
         "machines": [{"label": label, **machine.data} for label, machine in zip(labels, pages, strict=True)],
-        "groups": list(GROUPS),
         "how": HOW,
     }
     return render(
@@ -195,13 +194,9 @@ class _MachinePage:
     @property
     def data(self) -> dict[str, Any]:
         """The data of the page's script: the timed tables."""
-        default = self.default
-        return {
-            "name": self.name,
-            "words": self.words,
-            "start": self.tables.index(default) if default else -1,
-            "tables": [self.table(table) for table in self.tables],
-        }
+        start = self.tables.index(self.default) if self.default else -1
+        tables = [self.table(table) for table in self.tables]
+        return {"name": self.name, "words": self.words, "start": start, "tables": tables}
 
     def table(self, table: TimedTable) -> dict[str, Any]:
         """A timed table as the page draws it, with rounded numbers."""
@@ -221,7 +216,7 @@ class _MachinePage:
 
     def _row(self, table: TimedTable, row: Row) -> dict[str, Any]:
         assert row.time is not None
-        tested = self.tested.get(row.measurement.implementation)
+        tests = self._tests(row)
         return {
             "name": row.name,
             "time": table.unit.format(row.time.median),
@@ -229,45 +224,38 @@ class _MachinePage:
             "seconds": [_digits(row.time.median), _digits(row.time.low), _digits(row.time.high)],
             "verdict": BASELINE if row.verdict == BASELINE else verdict(row) or "–",
             "memory": peak(row),
-            "bytes": row.reported_peak,
-            "right": tested.words if tested else "not tested on this machine",
-            "kind": tested.kind if tested else "none",
-            "bugs": tested.bugs if tested else [],
+            "tests": tests.words,
+            "kind": tests.kind,
+            "bugs": tests.bugs,
         }
 
+    def _tests(self, row: Row) -> TestSummary:
+        return self.tested.get(row.measurement.implementation) or TestSummary(row.name, ())
+
     def answer(self, table: TimedTable) -> list[str]:
-        """Two sentences: the fastest implementation without a failure, and the fastest of all."""
+        """Sentences: the fastest implementation without a failure, the fastest of all, and overlapping intervals."""
         if not table.measured:
             return ["Nothing was timed for this shape."]
         first, *others = table.measured
         assert first.time is not None
+        clean = next((row for row in table.measured if self._tests(row).kind == "passed"), None)
+        if clean is None:
+            sentences = ["Each implementation has a known bug, fails a test, or was not tested on this machine."]
+        else:
+            end = ", and is the fastest." if clean is first else "."
+            use = f"Use {self._result(table, clean)}: it passes all {self._tests(clean).count.run:,} tests"
+            sentences = [f"{use}{end}"]
+        if clean is not first:
+            passed = "; the tests of this shape passed before it was timed" if self._tests(first).count.run else ""
+            sentences.append(f"Fastest: {self._result(table, first)}; {self._tests(first).words}{passed}.")
         tied = [f"{row.name} ({peak(row)})" for row in others if row.time and row.time.low <= first.time.high]
         more = f" and {len(tied) - MOST_TIED} more" if len(tied) > MOST_TIED else ""
-        equally = f" Intervals overlap with: {', '.join(tied[:MOST_TIED])}{more}." if tied else ""
-        clean = next((row for row in table.measured if self._is_clean(row)), None)
-        if clean is None:
-            warning = "Each implementation has a known bug, fails a test, or was not tested on this machine."
-            return [warning, f"Fastest: {self._result(table, first)}; {self._doubt(first)}.{equally}"]
-        number = self.tested[clean.measurement.implementation].count.run
-        use = f"Use {self._result(table, clean)}: it passes all {number:,} tests"
-        if clean is first:
-            return [f"{use}, and is the fastest.", *filter(None, [equally.strip()])]
-        return [f"{use}.", f"Fastest: {self._result(table, first)}; {self._doubt(first)}.{equally}"]
+        return [*sentences, *([f"Intervals overlap with: {', '.join(tied[:MOST_TIED])}{more}."] if tied else [])]
 
     @staticmethod
     def _result(table: TimedTable, row: Row) -> str:
         assert row.time is not None
         return f"{row.name}, {table.unit.format(row.time.median)}, {peak(row)}"
-
-    def _is_clean(self, row: Row) -> bool:
-        tested = self.tested.get(row.measurement.implementation)
-        return tested is not None and tested.kind == "passed"
-
-    def _doubt(self, row: Row) -> str:
-        tested = self.tested.get(row.measurement.implementation)
-        if tested is None or tested.kind == "none":
-            return "not tested on this machine"
-        return f"{tested.words}; the tests of this shape passed before it was timed"
 
     @property
     def matrix(self) -> list[tuple[str, TestSummary, list[Count]]]:
@@ -365,7 +353,7 @@ class TestSummary:
     @property
     def reason(self) -> str:
         """The reason why no test ran."""
-        return next((outcome.detail or str(outcome.status) for outcome in self.outcomes), "not tested")
+        return next((outcome.detail or str(outcome.status) for outcome in self.outcomes), "not tested on this machine")
 
 
 def _digits(value: float) -> float | None:

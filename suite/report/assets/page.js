@@ -84,10 +84,10 @@
     top.append(head);
     const most = Math.max(...of.rows.map(({ seconds: [median, , high] }) => Math.max(median, Math.min(high ?? median, 2 * median))));
     for (const row of of.rows) {
-      const line = element("tr"), time = element("td", row.time + " ", { "data-head": "time" }), right = element("td", row.right + (row.bugs.length ? ": " : ""), { "data-head": "tests", class: row.kind });
+      const line = element("tr"), time = element("td", row.time + " ", { "data-head": "time" }), tests = element("td", row.tests + (row.bugs.length ? ": " : ""), { "data-head": "tests", class: row.kind });
       time.append(element("small", row.between), bar(row, most));
-      for (const bug of row.bugs) right.append(element("a", data.bugs.indexOf(bug) + 1, { href: "#bug-" + bug.replace(/[^A-Za-z0-9_-]+/g, "-"), "aria-label": `known bug ${bug}` }), " ");
-      line.append(element("th", row.name, { scope: "row" }), time, element("td", row.verdict, { "data-head": "compared" }), element("td", row.memory, { "data-head": "memory" }), right);
+      for (const bug of row.bugs) tests.append(element("a", data.bugs.indexOf(bug) + 1, { href: "#bug-" + bug.replace(/[^A-Za-z0-9_-]+/g, "-"), "aria-label": `known bug ${bug}` }), " ");
+      line.append(element("th", row.name, { scope: "row" }), time, element("td", row.verdict, { "data-head": "compared" }), element("td", row.memory, { "data-head": "memory" }), tests);
       body.append(line);
     }
     made.append(top, body);
