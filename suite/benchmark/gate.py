@@ -172,7 +172,7 @@ class Gate:
     def _run(self, check: Check, missing: Sequence[Key], known: dict[Key, Outcome]) -> None:
         """Run these tests in order, until too many timeouts or crashes in a row."""
         timeouts, lost = Timeouts(self.time_limit, counted=WITHOUT_RESULT), None
-        diagnosed: list[frozenset[str]] = []  # the features of failures with a diagnosis, one of which a refusal shows
+        diagnosed: list[frozenset[str]] = []  # features of failures with a diagnosis: a refusal shows one of these
         cases = {dtype: self._cases(dtype) for dtype in {dtype for _, dtype in missing}}
         tests = ((cases[key[1]][key], key[1]) for key in missing)
         outcomes = check.outcomes(tests)

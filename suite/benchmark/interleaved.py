@@ -1,4 +1,4 @@
-"""Two sides timed against each other: in each of several pairs of processes, round by round, as in one table."""
+"""Comparison of two sides, timed against each other round by round, in several pairs of processes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from attnsuite.model import Measurement, Outcome
 from attnsuite.registry import Declaration
 from attnsuite.worker import forget_servers
 
-WEIGHED_PAIRS = 3
-"""Pairs of processes whose memory is measured: it differs by pages, so that the median tells it."""
+MEMORY_PAIRS = 3
+"""Pairs of processes whose memory is measured: the median removes differences of a few pages."""
 OLD, NEW = "old", "new"
 """The sides."""
 
@@ -41,7 +41,7 @@ class Pair:
         return self.old if side == OLD else self.new
 
     def renamed(self, side: str) -> Declaration:
-        """The implementation under a name that tells its side."""
+        """The implementation under a name that includes its side."""
         return replace(self[side], name=f"{self[side].name} ({side})")
 
 
@@ -55,18 +55,18 @@ class Interleaved:
     progress: Callable[[str], None] = lambda doing: None
     random: Random = field(default_factory=SystemRandom)
     busy: list[str] = field(default_factory=list)
-    """For each table of a pair of processes that was timed while the machine was busy, how busy it was."""
+    """The load during each table of a pair of processes that was timed on a busy machine."""
 
     def __post_init__(self) -> None:
         self._gates = {side: Gate(self.contract, self.request.device, self.request.time_limit) for side in (OLD, NEW)}
         self._timing = Timing(self.contract, self.request, self._refusal, self.random)
 
     def tables(self) -> list[Table]:
-        """The tables. UsageError where there is none."""
+        """The tables. Raises UsageError for an empty selection."""
         return self.request.tables(self.contract)
 
     def outcomes(self) -> dict[str, list[Outcome]]:
-        """The outcomes, on each side, of all cases that need no more than the tables use."""
+        """The outcomes, by side, of all cases that need no more features than the tables use."""
         uses = {(table.dtype, table.features(self.contract)) for table in self.tables()}
         for side, gate in self._gates.items():
             self.progress(f"conformance of the {side} side")
@@ -81,21 +81,21 @@ class Interleaved:
         }
 
     def measure(self, processes: int) -> Iterator[dict[tuple[str, Table], Rows]]:
-        """Time everything in so many pairs of processes, one pair after the other; after `outcomes`."""
+        """Time everything in `processes` pairs of processes, one pair after the other; after `outcomes`."""
         started = perf_counter()
         for number in range(processes):
-            left = (perf_counter() - started) / number * (processes - number) if number else 0.0
-            self.progress(f"pair {number + 1} of {processes}" + (f", about {left:.0f} s left" if number else ""))
-            yield self._in_new_processes(measure_memory=number < WEIGHED_PAIRS)
+            remaining = (perf_counter() - started) / number * (processes - number) if number else 0.0
+            self.progress(f"pair {number + 1} of {processes}" + (f", about {remaining:.0f} s left" if number else ""))
+            yield self._in_new_processes(measure_memory=number < MEMORY_PAIRS)
 
     def _refusal(self, name: str, dtype: str, features: frozenset[str]) -> NoResult | None:
-        """The refusal by the gate of a side, for participants whose names tell theirs."""
+        """The refusal by the gate of a participant's side, which its name includes."""
         own = {pair.renamed(side).full_name: (side, pair[side].full_name) for pair in self.pairs for side in (OLD, NEW)}
         side, full_name = own[name]
         return self._gates[side].refusal(full_name, dtype, features)
 
     def _in_new_processes(self, *, measure_memory: bool) -> dict[tuple[str, Table], Rows]:
-        forget_servers()  # so that where memory lies is drawn anew, for both sides
+        forget_servers()  # for new memory addresses on both sides
         self._timing.memories.clear()
         rows: dict[tuple[str, Table], Rows] = {}
         with ExitStack() as stack:
@@ -115,12 +115,12 @@ class Interleaved:
         return rows
 
     def _participants(self, stack: ExitStack) -> tuple[list[Participant], dict[str, NoResult], Participant | None]:
-        """All that can take part, why the others cannot, and the yardstick where one is needed."""
+        """The participants that can be timed, why others cannot, and the reference if needed."""
         tables = self.tables()
         device, threads, limit = self.request.device, tables[0].threads, self.request.time_limit
         declarations = [pair.renamed(side) for pair in self.pairs for side in (OLD, NEW)]
         settings = {"device": device, "threads": threads, "time_limit": limit, "gradients": with_gradients(tables)}
-        started = [Participant(of, place=place, **settings) for place, of in enumerate(declarations)]  # type: ignore[arg-type]
+        started = [Participant(d, place=place, **settings) for place, d in enumerate(declarations)]  # type: ignore[arg-type]
         for participant in started:
             stack.callback(participant.close)
             participant.start()
@@ -128,6 +128,6 @@ class Interleaved:
 
     def _row(self, pair: Pair, table: Table, timed: TimedTable, name: str, memory: MemoryResult) -> Measurement:
         entry = next((entry for entry in timed.entries if entry.name == name), None)
-        why = timed.failed.get(name) if entry is None else entry.failed
-        row = table.row(pair.name, self.contract.name, self.request.device, why)
-        return row if entry is None or why else structs.replace(measured(row, entry, memory), detail="")
+        failed = timed.failed.get(name) if entry is None else entry.failed
+        row = table.row(pair.name, self.contract.name, self.request.device, failed)
+        return row if entry is None or failed else structs.replace(measured(row, entry, memory), detail="")

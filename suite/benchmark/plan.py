@@ -1,4 +1,4 @@
-"""What a benchmark will time, and about how long that takes: estimates, made before anything is started."""
+"""The plan of a benchmark: its tables and an estimate of their time, before a process is started."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from attnsuite.benchmark.request import Table, declaration_of
 from attnsuite.benchmark.series import Benchmark
 
 ROUNDS = 2.0
-"""Seconds of rounds per second of timed calls: new inputs, questions and proofs come with them."""
+"""Seconds of rounds per second of timed calls: they include new inputs, requests and proofs."""
 ANOTHER = 0.5
-"""Seconds to import an implementation in each of its processes after the first."""
+"""Seconds of an import in each further process of an implementation."""
 ESTIMATES = {"cpu": (3.0, 0.2, 0.2, "an estimate"), "cuda": (10.0, 2.0, 3.0, "an estimate that no GPU has confirmed")}
-"""By kind of device: the seconds to import and test an implementation, to prepare a row, and to verify it and
-measure its memory; and how the estimate is called. A CPU's fit the profiles `quick` and `standard` on a Xeon with
-two cores."""
+"""By kind of device: seconds to import and test an implementation, to prepare a row, and to verify it and measure
+its memory; and the name of the estimate. A CPU's numbers fit the profiles `quick` and `standard` on a Xeon with two
+cores."""
 
 
 @dataclass(frozen=True)
 class BenchmarkPlan:
-    """One contract's part: its tables, the implementations with rows, the reasons of the others, and the rows."""
+    """The plan of one contract: its tables, implementations with rows, the reasons of the others, and the number of
+    rows.
+    """
 
     benchmark: Benchmark
     tables: Sequence[Table]
@@ -31,7 +33,7 @@ class BenchmarkPlan:
 
     @property
     def seconds(self) -> float:
-        """About how long it takes."""
+        """The estimate of its time in seconds."""
         request = self.benchmark.request
         start, making, weighing, _ = ESTIMATES[request.kind]
         processes = request.in_processes
@@ -40,7 +42,7 @@ class BenchmarkPlan:
 
 
 def plan_of(benchmark: Benchmark) -> BenchmarkPlan:
-    """The plan of a benchmark, without importing anything that it times."""
+    """The plan of a benchmark, without importing an implementation."""
     tables, kind = benchmark.tables(), benchmark.request.kind
     members, skipped, rows = [], [], 0
     for declaration in map(declaration_of, benchmark.implementations):
@@ -59,7 +61,7 @@ def plan_of(benchmark: Benchmark) -> BenchmarkPlan:
 
 
 def plan_lines(benchmarks: Sequence[Benchmark]) -> Iterator[str]:
-    """The plan for people: a line for each group of workloads, and the time of all."""
+    """The plan as lines: one for each group of workloads, and the time of all."""
     plans = [plan_of(benchmark) for benchmark in benchmarks]
     for plan in plans:
         members = counted(len(plan.members), "implementation")

@@ -1,4 +1,4 @@
-"""What the processes of a benchmark are started with: known before PyTorch is imported, which takes longest of all."""
+"""Environment, cores and services of a benchmark's processes, available before the slow import of PyTorch."""
 
 from __future__ import annotations
 
@@ -15,61 +15,60 @@ from attnsuite.worker import prewarm
 from attnsuite.worker.allocator import KEEPS
 
 BENCH, BENCH_OF_GRADIENTS = "attnsuite.benchmark.measure.bench", "attnsuite.benchmark.measure.bench_of_gradients"
-"""The modules that serve in a process which is timed, or whose memory is measured."""
+"""The modules of the services of timed processes, and of those that measure memory."""
 MEASURED = KEEPS
-"""Environment of these processes. By default glibc starts to reuse freed blocks of up to 32 MiB sooner or later,
-depending on how the heap lies: two processes of the same code then differ by up to 2 times, all their lives. For
-measurements of memory freed blocks are given back."""
+"""Environment of these processes. By default glibc begins to reuse freed blocks of up to 32 MiB at a time that
+depends on the heap: two processes of the same code then differ by up to 2 times. Measurements of memory return freed
+blocks instead."""
 NUMBER = "ATTNSUITE_PROCESS"
-"""The variable that numbers the timed processes of an implementation after the first. Each number is forked from a
-server of its own, so that where PyTorch lies in memory is drawn anew."""
+"""The variable that numbers the timed processes of an implementation after the first. Each number has a fork server
+of its own, and so other memory addresses of PyTorch."""
 
 
 def prewarm_benchmark(threads: int, contracts: Iterable[str], processes: int = 1, gradients: bool = False) -> None:
-    """Begin in the background to import what processes with so many threads are forked from.
+    """Begin, in the background, the imports of the fork servers for processes with `threads` threads.
 
-    `contracts` are those whose workloads will be timed, and `gradients` is whether not only forward calls will be.
+    `contracts` are those whose workloads will be timed, `gradients` whether gradients will be.
     """
-    rooms = modules_of_workloads(dict.fromkeys(contracts))
+    modules = modules_of_workloads(dict.fromkeys(contracts))
     for place, environment in enumerate(map(timed_as, range(processes))):
-        prewarm({**environment, **with_threads(threads)}, cores_of(threads, place), service(gradients), rooms)
+        prewarm({**environment, **with_threads(threads)}, cores_of(threads, place), service(gradients), modules)
 
 
 def service(gradients: bool, for_memory: bool = False) -> str:
-    """The function that a process starts with, by whether gradients are timed, and whether memory is measured."""
+    """The service of a process, by whether gradients are timed, and whether memory is measured."""
     return f"{BENCH_OF_GRADIENTS if gradients else BENCH}:{'begin_for_memory' if for_memory else 'begin'}"
 
 
 def timed_as(number: int) -> Mapping[str, str]:
-    """The environment of one of the processes that are timed, counted from 0."""
+    """The environment of one of the timed processes, counted from 0."""
     return {**MEASURED, NUMBER: str(number)} if number else MEASURED
 
 
 def check_threads(counts: Iterable[int]) -> None:
-    """Raise UsageError for more threads than this machine has cores to give, and for 0."""
+    """Raise UsageError for more threads than this machine has available cores, and for 0."""
     for threads in counts:
         if not 1 <= threads <= len(cores()):
-            raise UsageError(f"{threads} threads were asked for; this machine has 1 to {len(cores())} cores to give")
+            raise UsageError(
+                f"--threads {threads} is out of range; this machine has 1 to {len(cores())} available cores"
+            )
 
 
 def with_threads(threads: int) -> dict[str, str]:
-    """The variables that tell libraries how many threads to start; none for 0."""
+    """The variables that set libraries' numbers of threads; none for 0."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return dict.fromkeys(names, str(threads)) if threads else {}
 
 
 def cores_of(threads: int, place: int) -> list[int]:
-    """As many neighbouring cores as there are threads: the last ones for place 0, those before for place 1, and so on.
-
-    None for 0 threads.
-    """
-    every = cores()
+    """As many neighbouring cores as threads: the last ones for place 0, those before them for place 1, and so on."""
+    available = cores()
     first = (place + 1) * threads
-    return [every[(number - first) % len(every)] for number in range(threads)]
+    return [available[(number - first) % len(available)] for number in range(threads)]
 
 
 def cores() -> list[int]:
-    """The cores that this process may use, one thread of each physical core, as the system numbers them."""
+    """The system's numbers of the cores that this process may use, one thread of each physical core."""
     if not hasattr(os, "sched_getaffinity"):
         return list(range(psutil.cpu_count(logical=False) or psutil.cpu_count() or 1))
     first: dict[str, int] = {}
@@ -79,7 +78,7 @@ def cores() -> list[int]:
 
 
 def _siblings(core: int) -> str:
-    """The threads of a core's physical core, in the system's words; the core itself where it does not tell."""
+    """The system's name of the physical core of a logical core; the core's own number if unknown."""
     try:
         return Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list").read_text().strip()
     except OSError:

@@ -117,7 +117,7 @@ class Prover:
 
     @property
     def calls(self) -> int:
-        """Calls in a pass: few enough for `MIN_ROUNDS` passes, each of which yields one output to verify.
+        """Calls in a pass: few enough for `MIN_ROUNDS` passes, because each pass yields one output to verify.
 
         The process's own claims about the length of calls and samples cannot raise the number.
         """

@@ -196,7 +196,7 @@ class Request:
         return ", ".join([*words, *(["backward"] if self.backward else []), *([STEP] if self.step else [])])
 
     def tables(self, contract: Contract) -> list[Table]:
-        """The tables in the order of measuring, grouped by thread count. Raises UsageError if there are none.
+        """The tables in the order of measuring, grouped by thread count. Raises UsageError for an empty selection.
 
         A shard may have none of them.
         """

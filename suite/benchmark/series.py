@@ -77,7 +77,7 @@ class Benchmark:
         self._measured_here: set[tuple[str, int]] = set()
 
     def tables(self) -> list[Table]:
-        """The tables in order. Raises UsageError if there are none."""
+        """The tables in order. Raises UsageError for an empty selection."""
         return self.request.tables(self.contract)
 
     def workloads(self) -> list[Workload]:

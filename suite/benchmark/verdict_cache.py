@@ -1,4 +1,4 @@
-"""Verdicts of earlier runs, in the user's cache folder: valid while the source, the versions and the machine stay."""
+"""A cache of verdicts in the user's cache folder, valid for the same source, versions and machine."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from attnsuite.registry import Declaration
 Key = tuple[str, str]
 """A case and a dtype."""
 CACHED = (Status.PASSED, Status.UNSUPPORTED)
-"""What is stored. A failure is tested again: it may have been the machine's."""
+"""The stored statuses. A failure is tested again, because the machine may have caused it."""
 SESSION = frozenset({"_", "COLUMNS", "LINES", "OLDPWD", "PWD", "SHLVL", "TERM", "WINDOWID", "PYTEST_CURRENT_TEST"})
-"""Environment variables that differ between terminals and that no library computes with. All others count."""
+"""Environment variables that differ between terminals and affect no library. All others are part of the digest."""
 
 
 class _Stored(msgspec.Struct):
-    """The content of a file: `digest` identifies everything that the value depends on."""
+    """The content of a file: `digest` identifies all dependencies of the value."""
 
     digest: str
     value: msgspec.Raw
 
 
 class VerdictCache:
-    """Verdicts on one device, one file per implementation. `believed` is whether they are read, or only written.
+    """Verdicts on one device, one file per implementation. Without `believed` they are written and not read.
 
     A digest covers the implementation's file and the files next to it that it imports, the suite, every installed
     distribution, the machine and the environment. Other files that an implementation reads are not covered.
@@ -47,13 +47,13 @@ class VerdictCache:
         self._digests: dict[str, str] = {}
 
     def outcomes(self, declaration: Declaration) -> dict[Key, Outcome]:
-        """The valid outcomes of an implementation; none where anything has changed or cannot be read."""
+        """The valid outcomes of an implementation; none if a dependency has changed or is unreadable."""
         digest = self._digests[declaration.full_name] = self._digest(declaration)
         stored = _read(self._place(declaration), digest, list[Outcome]) if self._believed and declaration.file else None
         return {(outcome.case, outcome.dtype): outcome for outcome in stored or () if outcome.status in CACHED}
 
     def store(self, declaration: Declaration, outcomes: Iterable[Outcome]) -> None:
-        """Store outcomes of the source that was read by `outcomes`, if it has not changed since."""
+        """Store outcomes, if the source has not changed since the call of `outcomes`."""
         digest = self._digests.get(declaration.full_name)
         if declaration.file and digest == self._digest(declaration):
             _write(self._place(declaration), digest, [outcome for outcome in outcomes if outcome.status in CACHED])
@@ -72,9 +72,9 @@ class VerdictCache:
 def needs_of(
     contract: str, dtype: str, device: str, compute: Callable[[], Mapping[str, Collection[str]]]
 ) -> Mapping[str, Collection[str]]:
-    """The features that each case needs, by name: as stored for this very suite, or computed now from all cases.
+    """The features that each case needs, by name: stored ones of this version of the suite, or computed from all cases.
 
-    `dtype` and `device` say which cases are meant, or are empty.
+    `dtype` and `device` select cases, unless empty.
     """
     place = cache_folder() / "needs" / f"{_hash([contract, dtype, device, seeded()])}.json"
     digest = _hash(_versions())
@@ -86,7 +86,7 @@ def needs_of(
 
 
 def _versions() -> list[Any]:
-    """The suite's source, Python's version, and the names of the metadata folders of all installed distributions."""
+    """The suite's hash, Python's version, and the names of the metadata folders of all installed distributions."""
     installed = set()
     for folder in sys.path:
         with suppress(OSError):
@@ -95,7 +95,7 @@ def _versions() -> list[Any]:
 
 
 def _read(place: Path, digest: str, kind: Any) -> Any:
-    """The value that is stored under this digest, which covers the value too; None where there is none."""
+    """The value stored under this digest, which is validated with the value; None without one."""
     with suppress(OSError, msgspec.MsgspecError):
         stored = msgspec.json.decode(place.read_bytes(), type=_Stored)
         if stored.digest == _hash([digest, bytes(stored.value).decode()]):
@@ -104,7 +104,7 @@ def _read(place: Path, digest: str, kind: Any) -> Any:
 
 
 def _write(place: Path, digest: str, value: Any) -> None:
-    """Store a value; without effect where the cache folder cannot be written."""
+    """Store a value, if the cache folder is writable."""
     with suppress(OSError, UsageError):
         place.parent.mkdir(parents=True, exist_ok=True)
         encoded = msgspec.json.encode(value)

@@ -29,7 +29,7 @@ _MARKETING = re.compile(r"\((?:R|TM|C)\)|@.*|\b\d+-Core\b|\bw/.*|\bwith Radeon.*
 
 
 def here() -> Machine:
-    """This machine. Its name is made of processor, cores and accelerators: no host and no user stands in it."""
+    """This machine. Its name consists of processor, cores and accelerators, without host or user."""
     processor = system.processor()
     threads = psutil.cpu_count() or 1
     cores = psutil.cpu_count(logical=False) or threads
@@ -49,18 +49,18 @@ def here() -> Machine:
 
 def versions() -> dict[str, str]:
     """The versions of the installed packages, without importing any of them."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for name in DISTRIBUTIONS:
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            installed[name] = metadata.version(name)
+    return installed
 
 
 @cache
 def suite_hash() -> str:
     """The first 12 hexadecimal digits of a SHA-256 over the suite's own sources and data.
 
-    They are read once in a process, which goes on with the modules that it has imported.
+    They are read once per process, which keeps its imported modules.
     """
     hashed, folder = hashlib.sha256(), Path(attnsuite.__file__).parent
     for file in sorted(folder.rglob("*")):
@@ -72,7 +72,7 @@ def suite_hash() -> str:
 
 
 def commit(folder: Path | str = ".") -> str:
-    """The commit that `folder` stands at, "-dirty" after it if anything but results/ differs; empty without git."""
+    """The checked-out commit of `folder`, with "-dirty" if anything but results/ differs; empty without git."""
     head = _git(folder, "rev-parse", "--short=12", "HEAD")
     if not head:
         return ""
@@ -81,16 +81,16 @@ def commit(folder: Path | str = ".") -> str:
 
 
 def differs(folder: Path) -> bool:
-    """Whether git shows changes in a folder, new files included; False outside a checkout and where git is absent."""
+    """Whether git shows changes in a folder, new files included; False outside a checkout and without git."""
     return bool(_git(folder, "status", "--porcelain", "--", "."))
 
 
 def new_run(sources: Mapping[str, str], suite: str, request: str = "") -> Run:
     """A run that starts now, on this machine; `Results.open_run` may resume an older one in its place."""
-    now = datetime.now(UTC)
+    started = datetime.now(UTC)
     return Run(
-        id=now.strftime("%Y%m%dT%H%M%S%f")[:-3],
-        started=now.isoformat(timespec="seconds"),
+        id=started.strftime("%Y%m%dT%H%M%S%f")[:-3],
+        started=started.isoformat(timespec="seconds"),
         machine=here(),
         versions=versions(),
         commit=commit(),

@@ -1,4 +1,4 @@
-"""The folder of files that can be made again: the user's cache, unless a variable of the environment names another."""
+"""The folder of reproducible files: the user's cache, unless an environment variable names another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VARIABLE = "ATTNSUITE_CACHE"
 
 
 @functools.cache
-def _of_this_process() -> Path:
+def _process_folder() -> Path:
     folder = temporary.make("cache")
     atexit.register(temporary.remove, folder)
     return folder
@@ -25,4 +25,4 @@ def cache() -> Path:
     if named := os.environ.get(VARIABLE):
         return Path(named)
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  pathlib's raises
-    return _of_this_process() if home.startswith("~") else Path(home) / "attnsuite"
+    return _process_folder() if home.startswith("~") else Path(home) / "attnsuite"

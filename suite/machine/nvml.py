@@ -19,21 +19,21 @@ from attnsuite.machine import system
 
 SM, MEMORY, DIE, INSTANT_POWER, FUNCTION_NOT_FOUND = 1, 2, 0, 186, 13
 """NVML's numbers of two clocks, a sensor, a field and an error. They are part of its interface, and do not change."""
-SILENT = "NVIDIA device that does not answer"
+SILENT = "NVIDIA device that does not respond"
 """The name of a device that NVML lists but cannot name."""
 TOOL = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 """The driver's own tool, which uses NVML, so that it gives the same names."""
 DRIVERS = tuple(map(Path, ("/dev/nvidiactl", "/dev/dxg")))
 """Files of an NVIDIA driver on Linux, its own or that of Windows below. Without one, PyTorch is not imported for
 names, because that takes seconds."""
-ASK_TORCH = "import torch; print(*map(torch.cuda.get_device_name, range(torch.cuda.device_count())), sep='\\n')"
-"""A program, because a process that has used a device can make no copies of itself."""
+TORCH_NAMES = "import torch; print(*map(torch.cuda.get_device_name, range(torch.cuda.device_count())), sep='\\n')"
+"""A program of its own, because a process that has used a device cannot fork."""
 UUID = re.compile(r"(GPU-|MIG-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|MIG-GPU-[0-9a-f-]{36}/\d+/\d+", re.IGNORECASE)
 """The UUID of a device; the last form is that of a MIG instance in older drivers."""
 
 
 class Absent(Exception):
-    """There is no such number or device. The message says why."""
+    """A number or a device is unavailable; the message gives the reason."""
 
 
 def devices() -> tuple[str, ...]:
@@ -43,14 +43,14 @@ def devices() -> tuple[str, ...]:
             return tuple(_texts(library, "nvmlDeviceGetName", SILENT))
     except Absent:
         return names_without_nvml()
-    except Exception:  # the driver is there, but cannot count its devices
+    except Exception:  # the driver cannot count its devices
         return (SILENT,)
 
 
 @cache
 def names_without_nvml() -> tuple[str, ...]:
     """The names that the driver's tool gives, or else PyTorch, in their order. Determined once in a process."""
-    return _lines(*TOOL) or (_lines(sys.executable, "-c", ASK_TORCH) if any(map(Path.exists, DRIVERS)) else ())
+    return _lines(*TOOL) or (_lines(sys.executable, "-c", TORCH_NAMES) if any(map(Path.exists, DRIVERS)) else ())
 
 
 def _lines(*command: str) -> tuple[str, ...]:
@@ -59,9 +59,9 @@ def _lines(*command: str) -> tuple[str, ...]:
 
 def facts() -> dict[str, Any]:
     """`Machine.accelerator_facts`: only facts that survive a reboot, because a run resumes on an equal machine."""
-    found: dict[str, Any] = {}
+    known: dict[str, Any] = {}
     if not devices():
-        return found
+        return known
     with suppress(Absent), connected() as library:
         for name, read in (
             ("driver", lambda: _text(library.nvmlSystemGetDriverVersion())),
@@ -70,10 +70,10 @@ def facts() -> dict[str, Any]:
             ("power_limit", lambda: [library.nvmlDeviceGetPowerManagementLimit(h) / 1000 for h in _handles(library)]),
         ):
             try:
-                found[name] = read()
+                known[name] = read()
             except Exception as error:  # the other facts may still be available
-                found |= {name: None, f"{name}_absent": reason(error)}
-    return found
+                known |= {name: None, f"{name}_absent": reason(error)}
+    return known
 
 
 def _cuda_version(library: Any) -> str:
@@ -82,13 +82,13 @@ def _cuda_version(library: Any) -> str:
 
 
 def used_memory(device: str) -> int | None:
-    """Bytes in use on the device, by all processes; None if NVML does not say.
+    """Bytes in use on the device, by all processes; None if NVML does not report it.
 
     Each call opens NVML, which takes milliseconds or more: do not call this inside a timed window.
     """
     try:
-        with opened(device) as found:
-            return found.used_memory()
+        with opened(device) as connection:
+            return connection.used_memory()
     except Exception:  # a `Meter` gives the reason
         return None
 
@@ -97,7 +97,7 @@ def used_memory(device: str) -> int | None:
 class Device:
     """One device of NVML. Each reading raises what NVML raises.
 
-    `instance`: it is a MIG instance, which has no power of its own, but shares that of its card.
+    `instance`: a MIG instance, whose power is only measured for the whole card.
     """
 
     library: Any
@@ -127,28 +127,28 @@ class Device:
         return "instant"
 
     def joules(self) -> float:
-        """The energy that the card took since its driver was loaded."""
-        return float(self._of_card("nvmlDeviceGetTotalEnergyConsumption")) / 1000
+        """The energy of the card since its driver was loaded."""
+        return float(self._card_reading("nvmlDeviceGetTotalEnergyConsumption")) / 1000
 
     def used_memory(self) -> int:
         return int(self.library.nvmlDeviceGetMemoryInfo(self.handle).used)
 
     def _power_usage(self) -> float:
-        return float(self._of_card("nvmlDeviceGetPowerUsage")) / 1000
+        return float(self._card_reading("nvmlDeviceGetPowerUsage")) / 1000
 
     def _instant_power(self) -> float:
-        (answer,) = self._of_card("nvmlDeviceGetFieldValues", [INSTANT_POWER])
-        if answer.nvmlReturn:
-            raise self.library.NVMLError(answer.nvmlReturn)
-        return float(answer.value.uiVal) / 1000
+        (field,) = self._card_reading("nvmlDeviceGetFieldValues", [INSTANT_POWER])
+        if field.nvmlReturn:
+            raise self.library.NVMLError(field.nvmlReturn)
+        return float(field.value.uiVal) / 1000
 
-    def _of_card(self, name: str, *arguments: Any) -> Any:
+    def _card_reading(self, name: str, *arguments: Any) -> Any:
         if self.instance:
             raise Absent("a MIG instance has no power meter of its own")
         return getattr(self.library, name)(self.handle, *arguments)
 
-    def _either(self, name: str, other: str, *arguments: Any) -> int:
-        """The answer of one function of NVML, or of the other if this pynvml or driver does not have the first."""
+    def _either(self, name: str, alternative: str, *arguments: Any) -> int:
+        """The value of one function of NVML, or of the alternative if this pynvml or driver lacks the first."""
         try:
             return int(getattr(self.library, name)(self.handle, *arguments))
         except AttributeError:
@@ -156,7 +156,7 @@ class Device:
         except self.library.NVMLError as error:
             if getattr(error, "value", None) != FUNCTION_NOT_FOUND:
                 raise
-        return int(getattr(self.library, other)(self.handle, *arguments))
+        return int(getattr(self.library, alternative)(self.handle, *arguments))
 
 
 @contextmanager
@@ -185,15 +185,13 @@ def opened(device: str) -> Iterator[Device]:
         uuid = device.lower().removeprefix("gpu-")
         if uuid not in uuids and device.lower().startswith("gpu-"):
             raise Absent(f"NVML has no device {device}")
-        if uuid not in uuids:  # of no whole card, so perhaps of an instance
+        if uuid not in uuids:  # not a whole card, perhaps an instance
             instance = library.nvmlDeviceGetHandleByUUID(f"MIG-{device.removeprefix('MIG-')}")
             yield Device(library, instance, instance=True)
             return
         handle = library.nvmlDeviceGetHandleByIndex(uuids.index(uuid))
         if _divided(library, handle):
-            raise Absent(
-                f"GPU-{uuid} is divided by MIG, and {device} does not say which instance: give its UUID, MIG-…"
-            )
+            raise Absent(f"GPU-{uuid} is divided by MIG, and {device} names no instance: give its UUID, MIG-…")
         yield Device(library, handle, instance=False)
 
 
@@ -209,18 +207,18 @@ def _handles(library: Any) -> list[Any]:
 
 
 def _texts(library: Any, function: str, otherwise: str) -> list[str]:
-    """The answer of each device in NVML's order; `otherwise` for one that does not answer."""
-    answers = []
+    """The text of each device in NVML's order; `otherwise` for one that does not respond."""
+    texts = []
     for index in range(library.nvmlDeviceGetCount()):
         try:
-            answers.append(_text(getattr(library, function)(library.nvmlDeviceGetHandleByIndex(index))))
+            texts.append(_text(getattr(library, function)(library.nvmlDeviceGetHandleByIndex(index))))
         except library.NVMLError:
-            answers.append(otherwise)
-    return answers
+            texts.append(otherwise)
+    return texts
 
 
-def _text(answer: str | bytes) -> str:
-    return answer.decode() if isinstance(answer, bytes) else str(answer)  # older versions answer in bytes
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)  # older versions return bytes
 
 
 def reason(error: Exception) -> str:

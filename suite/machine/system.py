@@ -18,8 +18,7 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "": 1}
 def processor(cpuinfo: Path = CPUINFO) -> str:
     """The processor's model: /proc/cpuinfo names it on x86, lscpu on ARM, sysctl on a Mac.
 
-    A virtual machine's "Xeon Processor" may be any of several. Family and model number tell which, and are added to a
-    name that has no number of its own.
+    A virtual machine's "Xeon Processor" is ambiguous: family and model number are added to a name without a number.
     """
     with suppress(OSError):
         facts = dict(re.findall(r"^(model name|cpu family|model)\s*:\s*(.+)$", cpuinfo.read_text(), re.MULTILINE))
@@ -36,17 +35,17 @@ def processor(cpuinfo: Path = CPUINFO) -> str:
 
 
 def caches(folder: Path = CACHES) -> dict[str, int]:
-    """Bytes by level, `L1d`, `L1i`, `L2`, `L3`, of one instance each, as the first processor sees it.
+    """Bytes of one cache of each level, `L1d`, `L1i`, `L2`, `L3`, of the first processor.
 
-    Unknown ones are left out: all of them outside Linux, and in containers without /sys.
+    Unknown levels are omitted: all of them outside Linux, and in containers without /sys.
     """
-    found = {}
+    sizes = {}
     for cache in sorted(folder.glob("index*")):
         with suppress(OSError, KeyError):  # missing, or of a kind that has no letter
             level, kind, size = ((cache / name).read_text().strip() for name in ("level", "type", "size"))
             if number := re.fullmatch(r"(\d+)([KMG]?)", size):
-                found[f"L{level}{_KINDS[kind]}"] = int(number[1]) * _UNITS[number[2]]
-    return found
+                sizes[f"L{level}{_KINDS[kind]}"] = int(number[1]) * _UNITS[number[2]]
+    return sizes
 
 
 def system() -> str:
@@ -59,7 +58,7 @@ def system() -> str:
 
 
 def output(*command: str) -> str:
-    """The output of a command; empty where it is absent, fails or takes more than 10 s."""
+    """The output of a command; empty if it is missing, fails or takes more than 10 s."""
     environment = {**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     try:
         done = subprocess.run(

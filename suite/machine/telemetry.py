@@ -16,8 +16,8 @@ from attnsuite.machine.nvml import Absent
 
 INTERVAL = 0.05
 """Seconds from sample to sample: drivers refresh their readings every 10 to 100 ms."""
-LONGEST_ANSWER = 5.0
-"""Seconds to wait for NVML at the end. Answers take milliseconds, so a call that takes longer hangs."""
+LONGEST_READING = 5.0
+"""Seconds to wait for NVML at the end. Its calls take milliseconds, so one that takes longer hangs."""
 SHORTEST = {"counter": 1.0, "instant": 1.0, "usage": 5.0}
 """The shortest window, in seconds, for which energy is given, by the source of the energy.
 
@@ -59,7 +59,7 @@ class Window:
 class Meter:
     """Samples a device from `start` to `stop`, which returns `Measurement.telemetry`.
 
-    The telemetry has JSON's types; a field that is None has its reason in `<name>_absent`:
+    The telemetry has JSON's types; a missing field has its reason in `<name>_absent`:
 
         sm_clock, memory_clock   MHz, each as median, low and high, like the three that follow
         temperature              °C
@@ -84,7 +84,7 @@ class Meter:
         self._thread = threading.Thread(target=self._sample, name=f"NVML {device}", daemon=True)
 
     def start(self) -> Meter:
-        """Begin the window. Raises RuntimeError if it was begun before: each window needs a meter of its own."""
+        """Begin the window. Raises RuntimeError on a second call: each window needs a meter of its own."""
         if self._window.begin:
             raise RuntimeError("this meter was started before")
         try:
@@ -113,9 +113,9 @@ class Meter:
     def _close(self) -> None:
         self._ended.set()
         if self._opened is not None:
-            self._thread.join(LONGEST_ANSWER)
-            if self._thread.is_alive():  # it waits for NVML, which therefore stays open
-                reason = f"NVML has not answered for {LONGEST_ANSWER:g} s"
+            self._thread.join(LONGEST_READING)
+            if self._thread.is_alive():  # it still waits for NVML, so the connection stays open
+                reason = f"NVML did not respond within {LONGEST_READING:g} s"
                 self._window = Window(self._window.begin, perf_counter(), absent=_all_absent(reason))
                 return
             self._read("counter", self._opened.joules)
@@ -130,7 +130,7 @@ class Meter:
                 return
 
     def _read(self, name: str, read: Callable[[], float]) -> bool:
-        """Note the reading, or the reason for having none. Returns whether to read it again."""
+        """Record the reading, or the reason for its absence. Returns whether to read it again."""
         try:
             self._window.readings.setdefault(name, []).append((perf_counter(), read()))
         except Exception as error:  # also if the device was lost in the meantime
@@ -143,20 +143,20 @@ class Meter:
 
 def summarised(window: Window) -> dict[str, Any]:
     """The window as `Measurement.telemetry`."""
-    found: dict[str, Any] = {}
+    telemetry: dict[str, Any] = {}
     for name, summary in SUMMARIES.items():
         try:
-            found[name] = summary([value for _, value in _readings(window, name)])
+            telemetry[name] = summary([value for _, value in _readings(window, name)])
         except Absent as absent:
-            found |= {name: None, f"{name}_absent": str(absent)}
-    if found["power"]:
-        found["power_from"] = window.power_from
+            telemetry |= {name: None, f"{name}_absent": str(absent)}
+    if telemetry["power"]:
+        telemetry["power_from"] = window.power_from
     samples = max(len(window.readings.get(name, ())) for name in SUMMARIES)
-    return {**found, **_joules(window), "seconds": round(window.end - window.begin, 6), "samples": samples}
+    return {**telemetry, **_joules(window), "seconds": round(window.end - window.begin, 6), "samples": samples}
 
 
 def _throttle(masks: Sequence[float]) -> list[str]:
-    """The reasons in words that any of the samples gives."""
+    """The throttle reasons of all samples, in words."""
     together = 0
     for mask in masks:
         together |= int(mask)
@@ -165,7 +165,7 @@ def _throttle(masks: Sequence[float]) -> list[str]:
 
 
 def _spread(values: Sequence[float]) -> dict[str, float]:
-    return {name: round(of(values), 3) for name, of in (("median", median), ("low", min), ("high", max))}
+    return {name: round(statistic(values), 3) for name, statistic in (("median", median), ("low", min), ("high", max))}
 
 
 SUMMARIES: Mapping[str, Callable[[Sequence[float]], Any]] = {
@@ -180,7 +180,7 @@ def _all_absent(reason: str) -> dict[str, str]:
 
 
 def _joules(window: Window) -> dict[str, Any]:
-    """The energy by the counter if possible, else by the power samples; `joules_from` says which."""
+    """The energy by the counter if possible, else by the power samples; `joules_from` names the source."""
     reasons = []
     for source, joules in (("counter", _counted), ("power samples", _integrated)):
         try:
@@ -192,10 +192,10 @@ def _joules(window: Window) -> dict[str, Any]:
 
 def _counted(window: Window) -> float:
     readings = _readings(window, "counter", "counter")
-    before, after = readings[0][1], readings[-1][1]
-    if after <= before:  # the driver was reloaded, or its counter stands still: every GPU takes some energy
-        raise Absent(f"the energy counter went from {before:g} to {after:g} J")
-    return after - before
+    first, last = readings[0][1], readings[-1][1]
+    if last <= first:  # the driver was reloaded, or its counter does not count
+        raise Absent(f"the energy counter went from {first:g} to {last:g} J")
+    return last - first
 
 
 def _integrated(window: Window) -> float:
@@ -204,11 +204,11 @@ def _integrated(window: Window) -> float:
     if len(readings) < FEWEST_SAMPLES:
         raise Absent(f"{len(readings)} power samples are too few: energy needs {FEWEST_SAMPLES}")
     readings = [(window.begin, readings[0][1]), *readings, (window.end, readings[-1][1])]
-    return sum((late - early) * (one + other) / 2 for (early, one), (late, other) in pairwise(readings))
+    return sum((t1 - t0) * (p0 + p1) / 2 for (t0, p0), (t1, p1) in pairwise(readings))
 
 
 def _readings(window: Window, name: str, energy_from: str = "") -> list[tuple[float, float]]:
-    """The readings of a name. Raises Absent without any, and where the window is too short for energy."""
+    """The readings of a name. Raises Absent without readings, and for a window too short for energy."""
     readings = window.readings.get(name, [])
     if name in window.absent or not readings:
         raise Absent(window.absent.get(name, "no sample was taken"))

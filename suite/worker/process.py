@@ -39,7 +39,7 @@ REPLY_SHARE = 4
 """A reply may take one such part of its process's memory limit: the suite needs memory for it and for expected
 values."""
 PIECE, PARTS = 1 << 20, 64
-"""Bytes per read, and parts of a message per write, of which systems allow a thousand."""
+"""Bytes per read, and parts of a message per write; systems allow a thousand."""
 
 
 class LimitExceeded(Exception):

@@ -386,7 +386,7 @@ class Worker:
 
     @property
     def _running(self) -> Process:
-        """The running process. RuntimeError if there is none."""
+        """The running process. RuntimeError without one."""
         if self._process is None:
             raise RuntimeError("the worker has no process")
         return self._process

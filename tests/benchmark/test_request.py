@@ -32,8 +32,8 @@ TINY = "documents/one-sentence"
         ({"budget": math.nan}, "the budget is a number of seconds above 0, not nan"),
         ({"budget": math.inf}, "the budget is a number of seconds above 0, not inf"),
         ({"time_limit": -1.0}, "the time limit is a number of seconds above 0, not -1"),
-        ({"threads": (0,)}, "0 threads were asked for; this machine has 1 to "),
-        ({"threads": (1, 10_000)}, "10000 threads were asked for; this machine has 1 to "),
+        ({"threads": (0,)}, "--threads 0 is out of range; this machine has 1 to "),
+        ({"threads": (1, 10_000)}, "--threads 10000 is out of range; this machine has 1 to "),
     ],
 )
 def test_a_request_for_what_does_not_exist_says_what_does(asked: dict[str, Any], says: str) -> None:

@@ -153,14 +153,14 @@ def test_a_device_that_is_lost_before_or_meanwhile_is_the_reason(install):
 
 
 def test_a_call_that_hangs_is_given_up(install, monkeypatch):
-    monkeypatch.setattr(telemetry, "LONGEST_ANSWER", 0.01)
+    monkeypatch.setattr(telemetry, "LONGEST_READING", 0.01)
     library, answered = install(Library()), threading.Event()
     library.nvmlDeviceGetTemperature = lambda handle, sensor: answered.wait(60)
 
     found = Meter(FIRST).start().stop()
     answered.set()
 
-    assert all_absent(found, "NVML has not answered for 0.01 s")
+    assert all_absent(found, "NVML did not respond within 0.01 s")
     assert library.open == 1  # the thread was inside
 
 

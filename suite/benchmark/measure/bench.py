@@ -75,8 +75,8 @@ class Bench:
         warm_up, expected = task.stopwatch.warm_up()
         if not expected > 0:
             raise DishonestTiming("no time passes while it is called")
-        if remembers := task.remembers(expected):
-            raise DishonestTiming(remembers)
+        if evidence := task.caches_outputs(expected):
+            raise DishonestTiming(evidence)
         calls, expected = task.stopwatch.pace(expected)
         self._prepared = task, expected
         return messages.PreparedTask(task.making, first_call, warm_up, expected, calls, task.stopwatch.head_start)
@@ -133,7 +133,7 @@ class Bench:
     def measure_memory(self, job: Job, rehearse: bool) -> messages.CallMemory | NoResult:
         """The memory and the kernels of one call, on a GPU of the prepared task; see `MemoryMeter`."""
         prepared = self._prepared[0] if self._prepared and torch.device(self._device).type == "cuda" else None
-        return self._memory_meter.measure_memory(job, rehearse, prepared)
+        return self._memory_meter.measure(job, rehearse, prepared)
 
     def energy(self, calls: int, seconds: float) -> messages.Energy:
         """Make calls of `seconds` seconds in a row, for long enough to measure the energy of one.

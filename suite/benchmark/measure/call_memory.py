@@ -25,11 +25,11 @@ from attnsuite.worker.allocator import return_freed_memory
 
 
 class OwnProcess:
-    """The process of one implementation, made before that is imported.
+    """The process of one implementation, created before the implementation is imported.
 
-    The threads that it has then are the suite's and NumPy's: OpenBLAS ends its own before a fork, and starts others
-    where they are needed. Where it is `timed`, objects that were imported before a fork are garbage collected again, as
-    in a process that was started by itself: a call that collects garbage pays for it.
+    Its threads at that time are the suite's and NumPy's: OpenBLAS ends its own before a fork, and starts others on
+    demand. In a `timed` process, objects from before the fork take part in garbage collection again, as in a new
+    interpreter: calls that trigger a collection pay for it.
     """
 
     def __init__(self, timed: bool = True) -> None:
@@ -39,52 +39,52 @@ class OwnProcess:
 
     @property
     def copyable(self) -> bool:
-        """Whether a forked copy would lack nothing: a fork copies one thread, and here are none but the suite's own."""
+        """Whether a forked copy is complete: a fork copies one thread, so the implementation may have started none."""
         return 0 < _threads() <= self._suite_threads
 
     def limit_memory(self, limit: int) -> None:
-        """Allow it this many bytes, and have the system kill it before any other process when memory runs out."""
+        """Limit it to this many bytes, and have the system kill it before other processes when memory runs out."""
         score = Path("/proc/self/oom_score_adj")
         if limit and score.exists():
-            with suppress(OSError):  # a container may have /proc to read only
+            with suppress(OSError):  # /proc may be read-only in a container
                 score.write_text("1000")
             _, hard = resource.getrlimit(resource.RLIMIT_DATA)
             resource.setrlimit(resource.RLIMIT_DATA, (limit if hard < 0 else min(limit, hard), hard))
 
 
 class MemoryMeter:
-    """Measures the memory of calls of one function. `process` is the function's own, if it has one.
+    """Measures the memory of calls of one function. `process` is the function's own, or None.
 
-    What calls leave behind would hide what later ones take. So a process that has made no call of this size has a
-    forked copy of itself make it; one with threads, which a copy would lack, makes the call itself.
+    Memory left by calls would hide that of later ones. So a process without earlier calls of this size makes the call
+    in a forked copy; a process with threads, which a copy would lack, makes the call itself.
     """
 
     def __init__(self, function: Callable[..., Any], device: str, process: OwnProcess | None) -> None:
         self._function, self._device, self._process = function, device, process
         self.threads = 0
         self._rehearsed: set[tuple[str, str]] = set()
-        """The contracts and dtypes of which a small call was made."""
+        """The contracts and dtypes with an earlier small call."""
 
-    def measure_memory(self, job: Job, rehearse: bool, prepared: Task | None = None) -> CallMemory | NoResult:
-        """Bytes by meter of one call, and the kernels that it ran; a call of the task that is `prepared`, if any.
+    def measure(self, job: Job, rehearse: bool, prepared: Task | None = None) -> CallMemory | NoResult:
+        """Bytes by meter of one call, and its kernels; a call of the `prepared` task, if any.
 
-        With `rehearse` a small call is made before, so that no copy has to load or to compile what every call needs.
+        With `rehearse` a small call comes first, so that no copy has to load or compile what every call needs.
         """
         if torch.device(self._device).type != "cpu":
-            return self._weighed(job, prepared)  # an allocator's peak hides nothing
+            return self._measured(job, prepared)  # an allocator's peak hides nothing
         _settle()
         if rehearse and self._copyable and (job.contract, job.dtype) not in self._rehearsed:
             self._rehearsed.add((job.contract, job.dtype))
             self._rehearse(job)
         if not self._copyable:
-            return replace(self._weighed(job), spent=True)
-        measure_memory = partial(attempt, partial(self._weighed, job), self.threads, alone=True)
-        return decode(CallMemory, _answer_of_a_copy(lambda: encode(measure_memory())))
+            return replace(self._measured(job), spent=True)
+        measured = partial(attempt, partial(self._measured, job), self.threads, alone=True)
+        return decode(CallMemory, _result_of_copy(lambda: encode(measured())))
 
     def _rehearse(self, job: Job) -> None:
-        """Make a small call, forward alone: a copy cannot use autograd once its parent has.
+        """Make a small forward call; not a backward, because a copy cannot use autograd after its parent has.
 
-        No call is made of a model: each workload has another, which would have to be made before.
+        Models are skipped: each workload has its own, which would have to be built first.
         """
         if not contract(job.contract).workloads()[0].is_model:
             attempt(lambda: self._small_call(job, "forward")(), self.threads, alone=True)
@@ -93,16 +93,16 @@ class MemoryMeter:
     def _copyable(self) -> bool:
         return self._process is not None and self._process.copyable
 
-    def _weighed(self, job: Job, prepared: Task | None = None) -> CallMemory:
-        """The memory of one call, then the kernels of others: the profiler leaves memory behind."""
+    def _measured(self, job: Job, prepared: Task | None = None) -> CallMemory:
+        """The memory of one call, then the kernels of others, because the profiler allocates memory."""
         task = prepared or make_task(self._function, job, self._device)
         small = task.call_on_one_item if task.is_model else self._small_call(job, job.direction)
 
-        def tried() -> None:
-            with suppress(Exception):  # a function may refuse so small a call
+        def warm() -> None:
+            with suppress(Exception):  # a function may reject a small call
                 small()
 
-        meters = memory.memory_of_call(task.whole_call, self._device, tried)
+        meters = memory.memory_of_call(task.whole_call, self._device, warm)
         return CallMemory(meters | {"output": float(task.output_bytes)}, kernels.kernels(task.whole_call, self._device))
 
     def _small_call(self, job: Job, direction: str) -> Callable[[], None]:
@@ -117,19 +117,19 @@ def make_task(function: Callable[..., Any], job: Job, device: str, cache: str = 
 
 
 def _settle() -> None:
-    """Have this process give back what it frees, so that what a call takes is seen, and calibrate the meter."""
+    """Return freed memory to the system, so that the meter sees each call's memory, and calibrate the meter."""
     return_freed_memory()
     with suppress(OSError):  # no /proc: not Linux
         memory.calibrated()
 
 
-def _answer_of_a_copy(answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What a forked copy of this process answers, as JSON. If the copy dies, this process dies of the same."""
+def _result_of_copy(action: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The result of `action` in a forked copy of this process, as JSON. This process dies if the copy does."""
     reading, writing = os.pipe()
     with _children_can_be_awaited():
         copy = os.fork()
         if copy == 0:
-            _answer_and_exit(answer, reading, writing)
+            _write_and_exit(action, reading, writing)
         os.close(writing)
         with os.fdopen(reading) as pipe:
             text = pipe.read()
@@ -142,12 +142,12 @@ def _answer_of_a_copy(answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return data
 
 
-def _answer_and_exit(answer: Callable[[], dict[str, Any]], reading: int, writing: int) -> None:
+def _write_and_exit(action: Callable[[], dict[str, Any]], reading: int, writing: int) -> None:
     status = 1
     try:
         os.close(reading)
         with os.fdopen(writing, "w") as pipe:
-            json.dump(answer(), pipe)
+            json.dump(action(), pipe)
         status = 0
     finally:
         os._exit(status)
@@ -155,7 +155,7 @@ def _answer_and_exit(answer: Callable[[], dict[str, Any]], reading: int, writing
 
 @contextmanager
 def _children_can_be_awaited() -> Iterator[None]:
-    """Have the system keep the status of children that end, also where the implementation has told it not to."""
+    """Have the system keep the status of ended children, even if the implementation ignores SIGCHLD."""
     before = signal.getsignal(signal.SIGCHLD)
     if before is not signal.SIG_IGN:
         yield
@@ -168,6 +168,6 @@ def _children_can_be_awaited() -> Iterator[None]:
 
 
 def _threads() -> int:
-    """The threads of this process; 0 where the system does not tell."""
+    """The number of threads of this process; 0 if the system does not report it."""
     tasks = Path("/proc/self/task")
     return len(list(tasks.iterdir())) if tasks.exists() else 0

@@ -22,11 +22,12 @@ ASSUMED_CACHE = 2**25
 LATEST_END = 1e-4
 """Seconds for which a device may seem busy after the end of a call: the query itself takes as long."""
 FLUSHES = 5
-"""Timed flushes of a device's cache, of which the median counts."""
+"""Timed flushes of a device's cache; the median counts."""
 HEAD_START = 2e-4
 """Seconds of cache flushes before a cold call, at least, which hide its launch, estimated at 10 µs an operator.
-Writing an H100's cache twice takes 35 µs by its bandwidth. After that alone, on a busy machine, calls of 0.1 ms took
-up to 2.1 times as long as by Triton's stopwatch, which writes 256 MB; after this, on an idle one, up to 1.009 times."""
+Writing an H100's cache twice takes 35 µs by its bandwidth. Calls of 0.1 ms after that alone took up to 2.1 times as
+long as by Triton's stopwatch, which writes 256 MB (on a busy machine). After this they took up to 1.009 times as
+long (on an idle one)."""
 TRIES = 3
 """Attempts at a sample after whose end the device seems busy: an interruption of this thread looks the same, but
 does not happen three times in a row."""

@@ -74,7 +74,7 @@ def _short(kernel: str) -> str:
 def own_times(events: Iterable[Any]) -> dict[str, float]:
     """Microseconds of operators, by name, without those that they called.
 
-    The profiler's own table has the same numbers, but for many operators takes longer than the call.
+    The profiler's own table has the same numbers. With many operators it takes longer than the call.
     """
     times: dict[str, float] = defaultdict(float)
     within: list[tuple[int, int, str]] = []  # the operators that are running: thread, end, name

@@ -1,7 +1,7 @@
 """Messages between a benchmark and a process that it measures, validated by their annotations.
 
-Each verb of `measure.bench` is answered by one of these structs or by `NoResult`. A measured process runs a
-submission's code, so its replies are not trusted.
+Each verb of `measure.bench` returns one of these structs or `NoResult`. A measured process runs a submission's code, so
+its replies are not trusted.
 """
 
 from __future__ import annotations

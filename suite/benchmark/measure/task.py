@@ -1,4 +1,4 @@
-"""A workload and a function, made into something to time: inputs on the device, and a call in one direction."""
+"""A timed task: one function on one workload, with inputs on the device and a call in one direction."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ from attnsuite.worker.snapshots import METHODS, as_it_lies, plain_tensor
 NEW_NUMBERS = 0.2
 """Seconds of calls on new inputs, one call at least, that show whether the function remembers outputs."""
 SAME = 3
-"""Calls on the same numbers, of which the shortest counts: one may be delayed by more than a remembered one takes."""
-REMEMBERS_ABOVE = 2.0
+"""Calls on the same inputs; the shortest counts, because a delay may exceed the time of a cached output."""
+CACHED_ABOVE = 2.0
 """A function remembers outputs if a call on new inputs takes more than this many times as long as the same call
 again (and `TOO_SHORT` more)."""
 TOO_SHORT = 1e-4
-"""Seconds: smaller differences are no sign that outputs are remembered, for new numbers are not in the cache."""
+"""Seconds: smaller differences are no sign of cached outputs, because new inputs are not in the processor's cache."""
 FIRST_NEW_NUMBER = 1_000_003
-"""The first of the round numbers whose inputs are used for that; rounds have others, from `ROUND_NUMBERS`."""
+"""The first round number of these inputs; rounds use others, from `ROUND_NUMBERS`."""
 MAKING = ("export", "session", "file")
-"""What a model may report of its making, in an attribute `making`: seconds, seconds, bytes."""
+"""The entries that a model may report about its construction, in an attribute `making`: seconds, seconds, bytes."""
 INPUT_RATE = 1.5e9
-"""Bytes of inputs that a CPU makes anew in a second, about. The calls of a sample take no less time than making its
-inputs did, so that no run spends most of its time on inputs."""
+"""Bytes of inputs that a CPU makes in a second, about. The calls of a sample take at least the time of making its
+inputs, so that no run spends most of its time on inputs."""
 COPIED = 2**22
-"""Bytes: an output up to this size is copied as soon as it has been timed. A larger one takes so long to compute
-that a thread still at work on it would not be done when its rows are read."""
+"""Bytes: an output up to this size is copied right after its timing. A larger one takes so long that a thread still
+computing it would not finish before its rows are read."""
 BLOCKS, LARGEST_BLOCK = 4, 2**22
-"""How many blocks of random size, and up to how many bytes, are allocated before each round, to shift what is
-allocated after them. Where a process's inputs and buffers lie decides how they share the caches, all its life:
-identical processes differed by up to 8 %. Mytkowicz and others, "Producing wrong data without doing anything
-obviously wrong" (2009); Curtsinger and Berger, "Stabilizer" (2013)."""
+"""Number and largest size in bytes of random blocks that are allocated before each round, to shift later
+allocations. Addresses of inputs and buffers determine how they share caches: identical processes differed by up to 8
+%. Mytkowicz and others, "Producing wrong data without doing anything obviously wrong" (2009); Curtsinger and Berger,
+"Stabilizer" (2013)."""
 LEARNING_RATE = 1e-3
 """Adam's default in torch.optim: its value makes no difference to the time of a step."""
 EPSILON = 1e-8
-"""Adam's ε, as torch.optim has it; in float16 its smallest normal number, for this would be 0 there."""
+"""Adam's ε, as in torch.optim; in float16 its smallest normal number, because this would be 0 there."""
 
 
 class Task:
     """One function on one workload, dtype and direction.
 
-    Inputs are the same tensors all the time, but their memory and some of their numbers change from round to round
-    (`enter_round`), so that an output remembered by tensor is wrong. `call` is what is timed. It takes what `before`,
-    which is not timed, makes; where there is no `before`, None.
+    Inputs stay the same tensors, but their memory and some of their numbers change from round to round (`enter_round`),
+    so that an output cached by tensor is wrong. `call` is timed. Its argument is the result of `before`, which is
+    untimed; None without `before`.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Task:
     ) -> None:
         call = workload.call(dtype, direction)
         self._lay_out = function.with_layout if isinstance(function, Adapter) else dict
-        """Lays inputs out in memory as the function's own signature has them."""
+        """Arranges inputs in memory as the function's own signature requires."""
         turned = frozenset(workload.tensors_of_round(call, 0))
         self._workload, self._direction, self.is_model = workload, direction, workload.is_model
         self._device = device
@@ -85,7 +85,7 @@ class Task:
         self._function = function
         self.call, self.before, self._both = self._bound(self.inputs)
         size = sum(self.inputs[name].nbytes for name in turned) if torch.device(device).type == "cpu" else 0
-        self._length = max(SAMPLE, size / INPUT_RATE)  # not by a clock: identical functions get identical samples
+        self._length = max(SAMPLE, size / INPUT_RATE)  # not measured, so that identical functions get identical samples
         self.stopwatch = Stopwatch(self.call, before=self.before, device=device, cache=cache, length=self._length)
         self.output_bytes = 0
         self._random = Random()
@@ -95,7 +95,7 @@ class Task:
     def _made(
         self, factory: Callable[..., Any], config: Mapping[str, Any], weights: Mapping[str, Tensor]
     ) -> Callable[..., Any]:
-        """The model that the factory makes; `making` gets the seconds, and what the model reports."""
+        """The model from the factory; `making` gets the seconds, and the model's own report."""
         started = perf_counter()
         model: Callable[..., Any] = factory(dict(config), dict(weights))
         self.making["factory"] = perf_counter() - started
@@ -106,20 +106,19 @@ class Task:
         return model
 
     def enter_round(self, number: int, expected: float = math.inf) -> float:
-        """Give the inputs the numbers of that round, in memory that is laid out anew, and drop the last result.
+        """Give the inputs the numbers of that round, in newly allocated memory, and drop the last result.
 
-        Then the cache is filled, where a call of `expected` seconds needs that. Meanwhile the first input has other
-        numbers than the round's, so that the function cannot remember the round's output. Returns the seconds of that
-        call.
+        Then a call fills the cache, if one of `expected` seconds needs that. During this call the first input has other
+        numbers than in the round, so that the function cannot cache the round's output. Returns its seconds.
         """
         self.stopwatch.result = None
         self._blocks.clear()
         with one_thread():
-            for _ in range(BLOCKS):  # each fills a gap of the heap, so that what follows goes elsewhere
+            for _ in range(BLOCKS):  # each fills a gap of the heap and shifts later allocations
                 self._blocks.append(torch.empty(self._random.randrange(LARGEST_BLOCK), dtype=torch.uint8))
             turned = dict(self._lay_out(self._workload.tensors_of_round(self._base, number)))
             for name, tensor in turned.items():
-                self.inputs[name].data = tensor  # .data: the version that a cache may look at stays as it was
+                self.inputs[name].data = tensor  # .data leaves the version unchanged, which a cache may inspect
             first = next(iter(turned.values()))
             _swap_numbers(first)
         warmed = self.stopwatch.warm(expected)
@@ -128,13 +127,13 @@ class Task:
         return warmed
 
     def overwrite(self, number: int) -> None:
-        """Write the numbers of that round into the inputs, whose memory stays where it is."""
+        """Write the numbers of that round into the inputs, in their present memory."""
         with one_thread():
             for name, tensor in self._workload.tensors_of_round(self._base, number).items():
                 self.inputs[name].data.copy_(tensor)
 
     def whole_call(self) -> None:
-        """Make one call, untimed parts included. `output_bytes` is then the size of its output and gradients."""
+        """Make one call with its untimed parts; sets `output_bytes` to the size of its output and gradients."""
         result = self.call(None) if self._direction == "forward" else self._both(None)
         tensors = [result] if self._direction == "forward" else list(self._of_gradients(result).values())
         self.output_bytes = sum(t.numel() * t.element_size() for t in tensors if isinstance(t, Tensor))
@@ -143,22 +142,22 @@ class Task:
         """Call a model on the first item of its batch."""
         self._bound({name: tensor.detach()[:1] for name, tensor in self.inputs.items()})[0](None)
 
-    def remembers(self, expected: float) -> str:
-        """The sign that outputs are remembered rather than computed, or empty. A call takes `expected` seconds.
+    def caches_outputs(self, expected: float) -> str:
+        """Evidence that outputs are cached rather than computed, or empty. A call takes `expected` seconds.
 
-        Where a call is so long that it is a sample by itself, there is nothing to gain: each sample has new numbers.
+        A call that is a sample by itself cannot gain from a cache: each sample has new numbers.
         """
         times = ""
         for _ in range(3 if calls_per_sample(expected, self._length) > 1 else 0):
-            fresh = self._time_on_new_numbers(expected)
-            again = max(expected, min(self.stopwatch.time_once() for _ in range(SAME)))
-            times = f"a call on new inputs takes {fresh:.3g} s, the same call again {again:.3g} s"
-            if fresh <= REMEMBERS_ABOVE * again + TOO_SHORT:
+            new = self._time_on_new_inputs(expected)
+            repeated = max(expected, min(self.stopwatch.time_once() for _ in range(SAME)))
+            times = f"a call on new inputs takes {new:.3g} s, the same call again {repeated:.3g} s"
+            if new <= CACHED_ABOVE * repeated + TOO_SHORT:
                 return ""
         return times and f"it caches outputs: {times}"
 
-    def _time_on_new_numbers(self, expected: float) -> float:
-        """The shortest time of a call on numbers that the function has not seen."""
+    def _time_on_new_inputs(self, expected: float) -> float:
+        """The shortest time of a call on inputs that the function has not seen."""
         times: list[float] = []
         ends = perf_counter() + NEW_NUMBERS
         while not times or (len(times) < 8 and perf_counter() + expected < ends):
@@ -167,24 +166,24 @@ class Task:
         return min(times)
 
     def copy_result(self) -> None:
-        """Copy what the last timed call returned, so that a thread of the function's own cannot complete it later."""
+        """Copy the output of the last timed call, so that a thread of the function cannot complete it later."""
         self.stopwatch.result = _copied(self.stopwatch.result)
 
     def laid(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Inputs as the function's own signature has them in memory, on its device."""
+        """Inputs in the memory layout of the function's own signature, on its device."""
         return {name: tensor.to(self._device) for name, tensor in self._lay_out(tensors).items()}
 
     def on_others(self, tensors: Mapping[str, Tensor]) -> tuple[Call, Before | None]:
-        """The call on these inputs, which lie as it takes them, and its `before`. Other inputs are the task's own."""
+        """The call on these inputs, already in its layout, and its `before`. Other inputs are the task's own."""
         kept = {n: t if self._step and n in self._names else t.detach() for n, t in self.inputs.items()}
         return self._bound({**kept, **tensors})[:2]
 
     def output_rows(self, rows: Mapping[str, Sequence[int]]) -> dict[str, Tensor]:
-        """Rows of what the last timed call returned; see `rows_of`."""
+        """Rows of the output of the last timed call; see `rows_of`."""
         return self.rows_of(self.stopwatch.result, rows)
 
     def rows_of(self, result: Any, rows: Mapping[str, Sequence[int]] | None = None) -> dict[str, Tensor]:
-        """These rows of what a call returned, or all, flattened to two axes, on the CPU, without a copy where possible.
+        """These rows of a call's result, or all, flattened to two axes, on the CPU, without a copy if possible.
 
         Raises TypeError for anything but plain tensors.
         """
@@ -199,7 +198,7 @@ class Task:
         return {**named} if output is None else {LOSS if self._step else "output": output.detach(), **named}
 
     def _bound(self, inputs: Mapping[str, Tensor]) -> tuple[Call, Before | None, Call]:
-        """The call in its direction on these inputs, what is made before it (if anything), and both together."""
+        """The call in its direction on these inputs, its untimed preparation if any, and both together."""
         positional = [inputs[name] for name in self._positional if name in inputs]
         by_name = {name: tensor for name, tensor in inputs.items() if name not in self._positional}
         forward = partial(self._function, *positional, **by_name, **self._options)
@@ -224,10 +223,10 @@ class Task:
 
 
 class Step:
-    """Training steps of Adam on some weights, which get their first numbers back before each step.
+    """Training steps of Adam on some weights, which are reset before each step.
 
-    So each step starts where the oracle's does. The optimiser's moments exist before any step, as they do in all steps
-    of a training but the first.
+    Each step therefore starts from the oracle's weights. The optimiser's moments exist before the first step, as in all
+    later steps of a training.
     """
 
     def __init__(self, trained: Mapping[str, Tensor], loss: Loss) -> None:
@@ -242,14 +241,14 @@ class Step:
         self.restore()
 
     def restore(self) -> None:
-        """Give the weights their first numbers back."""
+        """Reset the weights to their initial numbers."""
         with torch.no_grad():
             torch._foreach_copy_(list(self._weights.values()), self._first)
 
     def take(self, forward: Callable[[], Any], inputs: Mapping[str, Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The loss and the gradients of the weights, in order, of one step on these inputs.
 
-        Raises NotImplementedError where no gradient reaches some weight.
+        Raises NotImplementedError if a weight gets no gradient.
         """
         self._optimiser.zero_grad()
         output = forward()
@@ -267,7 +266,7 @@ class Step:
 
 
 def _swap_numbers(tensor: Tensor) -> None:
-    """Give a tensor other numbers in the same memory. Done twice, it has its own again."""
+    """Change a tensor's numbers in the same memory; a second call restores them."""
     if tensor.is_floating_point():
         tensor.neg_()
     else:

@@ -1,4 +1,4 @@
-"""Our stopwatch beside others, on the same callables in the same process: `torch.utils.benchmark`, and Triton's."""
+"""Comparison with other stopwatches: torch.utils.benchmark on a CPU, Triton's do_bench on a GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "attention/torch_sdpa.flash": torch_sdpa.flash,
 }
 FEWEST_PAIRS = 12
-"""Pairs at least, whatever the budget is: the median of fewer says little."""
+"""Pairs at least, for any budget: the median of fewer is imprecise."""
 BLOCK = 5
 """Milliseconds of calls in one block of Triton's, and of its warm-up before: as long as our samples."""
 
@@ -50,7 +50,7 @@ def with_torch(workloads: Sequence[Workload], budget: float, random: Random) -> 
 
 
 def with_triton(workloads: Sequence[Workload], budget: float, random: Random) -> Iterator[Agreement]:
-    """Time on a CUDA device, which both measure with events and with a flushed cache. See `no_triton`."""
+    """Time on a CUDA device, which both measure with events and a flushed cache. See `no_triton`."""
     from triton.testing import do_bench  # type: ignore[import-not-found, unused-ignore]  # it is there with CUDA
 
     for workload, name, call in _callables(workloads, "cuda", "bfloat16"):
@@ -62,31 +62,31 @@ def with_triton(workloads: Sequence[Workload], budget: float, random: Random) ->
 
 
 def no_triton() -> str:
-    """Why Triton's stopwatch cannot be compared with, or empty."""
+    """Why Triton's stopwatch is unavailable, or empty."""
     if not torch.cuda.is_available():
         return "no CUDA device"
     return "" if find_spec("triton") else "No module named 'triton'"
 
 
 def pairs(ours: Time, theirs: Time, budget: float, random: Random) -> list[tuple[float, float]]:
-    """Both times, taken right after each other in random order, until the budget is spent."""
-    found: list[tuple[float, float]] = []
+    """Pairs of both times, measured in direct succession in random order, until the budget is spent."""
+    times: list[tuple[float, float]] = []
     until = perf_counter() + budget
-    while len(found) < FEWEST_PAIRS or perf_counter() < until:
-        times = {clock: clock() for clock in random.sample((ours, theirs), 2)}
-        found.append((times[ours], times[theirs]))
-    return found
+    while len(times) < FEWEST_PAIRS or perf_counter() < until:
+        pair = {clock: clock() for clock in random.sample((ours, theirs), 2)}
+        times.append((pair[ours], pair[theirs]))
+    return times
 
 
 def _callables(
     workloads: Sequence[Workload], device: str, dtype: str
 ) -> Iterator[tuple[Workload, str, Callable[[Any], Any]]]:
-    """Each workload with each implementation: the inputs are bound, and the argument is not used."""
+    """Each workload with each implementation, as a callable with bound inputs that ignores its argument."""
     for workload in workloads:
-        asked = workload.call(dtype)
-        inputs = {name: tensor.to(device) for name, tensor in asked.tensors.items()}
+        call = workload.call(dtype)
+        inputs = {name: tensor.to(device) for name, tensor in call.tensors.items()}
         for name, function in FUNCTIONS.items():
-            yield workload, name, partial(_called, partial(function, **inputs, **asked.options))
+            yield workload, name, partial(_called, partial(function, **inputs, **call.options))
 
 
 def _called(function: Callable[[], Any], _: Any) -> Any:
@@ -108,7 +108,7 @@ def _benched(do_bench: Callable[..., float], call: Callable[[], Any]) -> float:
 
 
 def _agreement(
-    tool: str, device: str, implementation: str, workload: str, found: Sequence[tuple[float, float]]
+    tool: str, device: str, implementation: str, workload: str, times: Sequence[tuple[float, float]]
 ) -> Agreement:
-    seconds, ratio = median(ours for ours, _ in found), median(ours / theirs for ours, theirs in found)
-    return Agreement(tool, device, implementation, workload, seconds, ratio, len(found))
+    seconds, ratio = median(ours for ours, _ in times), median(ours / theirs for ours, theirs in times)
+    return Agreement(tool, device, implementation, workload, seconds, ratio, len(times))

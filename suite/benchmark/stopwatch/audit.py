@@ -1,4 +1,4 @@
-"""The audit of the stopwatch: tables on one thread and on all cores, then other stopwatches; and repeated runs."""
+"""The audit of the stopwatch: tables on one thread and on all cores, other stopwatches, and repeated runs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from attnsuite.model.stopwatch import Agreement, StopwatchAudit, Trial, percent
 
 Progress = Callable[[str], None]
 IDENTICAL = 3
-"""Implementations identical to the baseline in each table of a repeated run. They share its process, so that more
-would tell little more."""
+"""Implementations identical to the baseline in each table of a repeated run. More would add little information,
+because they share its process."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured; the rest (sample lengths, when to stop) is as in every benchmark.
+    """The amount of measurement; the rest (sample lengths, when to stop) is as in every benchmark.
 
     38 tables of 8 identical implementations make 304 comparisons on one thread, and 38 of each slowdown: if all are
     found, the true share lies above 90 %. On all cores there are half as many. With the baseline and three slowed ones
@@ -34,12 +34,11 @@ class Plan:
     """
 
     tables: Mapping[int, int] = field(default_factory=lambda: {len(cores()): 19} | {1: 38})
-    """How many tables by number of threads. Each is of the next workload, in a circle."""
+    """Number of tables by number of threads, each of the next workload in a cycle."""
     identical: int = 8
     workloads: tuple[str, ...] = ("documents/one-sentence", "decode/1k", "vit/b16", "ladder/1k")
-    """From 25 µs to a few milliseconds a call. What decides their time differs: the overhead of calls, memory,
-    products, or a softmax larger than the caches.
-    """
+    """From 25 µs to a few milliseconds a call, dominated by the overhead of calls, memory, products, or a softmax
+    larger than the caches."""
     budget: float = BUDGETS["standard"]
     agreement: tuple[str, ...] = (
         "documents/one-sentence", "documents/encoder-block", "documents/translation", "decode/1k", "vit/b16",
@@ -64,11 +63,11 @@ def audit(plan: Plan, progress: Progress = lambda _: None, random: Random | None
 
 
 def time_once(
-    started: str, plan: Plan, tell: Progress = lambda line: None, random: Random | None = None
+    started: str, plan: Plan, progress: Progress = lambda _: None, random: Random | None = None
 ) -> list[Repetition]:
     """Time the plan's workloads once on each of its numbers of threads, as a benchmark does, in new processes.
 
-    The baseline and all that could be timed with it give a row each; failures are reported and left out.
+    The baseline and each implementation timed with it have a row; failures are reported and skipped.
     """
     random, repeated = random or Random(), list[Repetition]()
     for threads in sorted(plan.tables):
@@ -76,9 +75,9 @@ def time_once(
             table = AuditTable(0, workload, threads, IDENTICAL, slowdowns=())
             table.measure(plan.budget, random)
             rows = list(_rows(started, table))
-            tell(f"{workload.name}, threads {threads}: {', '.join(f'{row.ratio:.3f}' for row in rows[1:])}")
+            progress(f"{workload.name}, threads {threads}: {', '.join(f'{row.ratio:.3f}' for row in rows[1:])}")
             for failure in table.failed:
-                tell(f"not timed: {failure}")
+                progress(f"not timed: {failure}")
             repeated += rows
     return repeated
 
@@ -109,8 +108,8 @@ def _trials(plan: Plan, progress: Progress, random: Random) -> tuple[list[Trial]
 
 
 def _turns(plan: Plan) -> list[tuple[int, int]]:
-    """The tables of each number of threads, counted from 0, spread evenly over the audit, which takes hours: so changes
-    of the machine meanwhile affect all of them.
+    """The tables of each number of threads, counted from 0, spread evenly over the hours of the audit, so that changes
+    of the machine affect all numbers of threads.
     """
     spread = {(turn, threads): (turn + 0.5) / count for threads, count in plan.tables.items() for turn in range(count)}
     return sorted(spread, key=lambda table: spread[table])
@@ -127,7 +126,7 @@ def _summary(table: AuditTable) -> str:
     slower = [percent(trial.injected) for trial in table.trials if trial.injected and trial.claimed]
     rounds = max((trial.rounds for trial in table.trials), default=0)
     words = f"{table.workload.name}, threads {table.threads}, {rounds} rounds: "
-    words += f"{sum(trial.claimed for trial in identical)} of {len(identical)} identical ones told apart, "
+    words += f"{sum(trial.claimed for trial in identical)} of {len(identical)} identical ones distinguished, "
     return words + (f"slower by {', '.join(sorted(slower))} found" if slower else "no slowdown found")
 
 

@@ -1,4 +1,4 @@
-"""The shipped baseline, made slower by a known share: for workers to import, and in no list of implementations."""
+"""The shipped baseline, slowed by a known share, for the audit of the stopwatch."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from attnsuite.implementations.attention.matmul import attention
 
 
 def slowed(share: float) -> Callable[..., Tensor]:
-    """The baseline, which then keeps the processor busy for this share of its own time.
+    """The baseline, followed by a busy wait for this share of its own time.
 
-    The share is of wall time, so that what disturbs the call makes the wait longer in proportion. It is for CPUs alone:
-    the wait would not keep another device busy.
+    The share is of wall time, so that a disturbance lengthens the wait in proportion. It works on CPUs only: the wait
+    keeps no other device busy.
     """
 
     def function(query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
@@ -31,11 +31,10 @@ def slowed(share: float) -> Callable[..., Tensor]:
 
 
 _ballast = [bytearray(random.randrange(1, 2**16)) for _ in range(256)]
-"""Blocks of random size, so that memory is laid out otherwise in each process, as it is where implementations import
-different libraries."""
+"""Blocks of random size, which shift memory in each process, as different imports of implementations do."""
 
 plain = slowed(0.0)
-"""The identical one: the same wrapper without a wait, so that nothing but the wait tells it from the others."""
+"""The identical implementation: the same wrapper without a wait, which is the only difference to the others."""
 slower_3 = slowed(0.03)
 slower_5 = slowed(0.05)
 slower_10 = slowed(0.10)

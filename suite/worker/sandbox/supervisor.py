@@ -88,9 +88,7 @@ def _begin_processes(life: int, own_mounts: bool) -> None:
 
 
 def _stay_behind(*open_descriptors: int) -> None:
-    """Close the worker's descriptors: the suite sees the end of its output and channel only when no process holds
-    them.
-    """
+    """Close the worker's descriptors: the suite sees the end of a pipe only when no process holds it."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(nothing, standard)

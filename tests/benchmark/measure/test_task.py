@@ -228,7 +228,7 @@ def remembering(now: Time, key: Callable[[Tensor], Any], seconds: float) -> Call
 def test_answers_remembered_by_their_numbers_are_found_out(now: Time) -> None:
     prepared = a_task(remembering(now, lambda query: query.numpy().tobytes(), 0.01))
 
-    said = prepared.remembers(prepared.stopwatch.warm_up()[1])
+    said = prepared.caches_outputs(prepared.stopwatch.warm_up()[1])
 
     assert said == "it caches outputs: a call on new inputs takes 0.01 s, the same call again 1e-05 s"
 
@@ -257,22 +257,22 @@ def test_remembered_answers_are_those_of_another_round(
 
 
 def test_computing_is_not_taken_for_remembering(now: Time) -> None:
-    assert a_task(lambda *_: now.takes(0.001)()).remembers(0.0009) == ""
+    assert a_task(lambda *_: now.takes(0.001)()).caches_outputs(0.0009) == ""
     short = remembering(now, lambda query: query.numpy().tobytes(), 5e-5)
-    assert a_task(short).remembers(1e-5) == "", "too short to tell"
+    assert a_task(short).caches_outputs(1e-5) == "", "too short to tell"
 
 
 def test_a_machine_that_becomes_busy_is_not_taken_for_remembering(now: Time) -> None:
     slower = now.takes(*[0.01 * 2**step for step in range(20)])
 
-    assert a_task(lambda *_: slower()).remembers(0.001) == ""
+    assert a_task(lambda *_: slower()).caches_outputs(0.001) == ""
 
 
 def test_a_call_that_is_a_sample_by_itself_need_not_be_tried_for_remembering(now: Time) -> None:
     calls: list[float] = []
     prepared = a_task(lambda *_: (calls.append(now.now), now.takes(0.01)())[1])
 
-    assert prepared.remembers(0.01) == ""
+    assert prepared.caches_outputs(0.01) == ""
     assert not calls
-    assert prepared.remembers(0.001) == ""
+    assert prepared.caches_outputs(0.001) == ""
     assert len(calls) > 1
