@@ -260,7 +260,21 @@ def _dropped_output(output: Tensor, p: float) -> Tensor:
 
 WEIGHTS = mutants(
     MultiHead,
-    factor={"divided_by_head_width": Mutation("the scores are divided by p instead of √p", lambda width: 1 / width)},
+    factor={
+        "unscaled": Mutation("the scores are not divided by √p", lambda query, value: 1.0),
+        "full_width_scale": Mutation(
+            "the scores are divided by the root of the width of all heads together",
+            lambda query, value: 1 / math.sqrt(query.shape[1] * query.shape[-1]),
+            "documents, E3",
+        ),
+        "divided_by_head_width": Mutation(
+            "the scores are divided by p instead of √p", lambda query, value: 1 / query.shape[-1]
+        ),
+        "scaled_by_value_heads": Mutation(
+            "the scores are divided by the root of the value heads' width",
+            lambda query, value: 1 / math.sqrt(value.shape[-1]),
+        ),
+    },
     mask={
         "mask_of_items_for_heads": Mutation(
             "an item's mask is read as a head's where the two axes have one size",
